@@ -1,0 +1,1 @@
+"""The daemon: relay, interception, state, configuration, effects and command line."""

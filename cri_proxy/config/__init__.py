@@ -1,0 +1,1 @@
+"""Configuration: the model of options, and loading it from YAML."""

@@ -1,0 +1,1 @@
+"""CRI messages to values and back."""

@@ -1,0 +1,1 @@
+"""HTTP and the admin socket: the same read-only handlers."""

@@ -1,0 +1,1 @@
+"""The node as it is now: ledger, coordinator, effects and resynchronisation."""

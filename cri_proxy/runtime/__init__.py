@@ -1,0 +1,1 @@
+"""Runtimes: the channel to containerd, and the embedded in-process runtime."""

@@ -1,0 +1,1 @@
+"""Durable state: one row per grant in SQLite."""

@@ -1,0 +1,46 @@
+"""Background tasks that are held until they end, so that the garbage collector cannot take them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+
+class Tasks:
+    """A set of running tasks with an owner. An exception that escapes one goes to ``on_error``."""
+
+    def __init__(self, on_error: Callable[[BaseException], None] | None = None) -> None:
+        """``on_error`` is called with what a task raised; without one it goes to the loop's handler."""
+        self._running: set[asyncio.Task[None]] = set()
+        self._on_error = on_error
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, work: Coroutine[object, object, None], *, name: str = "") -> asyncio.Task[None]:
+        """Run this coroutine in the background."""
+        task = asyncio.get_running_loop().create_task(work, name=name or None)
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            return
+        if self._on_error is not None:
+            self._on_error(error)
+        else:
+            task.get_loop().call_exception_handler({"message": f"task {task.get_name()} failed", "exception": error})
+
+    async def join(self) -> None:
+        """Wait until none is running; tasks that are started meanwhile are waited for too."""
+        while self._running:
+            await asyncio.wait(self._running)
+
+    async def cancel(self) -> None:
+        """Cancel all and wait until they have ended."""
+        for task in tuple(self._running):
+            task.cancel()
+        await self.join()

@@ -1,0 +1,287 @@
+"""The values that cross the policy boundary, and the Policy protocol.
+
+Everything here is frozen. Sets are ``CpuSet`` and ``NodeSet``; inside a policy they are plain integers.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol, Self
+
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Machine
+
+Labels = tuple[tuple[str, str], ...]  # sorted by key
+
+
+class QosClass(StrEnum):
+    """The pod's QoS class, as Kubernetes spells it."""
+
+    GUARANTEED = "Guaranteed"
+    BURSTABLE = "Burstable"
+    BEST_EFFORT = "BestEffort"
+
+
+class CpuKind(StrEnum):
+    """What kind of CPUs a grant is made of."""
+
+    PRESERVE = "preserve"  # we do not touch its cpuset
+    RESERVED = "reserved"  # the CPUs kept for the system
+    SHARED = "shared"  # the shared set of its pool
+    EXCLUSIVE = "exclusive"  # ordinary CPUs owned alone
+    ISOLATED = "isolated"  # kernel-isolated CPUs owned alone
+    MIXED = "mixed"  # owned CPUs and the pool's shared set
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ContainerKey:
+    """Whom a grant belongs to: it outlives container ids and restarts (spec section 8)."""
+
+    pod_uid: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """The pod of a container, as its sandbox tells it."""
+
+    uid: str
+    name: str
+    namespace: str
+    qos: QosClass
+    labels: Labels = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A match expression: ``key`` is looked up on a container, compared by ``operator`` with ``values``.
+
+    Operators: Equals NotEqual In NotIn Exists NotExist AlwaysTrue Matches MatchesNot MatchesAny MatchesNone.
+    """
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """A wish towards other containers; a negative weight pushes. ``scope`` None = the same pod."""
+
+    match: Expression
+    weight: int = 1
+    scope: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyHint:
+    """Where something that the container uses is: CPUs, or NUMA nodes, near ``source`` (a path or device)."""
+
+    source: str
+    cpus: CpuSet
+    nodes: NodeSet
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What annotations ask for; None = nothing said, the policy's options decide."""
+
+    prefer_isolated: bool | None = None
+    require_isolated: bool = False
+    prefer_shared: bool | None = None
+    levels_up: int = 0  # N of a prefer-shared-cpus: -N
+    prefer_reserved: bool | None = None
+    preserve_cpu: bool = False
+    preserve_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """What the container held before (an earlier attempt, or the size before a resize): wanted again."""
+
+    pool: str
+    owned: CpuSet
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one container asks for, as understood from CRI messages and annotations."""
+
+    container: ContainerKey
+    pod: Pod
+    cpu_request_mcpu: int
+    cpu_limit_mcpu: int | None = None  # None = unlimited
+    memory_request_bytes: int = 0
+    memory_limit_bytes: int | None = None
+    labels: Labels = ()
+    wishes: Wishes = Wishes()
+    affinities: tuple[Affinity, ...] = ()
+    hints: tuple[TopologyHint, ...] = ()
+    previous: Previous | None = None
+    origins: tuple[tuple[str, str], ...] = ()  # (field, the annotation, CRI field or default it came from)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a container holds. Its cpuset follows from this and from everybody else's grant (``pinnings``)."""
+
+    request: Request
+    pool: str  # pool name; '' for kinds that have none
+    kind: CpuKind
+    exclusive: CpuSet = CpuSet()  # ordinary CPUs owned alone
+    isolated: CpuSet = CpuSet()  # kernel-isolated CPUs owned alone
+    shared_mcpu: int = 0  # booked in the pool's shared account; 0 for containers that ask for nothing
+    reserved_mcpu: int = 0  # booked on the reserved CPUs
+    mems: NodeSet = NodeSet()  # memory nodes; empty = not written
+
+    @property
+    def container(self) -> ContainerKey:
+        """Whose grant this is."""
+        return self.request.container
+
+    @property
+    def owned(self) -> CpuSet:
+        """CPUs that nobody else may run on."""
+        return self.exclusive | self.isolated
+
+
+@dataclass(frozen=True, slots=True)
+class Allocations:
+    """All grants of the node, sorted by container, and CPUs withheld from exclusive use."""
+
+    grants: tuple[Grant, ...] = ()
+    withheld: CpuSet = CpuSet()  # used by containers that brought a cpuset of their own (spec section 5)
+
+    def _index(self, container: ContainerKey) -> int:
+        return bisect_left(self.grants, container, key=lambda g: g.container)
+
+    def get(self, container: ContainerKey) -> Grant | None:
+        """The grant of this container, or None."""
+        i = self._index(container)
+        return self.grants[i] if i < len(self.grants) and self.grants[i].container == container else None
+
+    def with_grants(self, *grants: Grant) -> Self:
+        """These grants added, each replacing an older one of the same container."""
+        merged = {g.container: g for g in self.grants} | {g.container: g for g in grants}
+        return replace(self, grants=tuple(merged[k] for k in sorted(merged)))
+
+    def without(self, container: ContainerKey) -> Self:
+        """The same without this container's grant (no error if it has none)."""
+        i = self._index(container)
+        if i == len(self.grants) or self.grants[i].container != container:
+            return self
+        return replace(self, grants=self.grants[:i] + self.grants[i + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
+class Pinning:
+    """What is written for a container. None = that field is not ours to write. Never an empty set."""
+
+    cpus: CpuSet | None
+    mems: NodeSet | None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Another container whose pinning changes."""
+
+    container: ContainerKey
+    pinning: Pinning
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why: ``code`` for machines (bounded set, used as a metric label), ``text`` one sentence for people."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One pool as it was considered: its key, field by field in order of comparison, and what came of it."""
+
+    pool: str
+    key: tuple[tuple[str, int | float | str], ...]
+    outcome: str  # 'chosen', 'not tried', or why it was refused
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The container has a place."""
+
+    grant: Grant
+    pinning: Pinning
+    updates: tuple[Update, ...]  # containers whose pinning changes, sorted by container
+    moved: tuple[Grant, ...] = ()  # other grants that were lifted to a wider pool to make room
+    reasons: tuple[Reason, ...] = ()
+    ranking: tuple[Ranked, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The container has no place: the machine is full, or a strict wish cannot be met."""
+
+    reason: Reason
+    ranking: tuple[Ranked, ...] = ()
+
+
+Decision = Placed | Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Reinstated:
+    """Saved grants and new requests put on a machine: at start, and after a change of options or topology."""
+
+    allocations: Allocations
+    kept: tuple[ContainerKey, ...]
+    replaced: tuple[tuple[ContainerKey, Reason], ...]  # no longer legal (or new), placed again
+    unplaced: tuple[tuple[ContainerKey, Reason], ...]  # could not be placed as asked: shared in the root, reported
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """A pool as ``status`` shows it. CPU figures are what is left, given the grants."""
+
+    name: str
+    parent: str  # '' for the root
+    depth: int
+    kind: str  # root, package, die, node, l3
+    cpus: CpuSet  # available CPUs of the pool
+    shared: CpuSet  # the current shared set
+    isolated_free: CpuSet
+    reserved: CpuSet
+    mems: NodeSet
+    shared_free_mcpu: int
+    shared_granted_mcpu: int  # in the whole subtree
+
+
+class Policy(Protocol):
+    """A placement policy bound to one machine and one set of options. Pure: same inputs, same answer."""
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+
+    @property
+    def machine(self) -> Machine:
+        """The machine it places on."""
+
+    def decide(self, held: Allocations, request: Request) -> Decision:
+        """Where this container goes, given what others hold (a grant of its own in ``held`` is ignored)."""
+
+    def pinnings(self, held: Allocations) -> Mapping[ContainerKey, Pinning]:
+        """What every container should be pinned to now."""
+
+    def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
+        """Whose pinning changes when this container's grant goes."""
+
+    def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
+        """Keep every grant that is legal here, re-place the others, then place ``requests``; refuses nothing."""
+
+    def fallback(self, held: Allocations) -> Pinning:
+        """The root's shared set and memory nodes: for a container that could not be decided on."""
+
+    def pools(self, held: Allocations) -> tuple[PoolView, ...]:
+        """The pool tree, parents before children."""

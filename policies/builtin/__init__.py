@@ -1,0 +1,1 @@
+"""The built-in policies, one module each; they do not import each other."""

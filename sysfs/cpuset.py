@@ -1,0 +1,144 @@
+"""CPU lists and NUMA node lists as immutable sets of small non-negative integers.
+
+The text form is the kernel's *list format* (Documentation/admin-guide/cputopology.rst, "0-3,8"), the
+mask form its hexadecimal *mask format* ("ff,ffffffff"). Both parsers raise on garbage: a malformed
+list must never read as "no CPUs".
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+# The kernel's NR_CPUS limit is 8192 on x86-64 and may be raised; a far larger number in a list is
+# garbage, and would make us allocate the memory for it.
+MAX_ID = 1 << 20
+
+
+class CpuSetError(ValueError):
+    """A CPU or node list that cannot be read: ``text`` is what was given, ``problem`` why."""
+
+    def __init__(self, text: str, problem: str) -> None:
+        """Keep the text and the problem apart, so that callers can name the file or option."""
+        super().__init__(f"expected a list like '0-3,8', got {text!r}: {problem}")
+        self.text = text
+        self.problem = problem
+
+
+def _parse_id(part: str, text: str) -> int:
+    if not (part.isascii() and part.isdigit()):
+        raise CpuSetError(text, f"{part!r} is not a number")
+    value = int(part)
+    if value > MAX_ID:
+        raise CpuSetError(text, f"{value} is larger than {MAX_ID}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class IdSet:
+    """A set of ids held as one integer, bit n set when n is a member; any width."""
+
+    mask: int = 0
+
+    @classmethod
+    def of(cls, ids: Iterable[int]) -> Self:
+        """The set of these ids.
+
+        >>> str(CpuSet.of([3, 1, 2]))
+        '1-3'
+        """
+        mask = 0
+        for i in ids:
+            mask |= 1 << i
+        return cls(mask)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the kernel's list format; an empty text is the empty set. Raises CpuSetError.
+
+        >>> CpuSet.parse("0-3,8").mask
+        271
+        """
+        mask = 0
+        stripped = text.strip()
+        for item in stripped.split(",") if stripped else ():
+            first, dash, last = item.strip().partition("-")
+            low = _parse_id(first, text)
+            high = _parse_id(last, text) if dash else low
+            if high < low:
+                raise CpuSetError(text, f"range {item.strip()!r} runs backwards")
+            mask |= (1 << (high + 1)) - (1 << low)
+        return cls(mask)
+
+    @classmethod
+    def parse_mask(cls, text: str) -> Self:
+        """Read the kernel's mask format, comma-separated 32-bit hexadecimal groups. Raises CpuSetError.
+
+        >>> str(CpuSet.parse_mask("00000001,0000000f"))
+        '0-3,32'
+        """
+        mask = 0
+        for group in text.strip().split(","):
+            try:
+                mask = (mask << 32) | int(group, 16)
+            except ValueError:
+                raise CpuSetError(text, f"{group!r} is not a hexadecimal mask") from None
+        return cls(mask)
+
+    def __str__(self) -> str:
+        """The kernel's list format, ascending; the empty set is ''."""
+        parts = []
+        ids = list(self)
+        start = 0
+        for i, value in enumerate(ids):
+            if i + 1 < len(ids) and ids[i + 1] == value + 1:
+                continue
+            parts.append(str(value) if start == i else f"{ids[start]}-{value}")
+            start = i + 1
+        return ",".join(parts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __iter__(self) -> Iterator[int]:
+        mask = self.mask
+        while mask:
+            low = mask & -mask
+            yield low.bit_length() - 1
+            mask ^= low
+
+    def __len__(self) -> int:
+        return self.mask.bit_count()
+
+    def __bool__(self) -> bool:
+        return self.mask != 0
+
+    def __contains__(self, member: int) -> bool:
+        return bool(self.mask >> member & 1)
+
+    def __and__(self, other: Self) -> Self:
+        return type(self)(self.mask & other.mask)
+
+    def __or__(self, other: Self) -> Self:
+        return type(self)(self.mask | other.mask)
+
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(self.mask & ~other.mask)
+
+    def __le__(self, other: Self) -> bool:
+        return not self.mask & ~other.mask
+
+    def isdisjoint(self, other: Self) -> bool:
+        """True when no id is in both."""
+        return not self.mask & other.mask
+
+
+class CpuSet(IdSet):
+    """A set of logical CPUs (hardware threads) by their Linux number."""
+
+    __slots__ = ()
+
+
+class NodeSet(IdSet):
+    """A set of NUMA nodes by their Linux number."""
+
+    __slots__ = ()
