@@ -1,4 +1,7 @@
-"""The daemon's errors: one base class, a few subclasses with fields instead of sentences."""
+"""The daemon's errors: one base class, a few subclasses with fields instead of sentences.
+
+Not frozen: raising sets attributes on an exception, and ``contextlib`` does so from Python.
+"""
 
 from dataclasses import dataclass
 
@@ -7,7 +10,7 @@ class CriProxyError(Exception):
     """Base of everything that the daemon raises on purpose."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CallFailed(CriProxyError):
     """The runtime answered a call of ours with a status other than OK.
 
@@ -22,7 +25,7 @@ class CallFailed(CriProxyError):
         return f"{self.method}: status {self.code}: {self.message}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RuntimeUnavailable(CriProxyError):
     """The runtime cannot be reached, or the connection broke before an answer: the outcome is unknown."""
 
@@ -33,7 +36,7 @@ class RuntimeUnavailable(CriProxyError):
         return f"{self.method}: the runtime is away: {self.problem}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class StoreError(CriProxyError):
     """The state store cannot be read or written: the path, the problem and the remedy."""
 
@@ -44,7 +47,7 @@ class StoreError(CriProxyError):
         return f"{self.path}: {self.problem}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ConfigError(CriProxyError):
     """A configuration that is not taken: the file, the line (0 = unknown), the key, the problem and remedy."""
 

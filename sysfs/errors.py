@@ -7,7 +7,7 @@ class SysfsBaseError(Exception):
     """Base of everything that this package raises."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class SysfsError(SysfsBaseError):
     """A file of the tree that cannot be believed.
 
@@ -22,7 +22,7 @@ class SysfsError(SysfsBaseError):
         return f"{self.path}: expected {self.expected}, got {self.got}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class MachineSourceError(SysfsBaseError):
     """A machine source (directory, archive, description) that cannot be used: what, why and the remedy."""
 
