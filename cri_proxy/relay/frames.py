@@ -1,0 +1,172 @@
+"""HTTP/2 frames (RFC 9113, section 4 and 6): cutting a byte stream into whole frames, and building our own.
+
+No sockets and no connection state. A cut tells where a frame lies in a buffer instead of copying it, so that a
+relay can send hundreds of frames on as one slice.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from cri_proxy.errors import CriProxyError
+
+DATA: Final = 0x0
+HEADERS: Final = 0x1
+PRIORITY: Final = 0x2
+RST_STREAM: Final = 0x3
+SETTINGS: Final = 0x4
+PUSH_PROMISE: Final = 0x5
+PING: Final = 0x6
+GOAWAY: Final = 0x7
+WINDOW_UPDATE: Final = 0x8
+CONTINUATION: Final = 0x9
+
+END_STREAM: Final = 0x1
+ACK: Final = 0x1
+END_HEADERS: Final = 0x4
+PADDED: Final = 0x8
+HAS_PRIORITY: Final = 0x20
+
+SETTINGS_HEADER_TABLE_SIZE: Final = 0x1
+SETTINGS_ENABLE_PUSH: Final = 0x2
+SETTINGS_MAX_CONCURRENT_STREAMS: Final = 0x3
+SETTINGS_INITIAL_WINDOW_SIZE: Final = 0x4
+SETTINGS_MAX_FRAME_SIZE: Final = 0x5
+
+NO_ERROR: Final = 0x0
+REFUSED_STREAM: Final = 0x7
+CANCEL: Final = 0x8
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DEFAULT_WINDOW_BYTES: Final = 65_535
+DEFAULT_FRAME_BYTES: Final = 16_384
+MAX_WINDOW_BYTES: Final = (1 << 31) - 1
+
+_HEADER: Final = struct.Struct(">HBBBI")
+_SETTING: Final = struct.Struct(">HI")
+HEADER_BYTES: Final = _HEADER.size
+
+Cut = tuple[int, int, int, int, int]
+"""One frame in a buffer: type, flags, stream, offset of its 9-byte header, offset past its payload."""
+
+
+@dataclass(eq=False)
+class ProtocolError(CriProxyError):
+    """A peer broke HTTP/2: the connection cannot be followed any further."""
+
+    problem: str
+
+    def __str__(self) -> str:
+        return f"HTTP/2: {self.problem}"
+
+
+class FrameCutter:
+    """Turns chunks of a connection into whole frames, however the chunks fall."""
+
+    def __init__(self) -> None:
+        """Starts at a frame boundary (after the preface)."""
+        self.max_frame_bytes = DEFAULT_FRAME_BYTES
+        self.problem = ""
+        self._parts: list[bytes] = []
+        self._have = 0
+        self._need = HEADER_BYTES
+
+    def cut(self, data: bytes) -> tuple[bytes, list[Cut]]:
+        """Give the buffer and the whole frames in it; what is left over waits for the next chunk.
+
+        At a frame larger than ``max_frame_bytes`` (section 4.2) cutting stops for good and ``problem`` says why:
+        the frames before it are still good, in whatever chunks they came.
+        """
+        if self.problem:
+            return b"", []
+        if self._have:
+            self._parts.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return b"", []
+            data = b"".join(self._parts)
+        cuts: list[Cut] = []
+        position, end, need = 0, len(data), HEADER_BYTES
+        unpack = _HEADER.unpack_from
+        while end - position >= HEADER_BYTES:
+            high, low, kind, flags, stream = unpack(data, position)
+            length = high << 8 | low
+            if length > self.max_frame_bytes:
+                self.problem = f"a frame of {length} bytes where {self.max_frame_bytes} are allowed"
+                break
+            after = position + HEADER_BYTES + length
+            if after > end:
+                need = HEADER_BYTES + length
+                break
+            cuts.append((kind, flags, stream & 0x7FFFFFFF, position, after))
+            position = after
+        self._need = need
+        self._have = end - position
+        self._parts = [data[position:]] if position < end else []
+        return data, cuts
+
+
+def payload(buffer: bytes, cut: Cut) -> bytes:
+    """What a frame carries, padding and priority fields stripped (section 6.1, 6.2)."""
+    kind, flags, _, start, end = cut
+    start += HEADER_BYTES
+    if kind in (DATA, HEADERS, PUSH_PROMISE) and flags & PADDED:
+        if start >= end or start + 1 + buffer[start] > end:
+            raise ProtocolError("padding longer than its frame")
+        end -= buffer[start]
+        start += 1
+    if kind == HEADERS and flags & HAS_PRIORITY:
+        if start + 5 > end:
+            raise ProtocolError("a HEADERS frame too short for its priority")
+        start += 5
+    return buffer[start:end]
+
+
+def parse_settings(body: bytes) -> list[tuple[int, int]]:
+    """Pairs of a SETTINGS payload in order (section 6.5.1)."""
+    if len(body) % _SETTING.size:
+        raise ProtocolError(f"a SETTINGS payload of {len(body)} bytes")
+    return list(_SETTING.iter_unpack(body))
+
+
+def parse_number(body: bytes, what: str) -> int:
+    """The one 32-bit number of a RST_STREAM or WINDOW_UPDATE payload, reserved bit cleared for the latter."""
+    if len(body) != 4:
+        raise ProtocolError(f"a {what} payload of {len(body)} bytes")
+    return int.from_bytes(body, "big")
+
+
+def frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
+    """Build one frame."""
+    length = len(body)
+    return _HEADER.pack(length >> 8, length & 0xFF, kind, flags, stream) + body
+
+
+def settings(pairs: list[tuple[int, int]]) -> bytes:
+    """Build a SETTINGS frame."""
+    return frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(key, value) for key, value in pairs))
+
+
+def settings_ack() -> bytes:
+    """Build the acknowledgement of a SETTINGS frame."""
+    return frame(SETTINGS, ACK, 0)
+
+
+def window_update(stream: int, increment: int) -> bytes:
+    """Build a WINDOW_UPDATE frame."""
+    return frame(WINDOW_UPDATE, 0, stream, increment.to_bytes(4, "big"))
+
+
+def rst_stream(stream: int, code: int) -> bytes:
+    """Build a RST_STREAM frame."""
+    return frame(RST_STREAM, 0, stream, code.to_bytes(4, "big"))
+
+
+def data_frames(stream: int, body: bytes, *, end_stream: bool) -> list[bytes]:
+    """Build the DATA frames that carry a body, each no larger than every peer must take."""
+    starts = range(0, len(body), DEFAULT_FRAME_BYTES) or range(1)
+    last = starts[-1]
+    return [
+        frame(DATA, END_STREAM if end_stream and at == last else 0, stream, body[at : at + DEFAULT_FRAME_BYTES])
+        for at in starts
+    ]

@@ -1,0 +1,89 @@
+"""gRPC statuses: their numbers, how they travel in trailers, and which one an error of ours becomes."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
+from cri_proxy.relay.calls import Failed, Refuse
+
+
+class Code(IntEnum):
+    """Status numbers (grpc/doc/statuscodes.md)."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+# grpc/doc/http-grpc-status-mapping.md: only for replies without a grpc-status.
+_FROM_HTTP: Final[Mapping[bytes, Code]] = {
+    b"400": Code.INTERNAL,
+    b"401": Code.UNAUTHENTICATED,
+    b"403": Code.PERMISSION_DENIED,
+    b"404": Code.UNIMPLEMENTED,
+    b"429": Code.UNAVAILABLE,
+    b"502": Code.UNAVAILABLE,
+    b"503": Code.UNAVAILABLE,
+    b"504": Code.UNAVAILABLE,
+}
+
+
+def encode_message(message: str) -> bytes:
+    """Percent-encode a status message (PROTOCOL-HTTP2.md: all but 0x20-0x7E without '%').
+
+    >>> encode_message("50% of café")
+    b'50%25 of caf%C3%A9'
+    """
+    raw = message.encode("utf-8", "replace")
+    return b"".join(bytes((byte,)) if 0x20 <= byte <= 0x7E and byte != 0x25 else b"%%%02X" % byte for byte in raw)
+
+
+def decode_message(raw: bytes) -> str:
+    """Read a status message back; what is no UTF-8 shows as replacement characters.
+
+    >>> decode_message(b"caf%C3%A9 100%")
+    'café 100%'
+    """
+    return unquote_to_bytes(raw).decode("utf-8", "replace")
+
+
+def from_trailers(headers: Mapping[bytes, bytes]) -> Failed | None:
+    """The status that ends a call: None for OK, else its code and message."""
+    raw = headers.get(b"grpc-status")
+    if raw is None:
+        http = headers.get(b":status", b"")
+        code = _FROM_HTTP.get(http, Code.UNKNOWN)
+        return Failed(code, f"reply without grpc-status, HTTP status {http.decode('ascii', 'replace') or 'missing'}")
+    number = int(raw) if raw.isdigit() and len(raw) < 10 else int(Code.UNKNOWN)
+    return Failed(number, decode_message(headers.get(b"grpc-message", b""))) if number else None
+
+
+def refusal(error: CriProxyError) -> Refuse:
+    """The status that a caller sees when we refuse a call because of this error."""
+    match error:
+        case CallFailed(code=code, message=message):
+            return Refuse(code, message)
+        case RuntimeUnavailable():
+            return Refuse(Code.UNAVAILABLE, str(error))
+        case StoreError():
+            return Refuse(Code.UNAVAILABLE, f"state store: {error}")
+        case ConfigError():
+            return Refuse(Code.FAILED_PRECONDITION, str(error))
+        case _:
+            return Refuse(Code.INTERNAL, str(error))
