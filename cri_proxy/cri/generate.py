@@ -1,0 +1,54 @@
+"""Regenerates the Python beside ``proto/cri_v1.proto``: ``python -m cri_proxy.cri.generate`` (development only)."""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROTO = Path("cri_proxy/cri/proto/cri_v1.proto")
+
+# protoc stamps its own version into the Python file; another version of it is no change of ours.
+_VERSION_STAMP = re.compile(r"^# Protobuf Python Version: .*\n|^    \d+,\n", re.MULTILINE)
+
+
+def generate(into: Path, root: Path = ROOT) -> tuple[Path, ...]:
+    """Write the message module and its type stub below ``into``; gives their paths relative to it.
+
+    The .proto is taken from ``root``. Raises RuntimeError when protoc refuses it, ModuleNotFoundError
+    without grpcio-tools.
+    """
+    from grpc_tools import protoc  # type: ignore[import-untyped]  # ships no stubs
+
+    status = protoc.main(["protoc", f"-I{root}", f"--python_out={into}", f"--pyi_out={into}", str(root / PROTO)])
+    if status:
+        raise RuntimeError(f"protoc refused {PROTO} with status {status}: its own words are on standard error")
+    return PROTO.with_name("cri_v1_pb2.py"), PROTO.with_name("cri_v1_pb2.pyi")
+
+
+def without_version(text: str) -> str:
+    """Generated text without the stamp of the generator's version, for comparing."""
+    return _VERSION_STAMP.sub("", text)
+
+
+def stale(root: Path = ROOT) -> tuple[Path, ...]:
+    """Which generated files differ from what the .proto would give now."""
+    with tempfile.TemporaryDirectory() as fresh:
+        names = generate(Path(fresh), root)
+        return tuple(
+            name
+            for name in names
+            if not (root / name).exists()
+            or without_version((root / name).read_text()) != without_version((Path(fresh) / name).read_text())
+        )
+
+
+def main() -> int:
+    """Regenerate in place and name what was written."""
+    for name in generate(ROOT):
+        sys.stdout.write(f"{name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

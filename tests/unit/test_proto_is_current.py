@@ -1,0 +1,93 @@
+"""Our .proto says what the interface's facts say, and the generated files say what our .proto says."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
+from cri_proxy.cri import generate
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+
+FACTS = Path(__file__).resolve().parents[3] / "shared" / "spec" / "interfaces" / "cri-v1.txt"
+SCALARS = {
+    FieldDescriptor.TYPE_BOOL: "bool",
+    FieldDescriptor.TYPE_BYTES: "bytes",
+    FieldDescriptor.TYPE_DOUBLE: "double",
+    FieldDescriptor.TYPE_INT32: "int32",
+    FieldDescriptor.TYPE_INT64: "int64",
+    FieldDescriptor.TYPE_STRING: "string",
+    FieldDescriptor.TYPE_UINT32: "uint32",
+    FieldDescriptor.TYPE_UINT64: "uint64",
+}
+
+
+def _type(field: FieldDescriptor) -> str:
+    if field.message_type is not None:
+        if field.message_type.GetOptions().map_entry:
+            key, value = (field.message_type.fields_by_name[n] for n in ("key", "value"))
+            return f"map<{_type(key)}, {_type(value)}>"
+        return field.message_type.full_name.removeprefix("runtime.v1.")
+    if field.enum_type is not None:
+        return field.enum_type.full_name.removeprefix("runtime.v1.")
+    return SCALARS[field.type]
+
+
+def _field(field: FieldDescriptor) -> str:
+    kind = _type(field)
+    repeated = "repeated " if field.is_repeated and not kind.startswith("map<") else ""
+    deprecated = " (deprecated)" if field.GetOptions().deprecated else ""
+    return f"{field.name} {field.number} {repeated}{kind}{deprecated}"
+
+
+def _enum(enum: EnumDescriptor) -> str:
+    values = ", ".join(f"{v.name} {v.number}" for v in enum.values)
+    return f"enum {enum.full_name.removeprefix('runtime.v1.')}: {values}"
+
+
+def _message(message: Descriptor) -> Iterator[str]:
+    yield f"{message.name}: {', '.join(_field(f) for f in message.fields)}"
+    for enum in message.enum_types:
+        yield _enum(enum)
+
+
+def _described() -> Iterator[str]:
+    for service in pb.DESCRIPTOR.services_by_name.values():
+        yield f"service {service.name}"
+        for method in service.methods:
+            stream = "stream " if method.server_streaming else ""
+            yield f"  {method.name}: {method.input_type.name} -> {stream}{method.output_type.name}"
+    for enum in pb.DESCRIPTOR.enum_types_by_name.values():
+        yield _enum(enum)
+    for message in pb.DESCRIPTOR.message_types_by_name.values():
+        yield from _message(message)
+
+
+def _facts() -> set[str]:
+    if not FACTS.exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the facts of the interface are missing: {FACTS}")
+        pytest.skip(f"the facts of the interface are not here: {FACTS}")
+    lines = FACTS.read_text().splitlines()
+    return {line.rstrip() for line in lines if line.strip() and not line.startswith(("#", "package "))}
+
+
+def test_our_proto_has_every_service_method_message_field_and_enum_of_the_interface_and_nothing_else() -> None:
+    ours = {line.rstrip() for line in _described()}
+    assert ours == _facts()
+
+
+def test_the_generated_files_are_what_the_proto_gives_now() -> None:
+    assert generate.stale() == ()
+
+
+def test_a_changed_proto_is_noticed(tmp_path: Path) -> None:
+    proto = tmp_path / generate.PROTO
+    proto.parent.mkdir(parents=True)
+    text = (generate.ROOT / generate.PROTO).read_text()
+    proto.write_text(re.sub(r"string version = 1;", "string version = 9;", text, count=1))
+    for name in ("cri_v1_pb2.py", "cri_v1_pb2.pyi"):
+        proto.with_name(name).write_text((generate.ROOT / generate.PROTO).with_name(name).read_text())
+    assert generate.PROTO.with_name("cri_v1_pb2.py") in generate.stale(tmp_path)
