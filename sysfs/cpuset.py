@@ -52,6 +52,18 @@ class IdSet:
         return cls(mask)
 
     @classmethod
+    def of_masks(cls, masks: Iterable[int]) -> Self:
+        """The union of sets that are given as masks.
+
+        >>> str(CpuSet.of_masks([0b1, 0b110]))
+        '0-2'
+        """
+        union = 0
+        for mask in masks:
+            union |= mask
+        return cls(union)
+
+    @classmethod
     def parse(cls, text: str) -> Self:
         """Read the kernel's list format; an empty text is the empty set. Raises CpuSetError.
 

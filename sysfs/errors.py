@@ -22,6 +22,10 @@ class SysfsError(SysfsBaseError):
         return f"{self.path}: expected {self.expected}, got {self.got}"
 
 
+class FileMissing(SysfsError):
+    """The file, directory or link does not exist: callers that have a documented fallback catch this one."""
+
+
 @dataclass(eq=False)
 class MachineSourceError(SysfsBaseError):
     """A machine source (directory, archive, description) that cannot be used: what, why and the remedy."""

@@ -113,7 +113,8 @@ class Device:
     """A PCI device: where it hangs and which CPUs are local to it.
 
     ``address`` is domain:bus:device.function. ``node`` is -1 when the firmware does not say.
-    ``bridges`` is the path of PCI addresses from the host bridge down to the parent.
+    ``bridges`` is the path from the host bridge (``pci0000:10``) down to the parent's address; two devices share
+    a host bridge when their first elements are equal, a switch when longer prefixes are.
     ``physical_function`` is the parent of an SR-IOV virtual function, else ''.
     """
 

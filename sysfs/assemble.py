@@ -1,0 +1,140 @@
+"""Facts of CPUs, nodes and caches, from wherever, put together into a Machine (pure).
+
+Discovery, descriptions and the test builders share this, so that a described machine is shaped exactly like a
+discovered one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.memory_kind import MemoryFacts, closest, memory_kind
+from sysfs.model import Cache, Core, CoreKind, Cpu, Device, Die, Machine, MemoryKind, NumaNode, Package
+
+
+@dataclass(frozen=True, slots=True)
+class CpuFacts:
+    """One online CPU as its topology directory tells it; ``siblings`` holds the CPU itself, online CPUs only."""
+
+    id: int
+    package: int
+    die: int
+    core_id: int
+    siblings: CpuSet
+    kind: CoreKind = CoreKind.PERFORMANCE
+    base_frequency_khz: int = 0
+    energy_preference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """One NUMA node; ``distances`` as its row of the SLIT has them, perhaps not symmetric."""
+
+    id: int
+    cpus: CpuSet
+    memory: MemoryFacts
+    distances: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFacts:
+    """A cache of level 2 or 3 and the online CPUs that share it."""
+
+    level: int
+    cpus: CpuSet
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All there is to a machine, before ids are checked against each other and indexes given."""
+
+    cpus: Sequence[CpuFacts]
+    nodes: Sequence[NodeFacts]
+    caches: Sequence[CacheFacts] = ()
+    devices: Sequence[Device] = ()
+    offline: CpuSet = CpuSet()
+    isolated: CpuSet = CpuSet()
+    notes: Sequence[str] = ()
+
+
+def assemble(facts: Facts) -> Machine:
+    """The machine of these facts. Asymmetric distances are averaged and noted."""
+    cores = _cores(facts.cpus)
+    nodes, notes = _nodes(facts.nodes)
+    core_of = {cpu: core.index for core in cores for cpu in core.cpus}
+    node_of = {cpu: node.id for node in nodes for cpu in node.cpus}
+    online = CpuSet.of(cpu.id for cpu in facts.cpus)
+    return Machine(
+        cpus=tuple(
+            _cpu(cpu, node_of.get(cpu.id, -1), core_of[cpu.id]) for cpu in sorted(facts.cpus, key=lambda c: c.id)
+        ),
+        cores=cores,
+        dies=tuple(Die(*key, cpus) for key, cpus in _sets(((c.package, c.die), c.id) for c in facts.cpus)),
+        packages=tuple(Package(key, cpus) for (key, _), cpus in _sets(((c.package, 0), c.id) for c in facts.cpus)),
+        nodes=nodes,
+        caches=_caches(facts.caches),
+        devices=tuple(sorted(facts.devices, key=lambda d: d.address)),
+        online=online,
+        offline=facts.offline - online,
+        isolated=facts.isolated & online,
+        notes=(*facts.notes, *notes),
+    )
+
+
+def _cpu(cpu: CpuFacts, node: int, core: int) -> Cpu:
+    return Cpu(cpu.id, cpu.package, cpu.die, node, core, cpu.kind, cpu.base_frequency_khz, cpu.energy_preference)
+
+
+def _sets(pairs: Iterable[tuple[tuple[int, int], int]]) -> list[tuple[tuple[int, int], CpuSet]]:
+    """The CPUs of each key, ascending by key."""
+    masks: dict[tuple[int, int], int] = {}
+    for key, cpu in pairs:
+        masks[key] = masks.get(key, 0) | 1 << cpu
+    return [(key, CpuSet(masks[key])) for key in sorted(masks)]
+
+
+def _cores(cpus: Sequence[CpuFacts]) -> tuple[Core, ...]:
+    """Cores by their thread siblings, numbered by lowest CPU; core_id alone repeats between packages and dies."""
+    first: dict[int, CpuFacts] = {}
+    for cpu in sorted(cpus, key=lambda c: c.id):
+        first.setdefault(cpu.siblings.mask, cpu)
+    return tuple(Core(i, c.package, c.die, c.core_id, c.siblings) for i, c in enumerate(first.values()))
+
+
+def _caches(caches: Iterable[CacheFacts]) -> tuple[Cache, ...]:
+    """Caches by level, then by lowest CPU, indexed within the level."""
+    ordered = sorted((c.level, c.cpus.mask & -c.cpus.mask, c.cpus.mask, c.size_bytes) for c in caches if c.cpus)
+    found: list[Cache] = []
+    for level, _, mask, size_bytes in ordered:
+        index = found[-1].index + 1 if found and found[-1].level == level else 0
+        found.append(Cache(level, index, CpuSet(mask), size_bytes))
+    return tuple(found)
+
+
+def _nodes(nodes: Sequence[NodeFacts]) -> tuple[tuple[NumaNode, ...], list[str]]:
+    """The nodes, and a note when distances had to be averaged."""
+    rows, notes = _symmetric({n.id: dict(n.distances) for n in nodes})
+    with_cpus = NodeSet.of(n.id for n in nodes if n.cpus)
+    dram = {n.id: n.memory for n in nodes if n.cpus and n.memory.memory_bytes}
+    found = []
+    for node in sorted(nodes, key=lambda n: n.id):
+        near = NodeSet() if node.cpus else closest(rows[node.id], with_cpus)
+        kind = node.memory.kind or MemoryKind.DRAM
+        if not node.cpus:
+            kind = memory_kind(node.memory, [dram[i] for i in near if i in dram], list(dram.values()))
+        memory = node.memory
+        found.append(NumaNode(node.id, node.cpus, memory.memory_bytes, kind, memory.is_normal, rows[node.id], near))
+    return tuple(found), notes
+
+
+def _symmetric(rows: Mapping[int, Mapping[int, int]]) -> tuple[dict[int, tuple[tuple[int, int], ...]], list[str]]:
+    """Each row with both directions averaged, rounded down; a direction that is not told takes the other's value."""
+    uneven = [
+        (a, b) for a in sorted(rows) for b in sorted(rows[a]) if a < b and rows.get(b, {}).get(a) != rows[a].get(b)
+    ]
+    both = {
+        a: tuple((b, (d + rows.get(b, {}).get(a, d)) // 2) for b, d in sorted(row.items())) for a, row in rows.items()
+    }
+    pairs = ", ".join(f"{a}-{b}" for a, b in uneven[:4])
+    return both, [f"distances differ by direction (nodes {pairs}): averaged"] if uneven else []

@@ -1,0 +1,147 @@
+"""NUMA nodes from ``sys/devices/system/node``; one node is made up on kernels without NUMA.
+
+Sources: Documentation/ABI/stable/sysfs-devices-node, Documentation/admin-guide/mm/numaperf.rst,
+Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers.
+"""
+
+import re
+
+from sysfs.assemble import NodeFacts
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.errors import FileMissing, SysfsError
+from sysfs.memory_kind import MemoryFacts
+from sysfs.reader import Reader
+
+NODE = "sys/devices/system/node"
+TIERS = "sys/devices/virtual/memory_tiering"
+LOCAL_DISTANCE, REMOTE_DISTANCE = 10, 20  # what the kernel uses without a SLIT, include/linux/topology.h
+MAX_DISTANCE = 255  # a byte in the SLIT; 255 = unreachable (ACPI 6.5, 5.2.17)
+
+_MEM_TOTAL = re.compile(r"MemTotal:\s+(\d{1,15}) kB")
+
+
+def read_nodes(reader: Reader, online: CpuSet) -> list[NodeFacts]:
+    """The facts of every online node, ascending; every online CPU is in exactly one of them. Raises SysfsError."""
+    ids = reader.numbered(NODE, "node")
+    if not ids:
+        return [_made_up_node(reader, online)]
+    cpus = _cpus_of_nodes(reader, ids, online)
+    with_memory = _state(reader, "has_memory")
+    normal = _state(reader, "has_normal_memory")
+    tiers = _tiers(reader)
+    found = []
+    for node in ids:
+        memory_bytes = _mem_total(reader, f"{NODE}/node{node}/meminfo")
+        if with_memory is not None and node not in with_memory:
+            memory_bytes = 0  # the kernel accepts no such node in cpuset.mems
+        bandwidth, latency = _performance(reader, node)
+        memory = MemoryFacts(
+            memory_bytes=memory_bytes,
+            is_normal=normal is None or node in normal,
+            tier=tiers.get(node, 0),
+            read_bandwidth=bandwidth,
+            read_latency=latency,
+        )
+        found.append(NodeFacts(node, cpus[node], memory, _distances(reader, node, ids)))
+    return found
+
+
+def _made_up_node(reader: Reader, online: CpuSet) -> NodeFacts:
+    """Node 0 with everything: the kernel accepts 0 in cpuset.mems also without NUMA."""
+    reader.note("the kernel tells no NUMA nodes: everything taken as node 0")
+    memory_bytes = 0
+    try:
+        memory_bytes = _mem_total(reader, "proc/meminfo")
+    except SysfsError as error:
+        reader.note(f"{error}; the size of the memory is not known")
+    return NodeFacts(0, online, MemoryFacts(memory_bytes), ((0, LOCAL_DISTANCE),))
+
+
+def _mem_total(reader: Reader, path: str) -> int:
+    """The MemTotal line of a node's or the machine's meminfo, in bytes."""
+    text = reader.text(path, "a meminfo file")
+    match = _MEM_TOTAL.search(text)
+    if match is None:
+        raise SysfsError(path, "a line 'MemTotal: N kB'", repr(text[:40]))
+    return int(match[1]) * 1024
+
+
+def _state(reader: Reader, name: str) -> NodeSet | None:
+    """One of the node-state lists; None (with a note) when it cannot be had."""
+    try:
+        return reader.nodes(f"{NODE}/{name}")
+    except SysfsError as error:
+        reader.note(f"{error}; {name} taken from each node's meminfo")
+        return None
+
+
+def _cpus_of_nodes(reader: Reader, ids: list[int], online: CpuSet) -> dict[int, CpuSet]:
+    """The online CPUs of each node. Raises SysfsError when a list is garbage or two nodes claim a CPU."""
+    try:
+        must_have = reader.nodes(f"{NODE}/has_cpu")
+    except FileMissing:
+        must_have = NodeSet()
+    except SysfsError as error:
+        reader.note(f"{error}; ignored")
+        must_have = NodeSet()
+    found: dict[int, CpuSet] = {}
+    seen = CpuSet()
+    for node in ids:
+        path = f"{NODE}/node{node}/cpulist"
+        cpus = reader.cpus(path) & online
+        if seen & cpus:
+            raise SysfsError(path, "CPUs of no other node", repr(str(seen & cpus)))
+        if node in must_have and not cpus:
+            raise SysfsError(path, "CPUs, because the node is in has_cpu", "none that is online")
+        seen = seen | cpus
+        found[node] = cpus
+    homeless = online - seen
+    if homeless:
+        home = next((node for node in ids if found[node]), ids[0])
+        reader.note(f"CPUs {homeless} are in no NUMA node: taken as node {home}'s")
+        found[home] = found[home] | homeless
+    return found
+
+
+def _distances(reader: Reader, node: int, ids: list[int]) -> tuple[tuple[int, int], ...]:
+    """The node's row of the distance table: one number per online node, ascending."""
+    path = f"{NODE}/node{node}/distance"
+    expected = f"{len(ids)} distances from 1 to {MAX_DISTANCE}"
+    try:
+        text = reader.text(path, expected)
+    except FileMissing as error:
+        reader.note(f"{error}; taken as {LOCAL_DISTANCE} local and {REMOTE_DISTANCE} remote")
+        return tuple((other, LOCAL_DISTANCE if other == node else REMOTE_DISTANCE) for other in ids)
+    numbers = [int(word) for word in text.split() if word.isdigit() and len(word) <= 3]
+    if len(numbers) != len(text.split()) or len(numbers) != len(ids):
+        raise SysfsError(path, expected, repr(text[:60]))
+    if not all(0 < number <= MAX_DISTANCE for number in numbers):
+        raise SysfsError(path, expected, repr(text[:60]))
+    return tuple(zip(ids, numbers, strict=True))
+
+
+def _performance(reader: Reader, node: int) -> tuple[int, int]:
+    """Read bandwidth (MiB/s) and latency (ns) from the closest initiators, by the HMAT; 0 = not told."""
+    base = f"{NODE}/node{node}/access0/initiators"
+    values = []
+    for name in ("read_bandwidth", "read_latency"):
+        try:
+            values.append(max(reader.integer(f"{base}/{name}"), 0))
+        except FileMissing:
+            values.append(0)
+        except SysfsError as error:
+            reader.note(f"{error}; ignored")
+            values.append(0)
+    return values[0], values[1]
+
+
+def _tiers(reader: Reader) -> dict[int, int]:
+    """The memory tier of each node; empty where the kernel has none (before 6.1)."""
+    found: dict[int, int] = {}
+    for tier in reader.numbered(TIERS, "memory_tier"):
+        try:
+            found |= dict.fromkeys(reader.nodes(f"{TIERS}/memory_tier{tier}/nodelist"), tier)
+        except SysfsError as error:
+            reader.note(f"{error}; memory tiers ignored")
+            return {}
+    return found

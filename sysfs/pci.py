@@ -1,0 +1,87 @@
+"""PCI devices from ``sys/bus/pci/devices``, or from ``sys/devices/pci*`` where the bus is not there.
+
+Devices only improve a placement, so one that cannot be read is noted and left out. The path of a device comes from
+the text of its link: ``../../../devices/pci0000:10/0000:10:01.0/0000:13:00.0``.
+Source: Documentation/ABI/testing/sysfs-bus-pci.
+"""
+
+import re
+
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.errors import FileMissing, SysfsError
+from sysfs.model import Device
+from sysfs.reader import Reader
+
+BUS = "sys/bus/pci/devices"
+DEVICES = "sys/devices"
+MAX_DEPTH = 32  # PCI has 256 buses; no machine nests switches nearly as deep
+
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_HOST_BRIDGE = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
+
+
+def is_address(text: str) -> bool:
+    """True for domain:bus:device.function in lower case, as sysfs has it."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def read_devices(reader: Reader, online: CpuSet, nodes: NodeSet) -> list[Device]:
+    """All PCI functions, bridges included, sorted by address. ``local_cpus`` is cut to ``online``."""
+    found = []
+    for path in _paths(reader):
+        try:
+            found.append(_device(reader, path, online, nodes))
+        except SysfsError as error:
+            reader.note(f"{error}; the device is left out")
+    return sorted(found, key=lambda d: d.address)
+
+
+def _paths(reader: Reader) -> list[str]:
+    """The device directories."""
+    addresses = [name for name in reader.names(BUS) if is_address(name)]
+    if not addresses:
+        tops = [name for name in reader.names(DEVICES) if _HOST_BRIDGE.fullmatch(name)]
+        return [path for top in tops for path in _below(reader, f"{DEVICES}/{top}", MAX_DEPTH)]
+    found = []
+    for address in addresses:
+        try:
+            found.append(reader.link(f"{BUS}/{address}"))
+        except SysfsError as error:
+            reader.note(f"{error}; the device is left out")
+    return found
+
+
+def _below(reader: Reader, path: str, depth: int) -> list[str]:
+    """The device directories below one, parents first."""
+    found = []
+    for name in reader.names(path) if depth else ():
+        if is_address(name):
+            found += [f"{path}/{name}", *_below(reader, f"{path}/{name}", depth - 1)]
+    return found
+
+
+def _device(reader: Reader, path: str, online: CpuSet, nodes: NodeSet) -> Device:
+    parts = path.split("/")
+    node = reader.integer(f"{path}/numa_node") if nodes else -1
+    if node != -1 and node not in nodes:
+        reader.note(f"{path}/numa_node: expected an online node, got {node}; taken as unknown")
+        node = -1
+    return Device(
+        address=parts[-1],
+        class_code=reader.integer(f"{path}/class", base=16),
+        vendor=reader.integer(f"{path}/vendor", base=16),
+        device=reader.integer(f"{path}/device", base=16),
+        node=node,
+        local_cpus=reader.cpus(f"{path}/local_cpulist") & online,
+        bridges=tuple(part for part in parts[:-1] if is_address(part) or _HOST_BRIDGE.fullmatch(part)),
+        physical_function=_physical_function(reader, path),
+    )
+
+
+def _physical_function(reader: Reader, path: str) -> str:
+    """The address of the physical function that this is a virtual function of, else ''."""
+    try:
+        target = reader.link(f"{path}/physfn").rpartition("/")[2]
+    except FileMissing:
+        return ""
+    return target if is_address(target) else ""
