@@ -1,0 +1,52 @@
+# Everything that a person or CI does with this tree. `make` alone lists it.
+#
+# A fresh Debian machine needs nothing but make: Python packages go into .venv, pinned with hashes; Debian packages
+# are installed only as root, and every one is named before.
+
+SHELL := /bin/sh
+PYTHON := .venv/bin/python
+STAGES := $(PYTHON) tests/stages.py
+# The containerd or CRI-O to try the proxy on: empty = a private containerd of our own, or unix:///path, or embedded.
+RUNTIME ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test dev check fix bench docs pins clean distclean
+
+help: ## list these commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+
+run: ## try the proxy on this machine: real containers on chosen CPUs (RUNTIME=unix://... uses a running runtime)
+	@packaging/setup/venv.sh run
+	@[ -n "$(RUNTIME)" ] || packaging/setup/system.sh run
+	@$(PYTHON) -m cri_proxy.tryout $(if $(RUNTIME),--runtime '$(RUNTIME)')
+
+test: ## every test: the checks, then real containerd, then emulated machines
+	@packaging/setup/venv.sh dev
+	@packaging/setup/system.sh test
+	@$(STAGES) check e2e vm
+
+dev: ## make everything that work on the project needs, in .venv
+	@packaging/setup/venv.sh dev
+
+check: dev ## the quick half of what CI runs: format, lint, types, imports, sizes, tests, docs
+	@$(STAGES) check
+
+fix: dev ## repair what a tool can: format, import order, simple lint
+	@.venv/bin/ruff check --fix --quiet . || true
+	@.venv/bin/ruff format .
+
+bench: dev ## measure: decisions, relay, discovery, start-up, memory
+	@$(PYTHON) -m benchmarks
+
+docs: dev ## write the generated reference pages anew
+	@$(PYTHON) -m cri_proxy.docs docs/reference
+
+pins: dev ## pin the dependencies of pyproject.toml anew, with hashes
+	@packaging/requirements/pin.sh
+
+clean: ## remove what checks and tests leave behind
+	@rm -rf build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## that, and the virtual environment
+	@rm -rf .venv ./*.egg-info

@@ -1,0 +1,64 @@
+"""The stage runner: nothing that went wrong may look good."""
+
+import sys
+
+import pytest
+
+from tests import stages
+from tests.stages import Ended, Result, Stage, cases, judge, run, summary, verdict
+
+REPORT = """<testsuites><testsuite>
+  <testcase classname="t" name="good"/>
+  <testcase classname="t" name="bad"><failure message="no">no</failure></testcase>
+  <testcase classname="t" name="broken"><error message="no">no</error></testcase>
+  <testcase classname="t" name="known"><skipped type="pytest.xfail" message="known"/></testcase>
+  <testcase classname="t" name="left"><skipped type="pytest.skip" message="needs root"/></testcase>
+</testsuite></testsuites>"""
+ONLY_A_SKIP = '<testsuite><testcase classname="t" name="x"><skipped message="no qemu"/></testcase></testsuite>'
+
+
+PYTEST = Stage("g", "some", ("pytest",))
+
+
+def test_errors_count_as_failed_and_expected_failures_as_passed() -> None:
+    assert [outcome for _, outcome, _ in cases(REPORT)] == ["passed", "failed", "failed", "passed", "skipped"]
+
+
+def test_a_skip_fails_its_stage_in_ci() -> None:
+    result = judge(Ended(PYTEST, 1.0, 0, ONLY_A_SKIP), skips_fail=True)
+    assert not result.is_good
+    assert result.skipped == ("t.x: no qemu",)
+
+
+def test_a_skip_is_listed_elsewhere() -> None:
+    result = judge(Ended(PYTEST, 1.0, 0, ONLY_A_SKIP), skips_fail=False)
+    assert result.is_good
+    assert "skipped in some: t.x: no qemu" in list(summary([result]))
+
+
+def test_pytest_without_a_report_is_a_failure() -> None:
+    assert not judge(Ended(PYTEST, 1.0, 0), skips_fail=False).is_good
+
+
+def test_a_status_other_than_zero_is_a_failure_whatever_the_report_says() -> None:
+    assert not judge(Ended(PYTEST, 1.0, 5, "<testsuite/>"), skips_fail=False).is_good
+
+
+@pytest.mark.parametrize(("program", "good"), [("pass", True), ("raise SystemExit(3)", False)])
+def test_a_command_is_as_good_as_its_exit_status(program: str, good: bool) -> None:
+    assert run(Stage("g", "some", (sys.executable, "-c", program)), skips_fail=True).is_good == good
+
+
+def test_a_stage_that_hangs_is_ended_and_named() -> None:
+    hanging = Stage("g", "some", (sys.executable, "-c", "import signal; signal.pause()"), limit_seconds=0.5)
+    assert verdict(run(hanging, skips_fail=False)) == "FAILED (not done after 0 s)"
+
+
+def test_the_last_line_counts_a_broken_stage_as_a_failure() -> None:
+    results = [Result("a", 1.0, 5, 0), Result("b", 1.0, 0, 0, problem="no report"), Result("c", 1.0, 3, 2)]
+    assert list(summary(results))[-1] == "8 passed, 3 failed in 3 s"
+
+
+def test_an_unknown_stage_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stages.main(["chekc"]) == 2
+    assert "chekc" in capsys.readouterr().err

@@ -1,0 +1,184 @@
+"""Runs the stages of ``make check`` and ``make test`` one after another, all of them, and sums up at the end.
+
+``python tests/stages.py check e2e vm``: each argument is a group of stages or the name of one. A stage that fails
+does not stop the others. With ``CI=true`` a skipped test fails its stage: there everything that a test needs is
+installed, so a skip means that something went unproved. Standard library only.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+REPORTS = ROOT / ".cache" / "reports"
+GRACE_SECONDS = 60.0  # from the interrupt to the kill: fixtures stop the daemons and machines that they started
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One command of a group. ``limit_seconds`` ends it: a hanging test must not hide the other stages' results."""
+
+    group: str
+    name: str
+    command: tuple[str, ...]
+    limit_seconds: float = 300
+
+    @property
+    def report(self) -> Path | None:
+        """Where pytest writes its JUnit report; None for other commands."""
+        return REPORTS / f"{self.name}.xml" if self.command[0] == "pytest" else None
+
+
+STAGES = (
+    Stage("check", "format", ("ruff", "format", "--check", "--quiet", ".")),
+    Stage("check", "lint", ("ruff", "check", "--quiet", ".")),
+    Stage("check", "types", ("mypy",), 600),
+    Stage("check", "imports", ("lint-imports", "--no-logo")),
+    Stage("check", "examples", ("pytest", "-q", "--doctest-modules", "sysfs", "policies", "cri_proxy")),
+    Stage("check", "tests", ("pytest", "-q"), 600),
+    Stage("e2e", "e2e", ("pytest", "-v", "tests/e2e"), 900),
+    Stage("vm", "vm", ("pytest", "-v", "tests/vm"), 1200),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a stage's command ended: exit status, pytest's report ('' = none), and what we did to it ('' = nothing)."""
+
+    stage: Stage
+    seconds: float
+    status: int
+    report: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a stage. A command that is not pytest counts as one test."""
+
+    stage: str
+    seconds: float
+    passed: int
+    failed: int
+    skipped: tuple[str, ...] = ()  # 'test: reason'
+    problem: str = ""  # why the stage failed beyond failed tests
+
+    @property
+    def is_good(self) -> bool:
+        """Whether everything of this stage held."""
+        return not self.failed and not self.problem
+
+
+def main(wanted: Sequence[str]) -> int:
+    """Run the wanted stages; 0 when all are good, 1 when one is not, 2 for an unknown name."""
+    stages = [s for s in STAGES if s.name in wanted or s.group in wanted]
+    if unknown := set(wanted) - {s.name for s in STAGES} - {s.group for s in STAGES}:
+        print(f"unknown stage {min(unknown)!r}; there are: {' '.join(s.name for s in STAGES)}", file=sys.stderr)
+        return 2
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    is_ci = os.environ.get("CI") == "true"
+    results = []
+    for stage in stages:
+        print(f"\n=== {stage.name}: {' '.join(stage.command)}", flush=True)
+        results.append(run(stage, skips_fail=is_ci))
+        print(f"=== {stage.name}: {verdict(results[-1])}, {results[-1].seconds:.0f} s", flush=True)
+    print("\n".join(summary(results)), flush=True)
+    return 0 if all(r.is_good for r in results) else 1
+
+
+def run(stage: Stage, *, skips_fail: bool) -> Result:
+    """Run one stage to its end or limit, its output going straight through."""
+    command = [str(BIN / stage.command[0]), *stage.command[1:]]
+    if stage.report:
+        stage.report.unlink(missing_ok=True)
+        command += ["-rs", f"--junitxml={stage.report}"]
+    start = time.monotonic()
+    problem, status = "", 0
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True) as process:
+        try:
+            status = process.wait(stage.limit_seconds)
+        except subprocess.TimeoutExpired:
+            problem = f"not done after {stage.limit_seconds:.0f} s"
+            end_group(process)
+        except KeyboardInterrupt:
+            end_group(process)
+            raise
+    seconds = time.monotonic() - start
+    report = stage.report.read_text() if stage.report and stage.report.exists() else ""
+    return judge(Ended(stage, seconds, status, report, problem), skips_fail=skips_fail)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt the command, give it time to clean up, then kill whatever is left of its session."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def judge(ended: Ended, *, skips_fail: bool) -> Result:
+    """What a stage's end means: from its exit status and, for pytest, its report."""
+    name, seconds, problem = ended.stage.name, ended.seconds, ended.problem
+    if ended.stage.report is None:
+        good = ended.status == 0 and not problem
+        return Result(name, seconds, passed=int(good), failed=int(not good), problem=problem)
+    if not ended.report:
+        return Result(name, seconds, 0, 0, problem=problem or f"pytest ended with status {ended.status}, no report")
+    found = list(cases(ended.report))
+    passed = sum(outcome == "passed" for _, outcome, _ in found)
+    failed = sum(outcome == "failed" for _, outcome, _ in found)
+    skipped = tuple(f"{test}: {reason}" for test, outcome, reason in found if outcome == "skipped")
+    if not problem and skipped and skips_fail:
+        problem = f"{len(skipped)} skipped, and CI=true means that nothing may be"
+    if not problem and ended.status and not failed:
+        problem = f"pytest ended with status {ended.status}"
+    return Result(name, seconds, passed, failed, skipped, problem)
+
+
+def cases(report: str) -> Iterator[tuple[str, str, str]]:
+    """(test, 'passed' or 'failed' or 'skipped', reason) of each test case in a JUnit report.
+
+    An expected failure stands there as skipped; it is what the test said it would be, so it counts as passed.
+    """
+    for case in ElementTree.fromstring(report).iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            yield name, "failed", ""
+        elif skipped is not None and skipped.get("type") != "pytest.xfail":
+            yield name, "skipped", skipped.get("message", "")
+        else:
+            yield name, "passed", ""
+
+
+def verdict(result: Result) -> str:
+    """One phrase: good, or what was not."""
+    if result.is_good:
+        return "good"
+    return "FAILED" + (f" ({result.problem})" if result.problem else "")
+
+
+def summary(results: Sequence[Result]) -> Iterator[str]:
+    """The table of stages, what was skipped, and the counts in the last line."""
+    yield f"\n{'stage':<10} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}"
+    for r in results:
+        row = f"{r.stage:<10} {r.passed:>7} {r.failed:>7} {len(r.skipped):>8} {r.seconds:>8.0f}"
+        yield row if r.is_good else f"{row}  {verdict(r)}"
+    for r in results:
+        yield from (f"skipped in {r.stage}: {line}" for line in r.skipped)
+    passed = sum(r.passed for r in results)
+    # A stage that broke without a failed test (no report, a forbidden skip, its limit) is one failure.
+    failed = sum(r.failed or int(bool(r.problem)) for r in results)
+    yield f"{passed} passed, {failed} failed in {sum(r.seconds for r in results):.0f} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
