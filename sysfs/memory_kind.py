@@ -18,7 +18,10 @@ HMAT_FACTOR = Fraction(3, 2)
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts:
-    """What is known of one node's memory; 0 = not told. Bandwidth in MiB/s, latency in ns."""
+    """What is known of one node's memory; 0 = not told.
+
+    ``tier`` counts from 1, the fastest; bandwidth is in MiB/s, latency in ns.
+    """
 
     memory_bytes: int
     is_normal: bool = True

@@ -136,11 +136,11 @@ def _performance(reader: Reader, node: int) -> tuple[int, int]:
 
 
 def _tiers(reader: Reader) -> dict[int, int]:
-    """The memory tier of each node; empty where the kernel has none (before 6.1)."""
+    """The memory tier of each node, counted from 1; empty where the kernel has none (before 6.1)."""
     found: dict[int, int] = {}
     for tier in reader.numbered(TIERS, "memory_tier"):
         try:
-            found |= dict.fromkeys(reader.nodes(f"{TIERS}/memory_tier{tier}/nodelist"), tier)
+            found |= dict.fromkeys(reader.nodes(f"{TIERS}/memory_tier{tier}/nodelist"), tier + 1)
         except SysfsError as error:
             reader.note(f"{error}; memory tiers ignored")
             return {}

@@ -1,0 +1,80 @@
+"""The memory-only nodes of a described machine, and the distances that follow from where they hang."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sysfs.fields import Fields
+from sysfs.memory_kind import MemoryFacts
+from sysfs.model import MemoryKind
+
+LOCAL, FARTHEST = 10, 254  # the largest distance that still means reachable
+
+
+@dataclass(frozen=True, slots=True)
+class FarMemory:
+    """A node without CPUs: its memory, and its distance to the nodes that it hangs off."""
+
+    memory: MemoryFacts
+    near: Mapping[int, int]
+
+
+def memory_nodes(fields: Fields, nodes: int) -> list[FarMemory]:
+    """The described memory nodes, in order; ``nodes`` have CPUs. Raises MachineSourceError."""
+    found = []
+    for item in fields.mappings("memory_nodes", ("memory", "kind", "near", "movable")):
+        if "memory" not in item:
+            raise item.refuse("memory", "give a quantity like 2Gi or 512M")
+        kind = item.word("kind", "", tuple(MemoryKind)) if "kind" in item else ""
+        movable = item.raw("movable")
+        if not isinstance(movable, bool | None):
+            raise item.refuse("movable", "give true or false")
+        memory = MemoryFacts(
+            memory_bytes=item.quantity("memory", item.raw("memory")),
+            is_normal=not movable,
+            kind=MemoryKind(kind) if kind else None,
+        )
+        found.append(FarMemory(memory, _near(item, nodes)))
+    return found
+
+
+def _near(item: Fields, nodes: int) -> dict[int, int]:
+    """Node to distance; empty when not given (the distances matrix must then hold this node)."""
+    value = item.raw("near")
+    remedy = f"give a mapping of nodes 0 to {nodes - 1} to distances from 11 to {FARTHEST}, like {{0: 17}}"
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not value:
+        raise item.refuse("near", remedy)
+    found = {}
+    for node, distance in value.items():
+        key = int(node) if isinstance(node, str) and node.isascii() and node.isdigit() and len(node) < 6 else node
+        if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < nodes:
+            raise item.refuse("near", remedy)
+        if isinstance(distance, bool) or not isinstance(distance, int) or not LOCAL < distance <= FARTHEST:
+            raise item.refuse("near", remedy)
+        found[key] = distance
+    return found
+
+
+def far_distances(
+    fields: Fields, matrix: Sequence[Sequence[int]], near: Sequence[Mapping[int, int]]
+) -> list[list[int]]:
+    """The matrix with a row and a column per memory node.
+
+    Where no distance is given it is that of the best way round by the nodes it hangs off, as firmware tends to
+    count: 17 to node 0, which is 21 from node 1, makes 28 to node 1.
+    """
+    size = len(matrix)
+    rows = [list(row) for row in matrix]
+    for i, given in enumerate(near):
+        if not given:
+            raise fields.refuse("memory_nodes", f"give memory_nodes[{i}] a near, or all nodes in distances")
+        to_nodes = [given.get(n, min(d + rows[m][n] - LOCAL for m, d in given.items())) for n in range(size)]
+        to_memory = [
+            min(to_nodes[m] + distance - LOCAL for m, distance in near[j].items()) for j in range(i)
+        ]  # rows of earlier memory nodes exist already
+        row = [min(distance, FARTHEST) for distance in [*to_nodes, *to_memory]]
+        for other, distance in zip(rows, row, strict=True):
+            other.append(distance)
+        rows.append([*row, LOCAL])
+    return rows
