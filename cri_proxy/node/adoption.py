@@ -1,0 +1,93 @@
+"""Containers that run without a row of ours: read from the runtime, rebuilt from their annotation, or left alone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from cri_proxy.cri import read, write
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.node import live
+from cri_proxy.node.context import Context, Rules
+from cri_proxy.node.live import LiveContainer
+from policies.base import Grant, Pinning, QosClass, Request
+from sysfs.cpuset import CpuSet
+
+_QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
+_ENDS = {pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_DELETED_EVENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A live container as read from the runtime; ``grant`` is what its annotation says it holds, else None."""
+
+    container: LiveContainer
+    request: Request
+    pinning: Pinning
+    grant: Grant | None
+
+    @property
+    def rank(self) -> tuple[int, int, int, str]:
+        """The order of placing: QoS class, most whole CPUs first, oldest first, id (spec section 8)."""
+        qos = _QOS_ORDER.index(self.request.pod.qos)
+        return (qos, -(self.request.cpu_request_mcpu // 1000), self.container.created_at_ns, self.container.id)
+
+
+class Adoption:
+    """Reads containers that we have no row for."""
+
+    def __init__(self, context: Context, rules: Callable[[], Rules], domains: Callable[[], Sequence[str]]) -> None:
+        """``rules`` and ``domains`` give the operator's present choices."""
+        self._context = context
+        self._rules = rules
+        self._domains = domains
+        self._left: dict[str, CpuSet] = {}
+        self._slots = live.status_slots()
+
+    def is_left(self, container_id: str) -> bool:
+        """Whether this container was seen and left alone by the operator's choice."""
+        return container_id in self._left
+
+    async def read_all(self, containers: Sequence[LiveContainer]) -> tuple[Adopted, ...]:
+        """Read these containers; those that vanish meanwhile, or are to be left alone, are left out.
+
+        A container that is left alone but has a cpuset of its own has those CPUs withheld from exclusive use.
+        """
+        read_ones = await asyncio.gather(*(self._read(c) for c in containers))
+        kept = []
+        for adopted in read_ones:
+            if adopted is None:
+                continue
+            if adopted.grant is None and self._rules().adopt == "leave":
+                self._left[adopted.container.id] = adopted.pinning.cpus or CpuSet()
+            else:
+                kept.append(adopted)
+        self._context.ledger.note_foreign(self._left)
+        return tuple(kept)
+
+    async def present_pinning(self, container_id: str) -> Pinning:
+        """What the runtime has recorded for this container. Raises CallFailed and RuntimeUnavailable."""
+        async with self._slots:
+            return read.pinning_of(await live.container_status(self._context.channel, container_id))
+
+    async def exits(self) -> AsyncIterator[str]:
+        """Ids of containers that end, from GetContainerEvents."""
+        stream = self._context.channel.stream(
+            live.SERVICE + "GetContainerEvents", pb.GetEventsRequest().SerializeToString()
+        )
+        async for message in stream:
+            event = pb.ContainerEventResponse.FromString(message)
+            if event.container_event_type in _ENDS:
+                yield event.container_id
+
+    async def _read(self, container: LiveContainer) -> Adopted | None:
+        try:
+            async with self._slots:
+                status = await live.container_status(self._context.channel, container.id)
+                sandbox = await live.sandbox_status(self._context.channel, container.sandbox_id)
+        except (CallFailed, RuntimeUnavailable) as error:
+            self._context.observer.noted("not_adopted", container=container.key.name, reason=str(error))
+            return None
+        found = read.read_status(status, sandbox, domains=self._domains())
+        grant = write.grant_from_text(container.grant_annotation, found.request) if container.grant_annotation else None
+        return Adopted(container, found.request, read.pinning_of(status), grant)

@@ -1,0 +1,33 @@
+"""What every part of the node works with: built once by ``node.assembly``."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cri_proxy.clock import Clock
+from cri_proxy.node.ledger import Ledger
+from cri_proxy.node.observer import Observer
+from cri_proxy.node.persistence import Persistence
+from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.tasks import Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The operator's choices that the coordinator follows; changed as a whole by a reload."""
+
+    on_policy_error: Literal["passthrough", "reject"] = "passthrough"
+    on_store_error: Literal["continue", "reject"] = "continue"
+    adopt: Literal["pin", "leave"] = "pin"
+    strict_annotations: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The node's shared parts. Only the ledger's content changes, and only on the event loop."""
+
+    ledger: Ledger
+    channel: RuntimeChannel
+    persistence: Persistence
+    tasks: Tasks
+    observer: Observer
+    clock: Clock

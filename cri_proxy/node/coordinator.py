@@ -1,0 +1,253 @@
+"""Reserve, commit, roll back, release: the only code that changes what containers hold.
+
+Every method that changes the ledger decides and writes it without an ``await`` in between, then lets the store
+and the runtime have their time. No lock is held across a call to the runtime but the container's own.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from cri_proxy.node.context import Context, Rules
+from cri_proxy.node.effects import Effects
+from cri_proxy.node.ledger import ACTIVE
+from cri_proxy.state.rows import Row
+from policies.base import Decision, Pinning, Placed, Previous, Rejected, Request
+from sysfs.cpuset import CpuSet
+
+RefusalKind = Literal["full", "strict", "annotation", "store", "update", "not-ready"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A container that is not let through, and the sentence its owner will read."""
+
+    kind: RefusalKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A place that is held while the runtime creates the container.
+
+    ``before`` are the rows as they were, for a roll back: the container's own earlier row and those moved for it.
+    """
+
+    row: Row
+    pinning: Pinning
+    before: tuple[Row, ...]
+    decision: Placed
+
+
+class Coordinator:
+    """Owns the ledger's changes."""
+
+    def __init__(self, context: Context, effects: Effects, rules: Rules) -> None:
+        """Not ready until ``open`` is called, after the saved state was held against the runtime."""
+        self._context = context
+        self._ledger = context.ledger
+        self._effects = effects
+        self._ready = asyncio.Event()
+        self._fallback = Pinning(None, None)
+        self.rules = rules
+        self.check_pod: Callable[[str], Awaitable[None]] = _nothing_to_check
+        self.check_all: Callable[[str], Awaitable[None]] = _nothing_to_check
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether decisions are made: the saved state has been held against the runtime."""
+        return self._ready.is_set()
+
+    def open(self) -> None:
+        """Start to decide."""
+        self._ready.set()
+        self.remember_fallback()
+
+    async def wait_ready(self) -> None:
+        """Wait until decisions are made; a caller's deadline cancels this."""
+        await self._ready.wait()
+
+    @property
+    def fallback(self) -> Pinning:
+        """The root's shared set and memory nodes of the last good snapshot, for when deciding fails."""
+        return self._fallback
+
+    def remember_fallback(self) -> None:
+        """Take the present snapshot as the last good one."""
+        self._fallback = self._ledger.policy.fallback(self._ledger.allocations)
+
+    async def place(self, request: Request, sandbox_id: str, *, problems: tuple[str, ...] = ()) -> Reservation | Refusal:
+        """Find a place for a container that is about to be created, and make it durable."""
+        if problems and self.rules.strict_annotations:
+            return Refusal("annotation", "; ".join(problems))
+        if self._ledger.of_pod(request.container.pod_uid):
+            # The exit of an init container is announced by nothing before the next create.
+            await self.check_pod(request.container.pod_uid)
+        started = self._context.clock.monotonic_seconds()
+        decided = self._decide_and_reserve(request, sandbox_id)
+        if isinstance(decided, Rejected):
+            await self.check_all("before a refusal")
+            decided = self._decide_and_reserve(request, sandbox_id)
+        seconds = self._context.clock.monotonic_seconds() - started
+        decision: Decision = decided.decision if isinstance(decided, Reservation) else decided
+        self._context.observer.decided(request, decision, problems=problems, seconds=seconds)
+        if isinstance(decided, Rejected):
+            return Refusal("strict" if decided.reason.code.startswith("strict") else "full", decided.reason.text)
+        saved = await self._save_reservation(decided)
+        if not saved and self.rules.on_store_error == "reject":
+            self.roll_back(decided)
+            return Refusal("store", f"the placement cannot be saved: {self._context.persistence.problem}")
+        return decided
+
+    def commit(self, reservation: Reservation, container_id: str) -> None:
+        """The runtime has created the container under this id."""
+        current = self._current(reservation)
+        if current is None:
+            return
+        created = replace(
+            current, container_id=container_id, state="created", acknowledged=reservation.pinning
+        )
+        self._ledger.put(created)
+        self._ledger.confirm(created.key, reservation.pinning)
+        self._context.persistence.save_later([created])
+        self.remember_fallback()
+        self._effects.kick()
+
+    def roll_back(self, reservation: Reservation) -> None:
+        """The runtime did not create it: everything is as before."""
+        if self._current(reservation) is None:
+            return
+        key = reservation.row.key
+        self._ledger.drop(key)
+        restored = self._restore(reservation.before)
+        own = [row for row in restored if row.key == key]
+        self._context.persistence.save_later(restored, [] if own else [key])
+        self._effects.kick()
+
+    def leave_pending(self, reservation: Reservation) -> None:
+        """Nobody knows whether the runtime created it: hold the place until the runtime has been asked."""
+        current = self._current(reservation)
+        if current is None:
+            return
+        pending = replace(current, state="pending")
+        self._ledger.put(pending)
+        self._context.persistence.save_later([pending])
+
+    def set_state(self, row: Row, state: Literal["created", "running"]) -> None:
+        """The runtime says that the container is in this state."""
+        current = self._ledger.get(row.key)
+        if current is None or current.container_id != row.container_id or current.state == state:
+            return
+        if current.state in ACTIVE:
+            changed = replace(current, state=state)
+            self._ledger.put(changed)
+            self._context.persistence.save_later([changed])
+
+    def release(self, row: Row, why: str) -> None:
+        """Free what the container holds; where it was is remembered until its sandbox is removed. Idempotent."""
+        current = self._ledger.get(row.key)
+        if current is None or current.container_id != row.container_id or current.state not in ACTIVE:
+            return
+        remembered = replace(current, state="exited", acknowledged=None)
+        self._ledger.put(remembered)
+        self._context.persistence.save_later([remembered])
+        self._context.observer.released(current, why)
+        self._effects.forget(current.key)
+        self.remember_fallback()
+        self._effects.kick()
+
+    def forget_sandbox(self, sandbox_id: str, why: str) -> None:
+        """The sandbox is removed: free and forget everything in it."""
+        rows = self._ledger.of_sandbox(sandbox_id)
+        for row in rows:
+            self.release(row, why)
+        self._ledger.drop(*(row.key for row in rows))
+        self._ledger.sandboxes.pop(sandbox_id, None)
+        self._context.persistence.save_later([], [sandbox_id, *(row.key for row in rows)])
+
+    def resize(self, row: Row, request: Request) -> Reservation | Rejected:
+        """Re-plan a container in place for a changed request; ``roll_back_resize`` undoes it."""
+        return self._regrant(row, replace(request, previous=Previous(row.grant.pool, row.grant.owned)))
+
+    def place_elsewhere(self, row: Row, without: CpuSet) -> Reservation | Rejected:
+        """Place a container again, without CPUs that others could not be moved from."""
+        return self._regrant(row, replace(row.grant.request, previous=None), withheld=without)
+
+    def roll_back_resize(self, reservation: Reservation) -> None:
+        """The runtime refused the new size: back to the old one where that is still free."""
+        restored = self._restore(reservation.before)
+        self._context.persistence.save_later(restored)
+        self._effects.kick()
+
+    def _regrant(self, row: Row, request: Request, withheld: CpuSet = CpuSet()) -> Reservation | Rejected:
+        """Decide again for a container that the runtime already has, and take the new grant at once."""
+        held = self._ledger.allocations
+        started = self._context.clock.monotonic_seconds()
+        decision = self._ledger.policy.decide(replace(held, withheld=held.withheld | withheld), request)
+        seconds = self._context.clock.monotonic_seconds() - started
+        self._context.observer.decided(request, decision, problems=(), seconds=seconds)
+        if isinstance(decision, Rejected):
+            return decision
+        moved = self._ledger.grants_with(decision.moved)
+        before = (row, *(r for m in moved if (r := self._ledger.get(m.key)) is not None))
+        regranted = replace(row, grant=decision.grant)
+        self._ledger.put(regranted, *moved)
+        self._context.persistence.save_later([regranted, *moved])
+        return Reservation(regranted, decision.pinning, before, decision)
+
+    def _decide_and_reserve(self, request: Request, sandbox_id: str) -> Reservation | Rejected:
+        """One step for the event loop: nobody else can decide between the two."""
+        earlier = self._ledger.get(request.container)
+        if earlier is not None:
+            request = replace(request, previous=Previous(earlier.grant.pool, earlier.grant.owned))
+        decision = self._ledger.policy.decide(self._ledger.allocations, request)
+        if isinstance(decision, Rejected):
+            return decision
+        moved = self._ledger.grants_with(decision.moved)
+        before = tuple(r for r in (earlier, *(self._ledger.get(m.key) for m in moved)) if r is not None)
+        row = Row(
+            grant=decision.grant,
+            sandbox_id=sandbox_id,
+            container_id="",
+            state="reserved",
+            acknowledged=None,
+            created_order=self._ledger.next_order(),
+        )
+        self._ledger.put(row, *moved)
+        return Reservation(row, decision.pinning, before, decision)
+
+    async def _save_reservation(self, reservation: Reservation) -> bool:
+        moved = self._ledger.grants_with(reservation.decision.moved)
+        try:
+            return await self._context.persistence.save([reservation.row, *moved])
+        except asyncio.CancelledError:
+            # The caller went away before a byte reached the runtime: definite.
+            self.roll_back(reservation)
+            raise
+
+    def _current(self, reservation: Reservation) -> Row | None:
+        """The reservation's row as it is now; None when a newer attempt has taken its place."""
+        row = self._ledger.get(reservation.row.key)
+        return row if row is not None and row.created_order == reservation.row.created_order else None
+
+    def _restore(self, before: tuple[Row, ...]) -> tuple[Row, ...]:
+        """Put rows back as they were if that is still legal; else keep what is, and forget an own earlier row."""
+        if not before:
+            return ()
+        held = self._ledger.allocations.with_grants(*(row.grant for row in before if row.state in ACTIVE))
+        result = self._ledger.policy.reinstate(held)
+        if result.replaced or result.unplaced:
+            return ()
+        rows = tuple(self._with_present_runtime_view(row) for row in before)
+        self._ledger.put(*rows)
+        return rows
+
+    def _with_present_runtime_view(self, row: Row) -> Row:
+        """An earlier grant, but the container's state and acknowledged pinning as they are known now."""
+        now = self._ledger.get(row.key)
+        return row if now is None or now.container_id != row.container_id else replace(now, grant=row.grant)
+
+
+async def _nothing_to_check(_: str) -> None:
+    return

@@ -1,0 +1,213 @@
+"""The one object that changes: who holds what, what the runtime has confirmed, and what should be written next.
+
+Owned by the coordinator and touched only from the event loop, never across an ``await``: that is the lock
+(docs/adr/0002). Policies get frozen snapshots; the version tells whether a snapshot is still current.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from cri_proxy.state.rows import Row, SandboxRow
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Policy
+from sysfs.cpuset import CpuSet
+
+# States in which a row's grant counts; the others only remember where a container was.
+ACTIVE = frozenset({"reserved", "pending", "created", "running"})
+
+
+class Ledger:
+    """Rows by container, their index by container id, and the snapshot that policies see."""
+
+    def __init__(self, policy: Policy) -> None:
+        """An empty ledger for this policy."""
+        self._policy = policy
+        self._rows: dict[ContainerKey, Row] = {}
+        self._keys_by_id: dict[str, ContainerKey] = {}
+        self._confirmed_owned: dict[ContainerKey, CpuSet] = {}
+        self._foreign: dict[str, CpuSet] = {}
+        self._allocations = Allocations()
+        self._desired: tuple[int, Mapping[ContainerKey, Pinning]] | None = None
+        self._alone: CpuSet | None = None
+        self._next_order = 0
+        self.sandboxes: dict[str, SandboxRow] = {}
+        self.version = 0
+
+    @property
+    def policy(self) -> Policy:
+        """The policy whose grants these are."""
+        return self._policy
+
+    @property
+    def allocations(self) -> Allocations:
+        """A frozen snapshot of all grants that count, and of the CPUs withheld from exclusive use."""
+        return self._allocations
+
+    def use_policy(self, policy: Policy, allocations: Allocations) -> tuple[Row, ...]:
+        """Switch to another policy (new options or machine) with these grants; gives the rows that changed."""
+        self._policy = policy
+        self._changed()
+        rows = [replace(self._rows[g.container], grant=g) for g in allocations.grants if g.container in self._rows]
+        changed = tuple(row for row in rows if row.grant != self._rows[row.grant.container].grant)
+        self.put(*changed)
+        return changed
+
+    def rows(self) -> Iterator[Row]:
+        """Every row, by container."""
+        return iter([self._rows[key] for key in sorted(self._rows)])
+
+    def active(self) -> Iterator[Row]:
+        """Rows whose grant counts, by container."""
+        return (row for row in self.rows() if row.state in ACTIVE)
+
+    def get(self, key: ContainerKey) -> Row | None:
+        """The row of this container, whatever its state."""
+        return self._rows.get(key)
+
+    def holder(self, container_id: str) -> Row | None:
+        """The row whose *current* container id this is: an old attempt's id finds nothing."""
+        key = self._keys_by_id.get(container_id)
+        return self._rows.get(key) if key is not None else None
+
+    def next_order(self) -> int:
+        """A number for a new row: rows sort by it in the order of their creation."""
+        self._next_order += 1
+        return self._next_order
+
+    def put(self, *rows: Row) -> None:
+        """Add or replace rows."""
+        for row in rows:
+            key = row.grant.container
+            old = self._rows.get(key)
+            if old is not None and old.container_id != row.container_id:
+                self._keys_by_id.pop(old.container_id, None)
+            self._rows[key] = row
+            if row.container_id:
+                self._keys_by_id[row.container_id] = key
+            if row.state not in ACTIVE or row.acknowledged is None:
+                self._confirmed_owned.pop(key, None)
+            self._next_order = max(self._next_order, row.created_order)
+        if rows:
+            self._changed()
+
+    def drop(self, *keys: ContainerKey) -> None:
+        """Forget these rows; unknown ones are no error."""
+        for key in keys:
+            row = self._rows.pop(key, None)
+            if row is not None:
+                self._keys_by_id.pop(row.container_id, None)
+                self._confirmed_owned.pop(key, None)
+        self._changed()
+
+    def confirm(self, key: ContainerKey, pinning: Pinning) -> Row | None:
+        """The runtime has confirmed this pinning for this container."""
+        row = self._rows.get(key)
+        if row is None or row.state not in ACTIVE:
+            return None
+        confirmed = replace(row, acknowledged=pinning)
+        self._rows[key] = confirmed
+        if pinning.cpus is not None:
+            self._confirmed_owned[key] = row.grant.owned & pinning.cpus
+            self._alone = None
+        if row.grant.kind is CpuKind.PRESERVE:
+            self._changed()   # the CPUs that it brought along are withheld
+        return confirmed
+
+    def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet]) -> None:
+        """Containers that we leave alone but that have a cpuset of their own: it is withheld."""
+        self._foreign = dict(cpus_by_container_id)
+        self._changed()
+
+    def desired(self) -> Mapping[ContainerKey, Pinning]:
+        """What every container should be pinned to, by the grants as they are now."""
+        if self._desired is None or self._desired[0] != self.version:
+            self._desired = (self.version, self._policy.pinnings(self._allocations))
+        return self._desired[1]
+
+    def sendable(self, key: ContainerKey) -> Pinning | None:
+        """What may be written for this container right now; None when nothing may be, or nothing is ours.
+
+        The wanted value, less the CPUs that others still sit on or still hold alone as far as the runtime has
+        confirmed: so whoever must shrink does so first, whatever the order in which calls go out.
+        """
+        row = self._rows.get(key)
+        wanted = self.desired().get(key)
+        if row is None or row.state not in ACTIVE or wanted is None or wanted.cpus is None:
+            return wanted
+        held = row.acknowledged.cpus if row.acknowledged is not None else None
+        blocked = self.blocked_for(row, wanted.cpus) - (held or CpuSet())
+        cpus = wanted.cpus - blocked
+        return replace(wanted, cpus=cpus) if cpus else None
+
+    def blocked_for(self, row: Row, cpus: CpuSet) -> CpuSet:
+        """Those of ``cpus`` that this row may not have yet: held alone by others, or owned but still sat on."""
+        key = row.grant.container
+        own = self._confirmed_owned.get(key, CpuSet())
+        blocked = self._held_alone().mask & ~own.mask
+        for other in self.sitting_on(row) if row.grant.owned else ():
+            if other.acknowledged is not None and other.acknowledged.cpus is not None:
+                blocked |= other.acknowledged.cpus.mask & row.grant.owned.mask
+        return CpuSet(blocked & cpus.mask)
+
+    def sitting_on(self, row: Row) -> tuple[Row, ...]:
+        """Other live containers whose confirmed cpuset still holds CPUs that this row owns."""
+        owned = row.grant.owned
+        return tuple(
+            other
+            for other in self.active()
+            if other.grant.container != row.grant.container
+            and other.container_id
+            and other.grant.kind is not CpuKind.PRESERVE
+            and other.acknowledged is not None
+            and other.acknowledged.cpus is not None
+            and not other.acknowledged.cpus.isdisjoint(owned)
+        )
+
+    def unsettled(self) -> tuple[Row, ...]:
+        """Live containers whose confirmed pinning differs from what may be written now."""
+        return tuple(row for row in self.active() if row.container_id and self.differs(row))
+
+    def differs(self, row: Row) -> bool:
+        """Whether a call is needed to bring this container where it may be now."""
+        wanted = self.desired().get(row.grant.container)
+        if wanted is None or not _needs_call(wanted, row.acknowledged):
+            return False
+        target = self.sendable(row.grant.container)
+        return target is not None and _needs_call(target, row.acknowledged)
+
+    def of_pod(self, pod_uid: str) -> tuple[Row, ...]:
+        """Active rows of this pod."""
+        return tuple(row for row in self.active() if row.grant.container.pod_uid == pod_uid)
+
+    def of_sandbox(self, sandbox_id: str) -> tuple[Row, ...]:
+        """All rows of this sandbox, remembered ones too."""
+        return tuple(row for row in self.rows() if row.sandbox_id == sandbox_id)
+
+    def grants_with(self, grants: Iterable[Grant]) -> tuple[Row, ...]:
+        """The rows of these grants, with the grants in them."""
+        return tuple(replace(self._rows[g.container], grant=g) for g in grants if g.container in self._rows)
+
+    def _held_alone(self) -> CpuSet:
+        if self._alone is None:
+            self._alone = CpuSet.of_masks(cpus.mask for cpus in self._confirmed_owned.values())
+        return self._alone
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._alone = None
+        withheld = CpuSet.of_masks(cpus.mask for cpus in self._foreign.values()).mask
+        grants = []
+        for key in sorted(self._rows):
+            row = self._rows[key]
+            if row.state in ACTIVE:
+                grants.append(row.grant)
+                if row.grant.kind is CpuKind.PRESERVE and row.acknowledged and row.acknowledged.cpus:
+                    withheld |= row.acknowledged.cpus.mask
+        self._allocations = Allocations(grants=tuple(grants), withheld=CpuSet(withheld))
+
+
+def _needs_call(target: Pinning, acknowledged: Pinning | None) -> bool:
+    if acknowledged is None:
+        return target.cpus is not None or target.mems is not None
+    return (target.cpus is not None and target.cpus != acknowledged.cpus) or (
+        target.mems is not None and target.mems != acknowledged.mems
+    )

@@ -1,0 +1,106 @@
+"""What the runtime says it has, as values: asked over the proxy's own channel, never taken from the kubelet's lists."""
+
+import asyncio
+from dataclasses import dataclass
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.runtime.channel import RuntimeChannel
+from policies.base import ContainerKey
+
+SERVICE = "/runtime.v1.RuntimeService/"
+LIST_TIMEOUT_SECONDS = 10.0
+STATUS_TIMEOUT_SECONDS = 5.0
+# Status calls in flight at once: enough to hide the runtime's latency, few enough not to flood it.
+STATUS_CONCURRENCY = 16
+
+_STATES = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
+
+
+@dataclass(frozen=True, slots=True)
+class LiveContainer:
+    """A container of the runtime's list. ``state`` is created, running or exited (unknown counts as exited)."""
+
+    id: str
+    sandbox_id: str
+    key: ContainerKey
+    state: str
+    created_at_ns: int
+    grant_annotation: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        """Created or running: it can use CPUs."""
+        return self.state != "exited"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNode:
+    """All containers, and the ids of all sandboxes with their pod's uid."""
+
+    containers: tuple[LiveContainer, ...]
+    sandboxes: tuple[tuple[str, str], ...]
+
+
+async def list_node(channel: RuntimeChannel, grant_key: str) -> LiveNode:
+    """Two lists of the whole node. Raises CallFailed and RuntimeUnavailable."""
+    sandboxes = await _sandboxes(channel)
+    containers = await list_containers(channel, dict(sandboxes), grant_key)
+    return LiveNode(containers, tuple(sorted(sandboxes.items())))
+
+
+async def list_containers(
+    channel: RuntimeChannel, pod_uids: dict[str, str], grant_key: str, *, sandbox_id: str = ""
+) -> tuple[LiveContainer, ...]:
+    """The containers of the node, or of one sandbox; ``pod_uids`` maps sandbox ids to pods.
+
+    A container of a sandbox that is not in ``pod_uids`` is told by the kubelet's label io.kubernetes.pod.uid.
+    """
+    request = pb.ListContainersRequest()
+    if sandbox_id:
+        request.filter.pod_sandbox_id = sandbox_id
+    answer = await channel.unary(
+        SERVICE + "ListContainers", request.SerializeToString(), timeout_seconds=LIST_TIMEOUT_SECONDS
+    )
+    return tuple(
+        LiveContainer(
+            id=c.id,
+            sandbox_id=c.pod_sandbox_id,
+            key=ContainerKey(
+                pod_uids.get(c.pod_sandbox_id) or c.labels.get("io.kubernetes.pod.uid", ""), c.metadata.name
+            ),
+            state=_STATES.get(c.state, "exited"),
+            created_at_ns=c.created_at,
+            grant_annotation=c.annotations.get(grant_key, ""),
+        )
+        for c in pb.ListContainersResponse.FromString(answer).containers
+    )
+
+
+async def container_status(channel: RuntimeChannel, container_id: str) -> pb.ContainerStatusResponse:
+    """The verbose status of one container."""
+    request = pb.ContainerStatusRequest(container_id=container_id, verbose=True)
+    answer = await channel.unary(
+        SERVICE + "ContainerStatus", request.SerializeToString(), timeout_seconds=STATUS_TIMEOUT_SECONDS
+    )
+    return pb.ContainerStatusResponse.FromString(answer)
+
+
+async def sandbox_status(channel: RuntimeChannel, sandbox_id: str) -> pb.PodSandboxStatusResponse:
+    """The verbose status of one sandbox."""
+    request = pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id, verbose=True)
+    answer = await channel.unary(
+        SERVICE + "PodSandboxStatus", request.SerializeToString(), timeout_seconds=STATUS_TIMEOUT_SECONDS
+    )
+    return pb.PodSandboxStatusResponse.FromString(answer)
+
+
+def status_slots() -> asyncio.Semaphore:
+    """Bounds the status calls in flight."""
+    return asyncio.Semaphore(STATUS_CONCURRENCY)
+
+
+async def _sandboxes(channel: RuntimeChannel) -> dict[str, str]:
+    answer = await channel.unary(
+        SERVICE + "ListPodSandbox", pb.ListPodSandboxRequest().SerializeToString(), timeout_seconds=LIST_TIMEOUT_SECONDS
+    )
+    return {s.id: s.metadata.uid for s in pb.ListPodSandboxResponse.FromString(answer).items}

@@ -1,0 +1,227 @@
+"""Holds what we believe against what the runtime has: at start, for every unknown outcome, and slowly for ever.
+
+At start nothing that is right is touched: a saved grant whose pinning the runtime has acknowledged causes no
+call at all. What is unknown is asked for, what is unplaced is placed, what differs is updated, shrinks first.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from cri_proxy.cri import write
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.node import live
+from cri_proxy.node.adoption import Adopted, Adoption
+from cri_proxy.node.context import Context
+from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.effects import NOT_FOUND, Effects
+from cri_proxy.node.ledger import ACTIVE
+from cri_proxy.node.live import LiveContainer
+from cri_proxy.node.reconcile import newest_by_key, reconcile
+from cri_proxy.state.rows import Row, Saved
+from policies.base import Allocations, ContainerKey
+
+RETRY_SECONDS = 0.2
+POLL_SECONDS = 30.0
+
+
+class Resync:
+    """Asks the runtime and puts the ledger right."""
+
+    def __init__(self, context: Context, effects: Effects, coordinator: Coordinator, adoption: Adoption) -> None:
+        """Hooks itself into the coordinator's questions about pods and the node."""
+        self._context = context
+        self._ledger = context.ledger
+        self._effects = effects
+        self._coordinator = coordinator
+        self._adoption = adoption
+        coordinator.check_pod = self.check_pod
+        coordinator.check_all = self.check_all
+
+    async def recover(self, saved: Saved) -> None:
+        """Restore the saved state, adopt what is unknown, then let decisions be made. Waits for the runtime."""
+        while True:
+            try:
+                node = await live.list_node(self._context.channel, write.GRANT_ANNOTATION)
+                break
+            except (CallFailed, RuntimeUnavailable) as error:
+                self._context.observer.noted("runtime_away", reason=str(error))
+                await self._context.clock.sleep(RETRY_SECONDS)
+        found = reconcile(saved.rows, node)
+        known_sandboxes = {sandbox_id for sandbox_id, _ in node.sandboxes}
+        self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes if s.sandbox_id in known_sandboxes})
+        gone = [s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in known_sandboxes]
+        self._ledger.put(*found.rows)
+        await self._ask_unacknowledged(found.rows)
+        adopted = await self._adoption.read_all(found.unknown)
+        changed = self._reinstate(adopted)
+        self._context.persistence.save_later(changed, [*found.dropped, *gone])
+        self._context.observer.noted(
+            "recovered", kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
+        )
+        self._coordinator.open()
+        self._effects.kick()
+
+    async def check_pod(self, pod_uid: str) -> None:
+        """Release what has ended in this pod; its sandboxes are listed, nothing else of the node."""
+        rows = self._ledger.of_pod(pod_uid)
+        for sandbox_id in sorted({row.sandbox_id for row in rows}):
+            await self._check([r for r in rows if r.sandbox_id == sandbox_id], sandbox_id)
+
+    async def check_all(self, why: str) -> None:
+        """Hold every row against one full list; adopt what is unknown."""
+        unknown = await self._check(tuple(self._ledger.active()), "")
+        if unknown:
+            self._context.observer.noted("unknown_containers", count=len(unknown), reason=why)
+            await self.adopt(unknown)
+
+    async def adopt(self, containers: Sequence[LiveContainer]) -> None:
+        """Place running containers that nobody has placed: after a fault of ours, or restored from a checkpoint."""
+        adopted = [
+            a for a in await self._adoption.read_all(containers) if self._ledger.holder(a.container.id) is None
+        ]
+        for row in self._reinstate(adopted):
+            self._context.persistence.save_later([row])
+        self._effects.kick()
+
+    async def adopt_id(self, container_id: str) -> None:
+        """The same for one container that is known by its id alone."""
+        try:
+            node = await live.list_node(self._context.channel, write.GRANT_ANNOTATION)
+        except (CallFailed, RuntimeUnavailable):
+            return
+        await self.adopt([c for c in newest_by_key(node.containers).values() if c.id == container_id])
+
+    async def poll(self) -> None:
+        """The slow check, for ever: exits that nobody announced, updates that failed, outcomes that are unknown."""
+        while True:
+            await self._context.clock.sleep(POLL_SECONDS)
+            await self._coordinator.wait_ready()
+            await self.check_all("slow check")
+            self._effects.retry_failed()
+
+    async def watch(self) -> None:
+        """Hear of exits from the runtime's events where it has them; ends where it has none."""
+        while True:
+            try:
+                async for container_id in self._adoption.exits():
+                    row = self._ledger.holder(container_id)
+                    if row is not None:
+                        self._coordinator.release(row, "exited")
+            except CallFailed as error:
+                if error.code == UNIMPLEMENTED:
+                    return
+            except RuntimeUnavailable:
+                pass
+            await self._context.clock.sleep(1.0)
+            await self._coordinator.wait_ready()
+            await self.check_all("event stream ended")
+
+    async def _check(self, rows: Iterable[Row], sandbox_id: str) -> tuple[LiveContainer, ...]:
+        """Release and settle ``rows`` by a list of their sandbox or of the node; gives the unknown containers.
+
+        Only rows as they were *before* the list was asked for are judged by it: a container created meanwhile is
+        missing from the list and well.
+        """
+        before = [row for row in rows if row.state != "reserved"]
+        pods = {row.sandbox_id: row.key.pod_uid for row in before}
+        try:
+            if sandbox_id:
+                containers = await live.list_containers(
+                    self._context.channel, pods, write.GRANT_ANNOTATION, sandbox_id=sandbox_id
+                )
+            else:
+                containers = (await live.list_node(self._context.channel, write.GRANT_ANNOTATION)).containers
+        except (CallFailed, RuntimeUnavailable) as error:
+            self._context.observer.noted("check_failed", reason=str(error))
+            return ()
+        by_id = {c.id: c for c in containers}
+        newest = newest_by_key(containers)
+        for row in before:
+            self._judge(row, by_id.get(row.container_id), newest.get(row.key))
+        creating = {row.key for row in self._ledger.active() if not row.container_id}
+        return tuple(c for key, c in sorted(newest.items()) if self._is_unknown(c) and key not in creating)
+
+    def _is_unknown(self, container: LiveContainer) -> bool:
+        return self._ledger.holder(container.id) is None and not self._adoption.is_left(container.id)
+
+    def _judge(self, row: Row, listed: LiveContainer | None, newest: LiveContainer | None) -> None:
+        current = self._ledger.get(row.key)
+        if current is None or current.created_order != row.created_order:
+            return
+        if row.state == "pending":
+            self._resolve(current, newest)
+        elif row.container_id == current.container_id and (listed is None or not listed.is_live):
+            self._coordinator.release(current, "exited" if listed is not None else "gone")
+        elif listed is not None and listed.state == "running":
+            self._coordinator.set_state(current, "running")
+
+    def _resolve(self, row: Row, newest: LiveContainer | None) -> None:
+        """A create whose outcome was unknown: the runtime has the container, or it never came to be."""
+        if newest is None or newest.sandbox_id != row.sandbox_id or self._ledger.holder(newest.id) is not None:
+            self._ledger.drop(row.key)
+            self._context.persistence.save_later([], [row.key])
+            self._effects.kick()
+            return
+        state = "running" if newest.state == "running" else "created"
+        resolved = replace(row, container_id=newest.id, state=state, acknowledged=None)
+        self._ledger.put(resolved)
+        self._context.persistence.save_later([resolved])
+        self._effects.kick()
+
+    async def _ask_unacknowledged(self, rows: Sequence[Row]) -> None:
+        """Learn the present pinning of rows whose last update has no known outcome."""
+
+        async def ask(row: Row) -> None:
+            try:
+                pinning = await self._adoption.present_pinning(row.container_id)
+            except CallFailed as error:
+                if error.code == NOT_FOUND:
+                    self._coordinator.release(row, "gone")
+                return
+            except RuntimeUnavailable:
+                return
+            self._ledger.confirm(row.key, pinning)
+
+        async with asyncio.TaskGroup() as group:
+            for row in rows:
+                if row.state in ACTIVE and row.acknowledged is None:
+                    group.create_task(ask(row))
+                elif row.state in ACTIVE and row.acknowledged is not None:
+                    self._ledger.confirm(row.key, row.acknowledged)
+
+    def _reinstate(self, adopted: Sequence[Adopted]) -> tuple[Row, ...]:
+        """Put saved, rebuilt and new grants on the machine together; gives the rows that changed."""
+        rebuilt = [a for a in adopted if a.grant is not None]
+        held = self._ledger.allocations
+        grants: Allocations = held.with_grants(*(a.grant for a in rebuilt if a.grant is not None))
+        requests = [a.request for a in sorted(adopted, key=lambda a: a.rank) if a.grant is None]
+        result = self._ledger.policy.reinstate(grants, requests)
+        for key, reason in (*result.replaced, *result.unplaced):
+            self._context.observer.noted("replaced", pod=key.pod_uid, container=key.name, reason=reason.text)
+        by_key: dict[ContainerKey, Adopted] = {a.request.container: a for a in adopted}
+        changed: list[Row] = []
+        for grant in result.allocations.grants:
+            row = self._ledger.get(grant.container)
+            source = by_key.get(grant.container)
+            if source is not None:
+                changed.append(
+                    Row(
+                        grant=grant,
+                        sandbox_id=source.container.sandbox_id,
+                        container_id=source.container.id,
+                        state="running" if source.container.state == "running" else "created",
+                        acknowledged=source.pinning,
+                        created_order=self._ledger.next_order(),
+                    )
+                )
+            elif row is not None and row.grant != grant:
+                changed.append(replace(row, grant=grant))
+        self._ledger.put(*changed)
+        for row in changed:
+            if row.acknowledged is not None:
+                self._ledger.confirm(row.key, row.acknowledged)
+        return tuple(changed)
+
+
+UNIMPLEMENTED = 12
