@@ -11,21 +11,13 @@ from typing import Final
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.relay.calls import Failed
 from cri_proxy.relay.frames import ProtocolError
+from cri_proxy.relay.listener import socket_path
 from cri_proxy.relay.status import Code
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.h2client import Broken, ClientConnection, Ended, Event, Message
 
 # The runtime learns a deadline a little later than ours, so that it is we who give up, and say so.
 _DEADLINE_GRACE_SECONDS: Final = 1.0
-
-
-def socket_path(endpoint: str) -> str:
-    """The path of a Unix endpoint, given as 'unix:///path', 'unix:/path' or a path.
-
-    >>> socket_path("unix:///run/containerd/containerd.sock")
-    '/run/containerd/containerd.sock'
-    """
-    return endpoint.removeprefix("unix:").removeprefix("//")
 
 
 class _Link(asyncio.Protocol):
@@ -105,7 +97,7 @@ class RuntimeClient(RuntimeChannel):
 
     def __init__(self, endpoint: str) -> None:
         """``endpoint``: 'unix:///path' or a path. Nothing is connected yet."""
-        self._path = socket_path(endpoint)
+        self._path = str(socket_path(endpoint))
         self._connecting = asyncio.Lock()
         self._links: tuple[_Link, ...] = ()  # the newest last; older ones only finish their calls
 

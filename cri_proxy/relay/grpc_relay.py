@@ -1,0 +1,262 @@
+"""The second relay, on grpc.aio with raw bytes: the reference for the splice, and the way out behind ``--relay grpc``.
+
+Same constructor, same interception, same conversations in the tests. grpcio is imported here only, so that the
+daemon does not load it unless asked to.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+import grpc
+from grpc import aio
+
+from cri_proxy.relay.boundary import Boundary, OnError, new_call
+from cri_proxy.relay.calls import Aborted, Failed, Interceptor, Interest, Outcome, Refuse, Replied, Rewrite
+from cri_proxy.relay.listener import Published, claim, private_umask, publish, socket_path
+from cri_proxy.relay.message import MAX_MESSAGE_BYTES
+from cri_proxy.relay.methods import SERVER_STREAMS, UNARY
+from cri_proxy.relay.status import UNKNOWN_OUTCOME, Code
+from cri_proxy.tasks import Tasks
+
+_Context: TypeAlias = "aio.ServicerContext[bytes, bytes]"
+# grpc-stubs demand serializers and request iterators that grpcio leaves optional, and do not know EOF.
+_Channel: TypeAlias = Any
+_UpstreamCall: TypeAlias = Any
+_EOF: Final[object] = aio.EOF  # type: ignore[attr-defined]
+_Metadata: TypeAlias = list[tuple[str, str | bytes]]
+
+_MESSAGE_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+)
+_CHANNEL_OPTIONS: Final = (
+    *_MESSAGE_OPTIONS,
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.default_authority", "localhost"),
+)
+_SERVER_OPTIONS: Final = (*_MESSAGE_OPTIONS, ("grpc.so_reuseport", 0))
+
+# What grpcio writes itself; everything else is the caller's and goes on.
+_OWN_METADATA: Final = ("user-agent", "te", "content-type")
+
+_NO_DEADLINE_SECONDS: Final = 1e9
+"""``time_remaining()`` gives about 9.2e18 for a call without a deadline, not None."""
+
+_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class GrpcRelay:
+    """Relays every call of one listening socket to one runtime socket."""
+
+    def __init__(
+        self,
+        *,
+        listen: str,
+        runtime: str,
+        interceptor: Interceptor,
+        on_error: OnError | None = None,
+        take_over: bool = False,
+    ) -> None:
+        """Takes what ``SpliceRelay`` takes. Nothing is opened yet."""
+        self._listen = socket_path(listen)
+        self._runtime = socket_path(runtime)
+        self._take_over = take_over
+        self._on_error = on_error or (lambda error: None)
+        self._boundary = Boundary(interceptor, self._on_error)
+        self._server: aio.Server | None = None
+        self._channel: _Channel | None = None
+        self._published: Published | None = None
+
+    async def start(self) -> None:
+        """Open the socket. Raises ConfigError when it cannot be had."""
+        temporary = claim(self._listen, take_over=self._take_over)
+        self._channel = aio.insecure_channel(f"unix:{self._runtime}", options=_CHANNEL_OPTIONS)
+        self._server = aio.server(options=_SERVER_OPTIONS)
+        handlers = _Handlers(self._channel, self._boundary, self._on_error)
+        self._server.add_generic_rpc_handlers((handlers,))
+        with private_umask():
+            self._server.add_insecure_port(f"unix:{temporary}")
+        await self._server.start()
+        self._published = publish(temporary, self._listen, self._runtime)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Stop accepting, give calls this long to end, then cancel them."""
+        if self._published is not None:
+            self._published.withdraw()
+        if self._server is not None:
+            await self._server.stop(grace_seconds)
+        if self._channel is not None:
+            await self._channel.close()
+
+
+class _Handlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in grpc-stubs only
+    """Finds a handler for any method, known or not."""
+
+    def __init__(self, channel: _Channel, boundary: Boundary, on_error: OnError) -> None:
+        self._channel = channel
+        self._boundary = boundary
+        self._pumps = Tasks(on_error)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - grpc-stubs' base says so
+        """The handler for a call."""
+        method = handler_call_details.method
+        match self._boundary.wants(method):
+            case Interest.REFUSE:
+                return grpc.stream_stream_rpc_method_handler(_refuse)
+            case Interest.HOLD:
+                return grpc.unary_unary_rpc_method_handler(_Held(self._channel, self._boundary, method).run)
+        if method in UNARY:
+            return grpc.unary_unary_rpc_method_handler(_Unary(self._channel, method).run)
+        if method in SERVER_STREAMS:
+            return grpc.unary_stream_rpc_method_handler(_Stream(self._channel, method, self._pumps).run_server_stream)
+        return grpc.stream_stream_rpc_method_handler(_Stream(self._channel, method, self._pumps).run)
+
+
+async def _refuse(requests: object, context: _Context) -> None:
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown service or method")
+
+
+class _Unary:
+    """One unary method, passed on unread."""
+
+    def __init__(self, channel: _Channel, method: str) -> None:
+        self._call = channel.unary_unary(method)
+
+    async def run(self, message: bytes, context: _Context) -> bytes:
+        """Pass one call on and end it as the runtime does."""
+        try:
+            return await self.call(message, context)
+        except aio.AioRpcError as error:
+            await _abort(context, error)
+            raise
+
+    async def call(self, message: bytes, context: _Context) -> bytes:
+        """Pass one call on and give its reply, or raise its status."""
+        call: _UpstreamCall = self._call(message, timeout=_timeout(context), metadata=_metadata(context))
+        try:
+            await _send_initial(call, context)
+            reply: bytes = await call
+            context.set_trailing_metadata(await call.trailing_metadata())
+            return reply
+        finally:
+            call.cancel()
+
+
+class _Held:
+    """One unary method whose request an interceptor looks at."""
+
+    def __init__(self, channel: _Channel, boundary: Boundary, method: str) -> None:
+        self._unary = _Unary(channel, method)
+        self._boundary = boundary
+        self._method = method
+
+    async def run(self, message: bytes, context: _Context) -> bytes:
+        """Ask about one call, pass it on, and report what became of it, exactly once."""
+        call = new_call(self._method, message)
+        try:
+            verdict = await self._boundary.verdict(call)
+        except asyncio.CancelledError:
+            self._boundary.outcome(call, Aborted(sent=False))
+            raise
+        if isinstance(verdict, Refuse):
+            await context.abort(_CODES.get(verdict.code, grpc.StatusCode.UNKNOWN), verdict.message)
+        outcome: Outcome = Aborted(sent=True)
+        try:
+            reply = await self._unary.call(verdict.message if isinstance(verdict, Rewrite) else message, context)
+            outcome = Replied(reply)
+            return reply
+        except aio.AioRpcError as error:
+            outcome = _failure(error)
+            await _abort(context, error)
+            raise
+        finally:
+            self._boundary.outcome(call, outcome)
+
+
+class _Stream:
+    """One method whose shape we do not know, or a known stream: bytes both ways until both ends are done."""
+
+    def __init__(self, channel: _Channel, method: str, pumps: Tasks) -> None:
+        self._channel = channel
+        self._method = method
+        self._pumps = pumps
+
+    async def run_server_stream(self, message: bytes, context: _Context) -> None:
+        """Pass on one call with a single request."""
+        start = self._channel.unary_stream(self._method)
+        await self._replies(start(message, timeout=_timeout(context), metadata=_metadata(context)), context)
+
+    async def run(self, requests: object, context: _Context) -> None:
+        """Pass on one call with any number of requests."""
+        start = self._channel.stream_stream(self._method)
+        call: _UpstreamCall = start(timeout=_timeout(context), metadata=_metadata(context))
+        pump = self._pumps.start(_pump(context.read, call), name=f"requests of {self._method}")
+        try:
+            await self._replies(call, context)
+        finally:
+            pump.cancel()
+
+    async def _replies(self, call: _UpstreamCall, context: _Context) -> None:
+        try:
+            await _send_initial(call, context)
+            while (reply := await call.read()) is not _EOF:
+                await context.write(reply)
+            context.set_trailing_metadata(await call.trailing_metadata())
+            code = await call.code()
+            if code is not grpc.StatusCode.OK:
+                await context.abort(code, await call.details() or "")
+        except aio.AioRpcError as error:
+            await _abort(context, error)
+        finally:
+            call.cancel()
+
+
+async def _pump(read: Callable[[], Awaitable[object]], call: _UpstreamCall) -> None:
+    """Carry requests to the runtime until the caller has no more. A call that ended meanwhile says so by its reply."""
+    try:
+        while (request := await read()) is not _EOF:
+            await call.write(request)
+        await call.done_writing()
+    except (aio.AioRpcError, aio.UsageError, grpc.RpcError):
+        return
+
+
+async def _send_initial(call: _UpstreamCall, context: _Context) -> None:
+    """Pass on the runtime's initial metadata as soon as it is there. A reply of trailers only has none."""
+    initial = await call.initial_metadata()
+    if initial or not call.done():
+        await context.send_initial_metadata(initial)
+
+
+async def _abort(context: _Context, error: aio.AioRpcError) -> None:
+    """End the caller's call as the runtime ended ours; trailers carry grpc-status-details-bin."""
+    await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))  # type: ignore[arg-type]
+
+
+def _failure(error: aio.AioRpcError) -> Outcome:
+    """What a failed call means for our books.
+
+    grpcio makes some statuses up itself when a connection breaks, and they look like the runtime's own: what could
+    be such a one is unknown.
+    """
+    code = error.code().value[0]
+    if code == Code.UNAVAILABLE or code in UNKNOWN_OUTCOME:
+        never_connected = "failed to connect" in (error.details() or "")
+        return Aborted(sent=not never_connected)
+    return Failed(code, error.details() or "")
+
+
+def _timeout(context: _Context) -> float | None:
+    remaining = context.time_remaining()
+    return None if remaining is None or remaining > _NO_DEADLINE_SECONDS else max(remaining, 0.0)
+
+
+def _metadata(context: _Context) -> _Metadata:
+    pairs = context.invocation_metadata() or ()
+    return [(key, value) for key, value in pairs if key not in _OWN_METADATA and not key.startswith("grpc-")]

@@ -1,0 +1,132 @@
+"""A gRPC server that serves every method and does what the caller's ``script`` metadata says.
+
+Without a script it sends every request message back. It keeps what it saw of each call, so that a test can tell
+what went through a relay: metadata, messages, deadline, cancellation.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import grpc
+from grpc import aio
+
+_LIMIT = 16 * 1024 * 1024
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_EOF: object = aio.EOF  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What the server shall do with one call, in this order: initial metadata, replies, wait, trailers, status."""
+
+    replies: int = 0
+    reply_bytes: int = 0
+    early: bool = False  # reply before any request was read
+    read: bool = True  # read requests until half-close; False: never
+    hang: bool = False
+    code: int = 0
+    message: str = ""
+    initial: tuple[tuple[str, str], ...] = ()
+    trailing: tuple[tuple[str, str], ...] = ()  # a name that ends in -bin holds hex
+    gzip: bool = False
+
+    def metadata(self) -> tuple[str, str]:
+        """The request metadata that carries it."""
+        return ("script", json.dumps(asdict(self)))
+
+
+@dataclass(slots=True)
+class Seen:
+    """One call as it reached the server."""
+
+    method: str
+    metadata: tuple[tuple[str, str | bytes], ...]
+    seconds_left: float | None
+    requests: list[bytes] = field(default_factory=list)
+    cancelled: bool = False
+    ended: bool = False
+
+
+def _pairs(pairs: Iterable[Iterable[str]]) -> list[tuple[str, str | bytes]]:
+    return [(key, bytes.fromhex(value) if key.endswith("-bin") else value) for key, value in pairs]
+
+
+class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in grpc-stubs only
+    """The server; ``calls`` lists what it saw, in order of arrival."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.calls: list[Seen] = []
+        self._server: aio.Server | None = None
+
+    async def start(self) -> None:
+        options = [
+            ("grpc.max_receive_message_length", _LIMIT),
+            ("grpc.max_send_message_length", _LIMIT),
+            ("grpc.so_reuseport", 0),
+        ]
+        self._server = aio.server(options=options)
+        self._server.add_generic_rpc_handlers((self,))
+        self._server.add_insecure_port(f"unix:{self.path}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """End at once, as a killed runtime does."""
+        if self._server is not None:
+            await self._server.stop(0)
+            self._server = None
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - grpc-stubs' base says so
+        method = handler_call_details.method
+
+        async def run(requests: object, context: Any) -> None:  # noqa: ANN401 - grpc-stubs know typed messages only
+            remaining = context.time_remaining()
+            metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
+            seen = Seen(method, metadata, None if remaining is None or remaining > 1e9 else remaining)
+            self.calls.append(seen)
+            try:
+                await _play(seen, context)
+            except asyncio.CancelledError:
+                seen.cancelled = True
+                raise
+            finally:
+                seen.ended = True
+
+        return grpc.stream_stream_rpc_method_handler(run)
+
+
+def _script_of(seen: Seen) -> Script | None:
+    raw = dict(seen.metadata).get("script")
+    return None if raw is None else Script(**json.loads(raw))
+
+
+async def _play(seen: Seen, context: Any) -> None:  # noqa: ANN401
+    script = _script_of(seen)
+    if script is None:
+        while (request := await context.read()) is not _EOF:
+            seen.requests.append(request)
+            await context.write(request)
+        return
+    if script.gzip:
+        context.set_compression(grpc.Compression.Gzip)
+    if script.initial:
+        await context.send_initial_metadata(_pairs(script.initial))
+    if not script.early:
+        await _read(seen, context, script)
+    for number in range(script.replies):
+        await context.write((b"%d " % number).ljust(script.reply_bytes, b"."))
+    if script.early:
+        await _read(seen, context, script)
+    if script.hang:
+        await asyncio.Event().wait()
+    context.set_trailing_metadata(_pairs(script.trailing))
+    if script.code:
+        await context.abort(_CODES[script.code], script.message)
+
+
+async def _read(seen: Seen, context: Any, script: Script) -> None:  # noqa: ANN401
+    while script.read and (request := await context.read()) is not _EOF:
+        seen.requests.append(request)
