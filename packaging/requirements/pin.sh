@@ -11,17 +11,16 @@ tool=.cache/pin
     "$tool/bin/pip" install --quiet pip-tools
 }
 
-# pin NAME EXTRA...: a file without machine or registry names in it, whoever makes it.
+# pin NAME OPTION...: option lines, which would name the maker's registry, are left out.
 pin() {
     name=$1
     shift
-    "$tool/bin/pip-compile" --quiet --no-header --no-annotate --allow-unsafe --strip-extras --generate-hashes \
-        --no-emit-index-url --no-emit-find-links --no-emit-trusted-host "$@" \
+    "$tool/bin/pip-compile" --quiet --no-header --no-annotate --allow-unsafe --strip-extras --generate-hashes "$@" \
         --output-file "$tool/$name.txt" pyproject.toml "$folder/build.in"
     {
         # shellcheck disable=SC2016 # the backquotes are text
         echo '# Pinned with hashes for Python 3.11 and later; made by `make pins` from pyproject.toml and build.in.'
-        grep -v '^ *#\|^$' "$tool/$name.txt"
+        grep -v '^ *#\|^$\|^--' "$tool/$name.txt"
     } >"$folder/$name.txt"
 }
 

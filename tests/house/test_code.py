@@ -1,0 +1,105 @@
+"""What the linters cannot say: documentation, frozen values, and who may end the process."""
+
+import ast
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+from tests.house.tree import PACKAGES, FunctionNode, functions, parsed, python_files, shown
+
+SOURCES = python_files(*PACKAGES)
+DOCUMENTED = Fraction(95, 100)
+FROZEN = Fraction(90, 100)
+
+
+def public_things(path: Path) -> Iterator[tuple[str, bool]]:
+    """(where, whether it has a docstring) of the module, its public classes, functions and methods."""
+    tree = parsed(path)
+    if tree.body:
+        yield shown(path), ast.get_docstring(tree) is not None
+    yield from public_members(path, tree.body)
+
+
+def public_members(path: Path, body: list[ast.stmt]) -> Iterator[tuple[str, bool]]:
+    """The same for the members of a module or class. Functions inside functions are nobody else's business."""
+    for node in body:
+        if not isinstance(node, ast.ClassDef | FunctionNode) or node.name.startswith("_"):
+            continue
+        if {ast.unparse(d).rpartition(".")[2] for d in node.decorator_list} & {"overload", "setter"}:
+            continue
+        yield f"{shown(path)}:{node.lineno} {node.name}", ast.get_docstring(node) is not None
+        if isinstance(node, ast.ClassDef):
+            yield from public_members(path, node.body)
+
+
+def dataclass_options(path: Path) -> Iterator[tuple[str, bool]]:
+    """(where, whether frozen) of each dataclass. An error is none: raising sets attributes on it."""
+    for node in ast.walk(parsed(path)):
+        for call in node.decorator_list if isinstance(node, ast.ClassDef) else ():
+            text = ast.unparse(call)
+            if text.partition("(")[0].rpartition(".")[2] == "dataclass" and "eq=False" not in text:
+                yield f"{shown(path)}:{call.lineno}", "frozen=True" in text
+
+
+def test_nearly_everything_public_is_documented() -> None:
+    things = [thing for p in SOURCES for thing in public_things(p)]
+    bare = [where for where, is_documented in things if not is_documented]
+    assert Fraction(len(things) - len(bare), len(things)) >= DOCUMENTED, bare
+
+
+def test_values_are_frozen() -> None:
+    values = [value for p in SOURCES for value in dataclass_options(p)]
+    mutable = [where for where, is_frozen in values if not is_frozen]
+    assert Fraction(len(values) - len(mutable), len(values)) >= FROZEN, mutable
+
+
+def test_no_assert_stands_in_the_sources() -> None:
+    """Python drops them with -O: what may happen is an error with a name, what may not needs no line."""
+    found = [f"{shown(p)}:{n.lineno}" for p in SOURCES for n in ast.walk(parsed(p)) if isinstance(n, ast.Assert)]
+    assert found == []
+
+
+def test_only_the_command_line_ends_the_process() -> None:
+    calls = {"sys.exit", "exit", "quit", "os._exit"}
+    exits = [
+        f"{shown(p)}:{n.lineno}"
+        for p in SOURCES
+        if p.parent.name != "cli" and p.name != "__main__.py"
+        for n in ast.walk(parsed(p))
+        if isinstance(n, ast.Call) and ast.unparse(n.func) in calls
+    ]
+    assert exits == []
+
+
+def test_every_exception_that_is_caught_has_a_name() -> None:
+    """Catching Exception is allowed at the relay's boundary alone, where ruff's BLE001 is excused by name."""
+    excused = [shown(p) for p in SOURCES if "BLE001" in p.read_text()]
+    assert [name for name in excused if not name.startswith(("cri_proxy/relay/", "cri_proxy/node/"))] == []
+
+
+def test_an_excuse_from_a_check_names_its_code() -> None:
+    bare = ("# noqa\n", "# type: ignore\n")
+    assert [shown(p) for p in SOURCES if any(text in p.read_text() for text in bare)] == []
+
+
+def test_tests_do_not_sleep() -> None:
+    """They wait for what they want to see, with a bound."""
+    sleeps = {"time.sleep", "sleep"}
+    found = [
+        f"{shown(p)}:{n.lineno}"
+        for p in python_files("tests")
+        if "/fakes/" not in shown(p)
+        for n in ast.walk(parsed(p))
+        if isinstance(n, ast.Call) and ast.unparse(n.func) in sleeps
+    ]
+    assert found == []
+
+
+def test_the_median_test_is_short() -> None:
+    lengths = sorted(
+        (f.end_lineno or 0) - f.lineno + 1
+        for p in python_files("tests")
+        for f in functions(p)
+        if f.name.startswith("test_")
+    )
+    assert lengths[len(lengths) // 2] <= 10

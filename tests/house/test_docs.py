@@ -1,0 +1,99 @@
+"""The documentation holds what it says: links lead somewhere, commands exist, decisions have their form."""
+
+import re
+from pathlib import Path
+
+from tests.house.tree import ROOT, files, shown
+
+PAGES = [p for p in files() if p.suffix == ".md"]
+DECISIONS = sorted((ROOT / "docs" / "adr").glob("*.md"))
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+SECTIONS = ["Context", "Decision", "What we gave up", "How we would notice being wrong"]
+ONE_PAGE_LINES = 60
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as code hosts make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower().replace("`", "")).strip().replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    return {slug(h) for h in re.findall(r"^#+ +(.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)}
+
+
+def broken_links(page: Path) -> list[str]:
+    """The links of a page that lead nowhere in this tree. Links to other sites are not followed."""
+    broken = []
+    for target in LINK.findall(FENCE.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        if not there.exists() or (anchor and there.suffix == ".md" and anchor not in anchors(there)):
+            broken.append(target)
+    return broken
+
+
+def make_targets() -> set[str]:
+    """What the Makefile can be asked for."""
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def commands_of(page: Path, program: str) -> set[str]:
+    """The words that follow this program's name in code, in line or in blocks."""
+    text = page.read_text()
+    code = "\n".join([*FENCE.findall(text), *re.findall(r"`[^`\n]+`", FENCE.sub("", text))])
+    return set(re.findall(rf"(?:^|[\s`$#]){program} ([a-z][a-z-]*)", code, re.MULTILINE))
+
+
+def test_every_link_leads_somewhere() -> None:
+    broken = {shown(page): broken_links(page) for page in PAGES}
+    assert {page: links for page, links in broken.items() if links} == {}
+
+
+def test_every_make_command_in_the_documentation_exists() -> None:
+    unknown = {shown(page): commands_of(page, "make") - make_targets() for page in PAGES}
+    assert {page: names for page, names in unknown.items() if names} == {}
+
+
+def test_every_command_of_ours_in_the_documentation_exists() -> None:
+    modules = {p.stem.replace("_", "-") for p in (ROOT / "cri_proxy" / "cli").glob("*.py")}
+    unknown = {shown(page): commands_of(page, "cri-proxy") - modules for page in PAGES}
+    assert {page: names for page, names in unknown.items() if names} == {}
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = [int(p.name[:4]) for p in DECISIONS if re.fullmatch(r"\d{4}(-[a-z0-9]+)+\.md", p.name)]
+    assert numbers == list(range(1, len(DECISIONS) + 1))
+
+
+def test_a_decision_has_the_four_parts_and_fits_a_page() -> None:
+    bad = {}
+    for path in DECISIONS:
+        text = path.read_text()
+        is_titled = text.startswith(f"# {int(path.name[:4])}. ")
+        if re.findall(r"^## (.*)$", text, re.MULTILINE) != SECTIONS or not is_titled:
+            bad[path.name] = "parts"
+        elif len(text.splitlines()) > ONE_PAGE_LINES:
+            bad[path.name] = "length"
+    assert bad == {}
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen: set[Path] = set()
+    ahead = [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        seen.add(page)
+        names = [t.partition("#")[0] for t in LINK.findall(FENCE.sub("", page.read_text())) if ":" not in t]
+        linked = {(page.parent / name).resolve() for name in names if name.endswith(".md")}
+        ahead += [p for p in linked - seen if p.exists()]
+    docs = {p for p in PAGES if p.is_relative_to(ROOT / "docs")}
+    assert sorted(shown(p) for p in docs - seen) == []
+
+
+def test_every_target_of_the_makefile_says_what_it_does() -> None:
+    text = (ROOT / "Makefile").read_text()
+    assert [t for t in make_targets() if not re.search(rf"^{t}:.*## .", text, re.MULTILINE)] == []

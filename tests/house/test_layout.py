@@ -1,0 +1,71 @@
+"""Where things stand: every source file has its test file, and no folder or module is a place for leftovers."""
+
+import os
+from pathlib import Path
+
+from tests.house.tree import PACKAGES, ROOT, files, folder_of, python_files, shown
+
+# Source files whose behaviour is tested elsewhere, or that have none, each with the reason.
+WITHOUT_A_TEST_FILE: dict[str, str] = {}
+LEFTOVER_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
+ROOMS = {*PACKAGES, "configs", "tests", "packaging", "docs", "changes", "benchmarks"}
+
+
+def has_test_file(source: Path) -> bool:
+    """Whether the mirror of this source file stands below tests/unit."""
+    inside = source.relative_to(ROOT)
+    return (ROOT / "tests" / "unit" / inside.parent / f"test_{source.stem}.py").is_file()
+
+
+def modules() -> list[Path]:
+    """The source files that must have a test file."""
+    return [p for p in python_files(*PACKAGES) if p.stem != "__init__"]
+
+
+def subjects(test: Path) -> list[Path]:
+    """The source files that a test file, given from tests/unit, may be about."""
+    words = test.stem.removeprefix("test_")
+    return [s for s in (ROOT / test.parent).glob("*.py") if words == s.stem or words.startswith(f"{s.stem}_")]
+
+
+def test_every_source_file_has_its_test_file() -> None:
+    missing = {shown(p) for p in modules() if not has_test_file(p)}
+    assert sorted(missing - WITHOUT_A_TEST_FILE.keys()) == []
+
+
+def test_an_excuse_is_dropped_once_it_is_not_needed() -> None:
+    needed = {shown(p) for p in modules() if not has_test_file(p)}
+    assert sorted(WITHOUT_A_TEST_FILE.keys() - needed) == []
+
+
+def test_every_unit_test_file_names_the_source_file_that_it_tests() -> None:
+    """``test_pools.py`` and, where one file would be too long, ``test_pools_names.py`` test ``pools.py``."""
+    unit = ROOT / "tests" / "unit"
+    tests = [p for p in python_files("tests") if p.is_relative_to(unit) and p.name.startswith("test_")]
+    assert [shown(p) for p in tests if not subjects(p.relative_to(unit))] == []
+
+
+def test_no_module_is_a_place_for_leftovers() -> None:
+    assert [shown(p) for p in python_files(*PACKAGES, "tests", "benchmarks") if p.stem in LEFTOVER_NAMES] == []
+
+
+def test_the_rooms_of_the_house_are_those_of_the_plan() -> None:
+    """A hidden folder belongs to a tool; ``*.egg-info`` and the like are made by one."""
+    made = {"build", "dist"}
+    found = {p.name for p in ROOT.iterdir() if p.is_dir() and p.name[0] != "." and p.suffix != ".egg-info"}
+    assert found - made - {"__pycache__"} == ROOMS
+
+
+def test_our_packaging_folder_does_not_shadow_the_module_of_that_name() -> None:
+    assert [shown(p) for p in files() if folder_of(p) == "packaging" and p.name == "__init__.py"] == []
+
+
+def test_tests_are_no_package() -> None:
+    assert [shown(p) for p in python_files("tests") if p.name == "__init__.py"] == []
+
+
+def test_what_is_started_by_name_can_be_started() -> None:
+    """A shell script without a first line is there to be sourced; those of the tests run on other machines."""
+    scripts = [p for p in files() if p.suffix == ".sh" and folder_of(p) == "packaging"]
+    started = [p for p in scripts if p.read_text().startswith("#!")] + [ROOT / ".ci" / "run"]
+    assert [shown(p) for p in started if not os.access(p, os.X_OK)] == []
