@@ -1,0 +1,101 @@
+"""Opening the database file: checked, brought to the newest schema, moved aside when damaged."""
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from cri_proxy.errors import StoreError
+from cri_proxy.state import migrate, tables
+from cri_proxy.state.files import check_private, private_directory
+from cri_proxy.state.rows import Saved
+
+_COMPANIONS = ("", "-wal", "-shm")  # the database, its write-ahead log and the log's index
+# Another process holds the database only while it hands over; the decider's lock keeps everybody else out.
+BUSY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A database that is ready, with what it held at open and what was done about a damaged one."""
+
+    connection: sqlite3.Connection
+    saved: Saved
+    recovered: str | None
+
+
+def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
+    """A connection with write-ahead log and synchronous FULL: a commit that returned survives a power cut."""
+    # isolation_level None: transactions are ours alone. The connection moves to the writer thread once.
+    connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> Saved:
+    """Check the file, migrate it, read it. Raises sqlite3.DatabaseError or ValueError for a damaged one."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(migrate.STEPS):
+        raise StoreError(
+            str(path),
+            f"has schema version {version}, this program knows versions up to {len(migrate.STEPS)}: start the newer "
+            "program, or move the file away (the grants are then rebuilt from the runtime)",
+        )
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
+    tables.apply(connection, [(sql, ()) for sql in migrate.statements(version)])
+    return tables.read(connection)
+
+
+def _open_once(path: Path, busy_seconds: float) -> tuple[sqlite3.Connection, Saved]:
+    connection = _connect(path, busy_seconds)
+    try:
+        return connection, _prepare(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _move_aside(path: Path) -> Path:
+    """Rename the database and its companions to NAME.damaged-N, the first free N; gives the new name."""
+    number = 1
+    while any(path.with_name(f"{path.name}.damaged-{number}{end}").exists() for end in _COMPANIONS):
+        number += 1
+    target = path.with_name(f"{path.name}.damaged-{number}")
+    for end in _COMPANIONS:
+        source = path.with_name(path.name + end)
+        if source.exists():
+            source.rename(target.with_name(target.name + end))
+    return target
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether the content is at fault, and not the disk, the permissions or a lock (other OperationalErrors)."""
+    signs = ("no such", "already exists", "Could not decode")
+    return not isinstance(error, sqlite3.OperationalError) or any(sign in str(error) for sign in signs)
+
+
+def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Opened:
+    """The database at this path, made if absent; waits this long for another process. Raises StoreError."""
+    private_directory(path.parent)
+    for end in _COMPANIONS:
+        companion = path.with_name(path.name + end)
+        if not end or companion.is_symlink() or companion.exists():
+            check_private(companion)
+    try:
+        return Opened(*_open_once(path, busy_seconds), recovered=None)
+    except (sqlite3.Error, ValueError) as error:
+        if not _is_damage(error):
+            raise StoreError(str(path), f"cannot open: {error}; check the disk and who else uses the file") from error
+        problem = str(error)
+    try:
+        target = _move_aside(path)
+        check_private(path)
+        return Opened(*_open_once(path, busy_seconds), recovered=f"{path} was damaged ({problem}) and is now {target}")
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(str(path), f"damaged ({problem}) and cannot be replaced: {error}") from error

@@ -1,0 +1,51 @@
+"""Schema versions of the store: one pure function per step, giving the SQL that leads to the next version.
+
+The version stands in SQLite's ``user_version``, which is 0 in a new file. A released step is never edited: a
+change of the schema is one more function at the end of ``STEPS``.
+"""
+
+from collections.abc import Callable
+
+Step = Callable[[], tuple[str, ...]]
+
+
+def create() -> tuple[str, ...]:
+    """0 -> 1: an empty file gets its tables."""
+    return (
+        """CREATE TABLE grants (
+            pod_uid TEXT NOT NULL,
+            name TEXT NOT NULL,
+            sandbox_id TEXT NOT NULL,
+            container_id TEXT NOT NULL,
+            state TEXT NOT NULL,
+            created_order INTEGER NOT NULL,
+            acknowledged TEXT,
+            value TEXT NOT NULL,
+            PRIMARY KEY (pod_uid, name)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE sandboxes (
+            sandbox_id TEXT NOT NULL PRIMARY KEY,
+            pod TEXT NOT NULL,
+            annotations TEXT NOT NULL,
+            cgroup_parent TEXT NOT NULL,
+            config BLOB NOT NULL
+        ) WITHOUT ROWID""",
+    )
+
+
+STEPS: tuple[Step, ...] = (create,)
+
+
+def statements(version: int, steps: tuple[Step, ...] = STEPS) -> tuple[str, ...]:
+    """The SQL that brings a store of this version to the newest one, to be run in one transaction.
+
+    Raises ValueError for a version that is newer than ours.
+
+    >>> statements(len(STEPS))
+    ()
+    """
+    if not 0 <= version <= len(steps):
+        raise ValueError(f"schema version {version}, this program knows versions up to {len(steps)}")
+    if version == len(steps):
+        return ()
+    return (*(sql for step in steps[version:] for sql in step()), f"PRAGMA user_version = {len(steps)}")

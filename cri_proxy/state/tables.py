@@ -1,0 +1,95 @@
+"""Rows in SQLite's tables and back. Runs in whichever thread owns the connection."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cri_proxy.state.codec import CodecError, decode, encode
+from cri_proxy.state.rows import ROW_STATES, Row, RowState, SandboxRow, Saved
+from policies.base import ContainerKey, Grant, Labels, Pinning, Pod
+
+Statement = tuple[str, tuple[str | int | bytes | None, ...]]
+
+_PUT_ROW: Final = "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_PUT_SANDBOX: Final = "INSERT OR REPLACE INTO sandboxes VALUES (?, ?, ?, ?, ?)"
+_DELETE_ROW: Final = "DELETE FROM grants WHERE pod_uid = ? AND name = ?"
+_DELETE_SANDBOX: Final = "DELETE FROM sandboxes WHERE sandbox_id = ?"
+_ROWS: Final = """SELECT sandbox_id, container_id, state, created_order, acknowledged, value
+    FROM grants ORDER BY pod_uid, name"""
+_SANDBOXES: Final = "SELECT sandbox_id, pod, annotations, cgroup_parent, config FROM sandboxes ORDER BY sandbox_id"
+
+
+def _text(value: object) -> str:
+    return json.dumps(encode(value, sparse=True), separators=(",", ":"), ensure_ascii=False)
+
+
+def _put(row: Row | SandboxRow) -> Statement:
+    if isinstance(row, SandboxRow):
+        values = (row.sandbox_id, _text(row.pod), _text(row.annotations), row.cgroup_parent, row.config)
+        return _PUT_SANDBOX, values
+    acknowledged = None if row.acknowledged is None else _text(row.acknowledged)
+    key = row.key
+    state = (row.sandbox_id, row.container_id, row.state, row.created_order, acknowledged)
+    return _PUT_ROW, (key.pod_uid, key.name, *state, _text(row.grant))
+
+
+def _delete(key: ContainerKey | str) -> Statement:
+    return (_DELETE_SANDBOX, (key,)) if isinstance(key, str) else (_DELETE_ROW, (key.pod_uid, key.name))
+
+
+def change(puts: Iterable[Row | SandboxRow], deletes: Iterable[ContainerKey | str]) -> tuple[Statement, ...]:
+    """The statements of one save, deletes first."""
+    return (*map(_delete, deletes), *map(_put, puts))
+
+
+def apply(connection: sqlite3.Connection, statements: Sequence[Statement]) -> None:
+    """Run these statements as one durable transaction. Raises sqlite3.Error; then nothing of it is kept."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for sql, values in statements:
+            connection.execute(sql, values)
+        connection.execute("COMMIT")
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _state(text: str) -> RowState:
+    for state in ROW_STATES:
+        if state == text:
+            return state
+    raise CodecError("state", f"expected one of {', '.join(ROW_STATES)}, got {text!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Annotations:
+    """Names the type of the annotations column for the codec."""
+
+    pairs: Labels
+
+
+def _pairs(text: str) -> Labels:
+    return decode(_Annotations, {"pairs": json.loads(text)}).pairs
+
+
+def read(connection: sqlite3.Connection) -> Saved:
+    """Everything in the tables. Raises sqlite3.Error, or ValueError for a row that makes no sense."""
+    rows = tuple(
+        Row(
+            grant=decode(Grant, json.loads(value)),
+            sandbox_id=sandbox_id,
+            container_id=container_id,
+            state=_state(state),
+            acknowledged=None if acknowledged is None else decode(Pinning, json.loads(acknowledged)),
+            created_order=created_order,
+        )
+        for sandbox_id, container_id, state, created_order, acknowledged, value in connection.execute(_ROWS)
+    )
+    sandboxes = tuple(
+        SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), _pairs(annotations), cgroup_parent, config)
+        for sandbox_id, pod, annotations, cgroup_parent, config in connection.execute(_SANDBOXES)
+    )
+    return Saved(rows, sandboxes)

@@ -1,0 +1,94 @@
+"""Rows to save: one builder for hand-written tests, strategies for properties."""
+
+from hypothesis import strategies as st
+
+from cri_proxy.state.rows import ROW_STATES, Row, SandboxRow
+from policies.base import (
+    Affinity,
+    ContainerKey,
+    CpuKind,
+    Grant,
+    Pinning,
+    Pod,
+    Previous,
+    QosClass,
+    Request,
+    TopologyHint,
+)
+from sysfs.cpuset import CpuSet, NodeSet
+
+
+def make_row(uid: str = "pod-1", name: str = "c0", *, exclusive: str = "2-3", order: int = 1) -> Row:
+    """A running Guaranteed container with exclusive CPUs."""
+    request = Request(ContainerKey(uid, name), Pod(uid, "web", "default", QosClass.GUARANTEED), 2000)
+    grant = Grant(request, "root", CpuKind.EXCLUSIVE, CpuSet.parse(exclusive), mems=NodeSet.parse("0"))
+    pinning = Pinning(CpuSet.parse(exclusive), NodeSet.parse("0"))
+    return Row(grant, f"sandbox-of-{uid}", f"id-{uid}-{name}", "running", pinning, order)
+
+
+def make_sandbox(sandbox_id: str = "s1", *, config: bytes = b"\x0a\x00\xff") -> SandboxRow:
+    """The sandbox of a Burstable pod."""
+    pod = Pod("pod-1", "web", "default", QosClass.BURSTABLE, (("app", "web"),))
+    return SandboxRow(sandbox_id, pod, (("a", "1"), ("b", "ü")), "/kubepods/burstable/podpod-1", config)
+
+
+uids = st.sampled_from(["u1", "u2", "u3"])
+names = st.sampled_from(["a", "b", "c"])
+cpusets = st.integers(0, (1 << 70) - 1).map(CpuSet)
+nodesets = st.integers(0, 255).map(NodeSet)
+pods = st.builds(
+    Pod,
+    uid=uids,
+    name=st.text(max_size=5),
+    namespace=st.text(max_size=5),
+    qos=st.sampled_from(QosClass),
+    labels=st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=2).map(tuple),
+)
+keys = st.builds(ContainerKey, uids, names)
+
+
+def grants() -> st.SearchStrategy[Grant]:
+    """Any grant at all: every field of it and of its request, from the annotations of the classes."""
+    # Hypothesis would build sets of negative numbers by itself: whatever holds one is spelt out.
+    hints = st.builds(TopologyHint, source=st.text(max_size=5), cpus=cpusets, nodes=nodesets)
+    requests = st.builds(
+        Request,
+        container=keys,
+        pod=pods,
+        wishes=...,
+        affinities=st.lists(st.builds(Affinity, scope=...), max_size=2).map(tuple),
+        hints=st.lists(hints, max_size=2).map(tuple),
+        previous=st.none() | st.builds(Previous, pool=st.text(max_size=5), owned=cpusets),
+        origins=st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=2).map(tuple),
+    )
+    return st.builds(
+        Grant,
+        request=requests,
+        pool=st.text(max_size=8),
+        kind=st.sampled_from(CpuKind),
+        exclusive=cpusets,
+        isolated=cpusets,
+        shared_mcpu=st.integers(0, 10**6),
+        reserved_mcpu=st.integers(0, 10**6),
+        mems=nodesets,
+    )
+
+
+pinnings = st.builds(Pinning, cpus=st.none() | cpusets, mems=st.none() | nodesets)
+rows = st.builds(
+    Row,
+    grant=grants(),
+    sandbox_id=st.text(max_size=5),
+    container_id=st.text(max_size=5),
+    state=st.sampled_from(ROW_STATES),
+    acknowledged=st.none() | pinnings,
+    created_order=st.integers(0, 10**9),
+)
+sandboxes = st.builds(
+    SandboxRow,
+    sandbox_id=st.sampled_from(["s1", "s2", "s3"]),
+    pod=pods,
+    annotations=st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=2).map(tuple),
+    cgroup_parent=st.text(max_size=5),
+    config=st.binary(max_size=20),
+)

@@ -1,0 +1,95 @@
+"""Opening the database file."""
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.errors import StoreError
+from cri_proxy.state.database import open_database
+from cri_proxy.state.rows import Saved
+from cri_proxy.state.tables import apply, change
+from tests.fakes.rows import make_row
+
+
+def fill(path: Path) -> None:
+    opened = open_database(path)
+    apply(opened.connection, change([make_row(f"u{i}") for i in range(40)], []))
+    opened.connection.close()
+
+
+def pragma(path: Path, sql: str) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(sql)
+    connection.close()
+
+
+def test_every_file_is_ours_alone(tmp_path: Path) -> None:
+    opened = open_database(tmp_path / "state" / "state.db")
+    modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in (tmp_path / "state").iterdir()}
+    opened.connection.close()
+    assert modes == {"state.db": 0o600, "state.db-wal": 0o600, "state.db-shm": 0o600}
+
+
+def test_commits_wait_for_the_disk(tmp_path: Path) -> None:
+    opened = open_database(tmp_path / "state.db")
+    assert opened.connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert opened.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    opened.connection.close()
+
+
+@pytest.mark.parametrize("at", [0, 4096])
+def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path, at: int) -> None:
+    path = tmp_path / "state.db"
+    fill(path)
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(b"\x5a" * 4096)
+    opened = open_database(path)
+    opened.connection.close()
+    assert opened.saved == Saved()
+    assert opened.recovered is not None
+    assert f"is now {tmp_path}/state.db.damaged-1" in opened.recovered
+    assert (tmp_path / "state.db.damaged-1").read_bytes()[at : at + 1] == b"\x5a"
+
+
+def test_earlier_damaged_files_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    for _ in range(2):
+        path.write_bytes(b"not a database at all, " * 200)
+        open_database(path).connection.close()
+    assert sorted(p.name for p in tmp_path.glob("*.damaged-?")) == ["state.db.damaged-1", "state.db.damaged-2"]
+
+
+def test_a_row_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
+    fill(tmp_path / "state.db")
+    pragma(tmp_path / "state.db", "UPDATE grants SET value = 'x' WHERE pod_uid = 'u7'")
+    opened = open_database(tmp_path / "state.db")
+    opened.connection.close()
+    assert opened.recovered is not None
+
+
+def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    fill(tmp_path / "state.db")
+    pragma(tmp_path / "state.db", "PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match="schema version 99"):
+        open_database(tmp_path / "state.db")
+    assert not list(tmp_path.glob("*.damaged-*"))
+
+
+def test_a_linked_companion_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state.db-wal").symlink_to(tmp_path / "victim")
+    with pytest.raises(StoreError, match="symbolic link"):
+        open_database(tmp_path / "state.db")
+
+
+def test_a_locked_database_is_not_damage(tmp_path: Path) -> None:
+    fill(tmp_path / "state.db")
+    holder = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError, match="who else uses the file"):
+        open_database(tmp_path / "state.db", busy_seconds=0.01)
+    holder.close()
+    assert not list(tmp_path.glob("*.damaged-*"))

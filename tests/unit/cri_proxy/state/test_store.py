@@ -1,0 +1,160 @@
+"""The durable store."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cri_proxy.errors import StoreError
+from cri_proxy.state.rows import GrantStore, Row, SandboxRow, Saved
+from cri_proxy.state.store import Store
+from policies.base import ContainerKey
+from tests.fakes.rows import keys, make_row, make_sandbox, rows, sandboxes
+from tests.fakes.store import MemoryStore
+
+Change = tuple[list[Row | SandboxRow], list[ContainerKey | str]]
+changes = st.tuples(st.lists(rows | sandboxes, max_size=3), st.lists(keys | st.sampled_from(["s1", "s2"]), max_size=2))
+
+
+async def save_and_reopen(path: Path, history: list[Change | None], model: MemoryStore) -> None:
+    """Play the history on both; None closes and opens the store again."""
+    store = Store.open(path)
+    for change in history:
+        if change is None:
+            await store.close()
+            store = Store.open(path)
+        else:
+            await asyncio.gather(store.save(*change), model.save(*change))
+        assert store.load() == model.load()
+    await store.close()
+
+
+@given(st.lists(changes | st.none(), max_size=6))
+@settings(max_examples=25, deadline=None)
+def test_any_history_of_saves_and_reopens_gives_the_models_content(history: list[Change | None]) -> None:
+    with TemporaryDirectory() as directory:
+        asyncio.run(save_and_reopen(Path(directory) / "state" / "state.db", history, MemoryStore()))
+
+
+def test_concurrent_saves_take_effect_in_order(tmp_path: Path) -> None:
+    async def race() -> Saved:
+        store = Store.open(tmp_path / "state.db")
+        await asyncio.gather(*(store.save([make_row(order=i)]) for i in range(200)))
+        saved = store.load()
+        await store.close()
+        return saved
+
+    assert [row.created_order for row in asyncio.run(race()).rows] == [199]
+
+
+def test_what_waits_while_a_commit_runs_shares_the_next_one(tmp_path: Path) -> None:
+    async def race() -> int:
+        store = Store.open(tmp_path / "state.db")
+        await asyncio.gather(*(store.save([make_row(f"u{i}")]) for i in range(500)))
+        await store.close()
+        return store.commits
+
+    assert asyncio.run(race()) < 100
+
+
+def test_a_cancelled_caller_does_not_withdraw_its_save(tmp_path: Path) -> None:
+    async def cancel() -> Saved:
+        store = Store.open(tmp_path / "state.db")
+        task = asyncio.get_running_loop().create_task(store.save([make_row()]))
+        await asyncio.sleep(0)
+        task.cancel()
+        saved = store.load()
+        await store.close()
+        return saved
+
+    assert asyncio.run(cancel()).rows == (make_row(),)
+
+
+def test_a_failed_commit_tells_everybody_and_saves_nothing(tmp_path: Path) -> None:
+    async def fail() -> tuple[list[object], Saved]:
+        store = Store.open(tmp_path / "state.db", busy_seconds=0.01)
+        blocker = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        outcomes = await asyncio.gather(store.save([make_row()]), store.save([make_sandbox()]), return_exceptions=True)
+        blocker.close()
+        saved = store.load()
+        await store.close()
+        return list(outcomes), saved
+
+    outcomes, saved = asyncio.run(fail())
+    assert [type(outcome) for outcome in outcomes] == [StoreError, StoreError]
+    assert saved == Saved()
+
+
+def test_after_a_failed_commit_the_next_one_works(tmp_path: Path) -> None:
+    async def fail_then_save() -> Saved:
+        store = Store.open(tmp_path / "state.db", busy_seconds=0.01)
+        blocker = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="cannot save"):
+            await store.save([make_row()])
+        blocker.close()
+        await store.save([make_sandbox()])
+        saved = store.load()
+        await store.close()
+        return saved
+
+    assert asyncio.run(fail_then_save()) == Saved((), (make_sandbox(),))
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    async def use_after_close() -> None:
+        store: GrantStore = Store.open(tmp_path / "state.db")
+        await store.close()
+        await store.close()
+        with pytest.raises(StoreError, match="closed"):
+            await store.save([make_row()])
+
+    asyncio.run(use_after_close())
+
+
+def test_a_damaged_store_opens_empty_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "state.db").write_bytes(b"garbage" * 1000)
+    store = Store.open(tmp_path / "state.db")
+    assert store.load() == Saved()
+    assert "damaged-1" in (store.recovered or "")
+    asyncio.run(store.close())
+
+
+_SAVE_UNTIL_KILLED = """
+import asyncio, pathlib, sys
+from cri_proxy.state.store import Store
+from tests.fakes.rows import make_row
+
+async def main():
+    store = Store.open(pathlib.Path(sys.argv[1]))
+    async def worker(w):
+        for i in range(1_000_000):
+            await store.save([make_row(f"{w}-{i}")])
+            print(f"{w}-{i}", flush=True)
+    await asyncio.gather(*(worker(w) for w in range(4)))
+
+asyncio.run(main())
+"""
+
+
+def test_a_kill_in_the_middle_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with subprocess.Popen([sys.executable, "-c", _SAVE_UNTIL_KILLED, str(path)], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        acknowledged = [child.stdout.readline().split()[0].decode() for _ in range(40)]
+        os.kill(child.pid, signal.SIGKILL)
+        acknowledged += [line.decode().strip() for line in child.stdout if line.endswith(b"\n")]
+    store = Store.open(path)
+    saved = {row.key.pod_uid for row in store.load().rows}
+    asyncio.run(store.close())
+    assert store.recovered is None
+    assert set(acknowledged) <= saved

@@ -1,0 +1,54 @@
+"""Rows in tables."""
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from cri_proxy.state.migrate import statements
+from cri_proxy.state.rows import Saved
+from cri_proxy.state.tables import apply, change, read
+from policies.base import ContainerKey
+from tests.fakes.rows import make_row, make_sandbox
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    apply(database, [(sql, ()) for sql in statements(0)])
+    yield database
+    database.close()
+
+
+def test_rows_come_back_sorted_by_container(connection: sqlite3.Connection) -> None:
+    later, earlier = make_row("u2"), make_row("u1")
+    apply(connection, change([later, earlier, make_sandbox()], []))
+    assert read(connection) == Saved((earlier, later), (make_sandbox(),))
+
+
+def test_deletes_come_before_puts(connection: sqlite3.Connection) -> None:
+    apply(connection, change([make_row("u")], [ContainerKey("u", "c0")]))
+    assert len(read(connection).rows) == 1
+
+
+def test_a_failing_transaction_leaves_nothing(connection: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.Error):
+        apply(connection, [*change([make_row()], []), ("INSERT INTO nowhere VALUES (1)", ())])
+    assert read(connection) == Saved()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE grants SET state = 'dreaming'",
+        "UPDATE grants SET value = '{'",
+        'UPDATE grants SET value = \'{"pool": "root"}\'',
+        "UPDATE grants SET acknowledged = '[]'",
+        "UPDATE sandboxes SET annotations = '[[1]]'",
+    ],
+)
+def test_a_row_that_makes_no_sense_is_an_error(connection: sqlite3.Connection, damage: str) -> None:
+    apply(connection, change([make_row(), make_sandbox()], []))
+    connection.execute(damage)
+    with pytest.raises(ValueError):  # JSON's and the codec's errors share only this
+        read(connection)
