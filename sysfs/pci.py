@@ -28,7 +28,7 @@ def is_address(text: str) -> bool:
 def read_devices(reader: Reader, online: CpuSet, nodes: NodeSet) -> list[Device]:
     """All PCI functions, bridges included, sorted by address. ``local_cpus`` is cut to ``online``."""
     found = []
-    for path in _paths(reader):
+    for path in device_paths(reader):
         try:
             found.append(_device(reader, path, online, nodes))
         except SysfsError as error:
@@ -36,12 +36,16 @@ def read_devices(reader: Reader, online: CpuSet, nodes: NodeSet) -> list[Device]
     return sorted(found, key=lambda d: d.address)
 
 
-def _paths(reader: Reader) -> list[str]:
-    """The device directories."""
-    addresses = [name for name in reader.names(BUS) if is_address(name)]
-    if not addresses:
-        tops = [name for name in reader.names(DEVICES) if _HOST_BRIDGE.fullmatch(name)]
-        return [path for top in tops for path in _below(reader, f"{DEVICES}/{top}", MAX_DEPTH)]
+def device_paths(reader: Reader) -> list[str]:
+    """The device directories; a directory that cannot be listed is noted."""
+    try:
+        addresses = [name for name in reader.names(BUS) if is_address(name)]
+        if not addresses:
+            tops = [name for name in reader.names(DEVICES) if _HOST_BRIDGE.fullmatch(name)]
+            return [path for top in tops for path in _below(reader, f"{DEVICES}/{top}", MAX_DEPTH)]
+    except SysfsError as error:
+        reader.note(f"{error}; devices are left out")
+        return []
     found = []
     for address in addresses:
         try:

@@ -1,0 +1,50 @@
+"""Which files of sysfs and procfs discovery reads: what a capture writes and what is kept of an archive."""
+
+import re
+
+from sysfs.cpus import CPU, EFFICIENCY_LISTS
+from sysfs.nodes import NODE, TIERS
+from sysfs.pci import BUS, DEVICES
+
+_TOPOLOGY = ("core_cpus_list", "thread_siblings_list", "core_id", "die_id", "physical_package_id")
+_CACHE = ("level", "type", "shared_cpu_list", "size")
+_FREQUENCY = ("base_frequency", "energy_performance_preference")
+PCI_FILES = ("class", "vendor", "device", "numa_node", "local_cpulist", "physfn")
+
+# A star stands for any name within one directory. Entries may be files, links or directories.
+PATTERNS = (
+    *(f"{CPU}/{name}" for name in ("online", "present", "isolated")),
+    f"{CPU}/cpu[0-9]*",
+    f"{CPU}/cpu[0-9]*/online",
+    *(f"{CPU}/cpu[0-9]*/topology/{name}" for name in _TOPOLOGY),
+    *(f"{CPU}/cpu[0-9]*/cache/index[0-9]*/{name}" for name in _CACHE),
+    f"{CPU}/cpu[0-9]*/cpufreq",
+    *(f"{CPU}/cpu[0-9]*/cpufreq/{name}" for name in _FREQUENCY),
+    *(f"{CPU}/cpufreq/policy[0-9]*/{name}" for name in _FREQUENCY),
+    *EFFICIENCY_LISTS,
+    *(f"{NODE}/{name}" for name in ("has_cpu", "has_memory", "has_normal_memory")),
+    f"{NODE}/node[0-9]*",
+    *(f"{NODE}/node[0-9]*/{name}" for name in ("cpulist", "distance", "meminfo")),
+    *(f"{NODE}/node[0-9]*/access0/initiators/{name}" for name in ("read_bandwidth", "read_latency")),
+    f"{TIERS}/memory_tier[0-9]*/nodelist",
+    f"{BUS}/*",
+    "proc/meminfo",
+)
+
+
+def _expression(pattern: str) -> str:
+    """The regular expression of a pattern; a star stops at a slash."""
+    return re.escape(pattern).replace(re.escape("[0-9]"), "[0-9]").replace(re.escape("*"), "[^/]*")
+
+
+_PCI = f"{DEVICES}/pci[0-9a-f:]+/(?:[0-9a-f:.]+/)+(?:{'|'.join(PCI_FILES)})"
+_READ = re.compile("|".join([*(_expression(pattern) for pattern in PATTERNS), _PCI]))
+
+
+def is_read(path: str) -> bool:
+    """True for the path (below the root) of something that discovery may read.
+
+    >>> is_read("sys/devices/system/cpu/cpu0/topology/core_id"), is_read("sys/devices/system/cpu/cpu0/uevent")
+    (True, False)
+    """
+    return _READ.fullmatch(path) is not None

@@ -1,0 +1,88 @@
+"""A machine from wherever it is named: the host, a directory, an archive, or a description."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sysfs.archive import MemoryTree, read_archive, split_archive
+from sysfs.describe import KEYS, describe
+from sysfs.discover import discover, discover_tree
+from sysfs.errors import MachineSourceError
+from sysfs.model import Machine
+
+FORMS = "host, a directory that holds sys/, an archive FILE.tar.xz[:ROOT], or a description"
+MAX_DESCRIPTION_BYTES = 1 << 20
+
+
+def load_machine(spec: str | Mapping[str, object]) -> Machine:
+    """The machine of a ``--machine`` option or a scenario's ``machine:``.
+
+    A text is ``host``, a directory, an archive, a description file (``.yaml``, ``.json``; a scenario's ``machine``
+    will do) or a description in braces; a mapping is a description. Raises MachineSourceError for a source that
+    cannot be used, SysfsError for a tree that cannot be believed.
+    """
+    if isinstance(spec, Mapping):
+        return describe(spec)
+    if spec == "host":
+        return discover()
+    archive = split_archive(spec)
+    if archive is not None:
+        return discover_tree(archived_tree(*archive))
+    if spec.lstrip().startswith("{"):
+        return describe(_description(spec, "description"))
+    path = Path(spec)
+    if path.suffix in {".yaml", ".yml", ".json"}:
+        return describe(_description(_text(path), spec))
+    return discover(_directory(path))
+
+
+def archived_tree(path: Path, root: str = "") -> MemoryTree:
+    """The tree at ``root`` of an archive (its ``sys`` may be named too); the only one if no root is given."""
+    trees = read_archive(path)
+    known = ", ".join(name or "." for name in trees)
+    wanted = root.strip("/").removesuffix("/sys").removeprefix("./")
+    wanted = "" if wanted in {"sys", "."} else wanted
+    if not trees:
+        raise MachineSourceError(str(path), "no sys/ in it that discovery could read")
+    if not root and len(trees) > 1:
+        raise MachineSourceError(str(path), f"several machines in it; add one of :{known.replace(', ', ', :')}")
+    if not root:
+        return next(iter(trees.values()))
+    if wanted not in trees:
+        raise MachineSourceError(f"{path}:{root}", f"no such machine in the archive; it holds {known}")
+    return trees[wanted]
+
+
+def _directory(path: Path) -> Path:
+    """The directory that holds ``sys``; it, or that ``sys``, was named."""
+    if (path / "sys" / "devices").is_dir():
+        return path
+    if path.name == "sys" and (path / "devices").is_dir():
+        return path.parent
+    problem = "no sys/devices in it" if path.is_dir() else "there is no such directory"
+    raise MachineSourceError(str(path), f"{problem}; give {FORMS}")
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_DESCRIPTION_BYTES + 1)
+    except OSError as error:
+        raise MachineSourceError(str(path), f"cannot be read: {error.strerror}") from None
+    if len(data) > MAX_DESCRIPTION_BYTES:
+        raise MachineSourceError(str(path), f"more than {MAX_DESCRIPTION_BYTES} bytes; is it a description?")
+    return data.decode("utf-8", "replace")
+
+
+def _description(text: str, source: str) -> Mapping[str, object]:
+    """The mapping that a YAML text holds; of a scenario its ``machine``."""
+    import yaml  # only here: the daemon's start needs no YAML for the host
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise MachineSourceError(source, f"not YAML: {' '.join(str(error).split())}") from None
+    if isinstance(value, Mapping) and isinstance(value.get("machine"), Mapping):
+        value = value["machine"]
+    if not isinstance(value, Mapping):
+        raise MachineSourceError(source, f"give a mapping with keys of {', '.join(KEYS)}")
+    return value
