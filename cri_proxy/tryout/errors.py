@@ -1,0 +1,17 @@
+"""What can go wrong while trying the product out: always the thing, the problem and what to do."""
+
+from dataclasses import dataclass
+
+from cri_proxy.errors import CriProxyError
+
+
+@dataclass(eq=False)
+class TryoutError(CriProxyError):
+    """``thing`` did not do what it should: ``problem`` says what happened, ``remedy`` (may be '') what to do."""
+
+    thing: str
+    problem: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.thing}: {self.problem}" + (f"\n{self.remedy}" if self.remedy else "")
