@@ -1,0 +1,95 @@
+"""Reads the text of annotations within bounds: whoever may create a pod writes them, and we run as root.
+
+Every parser takes a value as JSON or YAML gives it and raises ``ValueError`` with a phrase that says what was
+expected. No text of any shape makes them raise anything else, recurse deeply or expand aliases.
+"""
+
+import re
+from collections.abc import Mapping
+
+import yaml
+
+MAX_BYTES = 64 * 1024
+MAX_DEPTH = 16
+MAX_LEVELS_UP = 1000  # far above any tree; a clamp for numbers that only mean "the root"
+
+_INTEGER = re.compile(r"[+-]?\d{1,9}\Z")
+_LOADER: type[yaml.CSafeLoader | yaml.SafeLoader] = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+
+def parse_text(text: str) -> object:
+    """The value that an annotation's text stands for: a boolean, a number, a string, a list or a map.
+
+    JSON is a subset of YAML. Raises ValueError for what is too long, too deep, holds aliases or is no YAML.
+
+    >>> parse_text('{"c0": -1, "c1": true}')
+    {'c0': -1, 'c1': True}
+    """
+    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        raise ValueError(f"longer than {MAX_BYTES} bytes")
+    plain = text.strip().lower()
+    if plain in {"true", "false"}:
+        return plain == "true"
+    if _INTEGER.match(plain):
+        return int(plain)
+    try:
+        _check_shape(text)
+        value: object = yaml.load(text, Loader=_LOADER)  # both loaders are the safe ones
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise ValueError(f"not JSON or YAML: line {line}: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"not JSON or YAML: {str(error).splitlines()[0]}") from None
+    except (OverflowError, UnicodeError) as error:
+        raise ValueError(f"not JSON or YAML: {error}") from None
+    return value
+
+
+def _check_shape(text: str) -> None:
+    """Refuse aliases (they can grow without bound), tags (they choose constructors) and deep nesting."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("aliases (*name) are not taken; write the value out")
+        if getattr(event, "tag", None) is not None:
+            raise ValueError("tags (!name) are not taken; write the plain value")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ValueError(f"nested deeper than {MAX_DEPTH}")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def truth(value: object) -> bool:
+    """True or false; the words in quotes count too. Raises ValueError for anything else."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
+        return value.strip().lower() == "true"
+    raise ValueError("expected true or false")
+
+
+def shared_preference(value: object) -> tuple[bool, int]:
+    """Whether shared CPUs are preferred, and how many levels above the best pool (the seed's rule).
+
+    true and 0 mean the best pool itself, a negative integer -N means N levels up. Raises ValueError.
+
+    >>> shared_preference(-1)
+    (True, 1)
+    """
+    if isinstance(value, str) and _INTEGER.match(value.strip()):
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
+        return True, min(-value, MAX_LEVELS_UP)
+    try:
+        return truth(value), 0
+    except ValueError:
+        raise ValueError("expected true, false, 0 or a negative integer") from None
+
+
+def by_container(value: object) -> Mapping[str, object] | None:
+    """The value as a map by container name, or None when it is one value for the whole pod."""
+    if not isinstance(value, dict):
+        return None
+    return {str(name): entry for name, entry in value.items()}
