@@ -20,10 +20,11 @@ Headers = Mapping[bytes, bytes]
 class HeaderReader:
     """Decodes every header block of one direction, in order."""
 
-    def __init__(self) -> None:
-        """The table starts at the 4096 bytes of RFC 9113; later sizes come in the blocks themselves."""
+    def __init__(self, table_bytes: int = 4096) -> None:
+        """The table starts at the 4096 bytes of RFC 9113, or at 0; later sizes come in the blocks themselves."""
         self._decoder = hpack.Decoder(max_header_list_size=_MAX_LIST_BYTES)
         # The receiver announces the limit and checks it; a reader in the middle only follows.
+        self._decoder.header_table_size = table_bytes
         self._decoder.max_allowed_table_size = _MAX_TABLE_BYTES
 
     def read(self, block: bytes) -> Headers:

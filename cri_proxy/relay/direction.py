@@ -1,0 +1,112 @@
+"""One direction of a spliced connection: whole frames in, the same frames out, but for those that are wanted.
+
+What goes on untouched is gathered into runs and sent as slices of what came in. A frame of our own can only stand
+between two units of the other side: a unit is one frame, or a header block with all its CONTINUATION frames
+(RFC 9113, 4.3), so nothing is sent on before its unit is complete.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from cri_proxy.relay.frames import CONTINUATION, END_HEADERS, HEADERS, PUSH_PROMISE, Cut, FrameCutter, ProtocolError
+from cri_proxy.relay.frames import payload as frame_payload
+
+_MAX_BLOCK_BYTES: Final = 1 << 20
+
+OnFrame = Callable[[bytes, Cut], bool]
+"""Looks at a frame; True sends it on, False swallows it. May append frames of ours to either side."""
+
+OnBlock = Callable[[int, int, bytes], bool]
+"""Looks at a whole header block: stream, flags of its HEADERS frame, block. Answers as OnFrame."""
+
+
+@dataclass(slots=True)
+class _OpenBlock:
+    stream: int
+    flags: int
+    raw: list[bytes]
+    block: bytearray
+    read: bool
+
+
+class Direction:
+    """Cuts, looks, and sends on, in order."""
+
+    def __init__(
+        self, out: list[bytes], on_frame: dict[int, OnFrame], wants_block: Callable[[int], bool], on_block: OnBlock
+    ) -> None:
+        """``out`` takes what is sent on. ``on_frame`` holds a look for the frame types that need one."""
+        self.cutter = FrameCutter()
+        self._out = out
+        self._wants_block = wants_block
+        self._on_block = on_block
+        self._open: _OpenBlock | None = None
+        self._on_frame: dict[int, OnFrame] = {
+            **on_frame,
+            HEADERS: self._headers,
+            PUSH_PROMISE: self._push_promise,
+            CONTINUATION: self._continuation,
+        }
+
+    def receive(self, data: bytes) -> None:
+        """Take a chunk. Raises ProtocolError once everything before the malformed frame is in ``out``."""
+        buffer, cuts = self.cutter.cut(data)
+        out = self._out
+        look = self._on_frame.get
+        start = end = 0  # the run: buffer[start:end] goes on but is not yet in out
+        try:
+            for cut in cuts:
+                on_frame = look(cut[0])
+                mark = len(out)
+                if self._open is not None and cut[0] != CONTINUATION:
+                    raise ProtocolError("a header block is interrupted")
+                if on_frame is None or on_frame(buffer, cut):
+                    end = cut[4]
+                    if len(out) != mark:  # ours come after this frame
+                        out.insert(mark, buffer[start:end])
+                        start = end
+                else:
+                    if start != end:
+                        out.insert(mark, buffer[start:end])
+                    start = end = cut[4]
+        finally:
+            if start != end:
+                out.append(buffer[start:end])
+        if self.cutter.problem:
+            raise ProtocolError(self.cutter.problem)
+
+    def _headers(self, buffer: bytes, cut: Cut) -> bool:
+        _, flags, stream, start, end = cut
+        if stream == 0:
+            raise ProtocolError("HEADERS on stream 0")
+        wanted = self._wants_block(stream)
+        if flags & END_HEADERS:
+            return not wanted or self._on_block(stream, flags, frame_payload(buffer, cut))
+        block = frame_payload(buffer, cut) if wanted else b""
+        self._open = _OpenBlock(stream, flags, [buffer[start:end]], bytearray(block), wanted)
+        return False
+
+    def _push_promise(self, buffer: bytes, cut: Cut) -> bool:
+        _, flags, stream, start, end = cut
+        if flags & END_HEADERS:
+            return True
+        self._open = _OpenBlock(stream, flags, [buffer[start:end]], bytearray(), read=False)
+        return False
+
+    def _continuation(self, buffer: bytes, cut: Cut) -> bool:
+        _, flags, stream, start, end = cut
+        unit = self._open
+        if unit is None or stream != unit.stream:
+            raise ProtocolError("a CONTINUATION frame without a header block")
+        unit.raw.append(buffer[start:end])
+        if unit.read:
+            unit.block += frame_payload(buffer, cut)
+        if sum(map(len, unit.raw)) > _MAX_BLOCK_BYTES:
+            raise ProtocolError(f"a header block beyond {_MAX_BLOCK_BYTES} bytes")
+        if flags & END_HEADERS:
+            self._open = None
+            mark = len(self._out)
+            if not unit.read or self._on_block(unit.stream, unit.flags, bytes(unit.block)):
+                self._out.insert(mark, b"".join(unit.raw))
+        return False

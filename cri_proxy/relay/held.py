@@ -1,0 +1,67 @@
+"""One call that an interceptor looks at: its request while it is held, its reply as it passes."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from cri_proxy.relay.calls import Aborted, Outcome, Replied
+from cri_proxy.relay.headers import Headers
+from cri_proxy.relay.message import MAX_MESSAGE_BYTES, SLACK_BYTES, MessageError, unpack_one
+from cri_proxy.relay.status import UNKNOWN_OUTCOME, from_trailers
+from cri_proxy.relay.upstream import Outgoing
+
+MAX_BODY_BYTES: Final = MAX_MESSAGE_BYTES + SLACK_BYTES
+
+
+class Phase(Enum):
+    """How far a held call has come."""
+
+    COLLECTING = "collecting"  # its request is not complete
+    ASKING = "asking"  # the interceptor has it
+    SENDING = "sending"  # the runtime may have it
+
+
+@dataclass(slots=True)
+class HeldCall:
+    """State of one stream. ``request`` is what the client sent, with the gRPC prefix."""
+
+    stream: int
+    method: str
+    encoding: bytes
+    outgoing: Outgoing
+    phase: Phase = Phase.COLLECTING
+    request: bytearray = field(default_factory=bytearray)
+    client_open: bool = True
+    _reply: bytearray = field(default_factory=bytearray)
+    _reply_encoding: bytes = b""
+    _reply_too_large: bool = False
+
+    def message(self) -> bytes:
+        """The request's message. Raises MessageError when it is not exactly one."""
+        return unpack_one(bytes(self.request), self.encoding)
+
+    def see_reply_headers(self, headers: Headers) -> None:
+        """The reply begins."""
+        self._reply_encoding = headers.get(b"grpc-encoding", self._reply_encoding)
+
+    def see_reply(self, body: bytes) -> None:
+        """A part of the reply passes. Beyond the bound we stop reading along."""
+        if len(self._reply) + len(body) > MAX_BODY_BYTES:
+            self._reply_too_large = True
+            self._reply.clear()
+        if not self._reply_too_large:
+            self._reply += body
+
+    def outcome(self, trailers: Headers | None) -> Outcome:
+        """What a call came to whose reply ended with these trailers (None: they could not be read)."""
+        failure = None if trailers is None else from_trailers(trailers)
+        if failure is not None:
+            return self.broken() if failure.code in UNKNOWN_OUTCOME else failure
+        try:
+            return Replied(unpack_one(bytes(self._reply), self._reply_encoding))
+        except MessageError:
+            return self.broken()
+
+    def broken(self) -> Outcome:
+        """What a call came to that ended without an answer."""
+        return Aborted(sent=self.outgoing.sent_bytes > 0)

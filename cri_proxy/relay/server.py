@@ -1,0 +1,248 @@
+"""The splice's sockets: one runtime connection for each client connection, and a task for each held call.
+
+Everything about HTTP/2 is in ``splice.py``; here bytes are read and written, a side that cannot take more slows the
+other, and an interceptor's answer finds its stream.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from cri_proxy.relay.boundary import Boundary, OnError, new_call
+from cri_proxy.relay.calls import Aborted, Call, Interceptor, Refuse, Rewrite
+from cri_proxy.relay.frames import ProtocolError
+from cri_proxy.relay.listener import Published, listen_on, socket_path
+from cri_proxy.relay.splice import Ended, Held, Splice
+from cri_proxy.tasks import Tasks
+
+_WRITE_BUFFER_BYTES: Final = 1 << 20
+"""Above this much unsent data the other side is no longer read: room for a list of 500 containers."""
+
+
+class _Side(asyncio.Protocol):
+    """One socket of a pair."""
+
+    def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self._on_data = on_data
+        self._on_end = on_end
+        self.transport: asyncio.Transport | None = None
+        self.other: _Side | None = None
+        self.full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if isinstance(transport, asyncio.Transport):
+            transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+            self.transport = transport
+            self.read_if_wanted()
+
+    def data_received(self, data: bytes) -> None:
+        self._on_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._on_end()
+
+    def pause_writing(self) -> None:
+        self.full = True
+        if self.other is not None:
+            self.other.read_if_wanted()
+
+    def resume_writing(self) -> None:
+        self.full = False
+        if self.other is not None:
+            self.other.read_if_wanted()
+
+    def read_if_wanted(self) -> None:
+        """Read as long as the other side is connected and takes what comes."""
+        if self.transport is None or self.transport.is_closing() or self.other is None:
+            return
+        if self.other.transport is None or self.other.full:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    def write(self, parts: list[bytes]) -> None:
+        """Send these bytes in order and empty the list; keep them while there is no connection."""
+        if not parts or self.transport is None:
+            return
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
+        if not self.transport.is_closing():
+            self.transport.write(data)
+
+    def close(self) -> None:
+        """End the connection once everything is written."""
+        if self.transport is not None:
+            self.transport.close()
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A call that the interceptor knows. ``task`` waits for its verdict; None once it was sent on."""
+
+    call: Call
+    task: asyncio.Task[None] | None
+
+
+class _Pair:
+    """A client connection and its runtime connection."""
+
+    def __init__(self, relay: "SpliceRelay") -> None:
+        self._relay = relay
+        self._splice = Splice(relay.boundary.wants)
+        self._asked: dict[int, _Asked] = {}
+        self.client = _Side(self._from_client, self.close)
+        self.runtime = _Side(self._from_runtime, self.close)
+        self.client.other = self.runtime
+        self.runtime.other = self.client
+        self._closed = False
+
+    async def connect(self) -> None:
+        """Connect to the runtime. If it is absent the client's connection ends, as it would not have begun."""
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.create_unix_connection(lambda: self.runtime, self._relay.runtime)
+        except OSError:
+            self.close()
+            return
+        if self._closed:
+            self.runtime.close()
+            return
+        self.client.read_if_wanted()
+        self._flush()
+
+    def go_away(self) -> None:
+        """Ask the client to leave when its calls have ended."""
+        self._splice.go_away()
+        self._flush()
+
+    def close(self) -> None:
+        """One side has ended: so does the other, once it has what is on its way, and so do the held calls."""
+        if self._closed:
+            return
+        self._closed = True
+        self._splice.lost()
+        self._flush()
+        self.client.close()
+        self.runtime.close()
+        self._relay.forget(self)
+
+    def _from_client(self, data: bytes) -> None:
+        self._receive(self._splice.receive_from_client, data)
+
+    def _from_runtime(self, data: bytes) -> None:
+        self._receive(self._splice.receive_from_runtime, data)
+
+    def _receive(self, receive: Callable[[bytes], None], data: bytes) -> None:
+        if self._closed:
+            return
+        try:
+            receive(data)
+        except ProtocolError as error:
+            self._relay.on_error(error)
+            self.close()
+        else:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Carry out what the splice wants. Outcomes come first: who learns a reply finds it in our books."""
+        events, self._splice.events[:] = tuple(self._splice.events), ()
+        for event in events:
+            match event:
+                case Held(stream=stream, method=method, message=message):
+                    call = new_call(method, message)
+                    work = self._decide(stream, call)
+                    self._asked[stream] = _Asked(call, self._relay.tasks.start(work, name=method))
+                case Ended(stream=stream, outcome=outcome):
+                    asked = self._asked.pop(stream)
+                    if asked.task is not None:
+                        asked.task.cancel()  # it reports the outcome when it has stopped
+                    else:
+                        self._relay.boundary.outcome(asked.call, outcome)
+        self.client.write(self._splice.to_client)
+        self.runtime.write(self._splice.to_runtime)
+
+    async def _decide(self, stream: int, call: Call) -> None:
+        boundary = self._relay.boundary
+        try:
+            verdict = await boundary.verdict(call)
+        except asyncio.CancelledError:
+            boundary.outcome(call, Aborted(sent=False))
+            raise
+        asked = self._asked.get(stream)
+        if asked is None or asked.call is not call:  # the caller left, and the interceptor did not mind
+            if not isinstance(verdict, Refuse):
+                boundary.outcome(call, Aborted(sent=False))
+            return
+        if isinstance(verdict, Refuse):
+            del self._asked[stream]
+            self._splice.refuse(stream, verdict.code, verdict.message)
+        else:
+            asked.task = None
+            self._splice.resume(stream, verdict.message if isinstance(verdict, Rewrite) else None)
+        self._flush()
+
+
+class SpliceRelay:
+    """Relays every call of one listening socket to one runtime socket."""
+
+    def __init__(
+        self,
+        *,
+        listen: str,
+        runtime: str,
+        interceptor: Interceptor,
+        on_error: OnError | None = None,
+        take_over: bool = False,
+    ) -> None:
+        """``listen`` and ``runtime``: 'unix:///path' or a path. Nothing is opened yet.
+
+        ``on_error`` learns what went wrong without stopping the relay: an interceptor that raised, a client that
+        broke HTTP/2. ``take_over`` takes the socket's name although another process still answers there.
+        """
+        self.runtime = str(socket_path(runtime))
+        self.on_error = on_error or (lambda error: None)
+        self.boundary = Boundary(interceptor, self.on_error)
+        self.tasks = Tasks(self.on_error)
+        self._listen = socket_path(listen)
+        self._take_over = take_over
+        self._server: asyncio.Server | None = None
+        self._published: Published | None = None
+        self._pairs: set[_Pair] = set()
+        self._empty = asyncio.Event()
+
+    async def start(self) -> None:
+        """Open the socket. Raises ConfigError when it cannot be had."""
+        listening, self._published = listen_on(self._listen, socket_path(self.runtime), take_over=self._take_over)
+        self._server = await asyncio.get_running_loop().create_unix_server(self._accept, sock=listening)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Stop accepting, give clients this long to end their calls and leave, then close."""
+        if self._published is not None:
+            self._published.withdraw()
+        if self._server is not None:
+            self._server.close()
+        for pair in tuple(self._pairs):
+            pair.go_away()
+        try:
+            async with asyncio.timeout(grace_seconds):
+                while self._pairs:
+                    self._empty.clear()
+                    await self._empty.wait()
+        except TimeoutError:
+            for pair in tuple(self._pairs):
+                pair.close()
+        await self.tasks.cancel()
+
+    def forget(self, pair: _Pair) -> None:
+        """A pair has ended."""
+        self._pairs.discard(pair)
+        if not self._pairs:
+            self._empty.set()
+
+    def _accept(self) -> asyncio.Protocol:
+        pair = _Pair(self)
+        self._pairs.add(pair)
+        self.tasks.start(pair.connect(), name="connect to the runtime")
+        return pair.client

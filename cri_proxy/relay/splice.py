@@ -1,0 +1,338 @@
+"""The splice: one client connection joined to one runtime connection, frame by frame. Bytes in, bytes and events out.
+
+No sockets, no tasks, no clock. Every frame goes on as it came, except:
+
+* request DATA of a wanted method is held until ``resume`` or ``refuse``; its HEADERS go on at once, since the
+  compression table of HPACK needs them all, in order. To refuse, the stream is reset towards the runtime and answered
+  with literals that are never indexed.
+* the client's SETTINGS ask for a compression table of size 0, so that the runtime's header blocks can be read one by
+  one. Replies are observed, never held.
+* WINDOW_UPDATE frames are kept true for both ends (``upstream.py``).
+
+A malformed frame raises ProtocolError: the owner closes both sides, and nothing else.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from cri_proxy.relay import frames
+from cri_proxy.relay.calls import Aborted, Interest, Outcome
+from cri_proxy.relay.direction import Direction
+from cri_proxy.relay.frames import Cut, ProtocolError
+from cri_proxy.relay.headers import HeaderReader, write_literals
+from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall, Phase
+from cri_proxy.relay.message import MAX_MESSAGE_BYTES, MessageError, pack
+from cri_proxy.relay.status import Code, encode_message
+from cri_proxy.relay.upstream import Upstream
+
+_REMEMBERED_STREAMS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A request is complete and waits for ``resume`` or ``refuse``."""
+
+    stream: int
+    method: str
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A call that was Held has ended: on its own account, not by ``refuse``."""
+
+    stream: int
+    outcome: Outcome
+
+
+Event = Held | Ended
+
+
+class Splice:
+    """State of one pair of connections. Take ``to_client``, ``to_runtime`` and ``events`` empty after each call."""
+
+    def __init__(self, wants: Callable[[str], Interest]) -> None:
+        """``wants`` says what to do with a method."""
+        self.to_client: list[bytes] = []
+        self.to_runtime: list[bytes] = []
+        self.events: list[Event] = []
+        self._wants = wants
+        self._held: dict[int, HeldCall] = {}
+        # Streams whose remaining frames go nowhere: those of the client, those of the runtime. Oldest first.
+        self._client_ignored: dict[int, None] = {}
+        self._runtime_ignored: dict[int, None] = {}
+        self._last_stream = 0
+        self._preface = b""
+        self._settings_seen = False
+        self._request_headers = HeaderReader()
+        self._reply_headers = HeaderReader(table_bytes=0)
+        self._upstream = Upstream(self.to_client, self.to_runtime)
+        self._from_client = Direction(
+            self.to_runtime,
+            {
+                frames.DATA: self._client_data,
+                frames.RST_STREAM: self._client_reset,
+                frames.SETTINGS: self._client_settings,
+                frames.WINDOW_UPDATE: self._client_window,
+            },
+            lambda stream: True,
+            self._client_block,
+        )
+        self._from_runtime = Direction(
+            self.to_client,
+            {
+                frames.DATA: self._runtime_data,
+                frames.RST_STREAM: self._runtime_reset,
+                frames.SETTINGS: self._runtime_settings,
+                frames.WINDOW_UPDATE: self._runtime_window,
+                frames.GOAWAY: self._runtime_goaway,
+            },
+            lambda stream: stream in self._held or stream in self._runtime_ignored,
+            self._runtime_block,
+        )
+
+    def receive_from_client(self, data: bytes) -> None:
+        """Take what the client sent. Raises ProtocolError; what came before is still good."""
+        if len(self._preface) < len(frames.PREFACE):
+            missing = len(frames.PREFACE) - len(self._preface)
+            part, data = data[:missing], data[missing:]
+            self._preface += part
+            if not frames.PREFACE.startswith(self._preface):
+                raise ProtocolError("the client does not begin with the HTTP/2 preface")
+            self.to_runtime.append(part)
+        if data:
+            self._from_client.receive(data)
+
+    def receive_from_runtime(self, data: bytes) -> None:
+        """Take what the runtime sent. Raises ProtocolError; what came before is still good."""
+        self._from_runtime.receive(data)
+
+    def resume(self, stream: int, message: bytes | None) -> None:
+        """Send a held request on: as it came (None), or with this message. A call that has ended is left alone."""
+        call = self._held.get(stream)
+        if call is None or call.phase is not Phase.ASKING:
+            return
+        call.phase = Phase.SENDING
+        call.outgoing.body = bytes(call.request) if message is None else pack(message)
+        call.outgoing.ready = True
+        call.request = bytearray()
+        self._upstream.send()
+
+    def refuse(self, stream: int, code: int, message: str) -> None:
+        """Answer a held call with this status; nothing of it reaches the runtime. One that has ended is left alone."""
+        call = self._held.get(stream)
+        if call is not None and call.phase is not Phase.SENDING:
+            self._forget(call)
+            self._answer(stream, code, message, client_open=call.client_open)
+
+    def go_away(self) -> None:
+        """Ask the client to open no more streams here. None is given up: what is on its way still counts."""
+        body = frames.MAX_WINDOW_BYTES.to_bytes(4, "big") + frames.NO_ERROR.to_bytes(4, "big")
+        self.to_client.append(frames.frame(frames.GOAWAY, 0, 0, body))
+
+    def lost(self) -> None:
+        """A connection broke: every call that was held and has not ended, ends."""
+        for call in tuple(self._held.values()):
+            self._end(call, call.broken())
+
+    # Frames of the client
+
+    def _client_block(self, stream: int, flags: int, block: bytes) -> bool:
+        headers = self._request_headers.read(block)
+        ends = bool(flags & frames.END_STREAM)
+        if stream <= self._last_stream:
+            self._client_trailers(stream)
+            return True
+        self._last_stream = stream
+        method = headers.get(b":path", b"").decode("utf-8", "replace")
+        match self._wants(method):
+            case Interest.HOLD if not ends:  # without a message the runtime has nothing to act on
+                encoding = headers.get(b"grpc-encoding", b"")
+                self._held[stream] = HeldCall(stream, method, encoding, self._upstream.open(stream))
+            case Interest.REFUSE:
+                self._answer(stream, Code.UNIMPLEMENTED, f"unknown method {method}", client_open=not ends)
+        return True
+
+    def _client_trailers(self, stream: int) -> None:
+        """A second header block on a stream. gRPC requests have none; it cannot be held back, only its call ended."""
+        call = self._held.get(stream)
+        self._client_ignored.pop(stream, None)
+        if call is not None:
+            call.client_open = False
+            self.refuse(stream, Code.INTERNAL, "request trailers are not gRPC")
+        elif self._upstream.has_waiting(stream):
+            self._upstream.drop_waiting(stream)
+            self._answer(stream, Code.INTERNAL, "request trailers are not gRPC", client_open=False)
+
+    def _client_data(self, buffer: bytes, cut: Cut) -> bool:
+        _, flags, stream, start, end = cut
+        call = self._held.get(stream)
+        if call is None and stream not in self._client_ignored:
+            return self._upstream.pass_data(buffer, cut)
+        ends = bool(flags & frames.END_STREAM)
+        self._upstream.credit_client(stream, end - start - frames.HEADER_BYTES, end_stream=ends)
+        if call is None:
+            if ends:
+                self._client_ignored.pop(stream, None)
+            return False
+        if not call.client_open:
+            raise ProtocolError("DATA after the end of its stream")
+        call.request += frames.payload(buffer, cut)
+        call.client_open = not ends
+        if len(call.request) > MAX_BODY_BYTES:
+            problem = f"request larger than {MAX_MESSAGE_BYTES} bytes"
+            self.refuse(stream, Code.RESOURCE_EXHAUSTED, problem)
+        elif ends:
+            self._ask(call)
+        return False
+
+    def _ask(self, call: HeldCall) -> None:
+        try:
+            message = call.message()
+        except MessageError as error:
+            self.refuse(call.stream, error.code, str(error))
+            return
+        call.phase = Phase.ASKING
+        self.events.append(Held(call.stream, call.method, message))
+
+    def _client_reset(self, buffer: bytes, cut: Cut) -> bool:
+        stream = cut[2]
+        if stream in self._client_ignored:
+            del self._client_ignored[stream]
+            return False
+        if stream in self._runtime_ignored:  # it was refused, and reset towards the runtime then
+            return False
+        call = self._held.get(stream)
+        if call is not None:
+            self._end(call, call.broken())
+        else:
+            self._upstream.drop_waiting(stream)
+        return True
+
+    def _client_settings(self, buffer: bytes, cut: Cut) -> bool:
+        _, flags, _, start, end = cut
+        if flags & frames.ACK:
+            self._upstream.acknowledged()
+            return True
+        pairs = dict(frames.parse_settings(buffer[start + frames.HEADER_BYTES : end]))
+        if frames.SETTINGS_MAX_FRAME_SIZE in pairs:
+            cutter = self._from_runtime.cutter
+            cutter.max_frame_bytes = max(cutter.max_frame_bytes, pairs[frames.SETTINGS_MAX_FRAME_SIZE])
+        if self._settings_seen and frames.SETTINGS_HEADER_TABLE_SIZE not in pairs:
+            return True
+        self._settings_seen = True
+        pairs[frames.SETTINGS_HEADER_TABLE_SIZE] = 0
+        self.to_runtime.append(frames.settings(list(pairs.items())))
+        return False
+
+    def _client_window(self, buffer: bytes, cut: Cut) -> bool:
+        return cut[2] not in self._runtime_ignored
+
+    # Frames of the runtime
+
+    def _runtime_block(self, stream: int, flags: int, block: bytes) -> bool:
+        call = self._held.get(stream)
+        if call is None:  # refused: the client has its answer
+            return False
+        try:
+            headers = self._reply_headers.read(block)
+        except ProtocolError:  # it ignores the table size we asked for; the client can still read it
+            headers = None
+        if flags & frames.END_STREAM:
+            self._end_by_runtime(call, call.outcome(headers))
+        elif headers is not None:
+            call.see_reply_headers(headers)
+        return True
+
+    def _runtime_data(self, buffer: bytes, cut: Cut) -> bool:
+        _, flags, stream, start, end = cut
+        call = self._held.get(stream)
+        if call is not None:
+            call.see_reply(frames.payload(buffer, cut))
+            if flags & frames.END_STREAM:
+                self._end_by_runtime(call, call.broken())
+        elif stream in self._runtime_ignored:
+            if end - start > frames.HEADER_BYTES:
+                self.to_runtime.append(frames.window_update(0, end - start - frames.HEADER_BYTES))
+            return False
+        return True
+
+    def _runtime_reset(self, buffer: bytes, cut: Cut) -> bool:
+        _, _, stream, start, end = cut
+        code = frames.parse_number(buffer[start + frames.HEADER_BYTES : end], "RST_STREAM")
+        call = self._held.get(stream)
+        if call is not None:
+            outcome = Aborted(sent=False) if code == frames.REFUSED_STREAM else call.broken()
+            self._end_by_runtime(call, outcome, was_reset=True)
+        return stream not in self._runtime_ignored
+
+    def _runtime_settings(self, buffer: bytes, cut: Cut) -> bool:
+        _, flags, _, start, end = cut
+        if not flags & frames.ACK:
+            pairs = dict(frames.parse_settings(buffer[start + frames.HEADER_BYTES : end]))
+            self._upstream.settings(pairs.get(frames.SETTINGS_INITIAL_WINDOW_SIZE))
+            cutter = self._from_client.cutter
+            cutter.max_frame_bytes = max(cutter.max_frame_bytes, pairs.get(frames.SETTINGS_MAX_FRAME_SIZE, 0))
+        return True
+
+    def _runtime_window(self, buffer: bytes, cut: Cut) -> bool:
+        _, _, stream, start, end = cut
+        increment = frames.parse_number(buffer[start + frames.HEADER_BYTES : end], "WINDOW_UPDATE")
+        increment &= frames.MAX_WINDOW_BYTES
+        if stream == 0:
+            return self._upstream.connection_credit(increment)
+        if stream in self._held:
+            self._upstream.stream_credit(stream, increment)
+            return False
+        return stream not in self._runtime_ignored
+
+    def _runtime_goaway(self, buffer: bytes, cut: Cut) -> bool:
+        start = cut[3] + frames.HEADER_BYTES
+        last = int.from_bytes(buffer[start : start + 4], "big") & frames.MAX_WINDOW_BYTES
+        for call in tuple(self._held.values()):
+            if call.stream > last:  # never to be processed (RFC 9113, 6.8)
+                self._end_by_runtime(call, Aborted(sent=False), was_reset=True)
+        return True
+
+    # Ends of calls
+
+    def _end(self, call: HeldCall, outcome: Outcome) -> None:
+        self._forget(call)
+        if call.phase is not Phase.COLLECTING:
+            self.events.append(Ended(call.stream, outcome))
+
+    def _end_by_runtime(self, call: HeldCall, outcome: Outcome, *, was_reset: bool = False) -> None:
+        """The runtime ended a call, perhaps before it had the whole request: what is missing never goes out."""
+        if not call.outgoing.done and not was_reset:
+            self.to_runtime.append(frames.rst_stream(call.stream, frames.CANCEL))
+        if call.client_open:
+            _remember(self._client_ignored, call.stream)
+        self._end(call, outcome)
+
+    def _forget(self, call: HeldCall) -> None:
+        del self._held[call.stream]
+        self._upstream.close(call.stream)
+
+    def _answer(self, stream: int, code: int, message: str, *, client_open: bool) -> None:
+        """Reset a stream towards the runtime and answer the client with trailers only."""
+        _remember(self._runtime_ignored, stream)
+        self.to_runtime.append(frames.rst_stream(stream, frames.CANCEL))
+        fields = [
+            (b":status", b"200"),
+            (b"content-type", b"application/grpc"),
+            (b"grpc-status", b"%d" % code),
+            (b"grpc-message", encode_message(message)),
+        ]
+        flags = frames.END_STREAM | frames.END_HEADERS
+        self.to_client.append(frames.frame(frames.HEADERS, flags, stream, write_literals(fields)))
+        if client_open:  # the answer is complete, the request need not be (RFC 9113, 8.1)
+            _remember(self._client_ignored, stream)
+            self.to_client.append(frames.rst_stream(stream, frames.NO_ERROR))
+
+
+def _remember(streams: dict[int, None], stream: int) -> None:
+    """Keep a stream among the latest ones."""
+    streams[stream] = None
+    if len(streams) > _REMEMBERED_STREAMS:
+        del streams[next(iter(streams))]
