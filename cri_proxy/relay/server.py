@@ -7,7 +7,7 @@ other, and an interceptor's answer finds its stream.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
 from cri_proxy.relay.calls import Aborted, Call, Interceptor, Refuse, Rewrite
@@ -31,10 +31,9 @@ class _Side(asyncio.Protocol):
         self.full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.Transport):
-            transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-            self.transport = transport
-            self.read_if_wanted()
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's are not registered as such
+        self.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        self.read_if_wanted()
 
     def data_received(self, data: bytes) -> None:
         self._on_data(data)

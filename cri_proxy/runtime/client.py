@@ -6,7 +6,7 @@ protocol: it sleeps until bytes come. The connection is made on the first call a
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, cast
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.relay.calls import Failed
@@ -58,8 +58,7 @@ class _Link(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.Transport):
-            self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not registered as such
         self._flush()
 
     def data_received(self, data: bytes) -> None:
