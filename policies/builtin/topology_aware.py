@@ -1,0 +1,122 @@
+"""The topology-aware policy: wiring of pools, scoring, CPU choice and pinning into one Policy."""
+
+from collections.abc import Mapping, Sequence
+
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    Decision,
+    Grant,
+    Pinning,
+    Placed,
+    PoolView,
+    Reinstated,
+    Rejected,
+    Request,
+    Update,
+)
+from policies.demand import demand_of
+from policies.offer import Case
+from policies.options import PolicyOptions
+from policies.pinning import all_pinnings, changed_pinnings, pinning_of
+from policies.place import Placement, place
+from policies.pools import build_pools
+from policies.reinstate import Standing, reinstate
+from policies.supply import Supply, empty_supply, room_of
+from policies.views import pool_views
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Machine
+
+NAME = "topology-aware"
+
+
+class TopologyAware:
+    """Implements ``policies.base.Policy``. Holds nothing that changes but a memo of the last allocations summed up."""
+
+    def __init__(self, machine: Machine, options: PolicyOptions) -> None:
+        """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
+        self._tree = build_pools(machine, options)
+        self._options = options
+        empty = Allocations()
+        self._last = (empty, empty_supply(self._tree, 0))
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+        return NAME
+
+    @property
+    def machine(self) -> Machine:
+        """The machine it places on."""
+        return self._tree.machine
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence for every level that was left out of the pools because it does not nest."""
+        return self._tree.notes
+
+    def _supply(self, held: Allocations) -> Supply:
+        last, supply = self._last
+        if last is not held:
+            supply = empty_supply(self._tree, held.withheld.mask).plus(*held.grants)
+            self._last = (held, supply)
+        return supply
+
+    def _place(self, standing: Standing, request: Request) -> tuple[Case, Placement | Rejected]:
+        own = standing.held.get(request.container)
+        base = standing.supply if own is None else standing.supply.minus(own)
+        others = standing.held.without(request.container).grants
+        demand = demand_of(request, self._options)
+        case = Case(self._tree, self._options, base, others, request, demand)
+        return case, place(case)
+
+    def decide(self, held: Allocations, request: Request) -> Decision:
+        """Where this container goes, given what others hold."""
+        before = self._supply(held)
+        case, placement = self._place(Standing(held, before), request)
+        if isinstance(placement, Rejected):
+            return placement
+        moved = {g.container: g for g in placement.moved}
+        pairs = [(g, moved.get(g.container, g)) for g in case.others] if moved else [(g, g) for g in case.others]
+        after = case.supply.minus(*(a for a, b in pairs if a is not b)).plus(*placement.moved, placement.grant)
+        return Placed(
+            placement.grant,
+            pinning_of(placement.grant, after, after.effective(), self._options),
+            changed_pinnings(before, after, pairs, self._options),
+            placement.moved,
+            placement.reasons,
+            placement.ranking,
+        )
+
+    def pinnings(self, held: Allocations) -> Mapping[ContainerKey, Pinning]:
+        """What every container should be pinned to now."""
+        return all_pinnings(held.grants, self._supply(held), self._options)
+
+    def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
+        """Whose pinning changes when this container's grant goes."""
+        own = held.get(container)
+        if own is None:
+            return ()
+        before = self._supply(held)
+        others: list[tuple[Grant, Grant]] = [(g, g) for g in held.grants if g is not own]
+        return changed_pinnings(before, before.minus(own), others, self._options)
+
+    def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
+        """Keep every grant that is legal here, re-place the others, then place ``requests``; refuses nothing."""
+
+        def placed(standing: Standing, request: Request) -> Placement | None:
+            _, placement = self._place(standing, request)
+            return None if isinstance(placement, Rejected) else placement
+
+        return reinstate(self._tree, held, requests, placed)
+
+    def fallback(self, held: Allocations) -> Pinning:
+        """The root's shared set (else the reserved CPUs) and memory nodes. No CPUs when every one is owned."""
+        cpus = CpuSet(self._supply(held).effective()[0]) or None
+        mems = NodeSet(self._tree.root.mems) or None
+        return Pinning(cpus if self._options.pin_cpu else None, mems if self._options.pin_memory else None)
+
+    def pools(self, held: Allocations) -> tuple[PoolView, ...]:
+        """The pool tree, parents before children."""
+        supply = self._supply(held)
+        return pool_views(supply, room_of(supply, keep_busy=True))

@@ -1,0 +1,149 @@
+"""Taking CPUs from a pool, packed: whole idle domains first, whole cores next, threads of broken cores last.
+
+Walks the hardware tree inside the pool. A domain that can give all that is wanted is preferred over several; among
+such, the one where fewer cores are shared with others afterwards, then where fewer idle cores are broken, then
+with the smallest remainder, then the lowest. How much each pool below may give is a bound (``limits``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from policies.domains import Domain, Level
+from policies.pools import Pool, PoolTree
+from sysfs.model import CoreKind
+
+
+@dataclass(frozen=True, slots=True)
+class Quarry:
+    """What may be taken: ``free`` CPUs, at most ``limits[i]`` of pool i; ``near`` are CPUs to stay close to."""
+
+    tree: PoolTree
+    free: int
+    limits: Sequence[int]
+    near: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """Per domain: CPUs that can be given, those on wholly free cores, and the threads of such a core."""
+
+    give: list[int]
+    whole: list[int]
+    threads: int
+
+
+def pick_cpus(quarry: Quarry, pool: Pool, count: int) -> int:
+    """``count`` CPUs of the pool as a mask, or 0 when the pool cannot give that many.
+
+    On hybrid machines one kind of core serves the request if it can, performance cores first.
+    """
+    domain = _domain_of(quarry.tree.domains.root, pool)
+    for allowed in _kind_masks(quarry.tree):
+        part = Quarry(quarry.tree, quarry.free & pool.cpus & allowed, quarry.limits, quarry.near)
+        tally = _tally(part, domain, pool)
+        if tally.give[domain.index] >= count:
+            return _pick(part, tally, domain, count)
+    return 0
+
+
+def within_limits(tree: PoolTree, pool: Pool, cpus: int, limits: Sequence[int]) -> bool:
+    """True when no pool below this one would have to give more than it may."""
+    return all((cpus & tree.pools[i].cpus).bit_count() <= limits[i] for i in range(pool.index + 1, pool.end))
+
+
+def _kind_masks(tree: PoolTree) -> tuple[int, ...]:
+    efficient = 0
+    for cpu in tree.machine.cpus:
+        if cpu.kind is CoreKind.EFFICIENCY:
+            efficient |= 1 << cpu.id
+    every = tree.machine.online.mask
+    return (every & ~efficient, efficient, every) if efficient else (every,)
+
+
+def _domain_of(domain: Domain, pool: Pool) -> Domain:
+    while domain.cpus != pool.hardware:
+        domain = next(c for c in domain.children if not pool.hardware & ~c.cpus)
+    return domain
+
+
+def _tally(quarry: Quarry, top: Domain, pool: Pool) -> _Tally:
+    give = [0] * quarry.tree.domains.count
+    whole = [0] * quarry.tree.domains.count
+    by_hardware = quarry.tree.by_hardware
+    threads = 1
+
+    def visit(domain: Domain) -> None:
+        nonlocal threads
+        i, free = domain.index, domain.cpus & quarry.free
+        if not free:
+            return
+        if domain.level is Level.CORE:
+            give[i] = free.bit_count()
+            if free == domain.cpus:
+                whole[i] = give[i]
+                threads = max(threads, give[i])
+        else:
+            for child in domain.children:
+                visit(child)
+                give[i] += give[child.index]
+                whole[i] += whole[child.index]
+        owner = by_hardware.get(domain.cpus)
+        if owner is not None and owner != pool.index:
+            give[i] = min(give[i], quarry.limits[owner])
+
+    visit(top)
+    return _Tally(give, whole, threads)
+
+
+def _pick(quarry: Quarry, tally: _Tally, domain: Domain, count: int) -> int:
+    if domain.level is Level.CORE:
+        return _lowest(domain.cpus & quarry.free, count)
+    taken = 0
+    rest = [c for c in domain.children if tally.give[c.index]]
+    while count and rest:
+        fitting = [c for c in rest if tally.give[c.index] >= count]
+        if fitting:
+            best = min(fitting, key=lambda c: _fit_key(quarry, tally, c, count))
+            return taken | _pick(quarry, tally, best, count)
+        best = min(rest, key=lambda c: _spill_key(quarry, tally, c))
+        rest.remove(best)
+        taken |= _pick(quarry, tally, best, tally.give[best.index])
+        count -= tally.give[best.index]
+    return taken
+
+
+def _fit_key(quarry: Quarry, tally: _Tally, domain: Domain, count: int) -> tuple[int, int, int, int, int]:
+    """For a domain that can give all: near, cores shared with others, idle cores broken, remainder, lowest."""
+    give, whole = tally.give[domain.index], min(tally.whole[domain.index], tally.give[domain.index])
+    cores = min(count, whole) // tally.threads
+    odd = count - cores * tally.threads
+    broken_threads = give - whole
+    must_break = odd > broken_threads
+    shared_cores = 1 if odd and whole > cores * tally.threads else odd
+    return (
+        -(domain.cpus & quarry.near).bit_count(),
+        shared_cores,
+        int(must_break),
+        give - count,
+        domain.index,
+    )
+
+
+def _spill_key(quarry: Quarry, tally: _Tally, domain: Domain) -> tuple[int, int, int, int]:
+    """For a domain that is taken as a whole because none can give all: near, wholly idle, largest, lowest."""
+    give = tally.give[domain.index]
+    return (
+        -(domain.cpus & quarry.near).bit_count(),
+        int(give < domain.cpus.bit_count()),
+        -give,
+        domain.index,
+    )
+
+
+def _lowest(mask: int, count: int) -> int:
+    taken = 0
+    for _ in range(count):
+        low = mask & -mask
+        taken |= low
+        mask ^= low
+    return taken

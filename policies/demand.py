@@ -1,0 +1,84 @@
+"""Request + options -> what kind of CPUs, and how many (spec section 2)."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from policies.base import CpuKind, QosClass, Request
+from policies.options import PolicyOptions
+
+
+class Isolation(Enum):
+    """How much the container wants kernel-isolated CPUs."""
+
+    NO = "no"
+    PREFER = "prefer"
+    REQUIRE = "require"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one container is to get. ``kind`` is PRESERVE, RESERVED, or SHARED for everything that is placed in a pool.
+
+    ``whole`` CPUs are owned alone (isolated ones if wanted and free), ``shared_mcpu`` comes from the shared set.
+    ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 = no preference.
+    """
+
+    kind: CpuKind
+    whole: int = 0
+    shared_mcpu: int = 0
+    reserved_mcpu: int = 0
+    isolation: Isolation = Isolation.NO
+    levels_up: int = 0
+    burst_mcpu: int = 0
+
+    @property
+    def is_zero(self) -> bool:
+        """True for containers that ask for no CPU time at all: they only need some CPU to share."""
+        return not self.whole and not self.shared_mcpu
+
+
+def demand_of(request: Request, options: PolicyOptions) -> Demand:
+    """What this request amounts to under these options. Annotated wishes beat options."""
+    wishes = request.wishes
+    mcpu = 0 if request.pod.qos is QosClass.BEST_EFFORT else request.cpu_request_mcpu
+    if wishes.preserve_cpu:
+        return Demand(CpuKind.PRESERVE)
+    reserved = wishes.prefer_reserved
+    if reserved is None:
+        reserved = options.is_reserved_namespace(request.pod.namespace)
+    if reserved:
+        return Demand(CpuKind.RESERVED, reserved_mcpu=mcpu)
+    whole = mcpu // 1000 if _wants_exclusive(request, options) else 0
+    return Demand(
+        CpuKind.SHARED,
+        whole=whole,
+        shared_mcpu=mcpu - 1000 * whole,
+        isolation=_isolation(request, options) if whole else Isolation.NO,
+        levels_up=0 if whole else wishes.levels_up,
+        burst_mcpu=(request.cpu_limit_mcpu or 0) if request.pod.qos is QosClass.BURSTABLE else 0,
+    )
+
+
+def _wants_exclusive(request: Request, options: PolicyOptions) -> bool:
+    """True when the integer part is to be owned alone: by default for Guaranteed pods (seed: 2.5 = 2 + 500m)."""
+    wishes = request.wishes
+    if wishes.levels_up:
+        return False
+    if wishes.prefer_shared is not None:
+        return not wishes.prefer_shared
+    if wishes.require_isolated:
+        return True
+    if request.pod.qos is not QosClass.GUARANTEED:
+        return False
+    return not options.prefer_shared or wishes.prefer_isolated is True
+
+
+def _isolation(request: Request, options: PolicyOptions) -> Isolation:
+    """By default for exactly one CPU of a Guaranteed pod; for any other number only when annotated."""
+    wishes = request.wishes
+    if wishes.require_isolated:
+        return Isolation.REQUIRE
+    if wishes.prefer_isolated is not None:
+        return Isolation.PREFER if wishes.prefer_isolated else Isolation.NO
+    exactly_one = request.pod.qos is QosClass.GUARANTEED and request.cpu_request_mcpu == 1000
+    return Isolation.PREFER if options.prefer_isolated and exactly_one else Isolation.NO

@@ -1,0 +1,152 @@
+"""Machine -> nested hardware domains: package, die, NUMA node, L3, L2, core. A level that does not nest is left out.
+
+Sets are masks of online CPUs. Both the pools and the choice of CPUs walk this one tree, so that they agree.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sysfs.cpuset import CpuSet
+from sysfs.model import Machine, Package
+
+Sets = tuple[tuple[int, int], ...]  # (id, CPU mask), ascending by id
+
+
+class Level(IntEnum):
+    """What a domain is, from the outside in."""
+
+    ROOT = 0
+    PACKAGE = 1
+    DIE = 2
+    NODE = 3
+    L3 = 4
+    L2 = 5
+    CORE = 6
+
+
+WORDS = {
+    Level.DIE: "dies",
+    Level.NODE: "NUMA nodes",
+    Level.L3: "L3 domains",
+    Level.L2: "L2 domains",
+    Level.CORE: "cores",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """CPUs that hardware holds together. ``index`` counts depth first, parents before children."""
+
+    index: int
+    level: Level
+    package: int  # -1 for the root
+    id: int  # the kernel's id; for caches and cores the machine's index
+    cpus: int
+    children: tuple["Domain", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """The tree, how many domains it has, and a sentence for each level that was left out somewhere."""
+
+    root: Domain
+    count: int
+    notes: tuple[str, ...]
+
+
+def build_domains(machine: Machine) -> Domains:
+    """Nest what the machine has. CPUs of no package are held by the root alone."""
+    notes: list[str] = []
+    branches: list[tuple[Package, tuple[tuple[Level, Sets], ...]]] = []
+    for package in machine.packages:
+        levels, told = _nesting_levels(machine, package)
+        notes.extend(told)
+        branches.append((package, levels))
+    count = 1
+    children = []
+    for package, levels in branches:
+        domain, count = _grow(package, Level.PACKAGE, (package.id, package.cpus.mask), levels, count)
+        children.append(domain)
+    homeless = machine.online.mask
+    for domain in children:
+        homeless &= ~domain.cpus
+    singles = _single_cpus(-1, homeless, count)
+    children.extend(singles)
+    count += len(singles)
+    root = Domain(0, Level.ROOT, -1, 0, machine.online.mask, tuple(children))
+    return Domains(root, count, tuple(notes))
+
+
+def _candidates(machine: Machine, package: Package) -> tuple[tuple[Level, Sets], ...]:
+    mask = package.cpus.mask
+
+    def touching(sets: Iterable[tuple[int, int]]) -> Sets:
+        return tuple((i, cpus) for i, cpus in sets if cpus & mask)
+
+    return (
+        (Level.DIE, touching((d.id, d.cpus.mask) for d in machine.dies if d.package == package.id)),
+        (Level.NODE, touching((n.id, n.cpus.mask) for n in machine.nodes)),
+        (Level.L3, touching((c.index, c.cpus.mask) for c in machine.caches if c.level == 3)),
+        (Level.L2, touching((c.index, c.cpus.mask) for c in machine.caches if c.level == 2)),
+        (Level.CORE, touching((c.index, c.cpus.mask) for c in machine.cores)),
+    )
+
+
+def _nesting_levels(machine: Machine, package: Package) -> tuple[tuple[tuple[Level, Sets], ...], list[str]]:
+    """The levels of this package whose sets each lie in one set of the level above, and notes on the others."""
+    parents = [package.cpus.mask]
+    kept: list[tuple[Level, Sets]] = []
+    notes: list[str] = []
+    for level, sets in _candidates(machine, package):
+        stray = _first_stray(sets, parents)
+        if stray is None:
+            kept.append((level, sets))
+            # What this level does not cover still has the sets of the level above as parents.
+            parents = [cpus for _, cpus in sets] + parents
+        elif level in (Level.DIE, Level.NODE):
+            notes.append(
+                f"socket #{package.id}: its {WORDS[level]} are not pools, since {WORDS[level][:-1]} {stray} "
+                f"does not lie inside one {'package' if not kept else WORDS[kept[-1][0]][:-1]}"
+            )
+    return tuple(kept), notes
+
+
+def _first_stray(sets: Sets, parents: list[int]) -> int | None:
+    """The id of the first set that overlaps another or sticks out of its parent, or None."""
+    seen = 0
+    for i, cpus in sets:
+        if cpus & seen:
+            return i
+        seen |= cpus
+        home = next(p for p in parents if p & cpus)
+        if cpus & ~home:
+            return i
+    return None
+
+
+def _grow(
+    package: Package, level: Level, own: tuple[int, int], levels: tuple[tuple[Level, Sets], ...], index: int
+) -> tuple[Domain, int]:
+    """The domain of this set with everything inside it, and the next free index."""
+    rest = own[1]
+    children: list[Domain] = []
+    following = index + 1
+    for i, (inner, sets) in enumerate(levels):
+        for one in sets:
+            if one[1] & rest:
+                child, following = _grow(package, inner, one, levels[i + 1 :], following)
+                children.append(child)
+        for _, cpus in sets:
+            rest &= ~cpus
+    if level is not Level.CORE:
+        # Every CPU lies in a core, so that whoever walks down to the cores sees all of them.
+        singles = _single_cpus(package.id, rest, following)
+        children.extend(singles)
+        following += len(singles)
+    return Domain(index, level, package.id, own[0], own[1], tuple(children)), following
+
+
+def _single_cpus(package: int, cpus: int, index: int) -> list[Domain]:
+    """A core of its own for each of these CPUs."""
+    return [Domain(index + n, Level.CORE, package, cpu, 1 << cpu, ()) for n, cpu in enumerate(CpuSet(cpus))]

@@ -1,0 +1,57 @@
+"""What every container is pinned to, as it follows from all grants, and whose pinning a change touches."""
+
+from collections.abc import Iterable
+
+from policies.base import ContainerKey, CpuKind, Grant, Pinning, Update
+from policies.options import PolicyOptions
+from policies.supply import Supply
+from sysfs.cpuset import CpuSet
+
+
+def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: PolicyOptions) -> Pinning:
+    """The pinning of one grant. ``effective`` is ``supply.effective()``."""
+    mems = grant.mems if options.pin_memory and grant.mems and not grant.request.wishes.preserve_memory else None
+    if not options.pin_cpu or grant.kind is CpuKind.PRESERVE:
+        return Pinning(None, mems)
+    return Pinning(CpuSet(_cpus_of(grant, supply, effective)) or None, mems)
+
+
+def _cpus_of(grant: Grant, supply: Supply, effective: tuple[int, ...]) -> int:
+    match grant.kind:
+        case CpuKind.RESERVED:
+            return supply.reserved_set()
+        case CpuKind.SHARED:
+            return effective[supply.tree.named(grant.pool).index]
+        case CpuKind.MIXED:
+            return grant.owned.mask | effective[supply.tree.named(grant.pool).index]
+        case _:
+            return grant.owned.mask
+
+
+def all_pinnings(grants: Iterable[Grant], supply: Supply, options: PolicyOptions) -> dict[ContainerKey, Pinning]:
+    """The pinning of every container, in the order of the grants."""
+    effective = supply.effective()
+    return {g.container: pinning_of(g, supply, effective, options) for g in grants}
+
+
+def changed_pinnings(
+    before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: PolicyOptions
+) -> tuple[Update, ...]:
+    """Updates of those whose pinning differs. ``grants`` are (before, after) pairs sorted by container."""
+    old, new = before.effective(), after.effective()
+    moving = {i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b}
+    reserved_moves = before.reserved_set() != after.reserved_set()
+    by_name = before.tree.by_name
+    updates = []
+    for was, now in grants:
+        if was is now:
+            kind = was.kind
+            if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
+                if by_name.get(was.pool, 0) not in moving:
+                    continue
+            elif not (kind is CpuKind.RESERVED and reserved_moves):
+                continue
+        pinning = pinning_of(now, after, new, options)
+        if pinning != pinning_of(was, before, old, options):
+            updates.append(Update(now.container, pinning))
+    return tuple(updates)

@@ -1,0 +1,261 @@
+"""Choosing the pool and the CPUs of one container, in three passes; the place where a decision is made.
+
+1. Every pool keeps what it owes, and a pool whose shared set is used keeps a CPU.
+2. Only if no pool can give what is asked: pools that hold nothing but containers without a CPU request may be emptied.
+3. Only if that is not enough: shared grants are lifted to wider pools (``lift``).
+"""
+
+from dataclasses import dataclass, replace
+
+from policies import reasons
+from policies.affinity import affinity_scores
+from policies.base import CpuKind, Grant, Ranked, Reason, Rejected
+from policies.demand import Isolation
+from policies.device_hints import hint_scores
+from policies.lift import plan_lifts
+from policies.offer import Case, Offer, Taken, offers_of, take
+from policies.pools import Pool
+from policies.score import Key, deciding_field, ranked
+from policies.supply import Room, Supply, room_of
+from sysfs.cpuset import CpuSet, NodeSet
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A grant, the grants of others that move for it, and why."""
+
+    grant: Grant
+    moved: tuple[Grant, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    ranking: tuple[Ranked, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """The pools as one pass sees them; ``order`` is best first."""
+
+    room: Room
+    offers: tuple[Offer, ...]
+    keys: tuple[Key, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A pool that gives what is asked. ``best`` is the pool that was ranked first."""
+
+    pool: Pool
+    best: int
+    taken: Taken
+    moved: tuple[Grant, ...]
+    reasons: tuple[Reason, ...]
+
+
+def place(case: Case) -> Placement | Rejected:
+    """Where this container goes."""
+    match case.demand.kind:
+        case CpuKind.PRESERVE:
+            grant = Grant(case.request, "", CpuKind.PRESERVE)
+            return Placement(grant, reasons=(reasons.preserved(),))
+        case CpuKind.RESERVED:
+            return _place_reserved(case)
+        case _:
+            return _place_in_pool(case)
+
+
+def _mems(case: Case, pool: Pool) -> NodeSet:
+    return NodeSet() if case.request.wishes.preserve_memory else NodeSet(pool.mems)
+
+
+def _place_reserved(case: Case) -> Placement | Rejected:
+    cpus = case.supply.reserved_set()
+    if not cpus:
+        return Rejected(reasons.nothing_shared())
+    root = case.tree.root
+    grant = Grant(
+        case.request,
+        root.name,
+        CpuKind.RESERVED,
+        reserved_mcpu=case.demand.reserved_mcpu,
+        mems=_mems(case, root),
+    )
+    annotated = case.request.wishes.prefer_reserved is True
+    return Placement(grant, reasons=(reasons.reserved(cpus, by_annotation=annotated),))
+
+
+def _place_in_pool(case: Case) -> Placement | Rejected:
+    lenient = room_of(case.supply, keep_busy=False)
+    ranking = _rank(case, room_of(case.supply, keep_busy=True), lenient)
+    found = _first_that_gives(case, ranking)
+    if found is None:
+        ranking = _rank(case, lenient, lenient)
+        found = _first_that_gives(case, ranking)
+        if found is not None and not case.demand.is_zero:
+            found = replace(found, reasons=(reasons.emptied(found.pool.name), *found.reasons))
+    if found is None:
+        found = _after_lifting(case, ranking)
+    if found is None:
+        return _rejected(case, ranking)
+    return _placement(case, ranking, found)
+
+
+def _rank(case: Case, room: Room, lenient: Room) -> _Ranking:
+    offers = offers_of(case, room, lenient)
+    keys = _keys(case, room, offers)
+    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
+    return _Ranking(room, offers, keys, tuple(order))
+
+
+def _keys(case: Case, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
+    demand, supply = case.demand, case.supply
+    affinity = affinity_scores(case.tree, case.options, case.request, case.others)
+    hints = hint_scores(case.tree, case.request.hints)
+    memory = _free_memory(case)
+    wants_isolated = demand.isolation is not Isolation.NO
+    keys = []
+    for pool in case.tree.pools:
+        i = pool.index
+        offer = offers[i]
+        left = room.free_mcpu[i] - 1000 * offer.sliced - demand.shared_mcpu
+        if offer.isolated:
+            left = supply.free_isolated(i).bit_count() - offer.isolated
+        keys.append(
+            Key(
+                fits=int(offer.fits),
+                previous=offer.previous,
+                isolated=int(wants_isolated and offer.isolated > 0),
+                affinity=affinity[i],
+                hints=hints[i],
+                hint_depth=pool.depth if hints[i] else 0,
+                memory=int(memory[i] >= case.request.memory_request_bytes),
+                burst_mcpu=max(0, min(room.free_mcpu[i], demand.burst_mcpu)),
+                few_nodes=-pool.mems.bit_count(),
+                depth=pool.depth,
+                quiet=0 if demand.whole else -supply.sharers[i],
+                left=left,
+                first=-i,
+            )
+        )
+    return tuple(keys)
+
+
+def _free_memory(case: Case) -> tuple[int, ...]:
+    """Per pool, bytes not promised to the containers in its subtree, nor in any pool above."""
+    result: list[int] = []
+    for pool in case.tree.pools:
+        left = pool.memory_bytes - case.supply.memory_bytes[pool.index]
+        result.append(left if pool.parent < 0 else min(left, result[pool.parent]))
+    return tuple(result)
+
+
+def _first_that_gives(case: Case, ranking: _Ranking) -> _Found | None:
+    """The best pool that gives what is asked, displaced upward if so wished; the next one if it does not."""
+    pools = case.tree.pools
+    for i in ranking.order:
+        if not ranking.keys[i].fits:
+            return None
+        path = pools[i].path
+        pool = pools[path[min(case.demand.levels_up, len(path) - 1)]]
+        taken = take(case, pool, ranking.offers[i], ranking.room.give)
+        if taken is not None:
+            why = (reasons.levels_up(pools[i].name, pool.name, case.demand.levels_up),) if pool.index != i else ()
+            return _Found(pool, i, taken, (), why)
+    return None
+
+
+def _after_lifting(case: Case, ranking: _Ranking) -> _Found | None:
+    """The pool that has the CPU time once the fewest shared grants have moved up."""
+    demand = case.demand
+    best: tuple[int, tuple[Grant, ...]] | None = None
+    for i in ranking.order:
+        sliced = ranking.offers[i].sliced
+        if not sliced or demand.isolation is Isolation.REQUIRE:
+            continue
+        enough = ranking.room.free_mcpu[i] >= 1000 * sliced + demand.shared_mcpu
+        if not enough or ranking.room.spare[i] < sliced:
+            continue
+        moved = plan_lifts(case, case.tree.pools[i], sliced)
+        if moved is not None and (best is None or len(moved) < len(best[1])):
+            best = (i, moved)
+    if best is None:
+        return None
+    i, moved = best
+    pool = case.tree.pools[i]
+    lifted = replace(case, supply=_with_moved(case, moved))
+    give = room_of(lifted.supply, keep_busy=False).give
+    taken = take(lifted, pool, replace(ranking.offers[i], keep=0), give)
+    return _Found(pool, i, taken, moved, (reasons.lifted(moved),)) if taken is not None else None
+
+
+def _with_moved(case: Case, moved: tuple[Grant, ...]) -> Supply:
+    homes = {g.container for g in moved}
+    return case.supply.minus(*(g for g in case.others if g.container in homes)).plus(*moved)
+
+
+def _placement(case: Case, ranking: _Ranking, found: _Found) -> Placement:
+    demand, taken = case.demand, found.taken
+    grant = Grant(
+        case.request,
+        found.pool.name,
+        _kind(demand.shared_mcpu, taken),
+        exclusive=CpuSet(taken.exclusive),
+        isolated=CpuSet(taken.isolated),
+        shared_mcpu=demand.shared_mcpu,
+        mems=_mems(case, found.pool),
+    )
+    return Placement(grant, found.moved, _why(case, ranking, found), _told(case, ranking, found))
+
+
+def _kind(shared_mcpu: int, taken: Taken) -> CpuKind:
+    if not taken.exclusive and not taken.isolated:
+        return CpuKind.SHARED
+    if shared_mcpu:
+        return CpuKind.MIXED
+    return CpuKind.EXCLUSIVE if taken.exclusive else CpuKind.ISOLATED
+
+
+def _why(case: Case, ranking: _Ranking, found: _Found) -> tuple[Reason, ...]:
+    pools = case.tree.pools
+    why = list(found.reasons)
+    offer, previous = ranking.offers[found.best], case.request.previous
+    if previous is not None and offer.keep:
+        why.append(reasons.previous_kept(CpuSet(offer.keep)))
+    elif previous is not None and not offer.previous:
+        why.append(reasons.previous_lost(previous.pool, previous.owned))
+    if case.demand.isolation is not Isolation.NO and not offer.isolated:
+        why.append(reasons.isolated_short(pools[found.best].name, case.demand.whole))
+    rest = [i for i in ranking.order if i != found.best]
+    runner_up = pools[rest[0]].name if rest else ""
+    field = deciding_field(ranking.keys[found.best], ranking.keys[rest[0]]) if rest else ""
+    why.append(reasons.pool_chosen(pools[found.best].name, case.demand, runner_up, field))
+    return tuple(why)
+
+
+def _told(case: Case, ranking: _Ranking, found: _Found | None) -> tuple[Ranked, ...]:
+    outcomes = []
+    for pool in case.tree.pools:
+        i = pool.index
+        if found is not None and i == found.pool.index:
+            outcomes.append("chosen")
+        elif found is not None and i == found.best:
+            outcomes.append(f"best; {found.pool.name} is above it as wished")
+        elif ranking.keys[i].fits:
+            outcomes.append("not tried")
+        else:
+            free = max(0, ranking.room.free_mcpu[i])
+            outcomes.append(f"too small: {free}m free, of which {ranking.room.give[i]} CPUs can be owned")
+    return ranked([p.name for p in case.tree.pools], ranking.keys, outcomes)
+
+
+def _rejected(case: Case, ranking: _Ranking) -> Rejected:
+    pools, supply, demand = case.tree.pools, case.supply, case.demand
+    if demand.isolation is Isolation.REQUIRE:
+        free = [supply.free_isolated(p.index).bit_count() for p in pools]
+        reason = reasons.isolated_missing(demand, free[0], pools[0].name)
+    elif demand.is_zero:
+        reason = reasons.nothing_shared()
+    else:
+        room = ranking.room
+        best = max(range(1, len(pools)), key=lambda i: (room.free_mcpu[i], -i), default=0)
+        reason = reasons.cpu_full(demand, room.free_mcpu[0], room.give[0], pools[best].name, room.free_mcpu[best])
+    return Rejected(reason, _told(case, ranking, None))

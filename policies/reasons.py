@@ -1,0 +1,144 @@
+"""The sentences of decisions, one function each, and the bounded set of their codes (they become metric labels)."""
+
+from policies.base import Grant, Reason
+from policies.demand import Demand, Isolation
+from policies.score import WHY_WORSE
+from sysfs.cpuset import CpuSet
+
+PRESERVED = "preserved"
+NOT_MANAGED = "not-managed"
+RESERVED = "reserved"
+POOL = "pool"
+LEVELS_UP = "levels-up"
+PREVIOUS_KEPT = "previous-kept"
+PREVIOUS_LOST = "previous-lost"
+ISOLATED_SHORT = "isolated-short"
+EMPTIED = "shared-emptied"
+LIFTED = "lifted"
+CPU_FULL = "cpu-full"
+ISOLATED_MISSING = "isolated-missing"
+NOTHING_SHARED = "nothing-shared"
+ADDED = "added"
+ILLEGAL = "illegal"
+DEMOTED = "demoted"
+
+REASON_CODES = (
+    PRESERVED,
+    NOT_MANAGED,
+    RESERVED,
+    POOL,
+    LEVELS_UP,
+    PREVIOUS_KEPT,
+    PREVIOUS_LOST,
+    ISOLATED_SHORT,
+    EMPTIED,
+    LIFTED,
+    CPU_FULL,
+    ISOLATED_MISSING,
+    NOTHING_SHARED,
+    ADDED,
+    ILLEGAL,
+    DEMOTED,
+)
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def wanted_text(demand: Demand) -> str:
+    """What is asked, in words."""
+    parts = []
+    if demand.whole:
+        kind = "isolated " if demand.isolation is Isolation.REQUIRE else "exclusive "
+        parts.append(_plural(demand.whole, f"{kind}CPU"))
+    if demand.shared_mcpu:
+        parts.append(f"{demand.shared_mcpu}m shared")
+    return " and ".join(parts) or "a CPU to share"
+
+
+def preserved() -> Reason:
+    """The container keeps the cpuset that it brings."""
+    return Reason(PRESERVED, "its cpuset is preserved by annotation")
+
+
+def not_managed() -> Reason:
+    """The policy leaves containers alone."""
+    return Reason(NOT_MANAGED, "the policy is none: no container is pinned")
+
+
+def reserved(cpus: int, *, by_annotation: bool) -> Reason:
+    """It runs on the reserved CPUs."""
+    why = "asked for by annotation" if by_annotation else "its namespace is reserved"
+    return Reason(RESERVED, f"runs on the reserved CPUs {CpuSet(cpus)}: {why}")
+
+
+def pool_chosen(pool: str, demand: Demand, runner_up: str, field: str) -> Reason:
+    """Why this pool and not the next one."""
+    text = f"{pool} gives {wanted_text(demand)}"
+    return Reason(POOL, f"{text}; next would be {runner_up}, which {WHY_WORSE[field]}" if runner_up else text)
+
+
+def levels_up(best: str, pool: str, levels: int) -> Reason:
+    """It was asked to sit higher in the tree."""
+    return Reason(LEVELS_UP, f"{_plural(levels, 'level')} above the best pool {best} was asked for: {pool}")
+
+
+def previous_kept(cpus: CpuSet) -> Reason:
+    """It has its earlier CPUs."""
+    return Reason(PREVIOUS_KEPT, f"its earlier CPUs {cpus} were free and are kept")
+
+
+def previous_lost(pool: str, cpus: CpuSet) -> Reason:
+    """Its earlier CPUs are gone."""
+    what = f"its earlier CPUs {cpus}" if cpus else f"its earlier pool {pool}"
+    return Reason(PREVIOUS_LOST, f"{what} could not be had again: placed anew")
+
+
+def isolated_short(pool: str, wanted: int) -> Reason:
+    """It takes ordinary CPUs since isolated ones ran out."""
+    return Reason(ISOLATED_SHORT, f"{pool} has fewer than {wanted} isolated CPUs free: ordinary CPUs are taken instead")
+
+
+def emptied(pool: str) -> Reason:
+    """A shared set was taken to the last CPU."""
+    return Reason(EMPTIED, f"the shared set of {pool} is used up: containers without a CPU request move to a wider one")
+
+
+def lifted(moved: tuple[Grant, ...]) -> Reason:
+    """Others were lifted to wider pools."""
+    names = ", ".join(f"{g.request.pod.name}/{g.container.name} to {g.pool}" for g in moved)
+    return Reason(LIFTED, f"{_plural(len(moved), 'container')} moved to a wider pool to make room: {names}")
+
+
+def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: int) -> Reason:
+    """The machine is full."""
+    text = f"wanted {wanted_text(demand)}; free in root: {max(0, free_mcpu)}m shared capacity, {whole} CPUs to own"
+    return Reason(CPU_FULL, text if best == "root" else f"{text}; most in {best}: {max(0, best_mcpu)}m")
+
+
+def isolated_missing(demand: Demand, free: int, best: str) -> Reason:
+    """A strict wish for isolated CPUs cannot be met."""
+    return Reason(
+        ISOLATED_MISSING, f"wanted {wanted_text(demand)} by require-isolated-cpus; {best} has most free: {free}"
+    )
+
+
+def nothing_shared() -> Reason:
+    """Every CPU is owned and none is reserved."""
+    return Reason(NOTHING_SHARED, "wanted a CPU to share; every available CPU is granted exclusively, none is reserved")
+
+
+def added() -> Reason:
+    """A container that had no grant."""
+    return Reason(ADDED, "had no grant yet")
+
+
+def illegal(problem: str) -> Reason:
+    """A saved grant that this machine cannot honour."""
+    return Reason(ILLEGAL, f"its saved grant cannot be kept: {problem}")
+
+
+def demoted() -> Reason:
+    """A grant given up so that others have a CPU at all."""
+    return Reason(DEMOTED, "its exclusive CPUs were given up: a container without a share would have had no CPU at all")

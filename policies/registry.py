@@ -1,0 +1,27 @@
+"""The policies that can be configured, written out by hand."""
+
+from collections.abc import Callable
+
+from policies.base import Policy
+from policies.builtin import none, topology_aware
+from policies.errors import UnknownPolicyError
+from policies.options import PolicyOptions
+from sysfs.model import Machine
+
+Build = Callable[[Machine, PolicyOptions], Policy]
+
+POLICIES: tuple[tuple[str, Build], ...] = (
+    (topology_aware.NAME, topology_aware.TopologyAware),
+    (none.NAME, none.NonePolicy),
+)
+
+
+def build_policy(name: str, machine: Machine, options: PolicyOptions) -> Policy:
+    """The policy of this name, bound to a machine and options.
+
+    Raises UnknownPolicyError, and PolicyOptionsError when the options leave nothing to place on.
+    """
+    for known, build in POLICIES:
+        if known == name:
+            return build(machine, options)
+    raise UnknownPolicyError(name, tuple(known for known, _ in POLICIES))

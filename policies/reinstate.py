@@ -1,0 +1,155 @@
+"""Putting saved grants and new requests on a machine: what is legal stays, the fewest move, none is refused."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from policies import reasons
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    CpuKind,
+    Grant,
+    Previous,
+    QosClass,
+    Reason,
+    Reinstated,
+    Request,
+)
+from policies.place import Placement
+from policies.pools import PoolTree
+from policies.supply import Supply, empty_supply
+from sysfs.cpuset import NodeSet
+
+_QOS_ORDER = {QosClass.GUARANTEED: 0, QosClass.BURSTABLE: 1, QosClass.BEST_EFFORT: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Grants and what they leave: the two always belong together."""
+
+    held: Allocations
+    supply: Supply
+
+
+Placer = Callable[[Standing, Request], Placement | None]
+
+
+def reinstate(tree: PoolTree, held: Allocations, requests: Sequence[Request], place: Placer) -> Reinstated:
+    """Keep every grant that is legal here, re-place the others, then place the requests in their order.
+
+    ``place`` gives a placement, or None when there is none; then the container shares the root with nothing
+    booked, and is reported.
+    """
+    work = _Work(tree, held, place)
+    illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
+    for grant, reason in illegal:
+        work.add(_again(grant), reason, keep=grant.request)
+    for request in requests:
+        work.add(request, reasons.added(), keep=request)
+    return work.result()
+
+
+def _urgency(grant: Grant) -> tuple[int, int, ContainerKey]:
+    return (_QOS_ORDER[grant.request.pod.qos], -len(grant.owned), grant.container)
+
+
+def _again(grant: Grant) -> Request:
+    """The request of a grant that cannot be kept, wanting back what it had."""
+    return replace(grant.request, previous=Previous(grant.pool, grant.owned))
+
+
+class _Work:
+    """The standing while it is rebuilt; never leaves this module."""
+
+    def __init__(self, tree: PoolTree, held: Allocations, place: Placer) -> None:
+        self._tree = tree
+        self._place = place
+        self._before = held
+        empty = Allocations((), held.withheld)
+        self._standing = Standing(empty, empty_supply(tree, held.withheld.mask))
+        self._replaced: dict[ContainerKey, Reason] = {}
+        self._unplaced: dict[ContainerKey, Reason] = {}
+
+    def keep(self, grant: Grant) -> Reason | None:
+        """Take the grant over as it is, or say why not."""
+        problem = why_illegal(self._tree, self._standing.supply, grant)
+        if problem:
+            return reasons.illegal(problem)
+        supply = self._standing.supply.plus(grant)
+        if not supply.holds():
+            return reasons.illegal(f"{grant.pool} no longer covers {grant.shared_mcpu}m beside what others hold")
+        self._standing = Standing(self._standing.held.with_grants(grant), supply)
+        return None
+
+    def add(self, request: Request, reason: Reason, *, keep: Request) -> None:
+        """Place a container; ``keep`` is the request that its grant remembers."""
+        placement = self._place(self._standing, request)
+        if placement is None:
+            self._share_root(keep, reason)
+            return
+        self._take(*placement.moved, replace(placement.grant, request=keep))
+        self._replaced[keep.container] = reason
+        for grant in placement.moved:
+            self._replaced[grant.container] = reasons.lifted((grant,))
+
+    def _share_root(self, request: Request, reason: Reason) -> None:
+        if not self._standing.supply.someone_shares:
+            self._give_up_one()
+        root = self._tree.root
+        mems = NodeSet() if request.wishes.preserve_memory else NodeSet(root.mems)
+        self._take(Grant(request, root.name, CpuKind.SHARED, mems=mems))
+        self._unplaced[request.container] = reason
+
+    def _give_up_one(self) -> None:
+        """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
+        owners = [g for g in self._standing.held.grants if g.exclusive]
+        grant = max(owners, key=_urgency)
+        root = self._tree.root
+        mems = NodeSet(root.mems) if grant.mems else NodeSet()
+        self._take(Grant(grant.request, root.name, CpuKind.SHARED, mems=mems))
+        self._replaced.pop(grant.container, None)
+        self._unplaced[grant.container] = reasons.demoted()
+
+    def _take(self, *grants: Grant) -> None:
+        supply = self._standing.supply
+        for grant in grants:
+            older = self._standing.held.get(grant.container)
+            supply = supply.plus(grant) if older is None else supply.minus(older).plus(grant)
+        self._standing = Standing(self._standing.held.with_grants(*grants), supply)
+
+    def result(self) -> Reinstated:
+        """What came of it; kept are those whose grant is the same as before."""
+        return Reinstated(
+            self._standing.held,
+            kept=tuple(
+                g.container
+                for g in self._standing.held.grants
+                if g.container not in self._replaced and g.container not in self._unplaced
+            ),
+            replaced=tuple(sorted(self._replaced.items())),
+            unplaced=tuple(sorted(self._unplaced.items())),
+        )
+
+
+def why_illegal(tree: PoolTree, supply: Supply, grant: Grant) -> str:
+    """What makes a saved grant impossible here beside those already kept; '' when nothing does."""
+    if grant.kind is CpuKind.PRESERVE:
+        return ""
+    if grant.pool not in tree.by_name:
+        return f"there is no pool {grant.pool!r}"
+    if grant.mems.mask & ~tree.machine.memory_nodes.mask:
+        return f"memory nodes {grant.mems} are not all there"
+    if grant.kind is CpuKind.RESERVED:
+        return "" if supply.reserved_set() else "no CPU is reserved or shared"
+    return _why_cpus_illegal(tree, supply, grant)
+
+
+def _why_cpus_illegal(tree: PoolTree, supply: Supply, grant: Grant) -> str:
+    pool = tree.named(grant.pool)
+    if grant.exclusive.mask & ~pool.sharable:
+        return f"CPUs {grant.exclusive} are not all available and unreserved in {grant.pool}"
+    if grant.isolated.mask & ~pool.isolated:
+        return f"CPUs {grant.isolated} are not all isolated in {grant.pool}"
+    if grant.owned.mask & supply.owned:
+        return f"CPUs {grant.owned} are not all free"
+    return ""

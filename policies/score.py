@@ -1,0 +1,54 @@
+"""One key tuple per pool: its field names are the documentation of the order, and what ``explain`` prints."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from policies.base import Ranked
+
+
+class Key(NamedTuple):
+    """How good a pool is for a request. Compared field by field, larger is better; spec section 4."""
+
+    fits: int  # 1: the pool can give what is asked and every pool keeps what it owes
+    previous: int  # the container's earlier pool (deepest), or one above it with the earlier CPUs free
+    isolated: int  # 1: has the kernel-isolated CPUs that are preferred
+    affinity: float  # weighted pull of containers already placed, minus push
+    hints: float  # nearness to the container's devices, 0 to 1
+    hint_depth: int  # among pools at the devices, the deeper one
+    memory: int  # 1: the pool's memory nodes have the requested memory left
+    burst_mcpu: int  # how much of the CPU limit the shared set could give now
+    few_nodes: int  # minus the number of memory nodes: local memory first
+    depth: int  # deeper pools are smaller and closer
+    quiet: int  # minus the containers that share this pool, for a container that shares
+    left: int  # CPU time left afterwards (isolated CPUs left, for those who get one): spreads
+    first: int  # minus the pool's index: the lowest id wins the last tie
+
+
+# Why a pool with a smaller value loses, in an operator's words; same fields, same order.
+WHY_WORSE = {
+    "fits": "cannot give what is asked",
+    "previous": "is not where the container was before",
+    "isolated": "has too few isolated CPUs free",
+    "affinity": "attracts less by affinity",
+    "hints": "is farther from the devices",
+    "hint_depth": "is larger, at the same devices",
+    "memory": "has less memory left than is requested",
+    "burst_mcpu": "covers less of the CPU limit",
+    "few_nodes": "spreads memory over more nodes",
+    "depth": "is larger",
+    "quiet": "is shared by more containers",
+    "left": "would have less left afterwards",
+    "first": "is equal but comes later",
+}
+
+
+def deciding_field(better: Key, worse: Key) -> str:
+    """The name of the first field in which two keys differ."""
+    pairs = zip(Key._fields, better, worse, strict=True)
+    return next((name for name, a, b in pairs if a != b), Key._fields[-1])
+
+
+def ranked(names: Sequence[str], keys: Sequence[Key], outcomes: Sequence[str]) -> tuple[Ranked, ...]:
+    """The pools best first, with their keys and what came of them."""
+    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
+    return tuple(Ranked(names[i], tuple(zip(Key._fields, keys[i], strict=True)), outcomes[i]) for i in order)
