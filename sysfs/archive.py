@@ -10,7 +10,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from sysfs.errors import MachineSourceError
 from sysfs.extent import is_read
@@ -21,11 +20,11 @@ MAX_KEPT_BYTES = 1 << 27
 MAX_LINKS = 8
 UNREADABLE = "capture-errors.txt"  # beside sys/: lines "ERRNO-NAME PATH" of files that exist but gave an error
 
-_OPENERS: Mapping[str, Callable[[Path], object]] = {
-    ".tar.xz": lzma.open,
-    ".tar.gz": gzip.open,
-    ".tgz": gzip.open,
-    ".tar.bz2": bz2.open,
+_OPENERS: Mapping[str, Callable[[Path], bz2.BZ2File | gzip.GzipFile | lzma.LZMAFile]] = {
+    ".tar.xz": lzma.LZMAFile,
+    ".tar.gz": gzip.GzipFile,
+    ".tgz": gzip.GzipFile,
+    ".tar.bz2": bz2.BZ2File,
 }
 _NAMED = re.compile(r"(.+?(?:\.tar\.xz|\.tar\.gz|\.tgz|\.tar\.bz2))(?::(.*))?")
 _ROOTED = re.compile(r"((?:.*?/)??)((?:sys|proc)/.+|capture-errors\.txt)")
@@ -148,7 +147,7 @@ def _members(path: Path) -> list[Member]:
     """What discovery may need of an archive. Raises MachineSourceError."""
     opener = next(opener for suffix, opener in _OPENERS.items() if path.name.endswith(suffix))
     try:
-        with cast(BinaryIO, opener(path)) as stream:
+        with opener(path) as stream:
             return list(members(stream, _is_wanted, MAX_FILE_BYTES + 1))
     except FileNotFoundError:
         raise MachineSourceError(str(path), "there is no such file") from None

@@ -8,11 +8,18 @@ Source: POSIX.1-2017, pax, "ustar Interchange Format"; GNU tar manual, "Basic Ta
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import BinaryIO
+from typing import Protocol
 
 BLOCK = 512
 MAX_STREAM_BYTES = 1 << 30
 MAX_NAME_BYTES = 4096
+
+
+class Stream(Protocol):
+    """What a tar is read from: any open binary file."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes; none at the end."""
 
 
 class TarError(Exception):
@@ -41,7 +48,7 @@ class Member:
 _KINDS = {b"0": Kind.FILE, b"\0": Kind.FILE, b"7": Kind.FILE, b"2": Kind.LINK, b"5": Kind.DIRECTORY}
 
 
-def members(stream: BinaryIO, wanted: Callable[[str], bool], max_file_bytes: int) -> Iterator[Member]:
+def members(stream: Stream, wanted: Callable[[str], bool], max_file_bytes: int) -> Iterator[Member]:
     """The members whose name is wanted; files are cut after ``max_file_bytes``. Raises TarError.
 
     Names come without a leading ``./`` and a trailing slash; those that are absolute or climb out with ``..`` are
@@ -95,7 +102,7 @@ def _checked_size(header: bytes) -> int:
     return size
 
 
-def _content(stream: BinaryIO, padded: int, kept: int) -> bytes:
+def _content(stream: Stream, padded: int, kept: int) -> bytes:
     """The first ``kept`` bytes of a content that takes ``padded`` bytes; all of it is consumed."""
     first = b""
     left = padded
