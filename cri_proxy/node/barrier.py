@@ -54,6 +54,14 @@ class Barrier:
             return refusal
         return Ticket(row.key, container_id)
 
+    async def take(self, container_id: str) -> Ticket | None:
+        """Wait until nobody else talks to the runtime about this container; None when it is not one of ours."""
+        row = self._ledger.holder(container_id)
+        if row is None:
+            return None
+        await self._effects.lock(row.key).acquire()
+        return Ticket(row.key, container_id)
+
     def done(self, ticket: Ticket) -> None:
         """The call that the ticket was for has its reply: updates of the container go on."""
         self._effects.lock(ticket.key).release()
@@ -75,7 +83,7 @@ class Barrier:
         for attempt in ("first", "re-planned"):
             row = self._ledger.get(key)
             if row is None or row.container_id != container_id:
-                return None   # a newer attempt has taken over; the runtime will say what it thinks of this one
+                return None  # a newer attempt has taken over; the runtime will say what it thinks of this one
             own = await self._effects.settle_locked(key)
             others = own and await self.clear_for(key)
             # What the container itself could not get before (its CPUs were sat on) it can have now.

@@ -77,7 +77,9 @@ class Coordinator:
         """Take the present snapshot as the last good one."""
         self._fallback = self._ledger.policy.fallback(self._ledger.allocations)
 
-    async def place(self, request: Request, sandbox_id: str, *, problems: tuple[str, ...] = ()) -> Reservation | Refusal:
+    async def place(
+        self, request: Request, sandbox_id: str, *, problems: tuple[str, ...] = ()
+    ) -> Reservation | Refusal:
         """Find a place for a container that is about to be created, and make it durable."""
         if problems and self.rules.strict_annotations:
             return Refusal("annotation", "; ".join(problems))
@@ -105,9 +107,7 @@ class Coordinator:
         current = self._current(reservation)
         if current is None:
             return
-        created = replace(
-            current, container_id=container_id, state="created", acknowledged=reservation.pinning
-        )
+        created = replace(current, container_id=container_id, state="created", acknowledged=reservation.pinning)
         self._ledger.put(created)
         self._ledger.confirm(created.key, reservation.pinning)
         self._context.persistence.save_later([created])

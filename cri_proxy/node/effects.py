@@ -7,7 +7,7 @@ loses it (spec section 7).
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cri_proxy.cri import write
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
@@ -122,11 +122,13 @@ class Effects:
     async def _bring(self, row: Row) -> None:
         """Send what differs: CPUs together with memory nodes that only widen, moves of memory by themselves."""
         key = row.grant.container
-        while (current := self._ledger.get(key)) is not None and current.state in ACTIVE and self._ledger.differs(current):
+        while (
+            (current := self._ledger.get(key)) is not None and current.state in ACTIVE and self._ledger.differs(current)
+        ):
             target = self._ledger.sendable(key)
             if target is None:
                 return
-            step = _first_step(current, target)
+            step = _first_step(current, target, doubted=self._ledger.is_doubted(key))
             if step.cpus is None and step.mems is not None:
                 async with self._moves:
                     await self._send(current, step, MOVE_TIMEOUT_SECONDS)
@@ -134,18 +136,15 @@ class Effects:
                 await self._send(current, step, UPDATE_TIMEOUT_SECONDS)
 
     async def _send(self, row: Row, step: Pinning, timeout_seconds: float) -> None:
-        before = row.acknowledged
-        after = _merged(before, step)
         self.sent += 1
         try:
             await self._context.channel.unary(
                 UPDATE, write.update_request(row.container_id, step), timeout_seconds=timeout_seconds
             )
         except (RuntimeUnavailable, asyncio.CancelledError):
-            # It may have taken effect: until the next answer the container is on the union of both.
-            self._confirm(row, _either(before, after))
+            self._ledger.doubt(row.key, step)
             raise
-        self._confirm(row, after)
+        self._confirm(row, step)
         self._context.observer.updated(row, step)
 
     def _confirm(self, row: Row, pinning: Pinning) -> None:
@@ -157,28 +156,11 @@ class Effects:
             self._context.persistence.save_later([confirmed])
 
 
-def _first_step(row: Row, target: Pinning) -> Pinning:
+def _first_step(row: Row, target: Pinning, *, doubted: bool) -> Pinning:
     """What one call may carry: a running container's memory nodes ride along with CPUs only when they widen."""
-    held = row.acknowledged
+    held = None if doubted else row.acknowledged
     cpus = target.cpus if held is None or target.cpus != held.cpus else None
     mems = target.mems if held is None or target.mems != held.mems else None
     if mems is None or cpus is None or row.state != "running" or held is None or held.mems is None:
         return Pinning(cpus, mems)
     return Pinning(cpus, mems if held.mems <= mems else None)
-
-
-def _merged(before: Pinning | None, step: Pinning) -> Pinning:
-    if before is None:
-        return step
-    return Pinning(
-        before.cpus if step.cpus is None else step.cpus,
-        before.mems if step.mems is None else step.mems,
-    )
-
-
-def _either(before: Pinning | None, after: Pinning) -> Pinning:
-    """The pessimistic value while nobody knows: on CPUs of both, memory as wanted before (so it is sent again)."""
-    if before is None:
-        return after
-    cpus = before.cpus | after.cpus if before.cpus is not None and after.cpus is not None else before.cpus
-    return replace(before, cpus=cpus)

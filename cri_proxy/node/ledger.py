@@ -24,6 +24,7 @@ class Ledger:
         self._rows: dict[ContainerKey, Row] = {}
         self._keys_by_id: dict[str, ContainerKey] = {}
         self._confirmed_owned: dict[ContainerKey, CpuSet] = {}
+        self._doubted: set[ContainerKey] = set()
         self._foreign: dict[str, CpuSet] = {}
         self._allocations = Allocations()
         self._desired: tuple[int, Mapping[ContainerKey, Pinning]] | None = None
@@ -85,6 +86,8 @@ class Ledger:
                 self._keys_by_id[row.container_id] = key
             if row.state not in ACTIVE or row.acknowledged is None:
                 self._confirmed_owned.pop(key, None)
+            if row.state not in ACTIVE:
+                self._doubted.discard(key)
             self._next_order = max(self._next_order, row.created_order)
         if rows:
             self._changed()
@@ -96,6 +99,7 @@ class Ledger:
             if row is not None:
                 self._keys_by_id.pop(row.container_id, None)
                 self._confirmed_owned.pop(key, None)
+                self._doubted.discard(key)
         self._changed()
 
     def confirm(self, key: ContainerKey, pinning: Pinning) -> Row | None:
@@ -103,14 +107,35 @@ class Ledger:
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return None
+        known = row.acknowledged
+        if known is not None:  # a field that was not written keeps its value
+            pinning = Pinning(
+                known.cpus if pinning.cpus is None else pinning.cpus,
+                known.mems if pinning.mems is None else pinning.mems,
+            )
         confirmed = replace(row, acknowledged=pinning)
         self._rows[key] = confirmed
+        self._doubted.discard(key)
         if pinning.cpus is not None:
             self._confirmed_owned[key] = row.grant.owned & pinning.cpus
             self._alone = None
         if row.grant.kind is CpuKind.PRESERVE:
-            self._changed()   # the CPUs that it brought along are withheld
+            self._changed()  # the CPUs that it brought along are withheld
         return confirmed
+
+    def doubt(self, key: ContainerKey, sent: Pinning) -> None:
+        """An update whose outcome nobody knows: until the next answer the container may be on the CPUs of both."""
+        row = self._rows.get(key)
+        if row is None or row.state not in ACTIVE:
+            return
+        self._doubted.add(key)
+        known = row.acknowledged
+        if known is not None and known.cpus is not None and sent.cpus is not None:
+            self._rows[key] = replace(row, acknowledged=replace(known, cpus=known.cpus | sent.cpus))
+
+    def is_doubted(self, key: ContainerKey) -> bool:
+        """Whether the outcome of this container's last update is unknown."""
+        return key in self._doubted
 
     def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet]) -> None:
         """Containers that we leave alone but that have a cpuset of their own: it is withheld."""
@@ -169,8 +194,10 @@ class Ledger:
     def differs(self, row: Row) -> bool:
         """Whether a call is needed to bring this container where it may be now."""
         wanted = self.desired().get(row.grant.container)
-        if wanted is None or not _needs_call(wanted, row.acknowledged):
+        if wanted is None or not (row.key in self._doubted or _needs_call(wanted, row.acknowledged)):
             return False
+        if row.key in self._doubted:
+            return wanted.cpus is not None or wanted.mems is not None
         target = self.sendable(row.grant.container)
         return target is not None and _needs_call(target, row.acknowledged)
 

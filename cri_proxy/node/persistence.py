@@ -40,9 +40,7 @@ class Persistence:
         """The same without waiting: for what the runtime already knows."""
         self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
 
-    async def _save_and_forget(
-        self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str]
-    ) -> None:
+    async def _save_and_forget(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str]) -> None:
         await self.save(puts, deletes)
 
     def _failed(self, problem: str) -> bool:

@@ -77,9 +77,7 @@ class Resync:
 
     async def adopt(self, containers: Sequence[LiveContainer]) -> None:
         """Place running containers that nobody has placed: after a fault of ours, or restored from a checkpoint."""
-        adopted = [
-            a for a in await self._adoption.read_all(containers) if self._ledger.holder(a.container.id) is None
-        ]
+        adopted = [a for a in await self._adoption.read_all(containers) if self._ledger.holder(a.container.id) is None]
         for row in self._reinstate(adopted):
             self._context.persistence.save_later([row])
         self._effects.kick()

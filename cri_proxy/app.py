@@ -1,0 +1,213 @@
+"""Wiring, signals, start and stop order; nothing else builds the daemon's objects.
+
+Start: lock, store, machine, policy, then the relay (pass-through is served from here on), then recovery, which
+opens the way for decisions. Stop: the relay first (held calls end or fail), then the node, the store, the lock.
+"""
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Protocol
+
+from cri_proxy import events
+from cri_proxy.clock import SystemClock
+from cri_proxy.config.resources import policy_options
+from cri_proxy.config.settings import Settings
+from cri_proxy.http.server import AdminServer
+from cri_proxy.logs import configure_logging
+from cri_proxy.node.context import Rules
+from cri_proxy.node.journal import Journal, Log
+from cri_proxy.node.node import Node, Outside, build_node
+from cri_proxy.node.reader import Reader
+from cri_proxy.node.view import NodeView
+from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
+from cri_proxy.relay.intercept import CriInterceptor
+from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.state.lock import DeciderLock
+from cri_proxy.state.store import Store
+from policies.registry import build_policy
+from sysfs.discover import discover
+from sysfs.model import Machine
+
+EMBEDDED = "embedded"
+STOP_GRACE_SECONDS = 10.0
+
+
+class Relay(Protocol):
+    """What the splice and the grpc.aio relay have in common."""
+
+    async def start(self) -> None:
+        """Open the socket."""
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Stop accepting, give calls this long to end."""
+
+
+class Daemon:
+    """The whole daemon in one object: ``start``, ``stop``, and what the commands look at in between."""
+
+    def __init__(self, settings: Settings, *, log: Log, machine: Machine | None = None) -> None:
+        """Nothing is opened yet; ``machine`` replaces discovery (demo)."""
+        self._settings = settings
+        self._log = log
+        self._machine = machine
+        self._closing = AsyncExitStack()
+        self.node: Node | None = None
+
+    async def start(self) -> None:
+        """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
+        settings, config = self._settings, self._settings.config
+        lock = DeciderLock.acquire(settings.state_dir)
+        self._closing.callback(lock.release)
+        store = Store.open(settings.state_dir / "state.db")
+        if store.recovered:
+            self._log.error(events.STORE_DAMAGED, reason=store.recovered)
+        machine = self._machine or discover(settings.sysfs_root)
+        for note in machine.notes:
+            self._log.warning(events.MACHINE_NOTE, reason=note)
+        resolved = policy_options(config, machine, settings.sysfs_root)
+        for warning in resolved.warnings:
+            self._log.warning(events.CONFIG_WARNING, reason=warning)
+        endpoint = await self._runtime_endpoint(machine)
+        channel = RuntimeClient(endpoint)
+        self._closing.push_async_callback(channel.close)
+        clock = SystemClock()
+        journal = Journal(self._log, clock)
+        node = build_node(
+            build_policy(config.policy, machine, resolved.options),
+            Rules(config.on_policy_error, config.on_store_error, config.adopt, config.strict_annotations),
+            Outside(channel, store, clock, journal, config.annotation_domains),
+        )
+        self.node = node
+        self._closing.push_async_callback(node.close)
+        reader = Reader(machine=machine, root=settings.sysfs_root, domains=config.annotation_domains)
+        await self._open_relays(endpoint, CriInterceptor(node, reader))
+        view = NodeView(node, journal, config, tuple(resolved.warnings))
+        await self._open_admin(view)
+        node.background.start(self._recover(node), name="recover")
+
+    async def stop(self) -> None:
+        """Close everything in the reverse order."""
+        notify("STOPPING=1")
+        await self._closing.aclose()
+
+    async def _recover(self, node: Node) -> None:
+        await node.recover()
+        node.start_watching()
+        self._log.info(events.READY, listen=self._settings.listen, runtime=self._settings.runtime_endpoint)
+        # What start-up made stays: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        notify("READY=1")
+
+    async def _runtime_endpoint(self, machine: Machine) -> str:
+        """The runtime's socket; the embedded runtime gets one beside our own."""
+        if self._settings.runtime_endpoint != EMBEDDED:
+            return self._settings.runtime_endpoint
+        from cri_proxy.runtime.embedded import EmbeddedRuntime
+        from cri_proxy.runtime.server import RuntimeServer
+
+        path = Path(self._settings.listen.removeprefix("unix://")).with_name("embedded.sock")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        server = RuntimeServer(EmbeddedRuntime(machine), f"unix://{path}")
+        await server.start()
+        self._closing.push_async_callback(server.stop)
+        return f"unix://{path}"
+
+    async def _open_relays(self, endpoint: str, interceptor: Interceptor) -> None:
+        await self._open_relay(self._settings.listen, endpoint, interceptor)
+        if self._settings.image_listen and self._settings.image_endpoint:
+            await self._open_relay(self._settings.image_listen, self._settings.image_endpoint, PassAll())
+
+    async def _open_relay(self, listen: str, endpoint: str, interceptor: Interceptor) -> None:
+        relay = make_relay(self._settings.relay, listen, endpoint, interceptor, on_error=self._relay_fault)
+        await relay.start()
+        self._closing.push_async_callback(relay.stop, STOP_GRACE_SECONDS)
+
+    def _relay_fault(self, error: BaseException) -> None:
+        self._log.error(events.FAULT, what="relay", reason=repr(error))
+
+    async def _open_admin(self, view: NodeView) -> None:
+        admin = AdminServer(view)
+        path = Path(self._settings.listen.removeprefix("unix://")).with_name("admin.sock")
+        await admin.listen_unix(path)
+        self._closing.push_async_callback(admin.close)
+        problem = await admin.listen_tcp(self._settings.http)
+        if problem:
+            self._log.warning(events.HTTP_UNAVAILABLE, address=self._settings.http, reason=problem)
+
+
+class PassAll:
+    """Wants nothing: the separate image socket is a plain relay."""
+
+    def wants(self, method: str) -> Interest:
+        """Untouched bytes."""
+        return Interest.PASS
+
+    async def on_request(self, call: Call) -> Verdict:
+        """Never asked."""
+        return Forward()
+
+    def on_outcome(self, call: Call, outcome: Outcome) -> None:
+        """Never told."""
+
+
+def make_relay(
+    kind: str, listen: str, runtime: str, interceptor: Interceptor, *, on_error: Callable[[BaseException], None]
+) -> Relay:
+    """The relay of this kind; grpcio is loaded only for ``grpc``."""
+    if kind == "grpc":
+        from cri_proxy.relay.grpc_relay import GrpcRelay
+
+        return GrpcRelay(listen=listen, runtime=runtime, interceptor=interceptor, on_error=on_error)
+    from cri_proxy.relay.server import SpliceRelay
+
+    return SpliceRelay(listen=listen, runtime=runtime, interceptor=interceptor, on_error=on_error)
+
+
+def notify(state: str) -> None:
+    """Tell systemd, where it asked to be told (sd_notify(3)); a failure to do so harms nobody."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)
+        except OSError:
+            return
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT. Raises CriProxyError or SysfsBaseError when the start fails."""
+    log = configure_logging(settings.config.log.level, settings.config.log.format)
+    return run_on_loop(_serve(settings, log))
+
+
+def run_on_loop(work: Coroutine[object, object, int]) -> int:
+    """Run this on uvloop where it is installed, else on asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+async def _serve(settings: Settings, log: Log) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    daemon = Daemon(settings, log=log)
+    try:
+        await daemon.start()
+        await stopping.wait()
+        log.info(events.STOPPING)
+    finally:
+        await daemon.stop()
+    return 0

@@ -1,0 +1,121 @@
+"""One log line per decision, and the last decision of every container for ``explain``."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Protocol
+
+from cri_proxy import events
+from cri_proxy.clock import Clock
+from cri_proxy.state.rows import Row
+from policies.base import ContainerKey, Decision, Pinning, Placed, Request
+
+# Decisions kept for explain: several times the containers that a kubelet runs on a node (110 pods by default).
+KEPT_DECISIONS = 4096
+
+
+class Log(Protocol):
+    """A structured logger: an event name and fields (structlog's bound logger fits)."""
+
+    def info(self, event: str, **fields: object) -> object:
+        """What an operator would tell a colleague."""
+
+    def warning(self, event: str, **fields: object) -> object:
+        """What an operator should look at."""
+
+    def error(self, event: str, **fields: object) -> object:
+        """What an operator must look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """What was decided for a container, from what, when and how long it took."""
+
+    request: Request
+    decision: Decision
+    problems: tuple[str, ...]
+    seconds: float
+    decided_at_seconds: float  # since the epoch
+
+
+class Journal:
+    """Implements ``node.observer.Observer``."""
+
+    def __init__(self, log: Log, clock: Clock) -> None:
+        """Logs to ``log``."""
+        self._log = log
+        self._clock = clock
+        self._records: OrderedDict[ContainerKey, DecisionRecord] = OrderedDict()
+        self.faults = 0
+
+    def record_of(self, key: ContainerKey) -> DecisionRecord | None:
+        """The last decision about this container, a refusal too; None when there was none in this process."""
+        return self._records.get(key)
+
+    def records(self) -> tuple[DecisionRecord, ...]:
+        """All kept decisions, oldest first."""
+        return tuple(self._records.values())
+
+    def decided(self, request: Request, decision: Decision, *, problems: tuple[str, ...], seconds: float) -> None:
+        """Keep the record and log what was chosen, why, and what it displaced."""
+        self._records[request.container] = DecisionRecord(
+            request, decision, problems, seconds, self._clock.now_seconds()
+        )
+        self._records.move_to_end(request.container)
+        while len(self._records) > KEPT_DECISIONS:
+            self._records.popitem(last=False)
+        for problem in problems:
+            self._log.warning(events.ANNOTATION_IGNORED, **_who(request), reason=problem)
+        if not isinstance(decision, Placed):
+            self._log.warning(events.REFUSED, **_who(request), reason=decision.reason.text, code=decision.reason.code)
+            return
+        grant = decision.grant
+        self._log.info(
+            events.PLACED,
+            **_who(request),
+            kind=grant.kind.value,
+            pool=grant.pool,
+            cpus=_text(decision.pinning.cpus),
+            mems=_text(decision.pinning.mems),
+            exclusive=str(grant.owned) or None,
+            reason=decision.reasons[0].text if decision.reasons else "",
+            displaced=[u.container.name for u in decision.updates] or None,
+            duration_seconds=round(seconds, 6),
+        )
+
+    def failed_open(self, what: str, error: BaseException) -> None:
+        """A fault of ours: loud, with where it happened."""
+        self.faults += 1
+        self._log.error(events.FAULT, what=what, reason=repr(error), where=_where(error))
+
+    def updated(self, row: Row, pinning: Pinning) -> None:
+        """An update of a container was confirmed."""
+        self._log.info(events.UPDATED, **_who(row.grant.request), cpus=_text(pinning.cpus), mems=_text(pinning.mems))
+
+    def update_failed(self, row: Row, problem: str) -> None:
+        """An update was refused for good."""
+        self._log.error(events.UPDATE_FAILED, **_who(row.grant.request), reason=problem)
+
+    def released(self, row: Row, why: str) -> None:
+        """A grant is free again."""
+        self._log.info(events.RELEASED, **_who(row.grant.request), exclusive=str(row.grant.owned) or None, reason=why)
+
+    def noted(self, event: str, **fields: object) -> None:
+        """Anything else."""
+        self._log.info(event, **fields)
+
+
+def _who(request: Request) -> dict[str, object]:
+    return {"namespace": request.pod.namespace, "pod": request.pod.name, "container": request.container.name}
+
+
+def _text(ids: object) -> str | None:
+    return None if ids is None else str(ids)
+
+
+def _where(error: BaseException) -> str:
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"

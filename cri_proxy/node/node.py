@@ -1,0 +1,105 @@
+"""One node put together: the same parts serve the daemon, the simulation, the demo and the tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cri_proxy.clock import Clock
+from cri_proxy.node.adoption import Adoption
+from cri_proxy.node.barrier import Barrier
+from cri_proxy.node.context import Context, Rules
+from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.effects import Effects
+from cri_proxy.node.ledger import Ledger
+from cri_proxy.node.observer import Observer
+from cri_proxy.node.persistence import Persistence
+from cri_proxy.node.resizes import Resizes
+from cri_proxy.node.resync import Resync
+from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.state.rows import GrantStore, Row, SandboxRow
+from cri_proxy.tasks import Tasks
+from policies.base import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a node is given: its runtime, its store, the time, and who hears of it."""
+
+    channel: RuntimeChannel
+    store: GrantStore
+    clock: Clock
+    observer: Observer
+    domains: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The parts, wired; ``recover`` must run before anything is decided."""
+
+    context: Context
+    coordinator: Coordinator
+    effects: Effects
+    barrier: Barrier
+    resync: Resync
+    resizes: Resizes
+    store: GrantStore
+    background: Tasks = field(repr=False)
+
+    async def recover(self) -> None:
+        """Load what was saved, hold it against the runtime, start to decide. Waits for the runtime."""
+        await self.resync.recover(self.store.load())
+
+    def start_watching(self) -> None:
+        """Look after exits, failed updates and unknown outcomes from now on."""
+        self.background.start(self.resync.poll(), name="poll")
+        self.background.start(self.resync.watch(), name="events")
+
+    def remember_sandbox(self, sandbox: SandboxRow) -> None:
+        """A pod sandbox was made."""
+        self.context.ledger.sandboxes[sandbox.sandbox_id] = sandbox
+        self.context.persistence.save_later([sandbox])
+
+    async def settle(self) -> None:
+        """Wait until everything that was kicked off has ended: for tests and the simulation."""
+        await self.context.tasks.join()
+        await self.effects.settle_all()
+        await self.context.tasks.join()
+
+    async def close(self) -> None:
+        """End all work, then the store."""
+        await self.background.cancel()
+        await self.effects.close()
+        await self.context.tasks.cancel()
+        await self.store.close()
+
+
+def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
+    """Wire a node for this policy."""
+    tasks = Tasks(lambda error: outside.observer.failed_open("background task", error))
+    context = Context(
+        ledger=Ledger(policy),
+        channel=outside.channel,
+        persistence=Persistence(
+            outside.store, tasks, lambda problem: outside.observer.noted("store_degraded", reason=problem)
+        ),
+        tasks=tasks,
+        observer=outside.observer,
+        clock=outside.clock,
+    )
+
+    def vanished(row: Row) -> None:
+        coordinator.release(row, "gone")
+
+    effects = Effects(context, vanished)
+    coordinator = Coordinator(context, effects, rules)
+    barrier = Barrier(context, effects, coordinator)
+    adoption = Adoption(context, lambda: coordinator.rules, lambda: outside.domains)
+    return Node(
+        context=context,
+        coordinator=coordinator,
+        effects=effects,
+        barrier=barrier,
+        resync=Resync(context, effects, coordinator, adoption),
+        resizes=Resizes(context, barrier, coordinator),
+        store=outside.store,
+        background=Tasks(lambda error: outside.observer.failed_open("background", error)),
+    )

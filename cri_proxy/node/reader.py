@@ -1,0 +1,50 @@
+"""CRI messages as requests on this node: the pure readers with the node's domains, memory and device hints."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cri_proxy.cri import read
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from policies.base import Pod, Request, TopologyHint
+
+HintsOf = Callable[[pb.ContainerConfig], Sequence[TopologyHint]]
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A request, and a sentence for each annotation that was not understood."""
+
+    request: Request
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """What reading needs to know of the node.
+
+    ``memory_bytes`` is the node's capacity, behind the kubelet's oom_score_adj; ``hints_of`` finds where a
+    container's devices and mounts are.
+    """
+
+    memory_bytes: int
+    domains: Sequence[str]
+    hints_of: HintsOf
+
+    def read_create(self, message: pb.CreateContainerRequest) -> Understood:
+        """What a container that is about to be created asks for."""
+        found = read.read_create(
+            message,
+            message.sandbox_config,
+            domains=self.domains,
+            hints=self.hints_of(message.config),
+            node_memory_bytes=self.memory_bytes,
+        )
+        return Understood(found.request, tuple(str(problem) for problem in found.problems))
+
+    def pod_of(self, config: pb.PodSandboxConfig) -> Pod:
+        """The pod of a sandbox that is about to run."""
+        return read.pod_of(config)
+
+    def merge_update(self, request: Request, resources: pb.LinuxContainerResources) -> Request:
+        """The recorded request as this update changes it."""
+        return read.merge_update(request, resources, node_memory_bytes=self.memory_bytes)

@@ -1,0 +1,58 @@
+"""The relay without sockets: the same interceptor in front of any channel. For the simulation, the demo and tests."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from cri_proxy.errors import CallFailed
+from cri_proxy.relay.boundary import Boundary, OnError, new_call
+from cri_proxy.relay.calls import Aborted, Failed, Interceptor, Interest, Outcome, Refuse, Replied, Rewrite
+from cri_proxy.relay.status import UNKNOWN_OUTCOME, Code
+from cri_proxy.runtime.channel import RuntimeChannel
+
+
+class InProcessRelay:
+    """A ``RuntimeChannel`` that runs every call through an interceptor first, as the socket relays do."""
+
+    def __init__(self, interceptor: Interceptor, runtime: RuntimeChannel, on_error: OnError) -> None:
+        """``on_error`` learns of exceptions that the interceptor let out."""
+        self._boundary = Boundary(interceptor, on_error)
+        self._runtime = runtime
+
+    async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
+        """Call through the interceptor. Raises as the runtime's channel does, and CallFailed for refusals."""
+        match self._boundary.wants(method):
+            case Interest.PASS:
+                return await self._runtime.unary(method, message, timeout_seconds=timeout_seconds)
+            case Interest.REFUSE:
+                raise CallFailed(method, Code.UNIMPLEMENTED, f"{method} is not served")
+            case Interest.HOLD:
+                return await self._held(method, message, timeout_seconds)
+
+    def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
+        """No stream is intercepted."""
+        return self._runtime.stream(method, message)
+
+    async def close(self) -> None:
+        """Nothing of our own to close."""
+
+    async def _held(self, method: str, message: bytes, timeout_seconds: float) -> bytes:
+        call = new_call(method, message)
+        try:
+            verdict = await self._boundary.verdict(call)
+        except asyncio.CancelledError:
+            self._boundary.outcome(call, Aborted(sent=False))
+            raise
+        if isinstance(verdict, Refuse):
+            raise CallFailed(method, verdict.code, verdict.message)
+        sent = verdict.message if isinstance(verdict, Rewrite) else message
+        outcome: Outcome = Aborted(sent=True)
+        try:
+            reply = await self._runtime.unary(method, sent, timeout_seconds=timeout_seconds)
+            outcome = Replied(reply)
+            return reply
+        except CallFailed as error:
+            if error.code not in UNKNOWN_OUTCOME:
+                outcome = Failed(error.code, error.message)
+            raise
+        finally:
+            self._boundary.outcome(call, outcome)

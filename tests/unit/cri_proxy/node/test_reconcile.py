@@ -1,0 +1,60 @@
+"""What becomes of saved rows when they are held against the runtime's lists."""
+
+from dataclasses import replace
+
+from cri_proxy.node.live import LiveContainer, LiveNode
+from cri_proxy.node.reconcile import newest_by_key, reconcile
+from policies.base import ContainerKey
+from tests.fakes.rows import make_row
+
+KEY = ContainerKey("pod-1", "c0")
+ROW = make_row()
+
+
+def live(container_id: str = ROW.container_id, *, state: str = "running", created: int = 1) -> LiveContainer:
+    return LiveContainer(container_id, ROW.sandbox_id, KEY, state, created)
+
+
+def node(*containers: LiveContainer, sandbox: str = ROW.sandbox_id) -> LiveNode:
+    return LiveNode(containers, ((sandbox, "pod-1"),))
+
+
+def test_a_row_whose_container_runs_is_kept_as_it_is() -> None:
+    assert reconcile([ROW], node(live())).rows == (ROW,)
+
+
+def test_a_row_takes_the_state_that_the_runtime_gives() -> None:
+    assert reconcile([ROW], node(live(state="created"))).rows[0].state == "created"
+
+
+def test_an_exited_container_is_remembered_while_its_sandbox_is_there() -> None:
+    row = reconcile([ROW], node(live(state="exited"))).rows[0]
+    assert (row.state, row.acknowledged) == ("exited", None)
+
+
+def test_a_container_that_vanished_with_its_sandbox_is_dropped() -> None:
+    found = reconcile([ROW], node(sandbox="another"))
+    assert (found.rows, found.dropped) == ((), (KEY,))
+
+
+def test_a_create_whose_outcome_was_unknown_takes_the_container_that_came_of_it() -> None:
+    pending = replace(ROW, state="pending", container_id="", acknowledged=None)
+    row = reconcile([pending], node(live("new", state="created"))).rows[0]
+    assert (row.container_id, row.state) == ("new", "created")
+
+
+def test_a_create_that_never_happened_is_dropped() -> None:
+    reserved = replace(ROW, state="reserved", container_id="", acknowledged=None)
+    assert reconcile([reserved], node()).dropped == (KEY,)
+
+
+def test_a_live_container_without_a_row_is_unknown() -> None:
+    assert reconcile([], node(live("x"))).unknown == (live("x"),)
+
+
+def test_of_two_live_containers_of_one_name_the_newer_counts() -> None:
+    assert newest_by_key([live("old", created=1), live("new", created=2)]) == {KEY: live("new", created=2)}
+
+
+def test_an_older_namesake_of_a_kept_row_is_not_adopted() -> None:
+    assert reconcile([ROW], node(live(created=2), live("old", created=1))).unknown == ()
