@@ -67,6 +67,7 @@ class Result:
     seconds: float
     passed: int
     failed: int
+    failures: tuple[str, ...] = ()  # the failed tests by name
     skipped: tuple[str, ...] = ()  # 'test: reason'
     problem: str = ""  # why the stage failed beyond failed tests
 
@@ -134,13 +135,13 @@ def judge(ended: Ended, *, skips_fail: bool) -> Result:
         return Result(name, seconds, 0, 0, problem=problem or f"pytest ended with status {ended.status}, no report")
     found = list(cases(ended.report))
     passed = sum(outcome == "passed" for _, outcome, _ in found)
-    failed = sum(outcome == "failed" for _, outcome, _ in found)
+    failures = tuple(test for test, outcome, _ in found if outcome == "failed")
     skipped = tuple(f"{test}: {reason}" for test, outcome, reason in found if outcome == "skipped")
     if not problem and skipped and skips_fail:
         problem = f"{len(skipped)} skipped, and CI=true means that nothing may be"
-    if not problem and ended.status and not failed:
+    if not problem and ended.status and not failures:
         problem = f"pytest ended with status {ended.status}"
-    return Result(name, seconds, passed, failed, skipped, problem)
+    return Result(name, seconds, passed, len(failures), failures, skipped, problem)
 
 
 def cases(report: str) -> Iterator[tuple[str, str, str]]:
@@ -174,6 +175,7 @@ def summary(results: Sequence[Result]) -> Iterator[str]:
         yield row if r.is_good else f"{row}  {verdict(r)}"
     for r in results:
         yield from (f"skipped in {r.stage}: {line}" for line in r.skipped)
+        yield from (f"failed in {r.stage}: {test}" for test in r.failures)
     passed = sum(r.passed for r in results)
     # A stage that broke without a failed test (no report, a forbidden skip, its limit) is one failure.
     failed = sum(r.failed or int(bool(r.problem)) for r in results)

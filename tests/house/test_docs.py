@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from cri_proxy.cri.annotations import TABLE
 from tests.house.tree import ROOT, files, shown
 
 PAGES = [p for p in files() if p.suffix == ".md"]
@@ -97,3 +98,10 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 def test_every_target_of_the_makefile_says_what_it_does() -> None:
     text = (ROOT / "Makefile").read_text()
     assert [t for t in make_targets() if not re.search(rf"^{t}:.*## .", text, re.MULTILINE)] == []
+
+
+def test_the_readme_lists_every_annotation_and_no_other() -> None:
+    section = (ROOT / "README.md").read_text().partition("## Annotations")[2].partition("\n## ")[0]
+    first_cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+    listed = {key for cell in first_cells for key in re.findall(r"`([^`]+)`", cell)}
+    assert listed == {row.key for row in TABLE}

@@ -36,6 +36,11 @@ def test_a_skip_is_listed_elsewhere() -> None:
     assert "skipped in some: t.x: no qemu" in list(summary([result]))
 
 
+def test_what_failed_is_named_at_the_end() -> None:
+    result = judge(Ended(PYTEST, 1.0, 1, REPORT), skips_fail=False)
+    assert {"failed in some: t.bad", "failed in some: t.broken"} <= set(summary([result]))
+
+
 def test_pytest_without_a_report_is_a_failure() -> None:
     assert not judge(Ended(PYTEST, 1.0, 0), skips_fail=False).is_good
 

@@ -8,7 +8,7 @@ from tests.house.tree import files, shown
 
 # A whole word before the slash would make it somebody else's path: var/work/ is no matter.
 MACHINE_PATH = re.compile(r"(?<![A-Za-z0-9_.])/(?:work|farm|home/[a-z]+)/")
-REGISTRY = re.compile(r"index[-]url|extra[-]index|find[-]links|trusted[-]host|GOPROXY[=]|pypi[.]org/simple|registry[.]npm")
+REGISTRY = re.compile(r"index[-]url|extra[-]index|find[-]links|trusted[-]host|GOPROXY[=]|pypi[.]org/simple|[.]npmjs")
 MERGE_MARK = re.compile(r"^(?:<{7} |={7}$|>{7} )", re.MULTILINE)
 
 
