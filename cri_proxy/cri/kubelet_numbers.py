@@ -1,0 +1,56 @@
+"""Undoes the arithmetic by which the kubelet turns a pod's resources into CRI numbers (pure).
+
+Sources: kubelet's ``MilliCPUToShares`` and ``MilliCPUToQuota`` (pkg/kubelet/cm/helpers_linux.go) and
+``GetContainerOOMScoreAdjust`` (pkg/kubelet/qos/policy.go), restated from their documented behaviour.
+"""
+
+MIN_SHARES = 2  # what a request of nothing becomes, since the kernel takes no less
+MAX_SHARES = 262144  # the kernel's limit: 256 CPUs
+DEFAULT_PERIOD_US = 100_000
+MIN_QUOTA_US = 1000  # the kernel takes no less
+MIN_BURSTABLE_OOM_SCORE_ADJ = 3
+MAX_BURSTABLE_OOM_SCORE_ADJ = 999
+
+
+def shares_of(mcpu: int) -> int:
+    """The cpu.shares that the kubelet writes for this many milli-CPUs."""
+    return min(MAX_SHARES, max(MIN_SHARES, mcpu * 1024 // 1000))
+
+
+def mcpu_of_shares(shares: int) -> int:
+    """The CPU request behind cpu.shares; 0 and 2 mean none.
+
+    Exact for what the kubelet writes up to 256 CPUs, because no two requests above 2m share a value; what it would
+    not write (a hand-made 205) gives the nearest request. At the limit it is the least that saturates.
+
+    >>> [mcpu_of_shares(s) for s in (2, 102, 204, 768, 262144)]
+    [0, 100, 200, 750, 256000]
+    """
+    if shares <= MIN_SHARES:
+        return 0
+    if shares >= MAX_SHARES:
+        return MAX_SHARES * 1000 // 1024
+    lowest = -(-shares * 1000 // 1024)
+    return lowest if shares_of(lowest) == shares else round(shares * 1000 / 1024)
+
+
+def mcpu_of_quota(quota_us: int, period_us: int) -> int | None:
+    """The CPU limit behind a CFS quota; None when there is none (0 not said, negative unlimited).
+
+    >>> mcpu_of_quota(250_000, 100_000)
+    2500
+    """
+    if quota_us <= 0:
+        return None
+    return -(-quota_us * 1000 // (period_us or DEFAULT_PERIOD_US))
+
+
+def memory_request_of(oom_score_adj: int, node_memory_bytes: int) -> int:
+    """The least memory request that gives a Burstable container this oom_score_adj; 0 when it cannot be told.
+
+    The kubelet's formula is 1000 - 1000 * request / node memory, in whole numbers, cut to 3..999: the answer is good
+    to a thousandth of the node's memory. 999 stands for the smallest requests and for none.
+    """
+    if not node_memory_bytes or not MIN_BURSTABLE_OOM_SCORE_ADJ <= oom_score_adj < MAX_BURSTABLE_OOM_SCORE_ADJ:
+        return 0
+    return -(-(1000 - oom_score_adj) * node_memory_bytes // 1000)
