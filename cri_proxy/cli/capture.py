@@ -1,0 +1,47 @@
+"""``cri-proxy capture``: the parts of sysfs and procfs that discovery reads, in one small file."""
+
+import argparse
+import sys
+from pathlib import Path
+
+HELP = "write what discovery reads of this machine into an archive, for bug reports and simulation"
+EXAMPLE = """\
+cri-proxy capture machine.tar.xz
+cri-proxy topology --machine machine.tar.xz"""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("file", type=Path, metavar="FILE.tar.xz", help="the archive to write")
+    parser.add_argument(
+        "--sysfs-root",
+        type=Path,
+        default=Path("/"),
+        metavar="DIR",
+        help="directory that holds sys/ and proc/ (default /)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the archive and check that it reads back; 1 when it cannot be written, 2 for another kind of name."""
+    from sysfs.capture import capture
+    from sysfs.errors import SysfsBaseError
+    from sysfs.sources import load_machine
+
+    if not args.file.name.endswith(".tar.xz"):
+        print(f"cri-proxy capture: {args.file}: give a name that ends in .tar.xz", file=sys.stderr)
+        return 2
+    if not (args.sysfs_root / "sys" / "devices").is_dir():
+        print(f"cri-proxy capture: {args.sysfs_root}: no sys/devices in it; see --sysfs-root", file=sys.stderr)
+        return 1
+    try:
+        done = capture(args.file, args.sysfs_root)
+    except OSError as error:
+        print(f"cri-proxy capture: {args.file}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    print(f"{args.file}: {done.files} files and {done.links} links, {len(done.unreadable)} that could not be read")
+    try:
+        load_machine(str(args.file))
+    except SysfsBaseError as error:
+        print(f"discovery fails on this machine, which is worth a bug report: {error}", file=sys.stderr)
+    return 0

@@ -1,0 +1,43 @@
+"""``cri-proxy topology``: the machine as the daemon sees it, as a tree, as data, or as a picture."""
+
+import argparse
+import sys
+from pathlib import Path
+
+HELP = "show packages, NUMA nodes, caches, cores and devices of a machine"
+EXAMPLE = """\
+cri-proxy topology
+cri-proxy topology --machine report.tar.xz -o json
+cri-proxy topology --machine '{packages: 2, nodes: 2, cores: 4, threads: 2, memory: 8Gi}' --svg machine.svg"""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "--machine",
+        default="host",
+        metavar="SPEC",
+        help="host (default), a directory that holds sys/, an archive FILE.tar.xz[:ROOT], or a description "
+        "(a YAML file, or in braces)",
+    )
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write a picture instead of printing the tree")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print or draw the machine; 1 when it cannot be read."""
+    from cri_proxy.cli.output import emit
+    from sysfs.errors import SysfsBaseError
+    from sysfs.outline import json_value, outline
+    from sysfs.picture import picture
+    from sysfs.sources import load_machine
+
+    try:
+        machine = load_machine(args.machine)
+        if args.svg is not None:
+            args.svg.write_text(picture(machine), encoding="utf-8")
+            return 0
+    except (SysfsBaseError, OSError) as error:
+        print(f"cri-proxy topology: {error}", file=sys.stderr)
+        return 1
+    emit(json_value(machine), args.output, outline(machine))
+    return 0

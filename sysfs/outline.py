@@ -1,0 +1,257 @@
+"""A machine for people and for programs: as a tree of what holds what, as text, and as a JSON value (pure)."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Core, CoreKind, Machine, NumaNode
+
+WIDTH = 110
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Something that holds CPUs, or memory only; several names where one thing is, say, package and node at once.
+
+    ``cores`` are those that no child holds.
+    """
+
+    names: tuple[str, ...]
+    cpus: CpuSet
+    facts: tuple[str, ...]
+    children: tuple["Branch", ...] = ()
+    cores: tuple[Core, ...] = ()
+
+
+def shown_bytes(count: int) -> str:
+    """A size with three digits or so: ``470 MiB``, ``31.5 GiB``.
+
+    >>> shown_bytes(33822867456)
+    '31.5 GiB'
+    """
+    amount, unit = float(count), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    text = f"{amount:.0f}" if amount >= 100 or amount == int(amount) else f"{amount:.1f}"
+    return f"{text} {_UNITS[unit]}"
+
+
+def branches(machine: Machine) -> tuple[Branch, ...]:
+    """The tree: whatever lies in something else stands below it, whichever of node, die and L3 is the larger here."""
+    flat = [Branch((f"package {p.id}",), p.cpus, ()) for p in machine.packages]
+    several = {p.id for p in machine.packages if sum(d.package == p.id for d in machine.dies) > 1}
+    flat += [Branch((f"die {d.id}",), d.cpus, ()) for d in machine.dies if d.package in several]
+    flat += [Branch((f"NUMA node {n.id}",), n.cpus, (_memory(n),)) for n in machine.nodes if n.cpus]
+    flat += [
+        Branch((f"L3 #{c.index}",), c.cpus, (f"{shown_bytes(c.size_bytes)} cache",) if c.size_bytes else ())
+        for c in machine.caches
+        if c.level == 3
+    ]
+    merged: dict[int, Branch] = {}
+    for branch in flat:
+        same = merged.get(branch.cpus.mask)
+        merged[branch.cpus.mask] = branch if same is None else _both(same, branch)
+    largest_first = sorted(merged.values(), key=lambda b: (-len(b.cpus), min(b.cpus, default=0)))
+    parents = [_parent(largest_first[:i], branch) for i, branch in enumerate(largest_first)]
+    return tuple(_grown(machine, largest_first, parents, i) for i, parent in enumerate(parents) if parent < 0)
+
+
+def _both(a: Branch, b: Branch) -> Branch:
+    return replace(a, names=a.names + b.names, facts=a.facts + b.facts)
+
+
+def _memory(node: NumaNode) -> str:
+    if not node.memory_bytes:
+        return "no memory"
+    movable = "" if node.is_normal_memory else ", movable"
+    return f"{shown_bytes(node.memory_bytes)} {node.kind.upper()}{movable}"
+
+
+def _parent(larger: Sequence[Branch], branch: Branch) -> int:
+    """The position of the smallest branch that holds this one; -1 for none."""
+    return max((i for i, other in enumerate(larger) if branch.cpus <= other.cpus), default=-1)
+
+
+def _grown(machine: Machine, flat: Sequence[Branch], parents: Sequence[int], index: int) -> Branch:
+    """The branch with its children, its memory-only nodes and its own cores."""
+    branch = flat[index]
+    held = [_grown(machine, flat, parents, i) for i, parent in enumerate(parents) if parent == index]
+    held.sort(key=lambda b: min(b.cpus, default=0))
+    covered = CpuSet.of(cpu for child in held for cpu in child.cpus)
+    far = [_far(machine, n) for n in machine.nodes if not n.cpus and _home(machine, flat, n) == index]
+    cores = tuple(c for c in machine.cores if c.cpus & (branch.cpus - covered))
+    return replace(branch, children=(*held, *far), cores=cores)
+
+
+def _home(machine: Machine, flat: Sequence[Branch], node: NumaNode) -> int:
+    """Where a memory-only node is shown: at the smallest branch with all of its closest nodes' CPUs."""
+    cpus = CpuSet.of(cpu for n in machine.nodes if n.id in node.near for cpu in n.cpus)
+    return max(_parent(flat, Branch((), cpus, ())), 0)
+
+
+def _far(machine: Machine, node: NumaNode) -> Branch:
+    near = ", ".join(f"{node.distance_to(n)} from node {n}" for n in node.near)
+    return Branch((f"NUMA node {node.id}",), CpuSet(), (_memory(node), near) if near else (_memory(node),))
+
+
+def irregularities(machine: Machine) -> tuple[str, ...]:
+    """One sentence for every NUMA node and L3 that lies across the borders of packages or dies.
+
+    Pools leave such a level out for the packages concerned.
+    """
+    found = []
+    things = [(f"NUMA node {n.id}", n.cpus) for n in machine.nodes]
+    things += [(f"L3 #{c.index}", c.cpus) for c in machine.caches if c.level == 3]
+    for name, cpus in things:
+        packages = [p.id for p in machine.packages if p.cpus & cpus]
+        if len(packages) > 1:
+            found.append(f"{name} spans packages {NodeSet.of(packages)}")
+        for package in packages:
+            dies = [d for d in machine.dies if d.package == package and d.cpus & cpus]
+            if len(dies) > 1:
+                found.append(f"{name} spans dies {NodeSet.of(d.id for d in dies)} of package {package}")
+    return tuple(found)
+
+
+def outline(machine: Machine) -> str:
+    """The machine as a tree with distances, devices and notes; lines of at most WIDTH where that can be."""
+    memory = sum(n.memory_bytes for n in machine.nodes)
+    lines = [
+        f"{_count(machine.packages, 'package')}, {_count(machine.nodes, 'NUMA node')}, "
+        f"{_count(machine.cores, 'core')}, {_count(machine.cpus, 'CPU')}, {shown_bytes(memory)} of memory",
+        f"online {machine.online}, offline {machine.offline or 'none'}, "
+        f"isolated {machine.isolated or 'none'}{' (in brackets below)' * bool(machine.isolated)}",
+        "",
+    ]
+    for branch in branches(machine):
+        lines += _lines(machine, branch)
+    lines += ["", *_distances(machine)]
+    lines += _devices(machine)
+    remarks = (*irregularities(machine), *machine.notes)
+    lines += ["", "notes", *(f"  {remark}" for remark in remarks)] if remarks else []
+    return "\n".join(lines) + "\n"
+
+
+def _count(things: Sequence[object], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
+def _lines(machine: Machine, branch: Branch) -> list[str]:
+    """A branch and everything below it."""
+    cpus = (f"CPUs {_shortened(branch.cpus)}",) if branch.cpus else ()
+    lines = ["  ".join([" = ".join(branch.names), *cpus, *branch.facts])]
+    blocks = [_cores(machine, branch.cores)] if branch.cores else []
+    blocks += [_lines(machine, child) for child in branch.children]
+    for block in blocks:
+        is_last = block is blocks[-1]
+        lines.append(("└─ " if is_last else "├─ ") + block[0])
+        lines += [("   " if is_last else "│  ") + line for line in block[1:]]
+    return lines
+
+
+def _cores(machine: Machine, cores: Sequence[Core]) -> list[str]:
+    """The thread siblings of each core; efficiency cores are marked e, isolated CPUs stand in brackets."""
+    kinds = {cpu.id: cpu.kind for cpu in machine.cpus}
+    words = []
+    for core in cores:
+        mark = "e" if kinds[min(core.cpus)] is CoreKind.EFFICIENCY else ""
+        words.append(mark + ",".join(f"[{cpu}]" if cpu in machine.isolated else str(cpu) for cpu in core.cpus))
+    head = f"{_count(cores, 'core')}: "
+    return textwrap.wrap(head + " ".join(words), WIDTH - 20, subsequent_indent=" " * len(head), break_on_hyphens=False)
+
+
+def _distances(machine: Machine) -> list[str]:
+    ids = [n.id for n in machine.nodes]
+    width = max(len(str(i)) for i in [*ids, 255])
+    head = "distance " + " ".join(f"{i:>{width}}" for i in ids)
+    rows = [f"{n.id:>8} " + " ".join(f"{n.distance_to(i):>{width}}" for i in ids) for n in machine.nodes]
+    return [head, *rows]
+
+
+def _devices(machine: Machine) -> list[str]:
+    """Devices other than bridges (class 06), each with its way from the host bridge; nothing if there are none."""
+    devices = [d for d in machine.devices if d.class_code >> 16 != 6]
+    if not devices:
+        return []
+    lines = ["", f"PCI devices ({_count(machine.devices[len(devices) :], 'bridge')} not shown)"]
+    for d in devices:
+        node = f"node {d.node}" if d.node >= 0 else "no node"
+        virtual = f"  (virtual function of {d.physical_function})" if d.physical_function else ""
+        lines.append(f"  {d.address}  class {d.class_code:06x}  {node}  {' > '.join(d.bridges)}{virtual}")
+    return lines
+
+
+def _shortened(cpus: CpuSet) -> str:
+    """A CPU list that fits in a line; the cores below name every CPU anyway."""
+    text = str(cpus)
+    if len(text) <= 48:
+        return text
+    return f"{text[: text.rindex(',', 0, 40)]},... ({len(cpus)} CPUs)"
+
+
+def json_value(machine: Machine) -> dict[str, object]:
+    """The machine as JSON has it: sets as CPU lists, sizes in bytes, everything sorted by id."""
+    kinds = {cpu.core: cpu.kind for cpu in machine.cpus}
+    return {
+        "online": str(machine.online),
+        "offline": str(machine.offline),
+        "isolated": str(machine.isolated),
+        "packages": [{"id": p.id, "cpus": str(p.cpus)} for p in machine.packages],
+        "dies": [{"package": d.package, "id": d.id, "cpus": str(d.cpus)} for d in machine.dies],
+        "nodes": [
+            {
+                "id": n.id,
+                "cpus": str(n.cpus),
+                "memory_bytes": n.memory_bytes,
+                "kind": n.kind.value,
+                "normal": n.is_normal_memory,
+                "near": str(n.near),
+                "distances": {str(other): distance for other, distance in n.distances},
+            }
+            for n in machine.nodes
+        ],
+        "caches": [
+            {"level": c.level, "index": c.index, "cpus": str(c.cpus), "size_bytes": c.size_bytes}
+            for c in machine.caches
+        ],
+        "cores": [
+            {
+                "index": c.index,
+                "package": c.package,
+                "die": c.die,
+                "core_id": c.core_id,
+                "cpus": str(c.cpus),
+                "kind": kinds[c.index].value,
+            }
+            for c in machine.cores
+        ],
+        "cpus": [
+            {
+                "id": c.id,
+                "package": c.package,
+                "die": c.die,
+                "node": c.node,
+                "core": c.core,
+                "base_frequency_khz": c.base_frequency_khz,
+                "energy_preference": c.energy_preference,
+            }
+            for c in machine.cpus
+        ],
+        "devices": [
+            {
+                "address": d.address,
+                "class": f"{d.class_code:06x}",
+                "vendor": f"{d.vendor:04x}",
+                "device": f"{d.device:04x}",
+                "node": d.node,
+                "local_cpus": str(d.local_cpus),
+                "bridges": list(d.bridges),
+                "physical_function": d.physical_function,
+            }
+            for d in machine.devices
+        ],
+        "irregular": list(irregularities(machine)),
+        "notes": list(machine.notes),
+    }
