@@ -16,7 +16,7 @@ from cri_proxy.relay.calls import Aborted, Failed, Interceptor, Interest, Outcom
 from cri_proxy.relay.listener import Published, claim, private_umask, publish, socket_path
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES
 from cri_proxy.relay.methods import SERVER_STREAMS, UNARY
-from cri_proxy.relay.status import UNKNOWN_OUTCOME, Code
+from cri_proxy.relay.status import UNKNOWN_OUTCOME
 from cri_proxy.tasks import Tasks
 
 _Context: TypeAlias = "aio.ServicerContext[bytes, bytes]"
@@ -246,7 +246,7 @@ def _failure(error: aio.AioRpcError) -> Outcome:
     be such a one is unknown.
     """
     code = error.code().value[0]
-    if code == Code.UNAVAILABLE or code in UNKNOWN_OUTCOME:
+    if code in UNKNOWN_OUTCOME:
         never_connected = "failed to connect" in (error.details() or "")
         return Aborted(sent=not never_connected)
     return Failed(code, error.details() or "")

@@ -91,8 +91,8 @@ class _Pair:
         self._relay = relay
         self._splice = Splice(relay.boundary.wants)
         self._asked: dict[int, _Asked] = {}
-        self.client = _Side(self._from_client, self.close)
-        self.runtime = _Side(self._from_runtime, self.close)
+        self.client = _Side(self._from_client, self._side_lost)
+        self.runtime = _Side(self._from_runtime, self._side_lost)
         self.client.other = self.runtime
         self.runtime.other = self.client
         self._closed = False
@@ -125,7 +125,18 @@ class _Pair:
         self._flush()
         self.client.close()
         self.runtime.close()
-        self._relay.forget(self)
+
+    def abort(self) -> None:
+        """End both connections now, whatever is on its way."""
+        self.close()
+        for side in (self.client, self.runtime):
+            if side.transport is not None:
+                side.transport.abort()
+
+    def _side_lost(self) -> None:
+        self.close()
+        if self.client.transport is None and self.runtime.transport is None:
+            self._relay.forget(self)
 
     def _from_client(self, data: bytes) -> None:
         self._receive(self._splice.receive_from_client, data)
@@ -226,13 +237,17 @@ class SpliceRelay:
             pair.go_away()
         try:
             async with asyncio.timeout(grace_seconds):
-                while self._pairs:
-                    self._empty.clear()
-                    await self._empty.wait()
+                await self._all_gone()
         except TimeoutError:
             for pair in tuple(self._pairs):
-                pair.close()
+                pair.abort()
         await self.tasks.cancel()
+        await self._all_gone()
+
+    async def _all_gone(self) -> None:
+        while self._pairs:
+            self._empty.clear()
+            await self._empty.wait()
 
     def forget(self, pair: _Pair) -> None:
         """A pair has ended."""

@@ -31,7 +31,7 @@ class Code(IntEnum):
     UNAUTHENTICATED = 16
 
 
-UNKNOWN_OUTCOME: Final = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED})
+UNKNOWN_OUTCOME: Final = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE})
 """Statuses that say when a runtime stopped waiting, not what it did: such a call may have taken effect."""
 
 # grpc/doc/http-grpc-status-mapping.md: only for replies without a grpc-status.

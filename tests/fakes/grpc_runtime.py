@@ -46,6 +46,7 @@ class Seen:
     metadata: tuple[tuple[str, str | bytes], ...]
     seconds_left: float | None
     requests: list[bytes] = field(default_factory=list)
+    written: int = 0  # replies that the transport took
     cancelled: bool = False
     ended: bool = False
 
@@ -109,6 +110,7 @@ async def _play(seen: Seen, context: Any) -> None:  # noqa: ANN401
         while (request := await context.read()) is not _EOF:
             seen.requests.append(request)
             await context.write(request)
+            seen.written += 1
         return
     if script.gzip:
         context.set_compression(grpc.Compression.Gzip)
@@ -118,6 +120,7 @@ async def _play(seen: Seen, context: Any) -> None:  # noqa: ANN401
         await _read(seen, context, script)
     for number in range(script.replies):
         await context.write((b"%d " % number).ljust(script.reply_bytes, b"."))
+        seen.written += 1
     if script.early:
         await _read(seen, context, script)
     if script.hang:
