@@ -163,8 +163,12 @@ class Allocations:
 
     def with_grants(self, *grants: Grant) -> Self:
         """These grants added, each replacing an older one of the same container."""
-        merged = {g.container: g for g in self.grants} | {g.container: g for g in grants}
-        return replace(self, grants=tuple(merged[k] for k in sorted(merged)))
+        merged = list(self.grants)
+        for grant in grants:
+            i = bisect_left(merged, grant.container, key=lambda g: g.container)
+            end = i + 1 if i < len(merged) and merged[i].container == grant.container else i
+            merged[i:end] = [grant]
+        return replace(self, grants=tuple(merged))
 
     def without(self, container: ContainerKey) -> Self:
         """The same without this container's grant (no error if it has none)."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from policies.domains import Domain, Level
 from policies.pools import Pool, PoolTree
-from sysfs.model import CoreKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ def pick_cpus(quarry: Quarry, pool: Pool, count: int) -> int:
     On hybrid machines one kind of core serves the request if it can, performance cores first.
     """
     domain = _domain_of(quarry.tree.domains.root, pool)
-    for allowed in _kind_masks(quarry.tree):
+    for allowed in quarry.tree.core_kinds:
         part = Quarry(quarry.tree, quarry.free & pool.cpus & allowed, quarry.limits, quarry.near)
         tally = _tally(part, domain, pool)
         if tally.give[domain.index] >= count:
@@ -49,15 +48,6 @@ def pick_cpus(quarry: Quarry, pool: Pool, count: int) -> int:
 def within_limits(tree: PoolTree, pool: Pool, cpus: int, limits: Sequence[int]) -> bool:
     """True when no pool below this one would have to give more than it may."""
     return all((cpus & tree.pools[i].cpus).bit_count() <= limits[i] for i in range(pool.index + 1, pool.end))
-
-
-def _kind_masks(tree: PoolTree) -> tuple[int, ...]:
-    efficient = 0
-    for cpu in tree.machine.cpus:
-        if cpu.kind is CoreKind.EFFICIENCY:
-            efficient |= 1 << cpu.id
-    every = tree.machine.online.mask
-    return (every & ~efficient, efficient, every) if efficient else (every,)
 
 
 def _domain_of(domain: Domain, pool: Pool) -> Domain:

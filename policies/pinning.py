@@ -39,19 +39,21 @@ def changed_pinnings(
 ) -> tuple[Update, ...]:
     """Updates of those whose pinning differs. ``grants`` are (before, after) pairs sorted by container."""
     old, new = before.effective(), after.effective()
-    moving = {i for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b}
+    touched = {p.name for p, a, b in zip(before.tree.pools, old, new, strict=True) if a != b}
     reserved_moves = before.reserved_set() != after.reserved_set()
-    by_name = before.tree.by_name
     updates = []
     for was, now in grants:
-        if was is now:
-            kind = was.kind
-            if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
-                if by_name.get(was.pool, 0) not in moving:
-                    continue
-            elif not (kind is CpuKind.RESERVED and reserved_moves):
-                continue
+        if was is now and not _is_touched(was, touched, reserved_moves=reserved_moves):
+            continue
         pinning = pinning_of(now, after, new, options)
         if pinning != pinning_of(was, before, old, options):
             updates.append(Update(now.container, pinning))
     return tuple(updates)
+
+
+def _is_touched(grant: Grant, touched: set[str], *, reserved_moves: bool) -> bool:
+    """True when the grant's cpuset follows from a set that changes. An unknown pool counts as the root."""
+    kind = grant.kind
+    if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
+        return grant.pool in touched
+    return kind is CpuKind.RESERVED and reserved_moves

@@ -31,10 +31,20 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class _Pulls:
+    """What draws the container to pools whatever they can give; one entry per pool."""
+
+    affinity: tuple[float, ...]
+    hints: tuple[float, ...]
+    free_memory_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Ranking:
-    """The pools as one pass sees them; ``order`` is best first."""
+    """The pools as one pass sees them; ``order`` is best first. ``lenient`` is the rule for earlier pools."""
 
     room: Room
+    lenient: Room
     offers: tuple[Offer, ...]
     keys: tuple[Key, ...]
     order: tuple[int, ...]
@@ -85,13 +95,16 @@ def _place_reserved(case: Case) -> Placement | Rejected:
 
 def _place_in_pool(case: Case) -> Placement | Rejected:
     lenient = room_of(case.supply, keep_busy=False)
-    ranking = _rank(case, room_of(case.supply, keep_busy=True), lenient)
+    pulls = _Pulls(
+        affinity_scores(case.tree, case.options, case.request, case.others),
+        hint_scores(case.tree, case.request.hints),
+        _free_memory(case),
+    )
+    ranking = _rank(case, pulls, room_of(case.supply, keep_busy=True), lenient)
     found = _first_that_gives(case, ranking)
     if found is None:
-        ranking = _rank(case, lenient, lenient)
+        ranking = _rank(case, pulls, lenient, lenient)
         found = _first_that_gives(case, ranking)
-        if found is not None and not case.demand.is_zero:
-            found = replace(found, reasons=(reasons.emptied(found.pool.name), *found.reasons))
     if found is None:
         found = _after_lifting(case, ranking)
     if found is None:
@@ -99,18 +112,15 @@ def _place_in_pool(case: Case) -> Placement | Rejected:
     return _placement(case, ranking, found)
 
 
-def _rank(case: Case, room: Room, lenient: Room) -> _Ranking:
+def _rank(case: Case, pulls: _Pulls, room: Room, lenient: Room) -> _Ranking:
     offers = offers_of(case, room, lenient)
-    keys = _keys(case, room, offers)
+    keys = _keys(case, pulls, room, offers)
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
-    return _Ranking(room, offers, keys, tuple(order))
+    return _Ranking(room, lenient, offers, keys, tuple(order))
 
 
-def _keys(case: Case, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
+def _keys(case: Case, pulls: _Pulls, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
     demand, supply = case.demand, case.supply
-    affinity = affinity_scores(case.tree, case.options, case.request, case.others)
-    hints = hint_scores(case.tree, case.request.hints)
-    memory = _free_memory(case)
     wants_isolated = demand.isolation is not Isolation.NO
     keys = []
     for pool in case.tree.pools:
@@ -124,10 +134,10 @@ def _keys(case: Case, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
                 fits=int(offer.fits),
                 previous=offer.previous,
                 isolated=int(wants_isolated and offer.isolated > 0),
-                affinity=affinity[i],
-                hints=hints[i],
-                hint_depth=pool.depth if hints[i] else 0,
-                memory=int(memory[i] >= case.request.memory_request_bytes),
+                affinity=pulls.affinity[i],
+                hints=pulls.hints[i],
+                hint_depth=pool.depth if pulls.hints[i] else 0,
+                memory=int(pulls.free_memory_bytes[i] >= case.request.memory_request_bytes),
                 burst_mcpu=max(0, min(room.free_mcpu[i], demand.burst_mcpu)),
                 few_nodes=-pool.mems.bit_count(),
                 depth=pool.depth,
@@ -156,7 +166,9 @@ def _first_that_gives(case: Case, ranking: _Ranking) -> _Found | None:
             return None
         path = pools[i].path
         pool = pools[path[min(case.demand.levels_up, len(path) - 1)]]
-        taken = take(case, pool, ranking.offers[i], ranking.room.give)
+        offer = ranking.offers[i]
+        room = ranking.lenient if offer.previous else ranking.room
+        taken = take(case, pool, offer, room.give)
         if taken is not None:
             why = (reasons.levels_up(pools[i].name, pool.name, case.demand.levels_up),) if pool.index != i else ()
             return _Found(pool, i, taken, (), why)
@@ -182,8 +194,8 @@ def _after_lifting(case: Case, ranking: _Ranking) -> _Found | None:
     i, moved = best
     pool = case.tree.pools[i]
     lifted = replace(case, supply=_with_moved(case, moved))
-    give = room_of(lifted.supply, keep_busy=False).give
-    taken = take(lifted, pool, replace(ranking.offers[i], keep=0), give)
+    room = room_of(lifted.supply, keep_busy=False)
+    taken = take(lifted, pool, offers_of(lifted, room, room)[i], room.give)
     return _Found(pool, i, taken, moved, (reasons.lifted(moved),)) if taken is not None else None
 
 
@@ -222,6 +234,9 @@ def _why(case: Case, ranking: _Ranking, found: _Found) -> tuple[Reason, ...]:
         why.append(reasons.previous_kept(CpuSet(offer.keep)))
     elif previous is not None and not offer.previous:
         why.append(reasons.previous_lost(previous.pool, previous.owned))
+    used_up = _used_up(case, found)
+    if used_up:
+        why.append(reasons.emptied(used_up))
     if case.demand.isolation is not Isolation.NO and not offer.isolated:
         why.append(reasons.isolated_short(pools[found.best].name, case.demand.whole))
     rest = [i for i in ranking.order if i != found.best]
@@ -229,6 +244,16 @@ def _why(case: Case, ranking: _Ranking, found: _Found) -> tuple[Reason, ...]:
     field = deciding_field(ranking.keys[found.best], ranking.keys[rest[0]]) if rest else ""
     why.append(reasons.pool_chosen(pools[found.best].name, case.demand, runner_up, field))
     return tuple(why)
+
+
+def _used_up(case: Case, found: _Found) -> tuple[str, ...]:
+    """Pools whose last shared CPU is taken while containers without a share sit in them."""
+    supply, taken = case.supply, found.taken.exclusive
+    return tuple(
+        pool.name
+        for pool in case.tree.pools
+        if supply.resting[pool.index] and supply.shared[pool.index] and not supply.shared[pool.index] & ~taken
+    )
 
 
 def _told(case: Case, ranking: _Ranking, found: _Found | None) -> tuple[Ranked, ...]:
@@ -249,9 +274,9 @@ def _told(case: Case, ranking: _Ranking, found: _Found | None) -> tuple[Ranked, 
 
 def _rejected(case: Case, ranking: _Ranking) -> Rejected:
     pools, supply, demand = case.tree.pools, case.supply, case.demand
-    if demand.isolation is Isolation.REQUIRE:
-        free = [supply.free_isolated(p.index).bit_count() for p in pools]
-        reason = reasons.isolated_missing(demand, free[0], pools[0].name)
+    free_isolated = supply.free_isolated(0).bit_count()
+    if demand.isolation is Isolation.REQUIRE and free_isolated < demand.whole:
+        reason = reasons.isolated_missing(demand, free_isolated)
     elif demand.is_zero:
         reason = reasons.nothing_shared()
     else:

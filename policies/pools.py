@@ -5,13 +5,13 @@ CPUs do. Pools without available CPUs are dropped.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from policies.domains import Domain, Domains, Level, build_domains
 from policies.errors import PolicyOptionsError
 from policies.options import PolicyOptions
-from sysfs.model import Machine
+from sysfs.model import CoreKind, Machine
 
 KINDS = {Level.ROOT: "root", Level.PACKAGE: "package", Level.DIE: "die", Level.NODE: "node", Level.L3: "l3"}
 ROOT = "root"
@@ -22,7 +22,7 @@ class Pool:
     """One pool; sets are masks. ``index`` counts depth first, so that a subtree is ``range(index, end)``.
 
     ``sharable`` are available CPUs that are neither reserved nor kernel-isolated; ``loose`` those of them that
-    lie in no child. ``path`` is the way up, this pool first, the root last.
+    lie in no child. ``path`` is the way up, this pool first, the root last; ``parent`` is -1 for the root.
     """
 
     index: int
@@ -31,6 +31,7 @@ class Pool:
     kind: str
     depth: int
     path: tuple[int, ...]
+    parent: int
     children: tuple[int, ...]
     hardware: int
     cpus: int
@@ -40,11 +41,6 @@ class Pool:
     reserved: int
     mems: int
     memory_bytes: int
-
-    @property
-    def parent(self) -> int:
-        """The parent's index, -1 for the root."""
-        return self.path[1] if len(self.path) > 1 else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +52,7 @@ class PoolTree:
     pools: tuple[Pool, ...]
     by_name: Mapping[str, int]
     by_hardware: Mapping[int, int]  # CPU mask of a domain -> its pool
+    core_kinds: tuple[int, ...]  # masks to take CPUs from, in this order: one kind of core, else another, else any
     notes: tuple[str, ...]
 
     @property
@@ -92,8 +89,18 @@ def build_pools(machine: Machine, options: PolicyOptions) -> PoolTree:
         tuple(pools),
         MappingProxyType(by_name),
         MappingProxyType(by_hardware),
+        _core_kinds(machine),
         domains.notes + notes,
     )
+
+
+def _core_kinds(machine: Machine) -> tuple[int, ...]:
+    efficient = 0
+    for cpu in machine.cpus:
+        if cpu.kind is CoreKind.EFFICIENCY:
+            efficient |= 1 << cpu.id
+    every = machine.online.mask
+    return (every & ~efficient, efficient, every) if efficient else (every,)
 
 
 def _split_cpus(machine: Machine, options: PolicyOptions) -> tuple[_Split, tuple[str, ...]]:
@@ -135,23 +142,7 @@ def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...
     for child in children:
         covered |= pools[child].sharable
     bare = pools[index]
-    pools[index] = Pool(
-        index=index,
-        end=len(pools),
-        name=bare.name,
-        kind=bare.kind,
-        depth=bare.depth,
-        path=bare.path,
-        children=children,
-        hardware=bare.hardware,
-        cpus=bare.cpus,
-        sharable=bare.sharable,
-        loose=bare.sharable & ~covered,
-        isolated=bare.isolated,
-        reserved=bare.reserved,
-        mems=bare.mems,
-        memory_bytes=bare.memory_bytes,
-    )
+    pools[index] = replace(bare, end=len(pools), children=children, loose=bare.sharable & ~covered)
     return index
 
 
@@ -168,6 +159,7 @@ def _bare_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...
         kind=KINDS[domain.level],
         depth=len(parents),
         path=(index, *(p.index for p in parents)),
+        parent=parents[0].index if parents else -1,
         children=(),
         hardware=domain.cpus,
         cpus=domain.cpus & split.available,

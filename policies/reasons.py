@@ -15,6 +15,7 @@ PREVIOUS_LOST = "previous-lost"
 ISOLATED_SHORT = "isolated-short"
 EMPTIED = "shared-emptied"
 LIFTED = "lifted"
+DISPLACED = "displaced"
 CPU_FULL = "cpu-full"
 ISOLATED_MISSING = "isolated-missing"
 NOTHING_SHARED = "nothing-shared"
@@ -33,6 +34,7 @@ REASON_CODES = (
     ISOLATED_SHORT,
     EMPTIED,
     LIFTED,
+    DISPLACED,
     CPU_FULL,
     ISOLATED_MISSING,
     NOTHING_SHARED,
@@ -100,9 +102,18 @@ def isolated_short(pool: str, wanted: int) -> Reason:
     return Reason(ISOLATED_SHORT, f"{pool} has fewer than {wanted} isolated CPUs free: ordinary CPUs are taken instead")
 
 
-def emptied(pool: str) -> Reason:
-    """A shared set was taken to the last CPU."""
-    return Reason(EMPTIED, f"the shared set of {pool} is used up: containers without a CPU request move to a wider one")
+def emptied(pools: tuple[str, ...]) -> Reason:
+    """Shared sets were taken to the last CPU."""
+    return Reason(
+        EMPTIED, f"the shared set of {', '.join(pools)} is used up: containers without a CPU request use a wider one"
+    )
+
+
+def displaced(cpus: CpuSet, count: int) -> Reason:
+    """Others lose or gain CPUs by this."""
+    if not cpus:
+        return Reason(DISPLACED, f"{_plural(count, 'other container')} changed")
+    return Reason(DISPLACED, f"CPUs {cpus} are no longer shared: {_plural(count, 'other container')} changed")
 
 
 def lifted(moved: tuple[Grant, ...]) -> Reason:
@@ -117,11 +128,9 @@ def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: i
     return Reason(CPU_FULL, text if best == "root" else f"{text}; most in {best}: {max(0, best_mcpu)}m")
 
 
-def isolated_missing(demand: Demand, free: int, best: str) -> Reason:
+def isolated_missing(demand: Demand, free: int) -> Reason:
     """A strict wish for isolated CPUs cannot be met."""
-    return Reason(
-        ISOLATED_MISSING, f"wanted {wanted_text(demand)} by require-isolated-cpus; {best} has most free: {free}"
-    )
+    return Reason(ISOLATED_MISSING, f"wanted {wanted_text(demand)}; free isolated CPUs in root: {free}")
 
 
 def nothing_shared() -> Reason:

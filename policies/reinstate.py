@@ -13,6 +13,7 @@ from policies.base import (
     QosClass,
     Reason,
     Reinstated,
+    Rejected,
     Request,
 )
 from policies.place import Placement
@@ -31,14 +32,13 @@ class Standing:
     supply: Supply
 
 
-Placer = Callable[[Standing, Request], Placement | None]
+Placer = Callable[[Standing, Request], Placement | Rejected]
 
 
 def reinstate(tree: PoolTree, held: Allocations, requests: Sequence[Request], place: Placer) -> Reinstated:
     """Keep every grant that is legal here, re-place the others, then place the requests in their order.
 
-    ``place`` gives a placement, or None when there is none; then the container shares the root with nothing
-    booked, and is reported.
+    Where ``place`` rejects, the container shares the root with nothing booked, and is reported.
     """
     work = _Work(tree, held, place)
     illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
@@ -84,8 +84,8 @@ class _Work:
     def add(self, request: Request, reason: Reason, *, keep: Request) -> None:
         """Place a container; ``keep`` is the request that its grant remembers."""
         placement = self._place(self._standing, request)
-        if placement is None:
-            self._share_root(keep, reason)
+        if isinstance(placement, Rejected):
+            self._share_root(keep, placement.reason)
             return
         self._take(*placement.moved, replace(placement.grant, request=keep))
         self._replaced[keep.container] = reason

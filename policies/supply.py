@@ -121,6 +121,27 @@ def empty_supply(tree: PoolTree, withheld: int) -> Supply:
     return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, zeros, zeros, 0)
 
 
+def followed(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> Supply:
+    """The supply of ``new``, given that of ``old``: only what lies between their common ends is booked again.
+
+    Grants are exact integers, so the way there does not show in the result.
+    """
+    start = _common_start(old, new)
+    old, new = old[start:], new[start:]
+    end = _common_start(old[::-1], new[::-1])
+    return supply.minus(*old[: len(old) - end]).plus(*new[: len(new) - end])
+
+
+def _common_start(a: tuple[Grant, ...], b: tuple[Grant, ...]) -> int:
+    """How many leading grants are the same objects."""
+    count = 0
+    for one, other in zip(a, b, strict=False):
+        if one is not other:
+            break
+        count += 1
+    return count
+
+
 @dataclass(frozen=True, slots=True)
 class Room:
     """What every pool can still give, under one rule on busy pools. Tuples have one entry per pool.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from policies import reasons
 from policies.base import (
     Allocations,
     ContainerKey,
@@ -22,7 +23,7 @@ from policies.pinning import all_pinnings, changed_pinnings, pinning_of
 from policies.place import Placement, place
 from policies.pools import build_pools
 from policies.reinstate import Standing, reinstate
-from policies.supply import Supply, empty_supply, room_of
+from policies.supply import Supply, empty_supply, followed, room_of
 from policies.views import pool_views
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
@@ -57,9 +58,13 @@ class TopologyAware:
 
     def _supply(self, held: Allocations) -> Supply:
         last, supply = self._last
-        if last is not held:
+        if last is held:
+            return supply
+        if last.withheld == held.withheld:
+            supply = followed(supply, last.grants, held.grants)
+        else:
             supply = empty_supply(self._tree, held.withheld.mask).plus(*held.grants)
-            self._last = (held, supply)
+        self._last = (held, supply)
         return supply
 
     def _place(self, standing: Standing, request: Request) -> tuple[Case, Placement | Rejected]:
@@ -79,12 +84,16 @@ class TopologyAware:
         moved = {g.container: g for g in placement.moved}
         pairs = [(g, moved.get(g.container, g)) for g in case.others] if moved else [(g, g) for g in case.others]
         after = case.supply.minus(*(a for a, b in pairs if a is not b)).plus(*placement.moved, placement.grant)
+        updates = changed_pinnings(before, after, pairs, self._options)
+        why = placement.reasons
+        if updates:
+            why += (reasons.displaced(CpuSet(before.shared[0] & ~after.shared[0]), len(updates)),)
         return Placed(
             placement.grant,
             pinning_of(placement.grant, after, after.effective(), self._options),
-            changed_pinnings(before, after, pairs, self._options),
+            updates,
             placement.moved,
-            placement.reasons,
+            why,
             placement.ranking,
         )
 
@@ -104,9 +113,8 @@ class TopologyAware:
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, re-place the others, then place ``requests``; refuses nothing."""
 
-        def placed(standing: Standing, request: Request) -> Placement | None:
-            _, placement = self._place(standing, request)
-            return None if isinstance(placement, Rejected) else placement
+        def placed(standing: Standing, request: Request) -> Placement | Rejected:
+            return self._place(standing, request)[1]
 
         return reinstate(self._tree, held, requests, placed)
 
