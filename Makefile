@@ -35,8 +35,10 @@ fix: dev ## repair what a tool can: format, import order, simple lint
 	@.venv/bin/ruff check --fix --quiet . || true
 	@.venv/bin/ruff format .
 
-bench: dev ## measure: decisions, relay, discovery, start-up, memory
-	@$(PYTHON) -m benchmarks
+bench: dev ## measure: decisions, relay, discovery, start-up, memory; fails where a bar is missed
+	@failed=; for script in benchmarks/[a-z]*.py; do \
+	    echo "=== $$script"; $(PYTHON) $$script || failed="$$failed $$script"; \
+	done; [ -z "$$failed" ] || { echo "missed a bar:$$failed"; exit 1; }
 
 docs: dev ## write the generated reference pages anew
 	@$(PYTHON) -m cri_proxy.docs docs/reference
