@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from cri_proxy.cri import read, write
+from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_status import Existing, read_status
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node import live
 from cri_proxy.node.context import Context, Rules
@@ -36,8 +37,11 @@ class Adopted:
 class Adoption:
     """Reads containers that we have no row for."""
 
-    def __init__(self, context: Context, rules: Callable[[], Rules], domains: Callable[[], Sequence[str]]) -> None:
-        """``rules`` and ``domains`` give the operator's present choices."""
+    def __init__(
+        self, context: Context, rules: Callable[[], Rules], *, domains: Callable[[], Sequence[str]], memory_bytes: int
+    ) -> None:
+        """``rules`` and ``domains`` give the operator's present choices; ``memory_bytes`` is the node's capacity."""
+        self._memory_bytes = memory_bytes
         self._context = context
         self._rules = rules
         self._domains = domains
@@ -59,7 +63,9 @@ class Adoption:
             if adopted is None:
                 continue
             if adopted.grant is None and self._rules().adopt == "leave":
-                self._left[adopted.container.id] = adopted.pinning.cpus or CpuSet()
+                everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
+                own = CpuSet() if everywhere or adopted.pinning.cpus is None else adopted.pinning.cpus
+                self._left[adopted.container.id] = own
             else:
                 kept.append(adopted)
         self._context.ledger.note_foreign(self._left)
@@ -68,7 +74,8 @@ class Adoption:
     async def present_pinning(self, container_id: str) -> Pinning:
         """What the runtime has recorded for this container. Raises CallFailed and RuntimeUnavailable."""
         async with self._slots:
-            return read.pinning_of(await live.container_status(self._context.channel, container_id))
+            status = await live.container_status(self._context.channel, container_id)
+        return self._pinning(read_status(status, pb.PodSandboxStatus()))
 
     async def exits(self) -> AsyncIterator[str]:
         """Ids of containers that end, from GetContainerEvents."""
@@ -88,6 +95,29 @@ class Adoption:
         except (CallFailed, RuntimeUnavailable) as error:
             self._context.observer.noted("not_adopted", container=container.key.name, reason=str(error))
             return None
-        found = read.read_status(status, sandbox, domains=self._domains())
-        grant = write.grant_from_text(container.grant_annotation, found.request) if container.grant_annotation else None
-        return Adopted(container, found.request, read.pinning_of(status), grant)
+        found = read_status(status, sandbox.status, domains=self._domains(), node_memory_bytes=self._memory_bytes)
+        return Adopted(container, found.request, self._pinning(found), _rebuilt(found))
+
+    def _pinning(self, found: Existing) -> Pinning:
+        """The runtime's record; without a cpuset the container can run anywhere."""
+        return Pinning(found.cpus or self._context.ledger.policy.machine.online, found.mems)
+
+
+def _rebuilt(found: Existing) -> Grant | None:
+    """The grant that we left in the container's annotations, cut to the cpuset that is live; None without one."""
+    if not found.grant_text or found.cpus is None:
+        return None
+    try:
+        parts = grant_parts_from_text(found.grant_text)
+    except GrantTextError:
+        return None
+    return Grant(
+        request=found.request,
+        pool=parts.pool,
+        kind=parts.kind,
+        exclusive=parts.exclusive & found.cpus,
+        isolated=parts.isolated & found.cpus,
+        shared_mcpu=parts.shared_mcpu,
+        reserved_mcpu=parts.reserved_mcpu,
+        mems=found.mems or parts.mems,
+    )

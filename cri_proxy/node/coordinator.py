@@ -102,14 +102,14 @@ class Coordinator:
             return Refusal("store", f"the placement cannot be saved: {self._context.persistence.problem}")
         return decided
 
-    def commit(self, reservation: Reservation, container_id: str) -> None:
-        """The runtime has created the container under this id."""
+    def commit(self, reservation: Reservation, container_id: str, written: Pinning) -> None:
+        """The runtime has created the container under this id, with ``written`` as its pinning."""
         current = self._current(reservation)
         if current is None:
             return
-        created = replace(current, container_id=container_id, state="created", acknowledged=reservation.pinning)
+        created = replace(current, container_id=container_id, state="created", acknowledged=written)
         self._ledger.put(created)
-        self._ledger.confirm(created.key, reservation.pinning)
+        self._ledger.confirm(created.key, written)
         self._context.persistence.save_later([created])
         self.remember_fallback()
         self._effects.kick()

@@ -53,7 +53,8 @@ async def list_containers(
 ) -> tuple[LiveContainer, ...]:
     """The containers of the node, or of one sandbox; ``pod_uids`` maps sandbox ids to pods.
 
-    A container of a sandbox that is not in ``pod_uids`` is told by the kubelet's label io.kubernetes.pod.uid.
+    A container of a sandbox that is not in ``pod_uids`` is told by the kubelet's label io.kubernetes.pod.uid; where
+    there is no uid at all (crictl may leave it out) the sandbox's id stands in for it.
     """
     request = pb.ListContainersRequest()
     if sandbox_id:
@@ -65,9 +66,7 @@ async def list_containers(
         LiveContainer(
             id=c.id,
             sandbox_id=c.pod_sandbox_id,
-            key=ContainerKey(
-                pod_uids.get(c.pod_sandbox_id) or c.labels.get("io.kubernetes.pod.uid", ""), c.metadata.name
-            ),
+            key=ContainerKey(_pod_uid(c, pod_uids), c.metadata.name),
             state=_STATES.get(c.state, "exited"),
             created_at_ns=c.created_at,
             grant_annotation=c.annotations.get(grant_key, ""),
@@ -103,4 +102,9 @@ async def _sandboxes(channel: RuntimeChannel) -> dict[str, str]:
     answer = await channel.unary(
         SERVICE + "ListPodSandbox", pb.ListPodSandboxRequest().SerializeToString(), timeout_seconds=LIST_TIMEOUT_SECONDS
     )
-    return {s.id: s.metadata.uid for s in pb.ListPodSandboxResponse.FromString(answer).items}
+    return {s.id: s.metadata.uid or s.id for s in pb.ListPodSandboxResponse.FromString(answer).items}
+
+
+def _pod_uid(container: pb.Container, pod_uids: dict[str, str]) -> str:
+    sandbox_id = container.pod_sandbox_id
+    return pod_uids.get(sandbox_id) or container.labels.get("io.kubernetes.pod.uid", "") or sandbox_id

@@ -1,6 +1,8 @@
 """One node put together: the same parts serve the daemon, the simulation, the demo and the tests."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from cri_proxy.clock import Clock
@@ -18,6 +20,9 @@ from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.rows import GrantStore, Row, SandboxRow
 from cri_proxy.tasks import Tasks
 from policies.base import Policy
+
+# At the end: saves that are under way are nearly done, whatever else is under way is found again at the next start.
+LAST_SAVES_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,9 @@ class Node:
         """End all work, then the store."""
         await self.background.cancel()
         await self.effects.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_SAVES_SECONDS):
+                await self.context.tasks.join()
         await self.context.tasks.cancel()
         await self.store.close()
 
@@ -92,7 +100,8 @@ def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
     effects = Effects(context, vanished)
     coordinator = Coordinator(context, effects, rules)
     barrier = Barrier(context, effects, coordinator)
-    adoption = Adoption(context, lambda: coordinator.rules, lambda: outside.domains)
+    memory_bytes = sum(node.memory_bytes for node in policy.machine.nodes)
+    adoption = Adoption(context, lambda: coordinator.rules, domains=lambda: outside.domains, memory_bytes=memory_bytes)
     return Node(
         context=context,
         coordinator=coordinator,

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from cri_proxy.cri import write
+from cri_proxy.cri.annotations import GRANT_KEY
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node import live
 from cri_proxy.node.adoption import Adopted, Adoption
@@ -42,7 +42,7 @@ class Resync:
         """Restore the saved state, adopt what is unknown, then let decisions be made. Waits for the runtime."""
         while True:
             try:
-                node = await live.list_node(self._context.channel, write.GRANT_ANNOTATION)
+                node = await live.list_node(self._context.channel, GRANT_KEY)
                 break
             except (CallFailed, RuntimeUnavailable) as error:
                 self._context.observer.noted("runtime_away", reason=str(error))
@@ -85,7 +85,7 @@ class Resync:
     async def adopt_id(self, container_id: str) -> None:
         """The same for one container that is known by its id alone."""
         try:
-            node = await live.list_node(self._context.channel, write.GRANT_ANNOTATION)
+            node = await live.list_node(self._context.channel, GRANT_KEY)
         except (CallFailed, RuntimeUnavailable):
             return
         await self.adopt([c for c in newest_by_key(node.containers).values() if c.id == container_id])
@@ -125,11 +125,9 @@ class Resync:
         pods = {row.sandbox_id: row.key.pod_uid for row in before}
         try:
             if sandbox_id:
-                containers = await live.list_containers(
-                    self._context.channel, pods, write.GRANT_ANNOTATION, sandbox_id=sandbox_id
-                )
+                containers = await live.list_containers(self._context.channel, pods, GRANT_KEY, sandbox_id=sandbox_id)
             else:
-                containers = (await live.list_node(self._context.channel, write.GRANT_ANNOTATION)).containers
+                containers = (await live.list_node(self._context.channel, GRANT_KEY)).containers
         except (CallFailed, RuntimeUnavailable) as error:
             self._context.observer.noted("check_failed", reason=str(error))
             return ()
@@ -161,8 +159,12 @@ class Resync:
             self._context.persistence.save_later([], [row.key])
             self._effects.kick()
             return
-        state = "running" if newest.state == "running" else "created"
-        resolved = replace(row, container_id=newest.id, state=state, acknowledged=None)
+        resolved = replace(
+            row,
+            container_id=newest.id,
+            state="running" if newest.state == "running" else "created",
+            acknowledged=None,
+        )
         self._ledger.put(resolved)
         self._context.persistence.save_later([resolved])
         self._effects.kick()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from cri_proxy.cri import write
+from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
@@ -19,7 +20,8 @@ from cri_proxy.node.reader import Reader
 from cri_proxy.relay.calls import Aborted, Call, Failed, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
 from cri_proxy.relay.status import Code
 from cri_proxy.state.rows import Row, SandboxRow
-from policies.base import Rejected
+from policies.base import Pinning, Rejected
+from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 RUNTIME = "/runtime.v1.RuntimeService/"
 OLD_RUNTIME = "/runtime.v1alpha2.RuntimeService/"
@@ -149,7 +151,7 @@ class CriInterceptor:
             match outcome:
                 case Replied(message=message):
                     answer = pb.CreateContainerResponse.FromString(message)
-                    self._coordinator.commit(reservation, answer.container_id)
+                    self._coordinator.commit(reservation, answer.container_id, _written(request, reservation.pinning))
                 case Failed() | Aborted(sent=False):
                     self._coordinator.roll_back(reservation)
                 case Aborted():
@@ -159,9 +161,7 @@ class CriInterceptor:
                     assert_never(outcome)
 
         try:
-            message = write.write_create(
-                call.message, reservation.pinning, write.grant_to_text(reservation.decision.grant)
-            )
+            message = write.write_create(call.message, reservation.pinning, grant_to_text(reservation.decision.grant))
         except BaseException:
             self._coordinator.roll_back(reservation)
             raise
@@ -263,6 +263,16 @@ class CriInterceptor:
                 self._context.tasks.start(self._node.resync.check_all(f"unknown outcome: {why}"), name="ask")
 
         return finish
+
+
+def _written(request: pb.CreateContainerRequest, pinning: Pinning) -> Pinning:
+    """What the runtime was given: our values, and where a field is not ours the kubelet's own."""
+    resources = request.config.linux.resources
+    try:
+        own = Pinning(CpuSet.parse(resources.cpuset_cpus) or None, NodeSet.parse(resources.cpuset_mems) or None)
+    except CpuSetError:
+        own = Pinning(None, None)  # the runtime will refuse it in its own words
+    return Pinning(pinning.cpus or own.cpus, pinning.mems or own.mems)
 
 
 def _took_effect(outcome: Outcome) -> bool:
