@@ -55,7 +55,8 @@ def branches(machine: Machine) -> tuple[Branch, ...]:
         merged[branch.cpus.mask] = branch if same is None else _both(same, branch)
     largest_first = sorted(merged.values(), key=lambda b: (-len(b.cpus), min(b.cpus, default=0)))
     parents = [_parent(largest_first[:i], branch) for i, branch in enumerate(largest_first)]
-    return tuple(_grown(machine, largest_first, parents, i) for i, parent in enumerate(parents) if parent < 0)
+    tops = [_grown(machine, largest_first, parents, i) for i, parent in enumerate(parents) if parent < 0]
+    return tuple(sorted(tops, key=lambda b: min(b.cpus, default=0)))
 
 
 def _both(a: Branch, b: Branch) -> Branch:
@@ -119,8 +120,8 @@ def outline(machine: Machine) -> str:
     """The machine as a tree with distances, devices and notes; lines of at most WIDTH where that can be."""
     memory = sum(n.memory_bytes for n in machine.nodes)
     lines = [
-        f"{_count(machine.packages, 'package')}, {_count(machine.nodes, 'NUMA node')}, "
-        f"{_count(machine.cores, 'core')}, {_count(machine.cpus, 'CPU')}, {shown_bytes(memory)} of memory",
+        f"{_count(len(machine.packages), 'package')}, {_count(len(machine.nodes), 'NUMA node')}, "
+        f"{_count(len(machine.cores), 'core')}, {_count(len(machine.cpus), 'CPU')}, {shown_bytes(memory)} of memory",
         f"online {machine.online}, offline {machine.offline or 'none'}, "
         f"isolated {machine.isolated or 'none'}{' (in brackets below)' * bool(machine.isolated)}",
         "",
@@ -134,8 +135,8 @@ def outline(machine: Machine) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _count(things: Sequence[object], name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+def _count(count: int, name: str) -> str:
+    return f"{count} {name}{'' if count == 1 else 's'}"
 
 
 def _lines(machine: Machine, branch: Branch) -> list[str]:
@@ -158,7 +159,7 @@ def _cores(machine: Machine, cores: Sequence[Core]) -> list[str]:
     for core in cores:
         mark = "e" if kinds[min(core.cpus)] is CoreKind.EFFICIENCY else ""
         words.append(mark + ",".join(f"[{cpu}]" if cpu in machine.isolated else str(cpu) for cpu in core.cpus))
-    head = f"{_count(cores, 'core')}: "
+    head = f"{_count(len(cores), 'core')}: "
     return textwrap.wrap(head + " ".join(words), WIDTH - 20, subsequent_indent=" " * len(head), break_on_hyphens=False)
 
 
@@ -175,7 +176,7 @@ def _devices(machine: Machine) -> list[str]:
     devices = [d for d in machine.devices if d.class_code >> 16 != 6]
     if not devices:
         return []
-    lines = ["", f"PCI devices ({_count(machine.devices[len(devices) :], 'bridge')} not shown)"]
+    lines = ["", f"PCI devices ({_count(len(machine.devices) - len(devices), 'bridge')} not shown)"]
     for d in devices:
         node = f"node {d.node}" if d.node >= 0 else "no node"
         virtual = f"  (virtual function of {d.physical_function})" if d.physical_function else ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 from sysfs.model import Core, CoreKind, Machine
-from sysfs.outline import Branch, branches, shown_bytes
+from sysfs.outline import Branch, branches, irregularities, shown_bytes
 
 GAP, TITLE, LINE = 10, 24, 16
 CPU_WIDTH, CPU_HEIGHT = 30, 22
@@ -33,8 +33,9 @@ def picture(machine: Machine) -> str:
         f"{len(machine.packages)} packages, {len(machine.nodes)} NUMA nodes, {len(machine.cores)} cores, "
         f"{len(machine.cpus)} CPUs, {shown_bytes(sum(n.memory_bytes for n in machine.nodes))}"
     )
-    below = _rows([_distances(machine), _legend(machine)])
-    body = _column([Box(_text_width(head, 16), 26, _text(head, 0, 18, size=16, bold=True)), _rows(parts), below])
+    tree = _rows(parts)
+    below = _rows([_distances(machine), _legend(machine)], 3 * GAP, at_least=tree.width)
+    body = _column([Box(_text_width(head, 16), 26, _text(head, 0, 18, size=16, bold=True)), tree, below])
     width, height = body.width + 2 * GAP, body.height + 2 * GAP
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}'>\n"
@@ -58,14 +59,16 @@ def _branch(branch: Branch, paint: Callable[[int], str]) -> Box:
     """A titled box with its cores and children in it."""
     lines = [f"CPUs {branch.cpus}"] * bool(branch.cpus) + list(branch.facts)
     title = " = ".join(branch.names)
-    inner = [_rows([_core(core, paint) for core in branch.cores], 6)] if branch.cores else []
-    inner += [_rows([_branch(child, paint) for child in branch.children])] if branch.children else []
-    content = _column(inner)
     lines = [line if len(line) < 44 else line[:41] + "..." for line in lines]
-    top = TITLE + LINE * len(lines)
-    width = max(content.width, _text_width(title, 13), *(_text_width(line, 11) for line in lines)) + 2 * GAP
+    text_width = max(_text_width(title, 13), *(_text_width(line, 11) for line in lines))
+    cores = [_core(core, paint) for core in branch.cores]
+    children = [_branch(child, paint) for child in branch.children]
+    inner = [_rows(boxes, gap, at_least=text_width) for boxes, gap in ((cores, 6), (children, GAP)) if boxes]
+    content = _column(inner)
+    top = TITLE + LINE * len(lines) + 4
+    width = max(content.width, text_width) + 2 * GAP
     height = top + (content.height + GAP if inner else 4)
-    fill = FILLS.get(branch.names[-1].split()[0], "#ffffff") if branch.cpus else MEMORY_FILL
+    fill = FILLS.get(branch.names[0].split()[0], "#ffffff") if branch.cpus else MEMORY_FILL
     svg = f"<rect width='{width}' height='{height}' rx='6' fill='{fill}' stroke='{EDGE}'/>\n"
     svg += _text(title, GAP, 18, size=13, bold=True)
     for i, line in enumerate(lines):
@@ -116,7 +119,7 @@ def _legend(machine: Machine) -> Box:
         svg += f"<rect y='{20 * i}' width='16' height='14' rx='3' fill='{fill}' stroke='{EDGE}'/>\n"
         svg += _text(words, 24, 20 * i + 11, size=11, fill=FAINT)
     lines = [f"offline CPUs: {machine.offline}"] if machine.offline else []
-    lines += machine.notes
+    lines += [*irregularities(machine), *machine.notes]
     for i, line in enumerate(lines, len(rows)):
         svg += _text(line, 0, 20 * i + 11, size=11, fill=FAINT)
     width = max(_text_width(words, 11) + 24 for words in [*lines, *(words for _, words in rows)])
@@ -146,10 +149,10 @@ def _column(boxes: Sequence[Box], gap: int = GAP) -> Box:
     return Box(max((box.width for box in boxes), default=0), max(y - gap, 0), svg)
 
 
-def _rows(boxes: Sequence[Box], gap: int = GAP) -> Box:
-    """Boxes side by side, broken into rows so that the whole is about half as wide again as it is high."""
+def _rows(boxes: Sequence[Box], gap: int = GAP, *, at_least: int = 0) -> Box:
+    """Boxes side by side, in rows of some width so that the whole is about half as wide again as it is high."""
     area = sum((box.width + gap) * (box.height + gap) for box in boxes)
-    limit = max(int((1.6 * area) ** 0.5), *(box.width + gap for box in boxes))
+    limit = max(int((1.6 * area) ** 0.5), at_least, *(box.width + gap for box in boxes))
     rows: list[list[Box]] = [[]]
     for box in boxes:
         if rows[-1] and sum(b.width + gap for b in rows[-1]) + box.width > limit * 1.05:
