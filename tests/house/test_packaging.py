@@ -1,0 +1,67 @@
+"""What gets installed: every import is declared, every declared package is pinned, the service can start."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import PACKAGES, ROOT, parsed, python_files, shown
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+PINS = ROOT / "packaging" / "requirements"
+DISTRIBUTIONS = packages_distributions()
+# Tools of developers that stand beside what they make; the daemon never loads them.
+TOOLS = {"cri_proxy/cri/generate.py": {"grpcio-tools"}}
+
+
+def normal(name: str) -> str:
+    """A distribution's name as registries compare it."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[ <>=!~;\[]", name)[0]).lower()
+
+
+def declared(*extras: str) -> set[str]:
+    """The distributions that pyproject.toml asks for."""
+    return {normal(d) for d in [*PROJECT["dependencies"], *(d for e in extras for d in EXTRAS[e])]}
+
+
+def foreign_imports(path: Path) -> set[str]:
+    """The distributions behind the imports of a file, without Python's own and ours."""
+    names = {a.name for n in ast.walk(parsed(path)) if isinstance(n, ast.Import) for a in n.names}
+    names |= {n.module for n in ast.walk(parsed(path)) if isinstance(n, ast.ImportFrom) and n.module and not n.level}
+    roots = {n.partition(".")[0] for n in names} - sys.stdlib_module_names - {*PACKAGES, "tests", "benchmarks"}
+    return {normal(DISTRIBUTIONS.get(root, [root])[0]) for root in roots if root != "google"} | (
+        {"protobuf"} if "google" in roots else set()
+    )
+
+
+def test_every_import_of_the_sources_is_a_declared_dependency() -> None:
+    allowed = declared("fast")
+    wild = {shown(p): foreign_imports(p) - allowed - TOOLS.get(shown(p), set()) for p in python_files(*PACKAGES)}
+    assert {name: missing for name, missing in wild.items() if missing} == {}
+
+
+def test_every_import_of_the_tests_is_a_declared_dependency() -> None:
+    allowed = declared("fast", "dev")
+    wild = {shown(p): foreign_imports(p) - allowed for p in python_files("tests", "benchmarks")}
+    assert {name: missing for name, missing in wild.items() if missing} == {}
+
+
+def test_every_declared_dependency_is_used() -> None:
+    used = {name for p in python_files(*PACKAGES) for name in foreign_imports(p)}
+    assert sorted(declared("fast") - used) == []
+
+
+@pytest.mark.parametrize(("pins", "extras"), [("run.txt", ["fast"]), ("dev.txt", ["fast", "dev"])])
+def test_every_declared_dependency_is_pinned(pins: str, extras: list[str]) -> None:
+    pinned = {normal(line) for line in (PINS / pins).read_text().splitlines() if re.match(r"[a-z]", line)}
+    assert sorted(declared(*extras) - pinned) == []
+
+
+def test_both_lists_of_pins_agree() -> None:
+    run, dev = (set(re.findall(r"^\S+==\S+", (PINS / n).read_text(), re.MULTILINE)) for n in ("run.txt", "dev.txt"))
+    assert run <= dev
