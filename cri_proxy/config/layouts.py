@@ -1,0 +1,103 @@
+"""The layouts in which a configuration may come, brought to our own: a ConfigMap object, cri-resource-manager's."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cri_proxy.config.tree import Item, Mapping, Scalar, Tree, parse_tree
+from cri_proxy.errors import ConfigError
+
+_CONFIG_MAP_KEYS = frozenset({"apiversion", "kind", "metadata", "immutable", "data"})
+# cri-resource-manager's other sections and policies: its users may keep them in the file.
+_FOREIGN_SECTIONS = frozenset(
+    {"logger", "dump", "instrumentation", "resource-manager", "rdt", "blockio", "cpu", "agent"}
+)
+_FOREIGN_POLICIES = frozenset(
+    {"none", "static", "static-plus", "static-pools", "podpools", "balloons", "dynamic-pools", "memtier"}
+)
+_RENAMED = {"active": "policy", "topology-aware": "topologyAware"}
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Our own layout: the options' items, and what was left out of a foreign one, one sentence each."""
+
+    items: tuple[Item, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def file_names(node_name: str, node_group: str) -> tuple[str, ...]:
+    """The files that a configuration directory (or a ConfigMap's data) may hold; the first that is there applies.
+
+    >>> file_names("worker-1", "")
+    ('cri-proxy.yaml', 'node.worker-1.yaml', 'default.yaml')
+    """
+    node = (f"node.{node_name}.yaml",) if node_name else ()
+    group = (f"group.{node_group}.yaml",) if node_group else ()
+    return ("cri-proxy.yaml", *node, *group, "default.yaml")
+
+
+def to_plain(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Plain:
+    """The options of a document in any layout; ``names`` as ``file_names`` gives them. Raises ConfigError."""
+    if tree is None:
+        return Plain(())
+    if not isinstance(tree, Mapping):
+        raise ConfigError(path, tree.line, "", "expected a mapping of options")
+    kind = tree.get("kind")
+    if isinstance(kind, Scalar):
+        if kind.text != "ConfigMap":
+            raise ConfigError(path, kind.line, "kind", f"expected ConfigMap, got {kind.text!r}")
+        return _from_config_map(tree, path, names)
+    return _from_sections(tree.items)
+
+
+def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Plain:
+    """The file in ``data`` that applies; or, without any such file, its keys as sections (cri-resource-manager)."""
+    for item in tree.items:
+        if item.key.casefold() not in _CONFIG_MAP_KEYS:
+            raise ConfigError(path, item.line, item.key, "is no key of a ConfigMap that is read here: use data")
+    data = tree.get("data")
+    if data is None or (isinstance(data, Scalar) and data.is_null):
+        return Plain(())
+    if not isinstance(data, Mapping):
+        raise ConfigError(path, data.line, "data", "expected a mapping")
+    for name in names:
+        inside = next((item for item in data.items if item.key == name), None)
+        if inside is not None:
+            return to_plain(_parsed(inside, path), path)
+    if any(item.key.endswith(".yaml") for item in data.items):
+        raise ConfigError(path, data.line, "data", f"holds none of {', '.join(names)}: one of them must be there")
+    return _from_sections(tuple(_section(item, path) for item in data.items))
+
+
+def _parsed(item: Item, path: str) -> Tree | None:
+    """The value of a ConfigMap's key, which is YAML in a string."""
+    if not isinstance(item.value, Scalar):
+        raise ConfigError(path, item.line, f"data.{item.key}", "expected a string: a ConfigMap holds nothing else")
+    return parse_tree(item.value.text, path, item.value.text_line)
+
+
+def _section(item: Item, path: str) -> Item:
+    value = _parsed(item, path)
+    return Item(item.key, item.line, value if value is not None else Scalar("", item.line, item.line, is_null=True))
+
+
+def _from_sections(items: tuple[Item, ...]) -> Plain:
+    """Our own layout as it is; cri-resource-manager's, known by a mapping under ``policy``, renamed."""
+    policy = next((i for i in items if i.key.casefold() == "policy" and isinstance(i.value, Mapping)), None)
+    if policy is None or not isinstance(policy.value, Mapping):
+        return Plain(items)
+    others = [item for item in items if item is not policy]
+    dropped = [item.key for item in others if item.key.casefold() in _FOREIGN_SECTIONS]
+    dropped += [f"policy.{item.key}" for item in policy.value.items if item.key.casefold() in _FOREIGN_POLICIES]
+    kept = [item for item in others if item.key.casefold() not in _FOREIGN_SECTIONS]
+    return Plain(
+        (*_renamed(policy.value), *kept),
+        tuple(f"{key}: a section of cri-resource-manager, without effect here" for key in dropped),
+    )
+
+
+def _renamed(policy: Mapping) -> Iterator[Item]:
+    for item in policy.items:
+        key = item.key.casefold()
+        if key not in _FOREIGN_POLICIES:
+            yield Item(_RENAMED.get(key, item.key), item.line, item.value)

@@ -1,0 +1,307 @@
+"""The configuration as frozen values: one field = one option, with its key, default, unit and meaning.
+
+An option's type says which values it takes (``config.values`` reads them); ``Option`` says the rest.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Annotated, Literal, get_args, get_type_hints
+
+from cri_proxy.config import addresses
+from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What an option's type does not say.
+
+    ``key`` is its YAML key inside its group, ``flag`` its command-line option ('' = none), ``values`` the form of
+    its values where the type does not tell, ``read`` turns text into the value (ValueError when it cannot),
+    ``remedy`` is added to the error about a wrong value.
+    """
+
+    key: str
+    text: str
+    flag: str = ""
+    values: str = ""
+    unit: str = ""
+    is_reloadable: bool = True
+    read: Callable[[str], object] | None = None
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One option in its place: ``path`` are the keys from the top, ``names`` the fields, ``type`` what it holds."""
+
+    path: tuple[str, ...]
+    names: tuple[str, ...]
+    type: object
+    default: object
+    option: Option
+
+    @property
+    def key(self) -> str:
+        """The key as people write it, ``log.level``."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuBudget:
+    """CPUs that may be used at all."""
+
+    cpu: Annotated[
+        AvailableCpus | None,
+        Option(
+            "cpu",
+            "CPUs that containers may use. Default: the online CPUs inside the root cgroup's effective set",
+            flag="--available-resources",
+            values="`cpuset:LIST`, `exclude-cpuset:LIST` or a cgroup directory",
+            read=parse_available,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class CpuReserve:
+    """CPUs kept for the system."""
+
+    cpu: Annotated[
+        ReservedCpus | None,
+        Option(
+            "cpu",
+            "CPUs kept for kube-system and other reserved namespaces, inside the available ones. A quantity is "
+            "rounded up to whole CPUs, taken from the lowest-numbered whole core. Default: none, with a warning",
+            flag="--reserved-resources",
+            values="a quantity (`750m`, `2`) or `cpuset:LIST`",
+            unit="CPU",
+            read=parse_reserved,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyAware:
+    """Options of the policy of that name."""
+
+    pin_cpu: Annotated[
+        bool, Option("PinCPU", "Pin containers to the CPUs of their pool", flag="--topology-aware-pin-cpu")
+    ] = True
+    pin_memory: Annotated[
+        bool,
+        Option("PinMemory", "Pin containers to the memory nodes of their pool", flag="--topology-aware-pin-memory"),
+    ] = True
+    prefer_isolated: Annotated[
+        bool,
+        Option(
+            "PreferIsolatedCPUs",
+            "Give a Guaranteed container that asks for exactly one CPU a kernel-isolated one where one is free",
+            flag="--topology-aware-prefer-isolated-cpus",
+        ),
+    ] = True
+    prefer_shared: Annotated[
+        bool,
+        Option(
+            "PreferSharedCPUs",
+            "Give shared CPUs only, no exclusive ones, unless an annotation asks for them",
+            flag="--topology-aware-prefer-shared-cpus",
+        ),
+    ] = False
+    reserved_namespaces: Annotated[
+        tuple[str, ...],
+        Option("ReservedPoolNamespaces", "Namespaces (shell globs) on the reserved CPUs besides kube-system"),
+    ] = ()
+    colocate_pods: Annotated[bool, Option("ColocatePods", "Draw the containers of a pod together")] = False
+    colocate_namespaces: Annotated[
+        bool, Option("ColocateNamespaces", "Draw the containers of a namespace together")
+    ] = False
+    l3_pools: Annotated[
+        Literal["auto", "true", "false"],
+        Option("L3Pools", "A pool per L3 cache domain. auto: where a node has several with two or more cores"),
+    ] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyManager:
+    """Merging of hints as the kubelet does it."""
+
+    policy: Annotated[
+        Literal["none"],
+        Option("policy", "Hint merging", remedy="this version merges no hints: only none is supported"),
+    ] = "none"
+    scope: Annotated[
+        Literal["container", "pod"], Option("scope", "What hints are merged for; without effect under policy none")
+    ] = "container"
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What is logged, and in which form."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], Option("level", "The least that is logged")] = "info"
+    format: Annotated[
+        Literal["auto", "json", "console"],
+        Option("format", "auto: coloured lines on a terminal, else a JSON object per line"),
+    ] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything that the operator decides. The defaults alone are a valid configuration."""
+
+    policy: Annotated[
+        Literal["topology-aware", "none"],
+        Option("policy", "Who places containers. none: nobody, every call passes unchanged", flag="--policy"),
+    ] = "topology-aware"
+    available: Annotated[CpuBudget, Option("availableResources", "")] = CpuBudget()
+    reserved: Annotated[CpuReserve, Option("reservedResources", "")] = CpuReserve()
+    topology_aware: Annotated[TopologyAware, Option("topologyAware", "")] = TopologyAware()
+    topology_manager: Annotated[TopologyManager, Option("topologyManager", "")] = TopologyManager()
+    on_policy_error: Annotated[
+        Literal["passthrough", "reject"],
+        Option("onPolicyError", "A fault of ours: let the container start shared and unplaced, or refuse it"),
+    ] = "passthrough"
+    on_store_error: Annotated[
+        Literal["continue", "reject"],
+        Option("onStoreError", "The state cannot be saved: go on and report it, or refuse the container"),
+    ] = "continue"
+    adopt: Annotated[
+        Literal["pin", "leave"],
+        Option("adopt", "Containers that run already at the first start: place them, or leave them alone"),
+    ] = "pin"
+    strict_annotations: Annotated[
+        bool,
+        Option("strictAnnotations", "Refuse a container whose annotation cannot be read, instead of ignoring it"),
+    ] = False
+    annotation_domains: Annotated[
+        tuple[str, ...],
+        Option(
+            "annotationDomains",
+            "Domains of the annotations that are read; where several carry the same key, the first wins",
+            values="a list of DNS names",
+            read=addresses.annotation_domain,
+        ),
+    ] = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
+    log: Annotated[Log, Option("log", "")] = Log()
+    relay: Annotated[
+        Literal["splice", "grpc"],
+        Option("relay", "How calls are relayed: frame by frame, or with grpc.aio", flag="--relay", is_reloadable=False),
+    ] = "grpc"
+    listen: Annotated[
+        str,
+        Option(
+            "listen",
+            "The socket that the kubelet is pointed at; `admin.sock` lies beside it",
+            flag="--listen",
+            values="`unix:///PATH`",
+            is_reloadable=False,
+            read=addresses.unix_endpoint,
+        ),
+    ] = "unix:///run/cri-proxy/cri-proxy.sock"
+    runtime_endpoint: Annotated[
+        str,
+        Option(
+            "runtimeEndpoint",
+            "The runtime's socket; embedded: a simulated runtime inside this process",
+            flag="--runtime-endpoint",
+            values="`unix:///PATH` or `embedded`",
+            is_reloadable=False,
+            read=addresses.runtime_endpoint,
+        ),
+    ] = "unix:///run/containerd/containerd.sock"
+    image_listen: Annotated[
+        str,
+        Option(
+            "imageListen",
+            "A second socket, for a separate image service; needs imageEndpoint",
+            flag="--image-listen",
+            values="`unix:///PATH`",
+            is_reloadable=False,
+            read=addresses.optional_endpoint,
+        ),
+    ] = ""
+    image_endpoint: Annotated[
+        str,
+        Option(
+            "imageEndpoint",
+            "The separate image service behind imageListen",
+            flag="--image-endpoint",
+            values="`unix:///PATH`",
+            is_reloadable=False,
+            read=addresses.optional_endpoint,
+        ),
+    ] = ""
+    state_dir: Annotated[
+        str,
+        Option(
+            "stateDir",
+            "Where grants are kept; only root may write there",
+            flag="--state-dir",
+            values="a directory",
+            is_reloadable=False,
+            read=addresses.directory,
+        ),
+    ] = "/var/lib/cri-proxy"
+    sysfs_root: Annotated[
+        str,
+        Option(
+            "sysfsRoot",
+            "The directory that holds `sys/` and `proc/`",
+            flag="--sysfs-root",
+            values="a directory",
+            is_reloadable=False,
+            read=addresses.directory,
+        ),
+    ] = "/"
+    http: Annotated[
+        str,
+        Option(
+            "http",
+            "Where health and status are served over HTTP; a port that is taken is a warning",
+            flag="--http",
+            values="`ADDRESS:PORT` or `off`",
+            is_reloadable=False,
+            read=addresses.http_address,
+        ),
+    ] = "127.0.0.1:8891"
+    node_name: Annotated[
+        str,
+        Option(
+            "nodeName",
+            "This node's name. Default: the host name in lower case. Only the command line's value chooses a file "
+            "of a configuration directory",
+            flag="--node-name",
+            values="a name",
+            is_reloadable=False,
+            read=addresses.optional_name,
+        ),
+    ] = ""
+    node_group: Annotated[
+        str,
+        Option(
+            "nodeGroup",
+            "This node's group. Only the command line's value chooses a file of a configuration directory",
+            flag="--node-group",
+            values="a name",
+            is_reloadable=False,
+            read=addresses.optional_name,
+        ),
+    ] = ""
+
+
+@cache
+def known_options() -> tuple[Known, ...]:
+    """Every option, in the order of the model."""
+    return tuple(_walk(Config, (), ()))
+
+
+def _walk(cls: type, path: tuple[str, ...], names: tuple[str, ...]) -> Iterator[Known]:
+    hints = get_type_hints(cls, include_extras=True)
+    for field in fields(cls):
+        kind, option = get_args(hints[field.name])
+        here = (*path, option.key), (*names, field.name)
+        if isinstance(kind, type) and hasattr(kind, "__dataclass_fields__"):
+            yield from _walk(kind, *here)
+        else:
+            yield Known(*here, kind, field.default, option)

@@ -1,0 +1,58 @@
+"""Options of the command line, made from the model, and laid over a configuration: the command line wins."""
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+
+from cri_proxy.config.model import Config, Known, known_options
+from cri_proxy.config.values import read_value, values_text, with_values
+
+_DEST = "config "  # no option of another kind has a space in its destination
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add an option for every one of the model that has a flag. A wrong value is wrong usage (exit 2)."""
+    group = parser.add_argument_group("configuration", "each of these wins over the configuration file")
+    for known in known_options():
+        if known.option.flag:
+            _add(group, known)
+
+
+def _add(group: argparse._ArgumentGroup, known: Known) -> None:
+    flag, dest = known.option.flag, _DEST + known.key
+    text = known.option.text.replace("`", "").replace("%", "%%")
+    if known.type is bool:
+        group.add_argument(flag, dest=dest, nargs="?", const=True, type=_reader(known), metavar="true|false", help=text)
+        off = f"--no-{flag.removeprefix('--')}"
+        group.add_argument(off, dest=dest, action="store_const", const=False, help=f"the same as {flag}=false")
+        return
+    values = values_text(known).replace("`", "")
+    group.add_argument(flag, dest=dest, type=_reader(known), metavar=_metavar(known), help=f"{text}: {values}")
+
+
+def _metavar(known: Known) -> str:
+    """A short name for the value; the resources take the seed's ``cpu=`` before it."""
+    return "cpu=VALUE" if known.path[-1] == "cpu" else known.option.flag.rpartition("-")[2].upper()
+
+
+def _reader(known: Known) -> Callable[[str], object]:
+    return partial(_read, known)
+
+
+def _read(known: Known, text: str) -> object:
+    """The value, for argparse: raises ArgumentTypeError."""
+    if known.path[-1] == "cpu":
+        resource, equals, value = text.partition("=")
+        if equals and resource != "cpu":
+            raise argparse.ArgumentTypeError(f"expected cpu=VALUE, got {text!r}: only CPUs can be given here")
+        text = value if equals else text
+    try:
+        return read_value(known, text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def apply_options(config: Config, args: argparse.Namespace) -> Config:
+    """The configuration with what the command line says."""
+    given = ((known, getattr(args, _DEST + known.key, None)) for known in known_options())
+    return with_values(config, ((known, value) for known, value in given if value is not None))

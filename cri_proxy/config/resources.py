@@ -1,0 +1,138 @@
+"""Available and reserved CPUs of a machine, and the policy's options that follow."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
+from cri_proxy.config.model import Config
+from cri_proxy.errors import ConfigError
+from policies.errors import PolicyOptionsError
+from policies.options import PolicyOptions
+from policies.reserve import choose_reserved
+from sysfs.cpuset import CpuSet, CpuSetError
+from sysfs.model import Machine
+
+_AVAILABLE = "availableResources.cpu"
+_RESERVED = "reservedResources.cpu"
+# Where the cpuset hierarchy is mounted: cgroup v2, then v1 on its own (cgroups(7)).
+_MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/cpuset")
+# v2: cpuset.cpus.effective (also in the root); v1: effective_cpus behind the controller's prefix.
+_FILES = ("cpuset.cpus.effective", "cpuset.effective_cpus", "effective_cpus")
+_L3_POOLS = {"auto": None, "true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The policy's options on this machine; ``warnings`` are sentences for the operator."""
+
+    options: PolicyOptions
+    warnings: tuple[str, ...] = ()
+
+
+def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> Resolved:
+    """What this configuration means on this machine; cgroup files are read below ``root``.
+
+    Raises ConfigError (without a line) when CPUs are named that are not there, or reserved ones that are not
+    available.
+    """
+    available, notes = _available(config.available.cpu, machine, root)
+    reserved = _reserved(config.reserved.cpu, machine, available)
+    warnings = list(notes)
+    if config.reserved.cpu is None and config.policy != "none":
+        warnings.append(
+            f"{_RESERVED} is not set: no CPU is kept for the system, kube-system shares with everybody; "
+            "set it to what the system needs, for example 750m"
+        )
+    chosen = config.topology_aware
+    options = PolicyOptions(
+        available=available,
+        reserved=reserved,
+        pin_cpu=chosen.pin_cpu,
+        pin_memory=chosen.pin_memory,
+        prefer_isolated=chosen.prefer_isolated,
+        prefer_shared=chosen.prefer_shared,
+        reserved_namespaces=chosen.reserved_namespaces,
+        colocate_pods=chosen.colocate_pods,
+        colocate_namespaces=chosen.colocate_namespaces,
+        l3_pools=_L3_POOLS[chosen.l3_pools],
+    )
+    return Resolved(options, tuple(warnings))
+
+
+def _fail(key: str, problem: str) -> ConfigError:
+    return ConfigError("configuration", 0, key, problem)
+
+
+def _available(spec: AvailableCpus | None, machine: Machine, root: Path) -> tuple[CpuSet, tuple[str, ...]]:
+    """The available CPUs, all online, and warnings."""
+    match spec:
+        case CpuList():
+            wanted, notes = spec.cpus, _offline_notes(spec.cpus, machine)
+        case CgroupCpus():
+            wanted, notes = _cgroup_cpus(spec, root), ()
+        case AllBut():
+            wanted, notes = _root_cpus(machine, root) - spec.cpus, ()
+        case None:
+            wanted, notes = _root_cpus(machine, root), ()
+    available = wanted & machine.online
+    if not available:
+        raise _fail(_AVAILABLE, f"{spec or 'the root cgroup'} leaves no CPU; online are {machine.online}")
+    return available, notes
+
+
+def _offline_notes(cpus: CpuSet, machine: Machine) -> tuple[str, ...]:
+    """A warning for CPUs that are listed and offline; a CPU that does not exist is an error."""
+    unknown = cpus - machine.online - machine.offline
+    if unknown:
+        raise _fail(_AVAILABLE, f"CPU {unknown} does not exist; online are {machine.online}")
+    offline = cpus & machine.offline
+    return (f"{_AVAILABLE}: CPU {offline} is offline and not used",) if offline else ()
+
+
+def _root_cpus(machine: Machine, root: Path) -> CpuSet:
+    """The root cgroup's effective cpuset; where there is none (no cgroups below this root), the online CPUs."""
+    found = _first_set(root / mount / name for mount in _MOUNTS for name in _FILES)
+    return machine.online if found is None else found
+
+
+def _cgroup_cpus(spec: CgroupCpus, root: Path) -> CpuSet:
+    directory = spec.directory.lstrip("/")
+    # An absolute directory is taken below the root as well, so that captured machines work.
+    places = [root / directory] if spec.directory.startswith("/") else []
+    places += [root / mount / directory for mount in _MOUNTS]
+    found = _first_set(place / name for place in places for name in _FILES)
+    if found is None:
+        raise _fail(_AVAILABLE, f"{spec.directory} is no cgroup with a cpuset: name one that has {_FILES[0]}")
+    return found
+
+
+def _first_set(paths: Iterable[Path]) -> CpuSet | None:
+    """What the first of these files says that is there and not empty."""
+    for path in paths:
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            continue
+        if not text:
+            continue
+        try:
+            return CpuSet.parse(text)
+        except CpuSetError as error:
+            raise _fail(_AVAILABLE, f"{path}: {error}") from error
+    return None
+
+
+def _reserved(spec: ReservedCpus | None, machine: Machine, available: CpuSet) -> CpuSet:
+    match spec:
+        case None:
+            return CpuSet()
+        case CpuList():
+            if not spec.cpus <= available:
+                raise _fail(_RESERVED, f"CPU {spec.cpus - available} is not available; available are {available}")
+            return spec.cpus
+        case CpuQuantity():
+            try:
+                return choose_reserved(machine, available, spec.mcpu)
+            except PolicyOptionsError as error:
+                raise _fail(_RESERVED, f"cannot reserve {spec}: {error.remedy}") from error

@@ -1,0 +1,68 @@
+"""What a daemon is started with: the configuration and everything resolved that depends on the machine."""
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cri_proxy.config.model import Config
+from cri_proxy.errors import ConfigError
+
+ADMIN_SOCKET = "admin.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Frozen for the life of the process; ``config`` is what reloading replaces in the node.
+
+    ``config_path`` is what ``--config`` named, None without. ``listen`` and the endpoints are ``unix://`` paths
+    (``runtime_endpoint`` may be ``embedded``), '' where there is no second socket. ``warnings`` are sentences
+    about the configuration that the log should show.
+    """
+
+    config: Config
+    config_path: Path | None
+    listen: str
+    image_listen: str
+    image_endpoint: str
+    runtime_endpoint: str
+    node_name: str
+    node_group: str
+    relay: Literal["splice", "grpc"]
+    state_dir: Path
+    sysfs_root: Path
+    http: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def admin_socket(self) -> Path:
+        """Where the commands reach the daemon: beside the listen socket."""
+        return Path(self.listen.removeprefix("unix://")).with_name(ADMIN_SOCKET)
+
+
+def host_node_name() -> str:
+    """The node name that the kubelet uses without ``--hostname-override``: the host name in lower case."""
+    return socket.gethostname().strip().lower()
+
+
+def settle(config: Config, *, config_path: Path | None = None, warnings: tuple[str, ...] = ()) -> Settings:
+    """The settings of this configuration. Raises ConfigError where options contradict each other."""
+    if bool(config.image_listen) != bool(config.image_endpoint):
+        given, missing = ("imageListen", "imageEndpoint") if config.image_listen else ("imageEndpoint", "imageListen")
+        where = str(config_path) if config_path else "command line"
+        raise ConfigError(where, 0, given, f"needs {missing} as well: give both or neither")
+    return Settings(
+        config=config,
+        config_path=config_path,
+        listen=config.listen,
+        image_listen=config.image_listen,
+        image_endpoint=config.image_endpoint,
+        runtime_endpoint=config.runtime_endpoint,
+        node_name=config.node_name or host_node_name(),
+        node_group=config.node_group,
+        relay=config.relay,
+        state_dir=Path(config.state_dir),
+        sysfs_root=Path(config.sysfs_root),
+        http=config.http,
+        warnings=warnings,
+    )

@@ -1,0 +1,94 @@
+"""The log: JSON lines for machines, coloured lines on a terminal; one event name and fields per line."""
+
+import os
+import sys
+from collections.abc import MutableMapping
+from typing import Literal, Protocol, TextIO
+
+import structlog
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["auto", "json", "console"]
+
+LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
+
+_Event = MutableMapping[str, object]
+
+
+class Logger(Protocol):
+    """What the daemon's parts are given to log with."""
+
+    def debug(self, event: str, **fields: object) -> object:
+        """May print a whole decision."""
+
+    def info(self, event: str, **fields: object) -> object:
+        """What an operator would tell a colleague."""
+
+    def warning(self, event: str, **fields: object) -> object:
+        """What an operator should look at."""
+
+    def error(self, event: str, **fields: object) -> object:
+        """What an operator must look at."""
+
+
+class LevelSwitch:
+    """The least that is logged; may be changed while running."""
+
+    def __init__(self, level: Level) -> None:
+        """Start at this level."""
+        self.level: Level = level
+
+    def __call__(self, logger: object, method: str, event: _Event) -> _Event:
+        """A structlog processor: drops what is below the level."""
+        if LEVELS.index(_level(method)) < LEVELS.index(self.level):
+            raise structlog.DropEvent
+        return event
+
+
+def _level(method: str) -> Level:
+    return next((level for level in LEVELS if level == method), "error")
+
+
+def _drop_empty(logger: object, method: str, event: _Event) -> _Event:
+    """Fields that say nothing are left out: None is 'does not apply'."""
+    return {key: value for key, value in event.items() if value is not None}
+
+
+def wants_console(log_format: Format, stream: TextIO) -> bool:
+    """Whether lines are for people: asked for, or on a terminal that is not the journal's.
+
+    JOURNAL_STREAM is set by systemd where standard error goes to the journal (systemd.exec(5)).
+    """
+    if log_format != "auto":
+        return log_format == "console"
+    return stream.isatty() and "JOURNAL_STREAM" not in os.environ
+
+
+_switch = LevelSwitch("info")
+
+
+def set_level(level: Level) -> None:
+    """Change the least that is logged by every logger of ``configure_logging``."""
+    _switch.level = level
+
+
+def configure_logging(level: Level, log_format: Format, stream: TextIO | None = None) -> Logger:
+    """A logger for the daemon, on standard error unless another stream is given."""
+    target = stream if stream is not None else sys.stderr
+    set_level(level)
+    is_console = wants_console(log_format, target)
+    renderer: structlog.typing.Processor
+    if is_console:
+        # Colours only where a terminal shows them (https://no-color.org).
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=target.isatty() and "NO_COLOR" not in os.environ, pad_event_to=18
+        )
+    else:
+        renderer = structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
+    stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if is_console else "iso", utc=not is_console)
+    logger: Logger = structlog.wrap_logger(
+        structlog.WriteLogger(target),
+        processors=[_switch, structlog.processors.add_log_level, stamp, _drop_empty, renderer],
+        wrapper_class=structlog.BoundLogger,
+    )
+    return logger

@@ -1,0 +1,67 @@
+"""The layouts in which a configuration may come."""
+
+import pytest
+
+from cri_proxy.config.layouts import Plain, file_names, to_plain
+from cri_proxy.config.tree import parse_tree
+from cri_proxy.errors import ConfigError
+
+NAMES = file_names("n1", "g1")
+OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n"
+
+
+def plain(text: str) -> Plain:
+    return to_plain(parse_tree(text, "f"), "f", NAMES)
+
+
+def keys(text: str) -> list[tuple[str, int]]:
+    return [(item.key, item.line) for item in plain(text).items]
+
+
+def test_the_nodes_own_file_comes_before_its_groups() -> None:
+    assert NAMES == ("cri-proxy.yaml", "node.n1.yaml", "group.g1.yaml", "default.yaml")
+
+
+def test_our_own_layout_stays_as_it_is() -> None:
+    assert keys("policy: none\nadopt: pin") == [("policy", 1), ("adopt", 2)]
+
+
+def test_a_configmap_object_holds_files_and_lines_count_in_the_whole() -> None:
+    text = OBJECT + "  default.yaml: 'adopt: leave'\n  group.g1.yaml: |\n    adopt: pin\n    http: off\n"
+    assert keys(text) == [("adopt", 7), ("http", 8)]
+
+
+def test_a_configmap_object_may_hold_sections() -> None:
+    text = OBJECT + "  policy: |\n    Active: none\n    ReservedResources:\n      CPU: 1\n  logger: ''\n"
+    assert keys(text) == [("policy", 6), ("ReservedResources", 7)]
+
+
+def test_the_layout_of_cri_resource_manager_is_renamed() -> None:
+    text = "policy:\n  Active: topology-aware\n  topology-aware: {PinCPU: true}\n  balloons: {}\nlogger: {}\n"
+    assert keys(text) == [("policy", 2), ("topologyAware", 3)]
+
+
+def test_what_is_left_out_is_said() -> None:
+    warnings = plain("policy: {Active: none, podpools: {}}\nrdt: {}").warnings
+    assert [warning.partition(":")[0] for warning in warnings] == ["rdt", "policy.podpools"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[1]", "expected a mapping"),
+        ("kind: Pod", "expected ConfigMap, got 'Pod'"),
+        ("kind: ConfigMap\nspec: {}", "spec: is no key of a ConfigMap"),
+        (OBJECT + "  other.yaml: ''", "holds none of cri-proxy.yaml, node.n1.yaml"),
+        (OBJECT + "  default.yaml: {adopt: pin}", "expected a string"),
+        ("kind: ConfigMap\ndata: []", "data: expected a mapping"),
+    ],
+)
+def test_a_wrong_shape_is_named(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        plain(text)
+
+
+@pytest.mark.parametrize("text", ["", OBJECT, OBJECT + "  default.yaml: ''"])
+def test_nothing_said_means_defaults(text: str) -> None:
+    assert plain(text).items == ()

@@ -1,0 +1,38 @@
+"""The configuration's model."""
+
+from dataclasses import FrozenInstanceError
+from typing import get_args, get_origin
+
+import pytest
+
+from cri_proxy.config.model import Config, Known, known_options
+from cri_proxy.config.values import read_value, show_value, value_of
+
+
+@pytest.mark.parametrize("known", known_options(), ids=lambda k: k.key)
+def test_every_option_says_what_it_means(known: Known) -> None:
+    assert known.option.text
+    assert known.option.key
+
+
+@pytest.mark.parametrize("known", [k for k in known_options() if k.default not in (None, "")], ids=lambda k: k.key)
+def test_every_default_is_a_value_that_may_be_written(known: Known) -> None:
+    raw = known.default if isinstance(known.default, tuple) else show_value(known.default)
+    assert read_value(known, raw) == known.default == value_of(Config(), known)
+
+
+def test_keys_and_flags_are_unique() -> None:
+    keys = [known.key.casefold() for known in known_options()]
+    flags = [known.option.flag for known in known_options() if known.option.flag]
+    assert len(keys) == len(set(keys))
+    assert len(flags) == len(set(flags))
+
+
+def test_a_default_is_among_its_choices() -> None:
+    choices = [k for k in known_options() if get_origin(k.type) is not tuple and isinstance(k.default, str)]
+    assert all(k.default in get_args(k.type) for k in choices if get_args(k.type))
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Config().log.level = "debug"  # type: ignore[misc]  # the point of the test

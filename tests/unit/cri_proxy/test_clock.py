@@ -1,0 +1,38 @@
+"""Time as something that is passed in."""
+
+import asyncio
+
+from cri_proxy.clock import Clock, SystemClock
+from tests.fakes.clock import ManualClock
+
+
+def test_the_monotonic_clock_never_goes_back() -> None:
+    clock: Clock = SystemClock()
+    assert clock.monotonic_seconds() <= clock.monotonic_seconds()
+
+
+def test_the_system_clock_counts_from_the_epoch() -> None:
+    assert SystemClock().now_seconds() > 1_700_000_000
+
+
+def test_a_negative_wait_only_lets_others_run() -> None:
+    asyncio.run(SystemClock().sleep(-1.0))
+
+
+def test_hours_pass_in_no_time_on_the_manual_clock() -> None:
+    async def nap() -> list[float]:
+        clock = ManualClock(0.0)
+        woken: list[float] = []
+
+        async def sleeper(seconds: float) -> None:
+            await clock.sleep(seconds)
+            woken.append(clock.now_seconds())
+
+        async with asyncio.TaskGroup() as group:
+            for seconds in (7200.0, 3600.0):
+                group.create_task(sleeper(seconds))
+            await asyncio.sleep(0)
+            await clock.advance(7200.0)
+        return woken
+
+    assert asyncio.run(nap()) == [3600.0, 7200.0]
