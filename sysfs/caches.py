@@ -14,6 +14,7 @@ from sysfs.quantity import QuantityError, parse_bytes
 from sysfs.reader import Reader
 
 LEVELS = (2, 3)
+MAX_SIZE_BYTES = 1 << 40  # a thousand times the largest cache there is
 
 
 def read_caches(reader: Reader, online: CpuSet) -> list[CacheFacts]:
@@ -62,9 +63,12 @@ def _size_bytes(reader: Reader, path: str) -> int:
     except FileMissing:
         return 0
     try:
-        return parse_bytes(text.removesuffix("K") + "Ki" if text.endswith("K") else text)
+        size_bytes = parse_bytes(f"{text}i" if text.endswith("K") else text)
     except QuantityError:
         raise SysfsError(path, "a size like 1024K", repr(text[:40])) from None
+    if size_bytes > MAX_SIZE_BYTES:
+        raise SysfsError(path, "a size like 1024K", repr(text[:40]))
+    return size_bytes
 
 
 def _disjoint(reader: Reader, level: int, found: Iterable[CacheFacts]) -> list[CacheFacts]:

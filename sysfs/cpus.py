@@ -39,12 +39,17 @@ def _is_offline(reader: Reader, cpu: int) -> bool:
 
 def read_offline(reader: Reader, online: CpuSet) -> CpuSet:
     """Present CPUs that are not online. The kernel's ``offline`` file also holds CPUs that were never there."""
+    path = f"{CPU}/present"
     try:
-        return reader.cpus(f"{CPU}/present") - online
+        present = reader.cpus(path)
+        if online <= present:
+            return present - online
+        reader.note(f"{path}: expected all online CPUs, got {str(present)!r}; offline CPUs taken from the directories")
+    except FileMissing:
+        pass
     except SysfsError as error:
-        if not isinstance(error, FileMissing):
-            reader.note(f"{error}; offline CPUs taken from the cpuN directories")
-        return CpuSet.of(reader.numbered(CPU, "cpu")) - online
+        reader.note(f"{error}; offline CPUs taken from the directories")
+    return CpuSet.of(reader.numbered(CPU, "cpu")) - online
 
 
 def read_isolated(reader: Reader, online: CpuSet) -> CpuSet:
@@ -65,14 +70,16 @@ def read_cpus(reader: Reader, online: CpuSet) -> list[CpuFacts]:
     if not any(reader.names(f"{CPU}/cpu{cpu}/topology") for cpu in online):
         reader.note("the kernel tells no CPU topology: every CPU taken as a core of one package")
         return [CpuFacts(cpu, 0, 0, cpu, CpuSet.of([cpu])) for cpu in online]
-    gone = CpuSet.of(cpu for cpu in online if _went_offline(reader, cpu))
+    online = online - CpuSet.of(cpu for cpu in online if _went_offline(reader, cpu))
+    siblings_name = _siblings_name(reader, online)
     found = []
-    for cpu in online - gone:
-        package, die, core_id, siblings = _topology(reader, cpu, online - gone)
+    for cpu in online:
+        siblings = _siblings(reader, cpu, siblings_name, online) if siblings_name else CpuSet.of([cpu])
+        package, die, core_id = _topology(reader, cpu)
         frequency, preference = _frequency(reader, cpu) if has_cpufreq else (0, "")
         kind = CoreKind.EFFICIENCY if cpu in efficient else CoreKind.PERFORMANCE
         found.append(CpuFacts(cpu, package, die, core_id, siblings, kind, frequency, preference))
-    _check_siblings(found)
+    _check_siblings(found, siblings_name)
     return found
 
 
@@ -84,12 +91,18 @@ def _went_offline(reader: Reader, cpu: int) -> bool:
     return True
 
 
-def _topology(reader: Reader, cpu: int, online: CpuSet) -> tuple[int, int, int, CpuSet]:
-    """Package, die, core_id and thread siblings of one CPU."""
-    base = f"{CPU}/cpu{cpu}/topology"
-    siblings = _siblings(reader, base, cpu) & online
+def _siblings(reader: Reader, cpu: int, name: str, online: CpuSet) -> CpuSet:
+    """The online threads of a CPU's core, itself included."""
+    path = f"{CPU}/cpu{cpu}/topology/{name}"
+    siblings = reader.cpus(path) & online
     if cpu not in siblings:
-        raise SysfsError(f"{base}/core_cpus_list", f"a list with CPU {cpu} in it", repr(str(siblings)))
+        raise SysfsError(path, f"a list with CPU {cpu} in it", repr(str(siblings)))
+    return siblings
+
+
+def _topology(reader: Reader, cpu: int) -> tuple[int, int, int]:
+    """Package, die and core_id of one CPU."""
+    base = f"{CPU}/cpu{cpu}/topology"
     package = _id(reader, f"{base}/physical_package_id")
     if package < 0:
         # Some virtual machines and device-tree boards do not tell: the kernel then prints -1.
@@ -99,7 +112,7 @@ def _topology(reader: Reader, cpu: int, online: CpuSet) -> tuple[int, int, int, 
         die = max(_id(reader, f"{base}/die_id"), 0)  # -1 where the architecture has no dies
     except FileMissing:
         die = 0  # Linux before 5.2
-    return package, die, _id(reader, f"{base}/core_id"), siblings
+    return package, die, _id(reader, f"{base}/core_id")
 
 
 def _id(reader: Reader, path: str) -> int:
@@ -110,18 +123,16 @@ def _id(reader: Reader, path: str) -> int:
     return value
 
 
-def _siblings(reader: Reader, base: str, cpu: int) -> CpuSet:
-    """The threads of the core: ``core_cpus_list`` is the name since Linux 5.3, the other the one before."""
+def _siblings_name(reader: Reader, online: CpuSet) -> str:
+    """The file that lists a core's threads: by its name since Linux 5.3 or the one before; '' if neither."""
     for name in ("core_cpus_list", "thread_siblings_list"):
-        try:
-            return reader.cpus(f"{base}/{name}")
-        except FileMissing:
-            continue
+        if any(name in reader.names(f"{CPU}/cpu{cpu}/topology") for cpu in online):
+            return name
     reader.note("the kernel tells no thread siblings: every CPU taken as a core")
-    return CpuSet.of([cpu])
+    return ""
 
 
-def _check_siblings(cpus: list[CpuFacts]) -> None:
+def _check_siblings(cpus: list[CpuFacts], name: str) -> None:
     """Siblings must agree on their core and its place, else one file is wrong and we cannot know which."""
     by_id = {cpu.id: cpu for cpu in cpus}
     for cpu in cpus:
@@ -130,7 +141,7 @@ def _check_siblings(cpus: list[CpuFacts]) -> None:
             other = by_id[sibling]
             if other.siblings != cpu.siblings:
                 expected = f"the list of its sibling CPU {sibling}, {str(other.siblings)!r}"
-                raise SysfsError(f"{base}/core_cpus_list", expected, repr(str(cpu.siblings)))
+                raise SysfsError(f"{base}/{name}", expected, repr(str(cpu.siblings)))
             if (other.package, other.die) != (cpu.package, cpu.die):
                 expected = f"package and die of its sibling CPU {sibling}, {other.package} and {other.die}"
                 raise SysfsError(f"{base}/physical_package_id", expected, f"{cpu.package} and {cpu.die}")
