@@ -1,4 +1,4 @@
-"""Pods as values, and the CRI requests that a kubelet makes of them (cgroupfs driver). Pure.
+"""Pods as values, and the CRI requests that a kubelet makes of them. Pure.
 
 Numbers are worded as the kubelet words them, so that what the proxy understands here it understands on a node:
 cpu_shares, cpu_quota and cpu_period from requests and limits, oom_score_adj by QoS class, the pod's cgroup as
@@ -93,18 +93,34 @@ class PodSpec:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a kubelet knows of its node. ``cgroup_root`` is the kubelet's option of that name ('' = '/')."""
+    """What a kubelet knows of its node.
+
+    ``cgroup_root`` is the kubelet's option of that name ('' = '/'); ``systemd_cgroups`` is its cgroupDriver.
+    """
 
     memory_capacity_bytes: int
     log_directory: str = "/var/log/pods"
     cgroup_root: str = ""
     image: str = IMAGE
+    systemd_cgroups: bool = False
 
 
 def cgroup_parent(pod: PodSpec, node: Node) -> str:
-    """The pod's cgroup with the cgroupfs driver: the QoS class is a directory, except for Guaranteed."""
-    levels = {QosClass.BURSTABLE: "/burstable", QosClass.BEST_EFFORT: "/besteffort", QosClass.GUARANTEED: ""}
-    return f"{node.cgroup_root.rstrip('/')}/kubepods{levels[pod.qos]}/pod{pod.pod_uid}"
+    """The pod's cgroup: the QoS class is a level of its own, except for Guaranteed."""
+    levels = {QosClass.BURSTABLE: ("burstable",), QosClass.BEST_EFFORT: ("besteffort",), QosClass.GUARANTEED: ()}
+    root = tuple(part for part in node.cgroup_root.split("/") if part)
+    path = (*root, "kubepods", *levels[pod.qos], f"pod{pod.pod_uid}")
+    return systemd_slice(path) if node.systemd_cgroups else "/" + "/".join(path)
+
+
+def systemd_slice(path: tuple[str, ...]) -> str:
+    """A cgroup path as nested slices, each named by all above it (systemd.slice(5)); '-' separates, so is replaced.
+
+    >>> systemd_slice(("kubepods", "pod1-2"))
+    '/kubepods.slice/kubepods-pod1_2.slice'
+    """
+    names = [part.replace("-", "_") for part in path]
+    return "".join(f"/{'-'.join(names[: i + 1])}.slice" for i in range(len(names)))
 
 
 def cpu_shares(request_mcpu: int) -> int:

@@ -53,6 +53,13 @@ def test_the_cgroup_root_may_be_the_root() -> None:
     assert cgroup_parent(PodSpec("p", (ContainerSpec("a"),), uid="U"), Node(GIB)) == "/kubepods/besteffort/podU"
 
 
+def test_the_systemd_driver_names_slices() -> None:
+    pod = PodSpec("p", (ContainerSpec("a"),), uid="1-2")
+    assert cgroup_parent(pod, Node(GIB, systemd_cgroups=True)) == (
+        "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1_2.slice"
+    )
+
+
 @given(st.integers(0, 2**20))
 def test_shares_and_quota_stay_within_what_the_kernel_takes(mcpu: int) -> None:
     assert 2 <= cpu_shares(mcpu) <= 262_144

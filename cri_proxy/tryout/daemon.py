@@ -1,0 +1,104 @@
+"""The daemon as a process of its own in front of a runtime, with everything it writes below one directory."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cri_proxy.tryout.child import Child
+from cri_proxy.tryout.errors import TryoutError
+from cri_proxy.tryout.waiting import until
+
+READY_SECONDS = 60.0
+REQUEST_SECONDS = 30.0
+
+
+def program() -> tuple[str, ...]:
+    """How ``cri-proxy`` is started: the installed command beside this Python, else the package by this Python."""
+    script = Path(sys.executable).with_name("cri-proxy")
+    if script.exists():
+        return (str(script),)
+    return (sys.executable, "-c", "import sys; from cri_proxy.cli.main import main; sys.exit(main())")
+
+
+class DaemonProcess:
+    """``cri-proxy run`` as a child: started, restarted, killed, asked."""
+
+    def __init__(self, directory: Path, *, runtime_endpoint: str, options: Sequence[str] = ()) -> None:
+        """``directory`` holds its sockets, state and log; ``options`` follow the ones given here."""
+        self.directory = directory
+        self.endpoint = f"unix://{directory}/cri-proxy.sock"
+        self.admin_socket = directory / "admin.sock"
+        self._arguments = (
+            *("run", "--listen", self.endpoint, "--runtime-endpoint", runtime_endpoint),
+            *("--state-dir", str(directory / "state"), "--http", "off", *options),
+        )
+        self._child: Child | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def log(self) -> Path:
+        """What it prints."""
+        return self.directory / "cri-proxy.log"
+
+    async def start(self) -> None:
+        """Start it and wait until it decides. Raises TryoutError with its last words."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._child = Child((*program(), *self._arguments), log=self.log)
+        try:
+            await until("the daemon is ready", self._is_ready, seconds=READY_SECONDS)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> int | None:
+        """End it, as an operator does or by force; gives the exit status. Safe to call twice."""
+        child, self._child = self._child, None
+        return None if child is None else await child.end(number=number)
+
+    async def restart(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End it and start it again on the same state."""
+        await self.stop(number)
+        await self.start()
+
+    async def get(self, path: str) -> object:
+        """The JSON that the admin socket answers. Raises TryoutError for an answer other than 200."""
+        status, body = await self._request(path)
+        if status != 200:
+            raise TryoutError(path, f"status {status}: {body[:500].decode(errors='replace')}")
+        return json.loads(body)
+
+    async def _is_ready(self) -> bool:
+        if self._child is not None:
+            self._child.require_running()
+        try:
+            status, _ = await self._request("/readyz")
+        except OSError:
+            return False
+        return status == 200
+
+    async def _request(self, path: str) -> tuple[int, bytes]:
+        """One HTTP/1.0 request, whose answer ends with the connection."""
+        async with asyncio.timeout(REQUEST_SECONDS):
+            reader, writer = await asyncio.open_unix_connection(self.admin_socket)
+            try:
+                writer.write(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            finally:
+                writer.close()
+        words = head.split(maxsplit=2)
+        if len(words) < 2 or not words[1].isdigit():
+            raise TryoutError(path, f"no HTTP answer: {head[:100]!r}")
+        return int(words[1]), body

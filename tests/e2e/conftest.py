@@ -1,0 +1,115 @@
+"""One containerd for the whole session, one daemon for each test module and kind of relay.
+
+A test is a coroutine; all run on one event loop, so that connections live as long as their fixtures. Without root
+or containerd the tests are skipped and say so; with ``CI=true`` that is a failure.
+"""
+
+import asyncio
+import inspect
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.tryout.containerd import REMEDY, PrivateContainerd, missing_programs
+from cri_proxy.tryout.daemon import DaemonProcess
+from cri_proxy.tryout.image import BUSYBOX
+from cri_proxy.tryout.kernel import own_allowed
+from tests.e2e.stage import Stage, TwoCpus
+
+RUNNER = pytest.StashKey[asyncio.Runner]()
+
+
+def missing() -> str:
+    """What keeps these tests from running here, and how to get it; '' when nothing does."""
+    if os.geteuid() != 0:
+        return "end-to-end tests start a containerd, which needs root"
+    if programs := missing_programs():
+        return f"not installed: {', '.join(programs)} ({REMEDY})"
+    if not BUSYBOX.exists():
+        return f"{BUSYBOX} is missing (apt-get install busybox-static)"
+    if len(own_allowed().cpus) < 2:
+        return "end-to-end tests need two CPUs"
+    return ""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test on the session's loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    runner = pyfuncitem.session.stash[RUNNER]
+    runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runner(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
+    """The loop of the session."""
+    if reason := missing():
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    with asyncio.Runner() as runner:
+        request.session.stash[RUNNER] = runner
+        yield runner
+
+
+@pytest.fixture(scope="session")
+def containerd(runner: asyncio.Runner) -> Iterator[PrivateContainerd]:
+    """A containerd of our own. Its directory is short: the path of a Unix socket has at most 107 characters."""
+    containerd = PrivateContainerd(Path(tempfile.mkdtemp(prefix="cri-proxy-e2e-", dir="/tmp")))
+    try:
+        runner.run(containerd.start())
+        yield containerd
+    finally:
+        runner.run(containerd.stop())
+
+
+@pytest.fixture(scope="session")
+def two() -> TwoCpus:
+    """The two lowest CPUs that we may use."""
+    low, high, *_ = own_allowed().cpus
+    return TwoCpus(low, high)
+
+
+@pytest.fixture(scope="module", params=["splice", "grpc"])
+def relay(request: pytest.FixtureRequest) -> str:
+    """Each kind of relay."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def options(two: TwoCpus) -> tuple[str, ...]:
+    """Options of the daemon; a module that needs others has a fixture of this name."""
+    return two.options
+
+
+@pytest.fixture(scope="module")
+def module_stage(
+    runner: asyncio.Runner, containerd: PrivateContainerd, relay: str, options: tuple[str, ...]
+) -> Iterator[Stage]:
+    """The module's daemon in front of the containerd."""
+    directory = Path(tempfile.mkdtemp(prefix="cri-proxy-e2e-", dir="/tmp"))
+    daemon = DaemonProcess(directory, runtime_endpoint=containerd.endpoint, options=("--relay", relay, *options))
+    try:
+        runner.run(daemon.start())
+        stage = Stage(containerd, daemon)
+        yield stage
+        runner.run(stage.close())
+    finally:
+        runner.run(daemon.stop())
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def stage(runner: asyncio.Runner, module_stage: Stage) -> Iterator[Stage]:
+    """The stage, empty before and after each test. The daemon's log is shown with a test that fails."""
+    before = module_stage.daemon.log.stat().st_size
+    yield module_stage
+    runner.run(module_stage.remove_pods())
+    with module_stage.daemon.log.open() as log:
+        log.seek(before)
+        print(log.read()[-8000:])

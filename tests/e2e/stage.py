@@ -1,0 +1,116 @@
+"""What the end-to-end tests act on: a kubelet's calls through the proxy, and the kernel's answer past it."""
+
+import json
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cri_proxy.errors import CallFailed
+from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.tryout.containerd import PrivateContainerd
+from cri_proxy.tryout.daemon import DaemonProcess
+from cri_proxy.tryout.kubelet import Kubelet, RunningPod
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec
+from cri_proxy.tryout.waiting import until
+from sysfs.cpuset import CpuSet
+
+SETTLE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TwoCpus:
+    """The two CPUs that every test gets, whatever the machine has: the daemon is told that there are no others."""
+
+    low: int
+    high: int
+
+    @property
+    def both(self) -> CpuSet:
+        """The two together."""
+        return CpuSet.of((self.low, self.high))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The option that confines the daemon to them."""
+        return ("--available-resources", f"cpu=cpuset:{self.both}")
+
+    @property
+    def low_reserved(self) -> tuple[str, ...]:
+        """The same with the lower one reserved for the system."""
+        return (*self.options, "--reserved-resources", f"cpu=cpuset:{self.low}")
+
+
+class Stage:
+    """One daemon in front of one containerd. ``kubelet`` goes through the proxy, ``direct`` passes it by."""
+
+    def __init__(self, containerd: PrivateContainerd, daemon: DaemonProcess) -> None:
+        """Both run already; the connections are this object's own."""
+        self.containerd = containerd
+        self.daemon = daemon
+        self.to_proxy = RuntimeClient(daemon.endpoint)
+        self.to_runtime = RuntimeClient(containerd.endpoint)
+        self.kubelet = Kubelet(self.to_proxy, containerd.node)
+        self.direct = Kubelet(self.to_runtime, containerd.node)
+
+    async def run(self, name: str, *containers: ContainerSpec, namespace: str = "e2e") -> RunningPod:
+        """A pod that runs, made through the proxy."""
+        return await self.kubelet.run_pod(PodSpec(name, containers, namespace=namespace))
+
+    async def cpus(self, pod: RunningPod, container: str = "c0") -> CpuSet:
+        """The CPUs that the kernel lets the container's own first process use."""
+        return (await self.direct.allowed(pod.container_id(container), process="1")).cpus
+
+    async def cpusets(self, *pods: RunningPod) -> dict[str, CpuSet]:
+        """The CPUs of all containers of these pods, by 'pod/container'."""
+        return {f"{pod.spec.name}/{name}": await self.cpus(pod, name) for pod in pods for name, _ in pod.containers}
+
+    async def gets(self, pod: RunningPod, cpus: CpuSet) -> bool:
+        """True once the container has these CPUs: growth follows the reply that allows it. Raises TryoutError."""
+
+        async def has_them() -> bool:
+            return await self.cpus(pod) == cpus
+
+        return await until(f"{pod.spec.name} gets CPUs {cpus}", has_them, seconds=SETTLE_SECONDS)
+
+    async def info(self, container_id: str) -> dict[str, Any]:
+        """The verbose status of a container: containerd's own JSON."""
+        return dict(json.loads((await self.direct.status(container_id)).info["info"]))
+
+    async def spec_cpu(self, container_id: str) -> dict[str, Any]:
+        """The CPU part of the container's OCI specification, as containerd recorded it last."""
+        return dict((await self.info(container_id))["runtimeSpec"]["linux"]["resources"]["cpu"])
+
+    async def pid(self, container_id: str) -> int:
+        """The container's first process, as the host numbers it."""
+        return int((await self.info(container_id))["pid"])
+
+    async def printed(self, spec: PodSpec, *, lines: int, container: str = "c0") -> list[str]:
+        """The first lines that a container printed; what comes before them is time and stream (CRI log format)."""
+        folder = f"{spec.namespace}_{spec.name}_{spec.pod_uid}"
+        log = Path(self.containerd.node.log_directory) / folder / container / "0.log"
+
+        async def enough() -> list[str] | None:
+            texts = [line.split(" ", 3)[3] for line in log.read_text().splitlines()] if log.exists() else []
+            return texts[:lines] if len(texts) >= lines else None
+
+        return await until(f"{log.name} has {lines} lines", enough, seconds=SETTLE_SECONDS)
+
+    async def remove_pods(self) -> None:
+        """Remove every pod, through the proxy."""
+        for sandbox_id in await self.kubelet.sandboxes():
+            await self.kubelet.remove_pod(sandbox_id)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.to_proxy.close()
+        await self.to_runtime.close()
+
+
+async def refusal(call: Awaitable[object]) -> CallFailed:
+    """The failure of a call that must fail."""
+    try:
+        await call
+    except CallFailed as failure:
+        return failure
+    raise AssertionError("the call was not refused")

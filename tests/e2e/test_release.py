@@ -1,0 +1,92 @@
+"""A CPU comes back on every way that a container can end, and the last CPU is usable. The lower CPU is reserved."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.tryout.kubelet import RunningPod
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec, create_request, guaranteed
+from cri_proxy.tryout.waiting import until
+from sysfs.cpuset import CpuSet
+from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus, refusal
+
+ONE_CPU = guaranteed("c0", 1000)
+
+
+@pytest.fixture(scope="module")
+def options(two: TwoCpus) -> tuple[str, ...]:
+    """One CPU for the system, one to give."""
+    return two.low_reserved
+
+
+async def stop_container(stage: Stage, pod: RunningPod) -> None:
+    await stage.kubelet.stop(pod.container_id("c0"))
+
+
+async def remove_container(stage: Stage, pod: RunningPod) -> None:
+    await stage.kubelet.stop(pod.container_id("c0"))
+    await stage.kubelet.remove(pod.container_id("c0"))
+
+
+async def remove_pod(stage: Stage, pod: RunningPod) -> None:
+    await stage.kubelet.remove_pod(pod.sandbox_id)
+
+
+async def exit_by_itself(stage: Stage, pod: RunningPod) -> None:
+    """The runtime alone sees the end: nobody calls the proxy."""
+    await stage.direct.stop(pod.container_id("c0"))
+
+
+@pytest.mark.parametrize("end", [stop_container, remove_container, remove_pod, exit_by_itself])
+async def test_the_last_cpu_is_given_again_after(
+    stage: Stage, two: TwoCpus, end: Callable[[Stage, RunningPod], Awaitable[None]]
+) -> None:
+    first = await stage.run("first", ONE_CPU)
+    assert await stage.cpus(first) == CpuSet.of([two.high])
+    await end(stage, first)
+    assert await stage.cpus(await stage.run("second", ONE_CPU)) == CpuSet.of([two.high])
+
+
+async def test_a_create_that_the_runtime_refuses_gives_its_cpu_back(stage: Stage, two: TwoCpus) -> None:
+    spec = PodSpec("refused", (ONE_CPU,), namespace="e2e")
+    sandbox_id = await stage.kubelet.run_sandbox(spec)
+    request = create_request(spec, ONE_CPU, sandbox_id, node=stage.kubelet.node)
+    request.config.image.image = "cri-proxy.local/none:1"
+    call = ("CreateContainer", request, pb.CreateContainerResponse)
+    direct, proxied = await refusal(stage.direct.call(*call)), await refusal(stage.kubelet.call(*call))
+    assert (proxied.code, proxied.message) == (direct.code, direct.message)
+    assert await stage.cpus(await stage.run("next", ONE_CPU)) == CpuSet.of([two.high])
+
+
+async def test_a_full_machine_refuses_in_one_sentence_that_names_what_was_wanted(stage: Stage) -> None:
+    await stage.run("first", ONE_CPU)
+    refused = await refusal(stage.run("second", ONE_CPU))
+    assert len(refused.message.splitlines()) == 1
+    assert "1000m" in refused.message or "1 CPU" in refused.message
+
+
+async def test_system_pods_run_on_the_reserved_cpu(stage: Stage, two: TwoCpus) -> None:
+    pod = await stage.run("agent", ContainerSpec("c0", cpu_request_mcpu=100), namespace="kube-system")
+    assert await stage.cpus(pod) == CpuSet.of([two.low])
+
+
+async def test_containers_that_ask_for_nothing_make_way_for_the_last_cpu(stage: Stage, two: TwoCpus) -> None:
+    nothing = await stage.run("nothing", ContainerSpec("c0"))
+    assert await stage.cpus(nothing) == CpuSet.of([two.high])
+    alone = await stage.run("alone", ONE_CPU)
+    assert await stage.cpus(alone) == CpuSet.of([two.high])
+    assert await stage.cpus(nothing) == CpuSet.of([two.low])
+
+
+async def test_a_container_that_ends_and_is_made_again_gets_its_cpu_back(stage: Stage, two: TwoCpus) -> None:
+    pod = await stage.run("again", ONE_CPU)
+    await exit_by_itself(stage, pod)
+    await stage.kubelet.remove(pod.container_id("c0"))
+    made = await stage.kubelet.create(pod.spec, ONE_CPU, pod.sandbox_id, attempt=1)
+    await stage.kubelet.start(made)
+
+    async def allowed() -> bool:
+        return (await stage.direct.allowed(made, process="1")).cpus == CpuSet.of([two.high])
+
+    assert await until("the second attempt has the CPU", allowed, seconds=SETTLE_SECONDS)

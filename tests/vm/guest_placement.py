@@ -1,0 +1,95 @@
+"""Runs inside the emulated machine, on nothing but the installed package: pods through the proxy, the kernel asked.
+
+Prints a line per container for people and writes /out/placement.json for the test: what the kernel allows each
+container's own process once all of them run.
+"""
+
+import asyncio
+import json
+import shutil
+import time
+from pathlib import Path
+
+from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.tryout.containerd import PrivateContainerd
+from cri_proxy.tryout.daemon import DaemonProcess
+from cri_proxy.tryout.kubelet import Kubelet, RunningPod
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from sysfs.cpuset import CpuSet
+
+OUT = Path("/out")
+RESERVED = CpuSet.parse("0")
+
+
+def shared(name: str) -> ContainerSpec:
+    """A Burstable container with half a CPU."""
+    return ContainerSpec(name, cpu_request_mcpu=500)
+
+
+PODS = (
+    PodSpec("isolated", (guaranteed("c0", 1000),)),
+    PodSpec("exclusive", (guaranteed("c0", 2000),)),
+    PodSpec("mixed", (guaranteed("c0", 2500),)),
+    PodSpec("shared", (shared("c0"),)),
+    PodSpec(
+        "together",
+        (shared("front"), shared("back")),
+        annotations=(("cri-proxy.io/affinity", "back: [front]"),),
+    ),
+    PodSpec(
+        "apart",
+        (shared("front"), shared("back")),
+        annotations=(("cri-proxy.io/anti-affinity", "back: [front]"),),
+    ),
+    PodSpec("system", (shared("c0"),), namespace="kube-system"),
+)
+STARTED = time.monotonic()
+
+
+def say(text: str) -> None:
+    """A line with the time since the start."""
+    print(f"{time.monotonic() - STARTED:6.1f} s  {text}", flush=True)
+
+
+async def observed(kubelet: Kubelet, pods: list[RunningPod]) -> dict[str, dict[str, str]]:
+    """What the kernel allows, by 'pod/container'."""
+    found = {}
+    for pod in pods:
+        for name, container_id in pod.containers:
+            allowed = await kubelet.allowed(container_id, process="1")
+            found[f"{pod.spec.name}/{name}"] = {"cpus": str(allowed.cpus), "mems": str(allowed.mems)}
+            say(f"{pod.spec.name}/{name:<8} CPUs {allowed.cpus!s:<12} memory nodes {allowed.mems}")
+    return found
+
+
+def write(report: dict[str, dict[str, dict[str, str]]]) -> None:
+    """The report as JSON."""
+    (OUT / "placement.json").write_text(json.dumps(report, indent=1))
+
+
+async def main() -> None:
+    """Start everything, play the pods, write down what the kernel says at the beginning and after one has gone."""
+    async with PrivateContainerd(Path("/var/lib/tryout")) as containerd:
+        say("containerd answers")
+        options = ("--reserved-resources", f"cpu=cpuset:{RESERVED}")
+        daemon = DaemonProcess(Path("/run/cri-proxy"), runtime_endpoint=containerd.endpoint, options=options)
+        try:
+            async with daemon:
+                say("the daemon is ready")
+                client = RuntimeClient(daemon.endpoint)
+                kubelet = Kubelet(client, containerd.node)
+                pods = []
+                for spec in PODS:
+                    pods.append(await kubelet.run_pod(spec))
+                    say(f"{spec.name} runs")
+                all_run = await observed(kubelet, pods)
+                await daemon.restart()
+                say("the daemon has been restarted")
+                write({"all run": all_run, "restarted": await observed(kubelet, pods)})
+                await client.close()
+        finally:
+            shutil.copy(daemon.log, OUT)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
