@@ -1,0 +1,75 @@
+"""Which path answers with what. Pure: a view in, responses out; the admin socket and TCP serve the same table."""
+
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.values import value_of
+from cri_proxy.http.messages import JSON, Response, text_response
+from cri_proxy.http.view import DaemonView, Health
+from cri_proxy.state.codec import Plain, encode
+
+Query = Mapping[str, str]
+Handler = Callable[[Query], Response]
+
+
+def build_routes(view: DaemonView) -> dict[str, Handler]:
+    """Path -> handler. Every handler only reads."""
+    return {
+        "/healthz": lambda query: _health(view.health(), is_good=view.health().is_alive),
+        "/readyz": lambda query: _health(view.health(), is_good=view.health().is_ready),
+        "/api/v1/status": lambda query: _json(encode(view.status())),
+        "/api/v1/topology": lambda query: _topology(view),
+        "/api/v1/explain": lambda query: _explain(view, query),
+        "/api/v1/config": lambda query: _json(config_json(view.config())),
+    }
+
+
+def _json(value: object, status: int = HTTPStatus.OK) -> Response:
+    return Response(status, JSON, (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode())
+
+
+def _health(health: Health, *, is_good: bool) -> Response:
+    """200 with ``ok`` and what is degraded, one line each; 503 when not good."""
+    lines = ["ok" if is_good else "not ready", *health.problems]
+    return text_response(HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(lines))
+
+
+def _topology(view: DaemonView) -> Response:
+    from sysfs.outline import json_value
+
+    return _json(json_value(view.topology()))
+
+
+def _explain(view: DaemonView, query: Query) -> Response:
+    """``pod`` is a name or uid, ``container`` optional; 404 with an empty list when nothing is known of it."""
+    pod = query.get("pod", "")
+    if not pod:
+        return _json({"error": "expected ?pod=NAME, and &container=NAME for one of its containers"}, 400)
+    explained = view.explain(pod, query.get("container") or None)
+    return _json(encode(explained), HTTPStatus.OK if explained.decisions else HTTPStatus.NOT_FOUND)
+
+
+def config_json(config: Config) -> dict[str, Plain]:
+    """Every option by its key with its value as it would be written, groups nested; null = not set."""
+    plain: dict[str, Plain] = {}
+    for known in known_options():
+        value = value_of(config, known)
+        inner = plain
+        for key in known.path[:-1]:
+            below = inner.setdefault(key, {})
+            inner = below if isinstance(below, dict) else {}
+        inner[known.path[-1]] = _plain_value(value)
+    return plain
+
+
+def _plain_value(value: object) -> Plain:
+    match value:
+        case None | "":
+            return None
+        case bool():
+            return value
+        case tuple():
+            return [str(item) for item in value]
+    return str(value)

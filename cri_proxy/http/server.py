@@ -1,0 +1,166 @@
+"""The HTTP server: GET only, small requests, short waits. On a private Unix socket and, if wanted, on TCP."""
+
+import asyncio
+import errno
+import os
+import socket
+import stat
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+
+from cri_proxy.errors import CriProxyError
+from cri_proxy.http.messages import (
+    MAX_HEADER_BYTES,
+    BadRequest,
+    Request,
+    Response,
+    parse_request,
+    render_response,
+    text_response,
+)
+from cri_proxy.http.routes import Handler, build_routes
+from cri_proxy.http.view import DaemonView
+from cri_proxy.tasks import Tasks
+
+# A request comes at once or not at all; an idle connection is kept for a refreshing page.
+_HEAD_SECONDS = 5.0
+_IDLE_SECONDS = 30.0
+_WRITE_SECONDS = 10.0
+_MAX_CONNECTIONS = 64
+
+
+class AdminSocketError(CriProxyError):
+    """The admin socket cannot be opened: the path, the problem and the remedy."""
+
+
+class AdminServer:
+    """Serves one table of routes on every address that it was told to listen on."""
+
+    def __init__(self, view: DaemonView, *, idle_seconds: float = _IDLE_SECONDS) -> None:
+        """Nothing is opened yet."""
+        self._routes: Mapping[str, Handler] = build_routes(view)
+        self._idle_seconds = idle_seconds
+        self._servers: list[asyncio.Server] = []
+        self._connections = Tasks()
+        self._socket: tuple[Path, int] | None = None
+
+    async def listen_unix(self, path: Path) -> None:
+        """Open the admin socket with mode 0600; a stale one is replaced. Raises AdminSocketError."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.unlink(missing_ok=True)
+            # Closed to others before it has its name: between bind and chmod nobody can find it by that name.
+            mask = os.umask(0o177)
+            try:
+                listener.bind(str(temporary))
+            finally:
+                os.umask(mask)
+            listener.listen(16)
+            inode = temporary.stat().st_ino
+            _refuse_non_socket(path)
+            temporary.rename(path)
+        except OSError as error:
+            listener.close()
+            temporary.unlink(missing_ok=True)
+            raise AdminSocketError(f"{path}: cannot open the admin socket: {error.strerror or error}") from error
+        self._socket = (path, inode)
+        self._servers.append(await asyncio.start_unix_server(self._accept, sock=listener, limit=MAX_HEADER_BYTES))
+
+    async def listen_tcp(self, address: str) -> str | None:
+        """Listen on ADDRESS:PORT, or not at all on ``off``; gives why it could not, as a sentence."""
+        if address == "off":
+            return None
+        host, _, port = address.rpartition(":")
+        try:
+            server = await asyncio.start_server(
+                self._accept, host.strip("[]"), int(port), limit=MAX_HEADER_BYTES, reuse_address=True
+            )
+        except OSError as error:
+            reason = "the port is taken" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
+            return f"{address}: {reason}; status is served on the admin socket only, --http names another address"
+        self._servers.append(server)
+        return None
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """The TCP addresses that are open, with their ports."""
+        names = (sock.getsockname() for server in self._servers for sock in server.sockets)
+        return tuple((str(name[0]), int(name[1])) for name in names if isinstance(name, tuple))
+
+    async def close(self) -> None:
+        """Stop listening, drop connections, and remove the socket if it is still ours."""
+        for server in self._servers:
+            server.close()
+        await self._connections.cancel()
+        if self._socket is not None:
+            path, inode = self._socket
+            try:
+                if path.lstat().st_ino == inode:
+                    path.unlink()
+            except FileNotFoundError:
+                pass
+            self._socket = None
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.start(self._serve(reader, writer), name="http")
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: request after request until it is closed, idle for long, or not understood."""
+        try:
+            if len(self._connections) > _MAX_CONNECTIONS:
+                await _send(writer, text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections"))
+                return
+            seconds = _HEAD_SECONDS
+            while await self._answer_one(reader, writer, seconds):
+                seconds = self._idle_seconds
+        except (OSError, TimeoutError):
+            pass  # the peer is gone or stuck: nobody is left to be told
+        finally:
+            writer.close()
+
+    async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> bool:
+        """Read and answer one request; whether the connection stays open."""
+        try:
+            async with asyncio.timeout(seconds):
+                head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return False
+        except asyncio.LimitOverrunError:
+            problem = f"more than {MAX_HEADER_BYTES} bytes of header"
+            await _send(writer, text_response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, problem))
+            return False
+        try:
+            request = parse_request(head)
+        except BadRequest as error:
+            await _send(writer, text_response(error.status, error.problem))
+            return False
+        response = self._respond(request)
+        await _send(writer, response, has_body=request.method == "GET", keeps_alive=request.keeps_alive)
+        return request.keeps_alive
+
+    def _respond(self, request: Request) -> Response:
+        handler = self._routes.get(request.path)
+        if handler is None:
+            return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self._routes))}")
+        return handler(request.query)
+
+
+def _refuse_non_socket(path: Path) -> None:
+    """A stale socket may be replaced, anything else may not."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise OSError(errno.EEXIST, "something that is not a socket is in its place: remove it")
+
+
+async def _send(
+    writer: asyncio.StreamWriter, response: Response, *, has_body: bool = True, keeps_alive: bool = False
+) -> None:
+    writer.write(render_response(response, has_body=has_body, keeps_alive=keeps_alive))
+    async with asyncio.timeout(_WRITE_SECONDS):
+        await writer.drain()
