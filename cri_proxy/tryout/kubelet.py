@@ -62,7 +62,8 @@ class Kubelet:
     async def run_sandbox(self, spec: PodSpec) -> str:
         """The id of a new sandbox. The log directory is made, as the kubelet makes it."""
         config = sandbox_config(spec, self.node)
-        _make_log_directories(Path(config.log_directory), spec)
+        if config.log_directory:
+            _make_log_directories(Path(config.log_directory), spec)
         request = pb.RunPodSandboxRequest(config=config)
         return (await self.call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
 

@@ -170,7 +170,7 @@ def sandbox_config(pod: PodSpec, node: Node, *, attempt: int = 0) -> pb.PodSandb
     """The sandbox, in the host's network namespace so that no CNI plugin is needed."""
     return pb.PodSandboxConfig(
         metadata=pb.PodSandboxMetadata(name=pod.name, uid=pod.pod_uid, namespace=pod.namespace, attempt=attempt),
-        log_directory=f"{node.log_directory}/{pod.namespace}_{pod.name}_{pod.pod_uid}",
+        log_directory=_log_directory(pod, node),
         labels={**dict(pod.labels), **_pod_labels(pod)},
         annotations={**dict(pod.annotations), "kubernetes.io/config.source": "api"},
         linux=pb.LinuxPodSandboxConfig(
@@ -207,6 +207,12 @@ def create_request(
         ),
     )
     return pb.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config(pod, node))
+
+
+def _log_directory(pod: PodSpec, node: Node) -> str:
+    if not node.log_directory:
+        return ""
+    return f"{node.log_directory}/{pod.namespace}_{pod.name}_{pod.pod_uid}"
 
 
 def _pod_labels(pod: PodSpec) -> dict[str, str]:
