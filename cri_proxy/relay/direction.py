@@ -13,6 +13,10 @@ from cri_proxy.relay.frames import CONTINUATION, END_HEADERS, HEADERS, PUSH_PROM
 from cri_proxy.relay.frames import payload as frame_payload
 
 _MAX_BLOCK_BYTES: Final = 1 << 20
+_COPY_BYTES: Final = 8192  # below this a copy costs less than a view
+
+Parts = list[bytes | memoryview]
+"""What is to be sent, in order. Long runs are views of what was received, not copies."""
 
 OnFrame = Callable[[bytes, Cut], bool]
 """Looks at a frame; True sends it on, False swallows it. May append frames of ours to either side."""
@@ -34,7 +38,7 @@ class Direction:
     """Cuts, looks, and sends on, in order."""
 
     def __init__(
-        self, out: list[bytes], on_frame: dict[int, OnFrame], wants_block: Callable[[int], bool], on_block: OnBlock
+        self, out: Parts, on_frame: dict[int, OnFrame], wants_block: Callable[[int], bool], on_block: OnBlock
     ) -> None:
         """``out`` takes what is sent on. ``on_frame`` holds a look for the frame types that need one."""
         self.cutter = FrameCutter()
@@ -51,30 +55,33 @@ class Direction:
 
     def receive(self, data: bytes) -> None:
         """Take a chunk. Raises ProtocolError once everything before the malformed frame is in ``out``."""
-        buffer, cuts = self.cutter.cut(data)
+        for buffer, cuts in self.cutter.cut(data):
+            self._pass(buffer, cuts)
+        if self.cutter.problem:
+            raise ProtocolError(self.cutter.problem)
+
+    def _pass(self, buffer: bytes, cuts: list[Cut]) -> None:
         out = self._out
         look = self._on_frame.get
-        start = end = 0  # the run: buffer[start:end] goes on but is not yet in out
+        start = end = cuts[0][3] if cuts else 0  # the run: buffer[start:end] goes on but is not yet in out
         try:
             for cut in cuts:
                 on_frame = look(cut[0])
-                mark = len(out)
                 if self._open is not None and cut[0] != CONTINUATION:
                     raise ProtocolError("a header block is interrupted")
+                mark = len(out)
                 if on_frame is None or on_frame(buffer, cut):
                     end = cut[4]
                     if len(out) != mark:  # ours come after this frame
-                        out.insert(mark, buffer[start:end])
+                        out.insert(mark, _slice(buffer, start, end))
                         start = end
                 else:
                     if start != end:
-                        out.insert(mark, buffer[start:end])
+                        out.insert(mark, _slice(buffer, start, end))
                     start = end = cut[4]
         finally:
             if start != end:
-                out.append(buffer[start:end])
-        if self.cutter.problem:
-            raise ProtocolError(self.cutter.problem)
+                out.append(_slice(buffer, start, end))
 
     def _headers(self, buffer: bytes, cut: Cut) -> bool:
         _, flags, stream, start, end = cut
@@ -110,3 +117,9 @@ class Direction:
             if not unit.read or self._on_block(unit.stream, unit.flags, bytes(unit.block)):
                 self._out.insert(mark, b"".join(unit.raw))
         return False
+
+
+def _slice(buffer: bytes, start: int, end: int) -> bytes | memoryview:
+    if end - start < _COPY_BYTES or end - start == len(buffer):
+        return buffer[start:end]
+    return memoryview(buffer)[start:end]

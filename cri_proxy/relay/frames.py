@@ -67,43 +67,71 @@ class FrameCutter:
         """Starts at a frame boundary (after the preface)."""
         self.max_frame_bytes = DEFAULT_FRAME_BYTES
         self.problem = ""
-        self._parts: list[bytes] = []
+        self._parts: list[bytes] = []  # a frame that has begun
         self._have = 0
         self._need = HEADER_BYTES
 
-    def cut(self, data: bytes) -> tuple[bytes, list[Cut]]:
-        """Give the buffer and the whole frames in it; what is left over waits for the next chunk.
+    def cut(self, data: bytes) -> list[tuple[bytes, list[Cut]]]:
+        """Give buffers with the whole frames in them; what is left over waits for the next chunk.
 
-        At a frame larger than ``max_frame_bytes`` (section 4.2) cutting stops for good and ``problem`` says why:
-        the frames before it are still good, in whatever chunks they came.
+        A frame that began in an earlier chunk has a buffer of its own; the others lie in ``data``, which is not
+        copied. At a frame larger than ``max_frame_bytes`` (section 4.2) cutting stops for good and ``problem`` says
+        why: the frames before it are still good, in whatever chunks they came.
         """
-        if self.problem:
-            return b"", []
-        if self._have:
-            self._parts.append(data)
-            self._have += len(data)
-            if self._have < self._need:
-                return b"", []
-            data = b"".join(self._parts)
+        pieces: list[tuple[bytes, list[Cut]]] = []
+        position = 0
+        while self._have and not self.problem:  # at most twice: the rest of a header, then the rest of the frame
+            missing = self._need - self._have
+            part = data[position : position + missing]
+            position += len(part)
+            self._parts.append(part)
+            self._have += len(part)
+            if len(part) < missing:
+                return pieces
+            buffer = b"".join(self._parts)
+            if self._need == HEADER_BYTES:
+                self._need += self._length(buffer, 0)
+                self._parts = [buffer]
+            if self._have == self._need and not self.problem:
+                pieces.append((buffer, [_cut(buffer, 0, self._need)]))
+                self._parts, self._have, self._need = [], 0, HEADER_BYTES
+        if position < len(data) and not self.problem:
+            pieces.append((data, self._whole_frames(data, position)))
+        return pieces
+
+    def _whole_frames(self, data: bytes, position: int) -> list[Cut]:
+        """Cuts from here to the last whole frame; keeps the rest."""
         cuts: list[Cut] = []
-        position, end, need = 0, len(data), HEADER_BYTES
+        end = len(data)
         unpack = _HEADER.unpack_from
+        limit = self.max_frame_bytes
+        self._need = HEADER_BYTES
         while end - position >= HEADER_BYTES:
             high, low, kind, flags, stream = unpack(data, position)
             length = high << 8 | low
-            if length > self.max_frame_bytes:
-                self.problem = f"a frame of {length} bytes where {self.max_frame_bytes} are allowed"
+            if length > limit:
+                self._length(data, position)
                 break
             after = position + HEADER_BYTES + length
             if after > end:
-                need = HEADER_BYTES + length
+                self._need = HEADER_BYTES + length
                 break
             cuts.append((kind, flags, stream & 0x7FFFFFFF, position, after))
             position = after
-        self._need = need
         self._have = end - position
         self._parts = [data[position:]] if position < end else []
-        return data, cuts
+        return cuts
+
+    def _length(self, buffer: bytes, position: int) -> int:
+        length = int.from_bytes(buffer[position : position + 3], "big")
+        if length > self.max_frame_bytes:
+            self.problem = f"a frame of {length} bytes where {self.max_frame_bytes} are allowed"
+        return length
+
+
+def _cut(buffer: bytes, start: int, end: int) -> Cut:
+    _, _, kind, flags, stream = _HEADER.unpack_from(buffer, start)
+    return kind, flags, stream & 0x7FFFFFFF, start, end
 
 
 def payload(buffer: bytes, cut: Cut) -> bytes:

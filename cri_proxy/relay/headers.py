@@ -1,20 +1,28 @@
 """HTTP/2 header blocks (HPACK, RFC 7541): read passively on their way through, and written as literals.
 
-``HeaderReader`` follows a compression table that belongs to the two ends. What we write ourselves is stateless:
-literals that are never indexed, which disturb nobody's table.
+``HeaderReader`` follows a compression table that belongs to the two ends. It is on the path of every call, so it reads
+only what following needs; the static table and the Huffman code are the ``hpack`` library's. What we write ourselves
+is stateless: literals that are never indexed, which disturb nobody's table.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import hpack
+from hpack.huffman_table import decode_huffman
+from hpack.table import HeaderTable
 
 from cri_proxy.relay.frames import ProtocolError
 
-_MAX_TABLE_BYTES: Final = 1 << 24
-_MAX_LIST_BYTES: Final = 1 << 20
-
 Headers = Mapping[bytes, bytes]
+Field = tuple[bytes, bytes]
+
+_STATIC: Final[tuple[Field, ...]] = tuple(HeaderTable.STATIC_TABLE)
+_ENTRY_OVERHEAD_BYTES: Final = 32  # RFC 7541, 4.1
+_MAX_TABLE_BYTES: Final = 1 << 20  # the receiver announces a limit and checks it; this one only protects us
+_MAX_INTEGER_BYTES: Final = 5
+_REMEMBERED_STRINGS: Final = 512
 
 
 class HeaderReader:
@@ -22,21 +30,105 @@ class HeaderReader:
 
     def __init__(self, table_bytes: int = 4096) -> None:
         """The table starts at the 4096 bytes of RFC 9113, or at 0; later sizes come in the blocks themselves."""
-        self._decoder = hpack.Decoder(max_header_list_size=_MAX_LIST_BYTES)
-        # The receiver announces the limit and checks it; a reader in the middle only follows.
-        self._decoder.header_table_size = table_bytes
-        self._decoder.max_allowed_table_size = _MAX_TABLE_BYTES
+        self._table: deque[Field] = deque()  # the newest last
+        self._size_bytes = 0
+        self._max_bytes = table_bytes
+        self._huffman: dict[bytes, bytes] = {}
 
     def read(self, block: bytes) -> Headers:
-        """Header fields by lower-case name; of repeated ones the first. Raises ProtocolError."""
-        try:
-            fields = self._decoder.decode(block, raw=True)
-        except (hpack.HPACKError, ValueError, IndexError) as error:
-            raise ProtocolError(f"header block: {error}") from error
+        """Header fields by name; of repeated ones the first. Raises ProtocolError."""
         found: dict[bytes, bytes] = {}
-        for name, value in fields:
-            found.setdefault(bytes(name), bytes(value))
+        position, end = 0, len(block)
+        try:
+            while position < end:
+                byte = block[position]
+                if byte & 0x80:  # indexed (6.1)
+                    index, position = _read_integer(block, position, 0x7F)
+                    name, value = self._entry(index)
+                elif byte & 0x40:  # literal that enters the table (6.2.1)
+                    name, value, position = self._literal(block, position, 0x3F)
+                    self._insert(name, value)
+                elif byte & 0x20:  # table size (6.3)
+                    size, position = _read_integer(block, position, 0x1F)
+                    self._resize(size)
+                    continue
+                else:  # literal that does not, now or ever (6.2.2, 6.2.3)
+                    name, value, position = self._literal(block, position, 0x0F)
+                if name not in found:
+                    found[name] = value
+        except IndexError as error:
+            raise ProtocolError("a header block ends early, or names an entry that is not there") from error
         return found
+
+    def _entry(self, index: int) -> Field:
+        if index > len(_STATIC):
+            return self._table[len(_STATIC) - index]
+        if index == 0:
+            raise ProtocolError("a header field of index 0")
+        return _STATIC[index - 1]
+
+    def _literal(self, block: bytes, position: int, mask: int) -> tuple[bytes, bytes, int]:
+        index, position = _read_integer(block, position, mask)
+        if index:
+            name = self._entry(index)[0]
+        else:
+            name, position = self._string(block, position)
+        value, position = self._string(block, position)
+        return name, value, position
+
+    def _string(self, block: bytes, position: int) -> tuple[bytes, int]:
+        encoded = block[position] & 0x80
+        length, position = _read_integer(block, position, 0x7F)
+        after = position + length
+        if after > len(block):
+            raise ProtocolError("a header block ends early")
+        raw = block[position:after]
+        return (self._decode(raw) if encoded else raw), after
+
+    def _decode(self, raw: bytes) -> bytes:
+        plain = self._huffman.get(raw)
+        if plain is None:
+            try:
+                plain = bytes(decode_huffman(raw))
+            except hpack.HPACKError as error:
+                raise ProtocolError(f"header block: {error}") from error
+            if len(self._huffman) >= _REMEMBERED_STRINGS:
+                self._huffman.clear()
+            self._huffman[raw] = plain
+        return plain
+
+    def _insert(self, name: bytes, value: bytes) -> None:
+        size = len(name) + len(value) + _ENTRY_OVERHEAD_BYTES
+        self._evict(self._max_bytes - size)
+        if size <= self._max_bytes:
+            self._table.append((name, value))
+            self._size_bytes += size
+
+    def _resize(self, size: int) -> None:
+        if size > _MAX_TABLE_BYTES:
+            raise ProtocolError(f"a compression table of {size} bytes")
+        self._max_bytes = size
+        self._evict(size)
+
+    def _evict(self, room_bytes: int) -> None:
+        while self._table and self._size_bytes > room_bytes:
+            name, value = self._table.popleft()
+            self._size_bytes -= len(name) + len(value) + _ENTRY_OVERHEAD_BYTES
+
+
+def _read_integer(block: bytes, position: int, mask: int) -> tuple[int, int]:
+    """An integer whose prefix is under this mask, and the position after it (5.1)."""
+    number = block[position] & mask
+    position += 1
+    if number < mask:
+        return number, position
+    for shift in range(0, 7 * _MAX_INTEGER_BYTES, 7):
+        byte = block[position]
+        position += 1
+        number += (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, position
+    raise ProtocolError("an integer without an end in a header block")
 
 
 def _string(raw: bytes) -> bytes:

@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
 from cri_proxy.relay.calls import Aborted, Call, Interceptor, Refuse, Rewrite
+from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.listener import Published, listen_on, socket_path
 from cri_proxy.relay.splice import Ended, Held, Splice
@@ -61,14 +62,16 @@ class _Side(asyncio.Protocol):
         else:
             self.transport.resume_reading()
 
-    def write(self, parts: list[bytes]) -> None:
+    def write(self, parts: Parts) -> None:
         """Send these bytes in order and empty the list; keep them while there is no connection."""
         if not parts or self.transport is None:
             return
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        parts.clear()
         if not self.transport.is_closing():
-            self.transport.write(data)
+            if len(parts) == 1:
+                self.transport.write(parts[0])
+            else:
+                self.transport.writelines(parts)
+        parts.clear()
 
     def close(self) -> None:
         """End the connection once everything is written."""
@@ -157,6 +160,15 @@ class _Pair:
 
     def _flush(self) -> None:
         """Carry out what the splice wants. Outcomes come first: who learns a reply finds it in our books."""
+        splice = self._splice
+        if splice.events:
+            self._act()
+        if splice.to_client:
+            self.client.write(splice.to_client)
+        if splice.to_runtime:
+            self.runtime.write(splice.to_runtime)
+
+    def _act(self) -> None:
         events, self._splice.events[:] = tuple(self._splice.events), ()
         for event in events:
             match event:
@@ -170,8 +182,6 @@ class _Pair:
                         asked.task.cancel()  # it reports the outcome when it has stopped
                     else:
                         self._relay.boundary.outcome(asked.call, outcome)
-        self.client.write(self._splice.to_client)
-        self.runtime.write(self._splice.to_runtime)
 
     async def _decide(self, stream: int, call: Call) -> None:
         boundary = self._relay.boundary

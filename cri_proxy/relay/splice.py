@@ -18,7 +18,7 @@ from typing import Final
 
 from cri_proxy.relay import frames
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
-from cri_proxy.relay.direction import Direction
+from cri_proxy.relay.direction import Direction, Parts
 from cri_proxy.relay.frames import Cut, ProtocolError
 from cri_proxy.relay.headers import HeaderReader, write_literals
 from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall, Phase
@@ -54,8 +54,8 @@ class Splice:
 
     def __init__(self, wants: Callable[[str], Interest]) -> None:
         """``wants`` says what to do with a method."""
-        self.to_client: list[bytes] = []
-        self.to_runtime: list[bytes] = []
+        self.to_client: Parts = []
+        self.to_runtime: Parts = []
         self.events: list[Event] = []
         self._wants = wants
         self._held: dict[int, HeldCall] = {}

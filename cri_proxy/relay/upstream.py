@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from cri_proxy.relay import frames
+from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.frames import Cut
 
 
@@ -42,8 +43,8 @@ class _Waiting:
 class Upstream:
     """The windows of one connection, and what waits for them."""
 
-    to_client: list[bytes]
-    to_runtime: list[bytes]
+    to_client: Parts
+    to_runtime: Parts
     window_bytes: int = frames.DEFAULT_WINDOW_BYTES
     debt_bytes: int = 0
     initial_window_bytes: int = frames.DEFAULT_WINDOW_BYTES

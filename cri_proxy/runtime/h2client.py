@@ -133,10 +133,10 @@ class ClientConnection:
 
     def receive(self, data: bytes) -> list[Event]:
         """Read what the runtime sent. Raises ProtocolError: then the connection must be closed."""
-        buffer, cuts = self._cutter.cut(data)
         events: list[Event] = []
-        for cut in cuts:
-            self._on_frame(buffer, cut, events)
+        for buffer, cuts in self._cutter.cut(data):
+            for cut in cuts:
+                self._on_frame(buffer, cut, events)
         if self._cutter.problem:
             raise ProtocolError(self._cutter.problem)
         return events
