@@ -1,0 +1,57 @@
+"""The kernel's list and mask formats."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sysfs.cpuset import MAX_ID, CpuSet, CpuSetError, NodeSet
+
+ids = st.sets(st.integers(0, 3000))
+
+
+@given(ids)
+def test_a_list_reads_back_as_it_was_written(members: set[int]) -> None:
+    assert set(CpuSet.parse(str(CpuSet.of(members)))) == members
+
+
+@given(ids)
+def test_a_set_iterates_ascending_and_knows_its_size(members: set[int]) -> None:
+    cpus = CpuSet.of(members)
+    assert list(cpus) == sorted(members)
+    assert (len(cpus), bool(cpus)) == (len(members), bool(members))
+
+
+@given(ids, ids)
+def test_operators_are_those_of_sets(a: set[int], b: set[int]) -> None:
+    left, right = CpuSet.of(a), CpuSet.of(b)
+    assert (set(left & right), set(left | right), set(left - right)) == (a & b, a | b, a - b)
+    assert (left <= right, left.isdisjoint(right)) == (a <= b, a.isdisjoint(b))
+
+
+@pytest.mark.parametrize(
+    "text", ["0-", "-", "a", "1,,2", "3-1", "0x1", "1 2", "-1", "١", str(MAX_ID + 1), f"0-{10**12}"]
+)
+def test_garbage_is_never_the_empty_set(text: str) -> None:
+    with pytest.raises(CpuSetError) as caught:
+        CpuSet.parse(text)
+    assert caught.value.text == text
+
+
+@pytest.mark.parametrize(("text", "members"), [("", ""), (" 0-3,8\n", "0-3,8"), ("3,1-2", "1-3"), ("7-7", "7")])
+def test_lists_as_the_kernel_and_people_write_them(text: str, members: str) -> None:
+    assert str(CpuSet.parse(text)) == members
+
+
+@pytest.mark.parametrize(("text", "members"), [("ff", "0-7"), ("1,00000000", "32"), ("00000000,0000000f\n", "0-3")])
+def test_masks_are_groups_of_32_bits_highest_first(text: str, members: str) -> None:
+    assert str(CpuSet.parse_mask(text)) == members
+
+
+def test_a_mask_that_is_not_hexadecimal_is_refused() -> None:
+    with pytest.raises(CpuSetError):
+        CpuSet.parse_mask("0,xyz")
+
+
+def test_sets_of_different_things_stay_what_they_are() -> None:
+    assert isinstance(NodeSet.of([1]) | NodeSet.of([2]), NodeSet)
+    assert repr(NodeSet.of([1, 2])) == "NodeSet('1-2')"
