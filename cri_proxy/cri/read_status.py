@@ -26,7 +26,7 @@ class Existing:
 
     container_id: str
     sandbox_id: str
-    state: pb.ContainerState.ValueType
+    state: pb.ContainerState
     created_at_ns: int
     request: Request
     cpus: CpuSet | None

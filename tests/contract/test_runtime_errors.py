@@ -1,0 +1,29 @@
+"""The embedded runtime refuses what containerd refuses, with the same code and the same words."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.embedded_state import DEFAULT_IMAGE
+from tests.contract.probes import PROBES, ask_all
+from tests.fakes.machines import small_machine
+
+RECORDED = json.loads((Path(__file__).parent / "recorded" / "containerd-1.6.json").read_text())["answers"]
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, dict[str, object]]:
+    runtime = EmbeddedRuntime(small_machine(), modern=False)
+    return asyncio.run(ask_all(runtime.channel(), DEFAULT_IMAGE))
+
+
+@pytest.mark.parametrize("probe", [p.name for p in PROBES])
+def test_the_embedded_runtime_answers_as_containerd(probe: str, answers: dict[str, dict[str, object]]) -> None:
+    assert answers[probe] == RECORDED[probe]
+
+
+def test_every_recorded_answer_has_its_probe() -> None:
+    assert set(RECORDED) == {p.name for p in PROBES}
