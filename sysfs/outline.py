@@ -8,6 +8,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Core, CoreKind, Machine, NumaNode
 
 WIDTH = 110
+_ORDER = ("package", "die", "NUMA", "L3")  # in which the names of one thing stand
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -39,24 +40,47 @@ def shown_bytes(count: int) -> str:
 
 
 def branches(machine: Machine) -> tuple[Branch, ...]:
-    """The tree: whatever lies in something else stands below it, whichever of node, die and L3 is the larger here."""
-    flat = [Branch((f"package {p.id}",), p.cpus, ()) for p in machine.packages]
-    several = {p.id for p in machine.packages if sum(d.package == p.id for d in machine.dies) > 1}
-    flat += [Branch((f"die {d.id}",), d.cpus, ()) for d in machine.dies if d.package in several]
-    flat += [Branch((f"NUMA node {n.id}",), n.cpus, (_memory(n),)) for n in machine.nodes if n.cpus]
-    flat += [
-        Branch((f"L3 #{c.index}",), c.cpus, (f"{shown_bytes(c.size_bytes)} cache",) if c.size_bytes else ())
-        for c in machine.caches
-        if c.level == 3
-    ]
+    """The tree: whatever lies in something else stands below it, whichever of node, die and L3 is the larger here.
+
+    What crosses the border of something else is no level of the tree: ``irregularities`` tells of it.
+    """
     merged: dict[int, Branch] = {}
-    for branch in flat:
+    for branch in sorted(_nesting(machine)[0], key=lambda b: _ORDER.index(b.names[0].split()[0])):
         same = merged.get(branch.cpus.mask)
         merged[branch.cpus.mask] = branch if same is None else _both(same, branch)
     largest_first = sorted(merged.values(), key=lambda b: (-len(b.cpus), min(b.cpus, default=0)))
     parents = [_parent(largest_first[:i], branch) for i, branch in enumerate(largest_first)]
     tops = [_grown(machine, largest_first, parents, i) for i, parent in enumerate(parents) if parent < 0]
     return tuple(sorted(tops, key=lambda b: min(b.cpus, default=0)))
+
+
+def _nesting(machine: Machine) -> tuple[list[Branch], list[str]]:
+    """What can stand in a tree, nodes first; and a sentence for each thing that crosses what was taken before."""
+    several = {p.id for p in machine.packages if sum(d.package == p.id for d in machine.dies) > 1}
+    things = [Branch((f"NUMA node {n.id}",), n.cpus, (_memory(n),)) for n in machine.nodes if n.cpus]
+    things += [Branch((f"package {p.id}",), p.cpus, ()) for p in machine.packages]
+    things += [
+        Branch((f"die {d.id} of package {d.package}",), d.cpus, ()) for d in machine.dies if d.package in several
+    ]
+    things += [
+        Branch((f"L3 #{c.index}",), c.cpus, (f"{shown_bytes(c.size_bytes)} cache",) if c.size_bytes else ())
+        for c in machine.caches
+        if c.level == 3
+    ]
+    taken: list[Branch] = []
+    crossing = []
+    for thing in things:
+        crossed = next((other for other in taken if _cross(thing.cpus, other.cpus)), None)
+        if crossed is None:
+            taken.append(thing)
+        else:
+            crossing.append(f"{thing.names[0]} crosses the border of {crossed.names[0]}: it is no level of the tree")
+    return [replace(b, names=(b.names[0].partition(" of ")[0],)) for b in taken], crossing
+
+
+def _cross(a: CpuSet, b: CpuSet) -> bool:
+    """True when the sets share CPUs and neither holds the other."""
+    return not (a.isdisjoint(b) or a <= b or b <= a)
 
 
 def _both(a: Branch, b: Branch) -> Branch:
@@ -98,11 +122,11 @@ def _far(machine: Machine, node: NumaNode) -> Branch:
 
 
 def irregularities(machine: Machine) -> tuple[str, ...]:
-    """One sentence for every NUMA node and L3 that lies across the borders of packages or dies.
+    """One sentence for every NUMA node and L3 that spans packages or dies, and for all that does not nest.
 
     Pools leave such a level out for the packages concerned.
     """
-    found = []
+    found = _nesting(machine)[1]
     things = [(f"NUMA node {n.id}", n.cpus) for n in machine.nodes]
     things += [(f"L3 #{c.index}", c.cpus) for c in machine.caches if c.level == 3]
     for name, cpus in things:

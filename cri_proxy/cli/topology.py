@@ -39,5 +39,5 @@ def run(args: argparse.Namespace) -> int:
     except (SysfsBaseError, OSError) as error:
         print(f"cri-proxy topology: {error}", file=sys.stderr)
         return 1
-    emit(json_value(machine), args.output, outline(machine))
+    emit(json_value(machine), args.output, outline(machine).rstrip())
     return 0

@@ -1,0 +1,43 @@
+"""``cri-proxy capture``."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cli import capture
+from sysfs.sources import load_machine
+from tests.fakes.machines import small_machine
+from tests.fakes.sysfs_tree import CPU, write_tree
+
+
+def run(*words: object) -> int:
+    parser = argparse.ArgumentParser()
+    capture.register(parser)
+    return capture.run(parser.parse_args([str(word) for word in words]))
+
+
+def test_a_capture_is_a_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = write_tree(tmp_path / "tree", small_machine())
+    assert run(tmp_path / "m.tar.xz", "--sysfs-root", root) == 0
+    assert load_machine(f"{tmp_path}/m.tar.xz") == small_machine()
+    assert "m.tar.xz: " in capsys.readouterr().out
+
+
+def test_a_machine_that_cannot_be_read_is_captured_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_tree(tmp_path / "tree", small_machine(), {f"{CPU}/online": "0-"})
+    assert run(tmp_path / "m.tar.xz", "--sysfs-root", root) == 0
+    assert "worth a bug report: sys/devices/system/cpu/online" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "root", "status"), [("m.zip", "/", 2), ("none/m.tar.xz", "/", 1), ("m.tar.xz", "/proc", 1)]
+)
+def test_what_cannot_be_done_is_said_and_leaves_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, root: str, status: int
+) -> None:
+    assert run(tmp_path / file, "--sysfs-root", root) == status
+    assert capsys.readouterr().err.startswith("cri-proxy capture: ")
+    assert list(tmp_path.iterdir()) == []

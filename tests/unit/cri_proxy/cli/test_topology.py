@@ -1,0 +1,45 @@
+"""``cri-proxy topology``."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cli import topology
+
+SPEC = "{packages: 2, cores: 2, threads: 2, memory: 2Gi}"
+
+
+def run(*words: str, output: str = "text") -> int:
+    parser = argparse.ArgumentParser()
+    topology.register(parser)
+    return topology.run(argparse.Namespace(**vars(parser.parse_args(words)), output=output))
+
+
+def test_it_prints_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--machine", SPEC) == 0
+    assert "package 1 = NUMA node 1 = L3 #1  CPUs 4-7  2 GiB DRAM" in capsys.readouterr().out
+
+
+def test_it_prints_data(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--machine", SPEC, output="json") == 0
+    assert json.loads(capsys.readouterr().out)["packages"][1] == {"id": 1, "cpus": "4-7"}
+
+
+def test_it_draws_the_machine(tmp_path: Path) -> None:
+    assert run("--machine", SPEC, "--svg", f"{tmp_path}/m.svg") == 0
+    assert (tmp_path / "m.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize("words", [("--machine", "/nowhere"), ("--machine", SPEC, "--svg", "/nowhere/m.svg")])
+def test_what_cannot_be_done_is_said_on_standard_error(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    assert run(*words) == 1
+    assert "/nowhere" in capsys.readouterr().err
+
+
+def test_the_machine_is_the_host_unless_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    assert "online 0" in capsys.readouterr().out
