@@ -1,15 +1,12 @@
 """What ``availableResources.cpu`` and ``reservedResources.cpu`` may say: text once, frozen values from then on."""
 
-import re
 from dataclasses import dataclass
-from fractions import Fraction
 
 from sysfs.cpuset import MAX_ID, CpuSet, CpuSetError
+from sysfs.quantity import QuantityError, parse_mcpu
 
 _SET = "cpuset:"
 _EXCLUSION = "exclude-cpuset:"
-_QUANTITY = re.compile(r"([0-9]{1,10}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})([num]|)")
-_SCALE = {"n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +88,14 @@ def parse_reserved(text: str) -> ReservedCpus:
     stripped = text.strip()
     if stripped.startswith(_SET):
         return CpuList(_cpus(stripped.removeprefix(_SET)))
-    return CpuQuantity(parse_mcpu(stripped))
+    return CpuQuantity(_mcpu(stripped))
 
 
-def parse_mcpu(text: str) -> int:
-    """A CPU quantity as Kubernetes writes it, in 1/1000 CPU, rounded up. Raises ValueError.
-
-    >>> parse_mcpu("2"), parse_mcpu("100u")
-    (2000, 1)
-    """
-    match = _QUANTITY.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"expected a quantity like 750m or 2, or cpuset:LIST, got {text!r}")
-    exact = Fraction(match[1]) * _SCALE[match[2]] * 1000
-    mcpu = -(-exact.numerator // exact.denominator)
+def _mcpu(text: str) -> int:
+    try:
+        mcpu = parse_mcpu(text)
+    except QuantityError:
+        raise ValueError(f"expected a quantity like 750m or 2, or cpuset:LIST, got {text!r}") from None
     if mcpu > MAX_ID * 1000:
         raise ValueError(f"{text!r} is more than any machine has")
     return mcpu

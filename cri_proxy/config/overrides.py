@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable
 from functools import partial
+from typing import Literal, get_args, get_origin
 
 from cri_proxy.config.model import Config, Known, known_options
 from cri_proxy.config.values import read_value, values_text, with_values
@@ -26,8 +27,10 @@ def _add(group: argparse._ArgumentGroup, known: Known) -> None:
         off = f"--no-{flag.removeprefix('--')}"
         group.add_argument(off, dest=dest, action="store_const", const=False, help=f"the same as {flag}=false")
         return
-    values = values_text(known).replace("`", "")
-    group.add_argument(flag, dest=dest, type=_reader(known), metavar=_metavar(known), help=f"{text}: {values}")
+    choices = get_args(known.type) if get_origin(known.type) is Literal else ()
+    values = "" if choices else f" [{values_text(known).replace('`', '')}]"
+    metavar = "|".join(choices) or _metavar(known)
+    group.add_argument(flag, dest=dest, type=_reader(known), metavar=metavar, help=f"{text}{values}")
 
 
 def _metavar(known: Known) -> str:

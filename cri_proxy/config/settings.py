@@ -9,6 +9,8 @@ from cri_proxy.config.model import Config
 from cri_proxy.errors import ConfigError
 
 ADMIN_SOCKET = "admin.sock"
+# What errors name as the file when there is none.
+COMMAND_LINE = "command line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def settle(config: Config, *, config_path: Path | None = None, warnings: tuple[s
     """The settings of this configuration. Raises ConfigError where options contradict each other."""
     if bool(config.image_listen) != bool(config.image_endpoint):
         given, missing = ("imageListen", "imageEndpoint") if config.image_listen else ("imageEndpoint", "imageListen")
-        where = str(config_path) if config_path else "command line"
+        where = str(config_path) if config_path else COMMAND_LINE
         raise ConfigError(where, 0, given, f"needs {missing} as well: give both or neither")
     return Settings(
         config=config,

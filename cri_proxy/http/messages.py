@@ -56,7 +56,7 @@ def parse_request(head: bytes) -> Request:
     if method not in ("GET", "HEAD"):
         raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not offered: nothing here changes anything")
     if "transfer-encoding" in fields or fields.get("content-length", "0") != "0":
-        raise BadRequest(HTTPStatus.CONTENT_TOO_LARGE, "a request here has no body")
+        raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request here has no body")
     try:
         url = urlsplit(target)
         query = {name: values[0] for name, values in parse_qs(url.query, max_num_fields=20).items()}

@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
@@ -30,8 +31,15 @@ _WRITE_SECONDS = 10.0
 _MAX_CONNECTIONS = 64
 
 
+@dataclass(eq=False)
 class AdminSocketError(CriProxyError):
     """The admin socket cannot be opened: the path, the problem and the remedy."""
+
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: cannot open the admin socket: {self.problem}"
 
 
 class AdminServer:
@@ -65,7 +73,7 @@ class AdminServer:
         except OSError as error:
             listener.close()
             temporary.unlink(missing_ok=True)
-            raise AdminSocketError(f"{path}: cannot open the admin socket: {error.strerror or error}") from error
+            raise AdminSocketError(str(path), error.strerror or str(error)) from error
         self._socket = (path, inode)
         self._servers.append(await asyncio.start_unix_server(self._accept, sock=listener, limit=MAX_HEADER_BYTES))
 

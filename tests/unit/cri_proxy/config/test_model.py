@@ -6,6 +6,7 @@ from typing import get_args, get_origin
 import pytest
 
 from cri_proxy.config.model import Config, Known, known_options
+from cri_proxy.cri.annotations import DOMAINS
 from cri_proxy.config.values import read_value, show_value, value_of
 
 
@@ -31,6 +32,10 @@ def test_keys_and_flags_are_unique() -> None:
 def test_a_default_is_among_its_choices() -> None:
     choices = [k for k in known_options() if get_origin(k.type) is not tuple and isinstance(k.default, str)]
     assert all(k.default in get_args(k.type) for k in choices if get_args(k.type))
+
+
+def test_the_default_domains_are_those_that_annotations_know() -> None:
+    assert Config().annotation_domains == DOMAINS
 
 
 def test_a_configuration_cannot_be_changed() -> None:

@@ -1,0 +1,39 @@
+"""How commands reach a running daemon: the ``--admin`` option and the views that it answers."""
+
+import argparse
+from pathlib import Path
+from typing import TypeVar
+
+from cri_proxy.http.client import DaemonUnreachable, ask
+from cri_proxy.state.codec import CodecError, decode
+
+DEFAULT_ADMIN = "unix:///run/cri-proxy/admin.sock"
+
+V = TypeVar("V")
+
+
+def add_admin_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--admin``: the daemon's admin socket, which lies beside its listen socket."""
+    parser.add_argument(
+        "--admin",
+        type=_socket_path,
+        default=_socket_path(DEFAULT_ADMIN),
+        metavar="unix://PATH",
+        help=f"the running daemon's admin socket, beside its listen socket (default {DEFAULT_ADMIN})",
+    )
+
+
+def _socket_path(text: str) -> Path:
+    path = text.removeprefix("unix://")
+    if not path.startswith("/"):
+        raise argparse.ArgumentTypeError(f"expected unix:///PATH, got {text!r}")
+    return Path(path)
+
+
+def fetch(path: Path, target: str, kind: type[V], query: dict[str, str] | None = None) -> V:
+    """The view of this kind that the daemon answers. Raises DaemonUnreachable."""
+    plain = ask(path, target, query)
+    try:
+        return decode(kind, plain)
+    except CodecError as error:
+        raise DaemonUnreachable(str(path), f"answered something else ({error}): is it another version?") from error

@@ -1,0 +1,96 @@
+"""Text in columns on a terminal: cells wrap inside their column, colours do not count."""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WIDTH = 80
+GAP = "  "
+
+_PIECE = re.compile(r"[^\s,/]*[,/]\s*|[^\s,/]+\s*")
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def paint(text: str, style: str, *, colours: bool) -> str:
+    """The text in a style, or as it is."""
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colours and style and text else text
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One row. ``lead`` stands before the first line, ``rest`` before its continuation lines."""
+
+    texts: tuple[str, ...]
+    styles: tuple[str, ...] = ()
+    lead: str = ""
+    rest: str = ""
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Lines of at most this width, broken at spaces, behind commas and slashes; at least one line.
+
+    >>> wrap("0-3,8,12", 6)
+    ['0-3,8,', '12']
+    """
+    lines: list[str] = []
+    line = ""
+    for piece in _PIECE.findall(text):
+        if line and len(line + piece.rstrip()) > width:
+            lines.append(line.rstrip())
+            line = ""
+        line += piece
+        while len(line.rstrip()) > width:  # a single word that is too long
+            lines.append(line[:width])
+            line = line[width:]
+    return [*lines, line.rstrip()] if line.strip() or not lines else lines
+
+
+def layout(rows: Sequence[Cells], widths: Sequence[int], *, colours: bool = False) -> list[str]:
+    """The rows as lines: every cell wrapped to its column's width, nothing cut off."""
+    return [line for row in rows for line in _lines(row, widths, colours)]
+
+
+def _lines(row: Cells, widths: Sequence[int], colours: bool) -> list[str]:
+    inner = [widths[0] - max(len(row.lead), len(row.rest)), *widths[1:]]
+    cells = [wrap(text, width) for text, width in zip(row.texts, inner, strict=True)]
+    styles = row.styles or ("",) * len(cells)
+    lines = []
+    for i in range(max(map(len, cells))):
+        lead = row.lead if i == 0 else row.rest
+        texts = [cell[i] if i < len(cell) else "" for cell in cells]
+        fills = [widths[0] - len(lead), *widths[1:]]
+        painted = [
+            paint(text, style, colours=colours) + " " * (fill - len(text))
+            for text, style, fill in zip(texts, styles, fills, strict=True)
+        ]
+        lines.append((lead + GAP.join(painted)).rstrip())
+    return lines
+
+
+def column_widths(rows: Sequence[Cells], limits: Sequence[int], *, flexible: int, total: int = WIDTH) -> list[int]:
+    """A width per column: what its longest cell needs, at most its limit; ``flexible`` may take all that is left.
+
+    The limit of the flexible column is the least that it gets when its cells need it.
+    """
+    needed = [max((_need(row, i) for row in rows), default=0) for i in range(len(limits))]
+    widths = [min(need, limit) for need, limit in zip(needed, limits, strict=True)]
+    left = total - sum(widths) + widths[flexible] - len(GAP) * (len(widths) - 1)
+    widths[flexible] = min(needed[flexible], max(left, limits[flexible]))
+    return widths
+
+
+def _need(row: Cells, column: int) -> int:
+    return len(row.texts[column]) + (0 if column else max(len(row.lead), len(row.rest)))
+
+
+def paragraph(text: str, indent: str, *, first: str | None = None, width: int = WIDTH) -> list[str]:
+    """A sentence over as many lines as it needs."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent if first is None else first,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

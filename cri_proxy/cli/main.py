@@ -1,0 +1,140 @@
+"""``cri-proxy COMMAND``: finds the command's module, and loads no other."""
+
+import argparse
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+PROG = "cri-proxy"
+DESCRIPTION = "Puts the containers of a Kubernetes node on the right CPUs and memory, from in front of the runtime."
+# In the order of the overview; the second says whether results are printed, which brings -o/--output.
+COMMANDS: tuple[tuple[str, bool], ...] = (
+    ("run", False),
+    ("status", True),
+    ("explain", True),
+    ("topology", True),
+    ("capture", False),
+    ("simulate", True),
+    ("check-config", True),
+    ("demo", False),
+)
+OUTPUTS = ("text", "json", "yaml")
+EXIT_NO = 1
+EXIT_USAGE = 2
+# 128 + the signal's number, as a shell reports it.
+EXIT_INTERRUPTED = 130
+
+
+class Command(Protocol):
+    """What a command's module offers."""
+
+    HELP: str
+    EXAMPLE: str
+
+    def register(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own options."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it: 0 good, 1 a clear no, 2 wrong usage."""
+
+
+def load_command(name: str) -> Command:
+    """The module of a command."""
+    return cast("Command", importlib.import_module(f"cri_proxy.cli.{name.replace('-', '_')}"))
+
+
+def command_parser(name: str, command: Command, *, prints: bool) -> argparse.ArgumentParser:
+    """The parser of one command, with its example in the help."""
+    parser = argparse.ArgumentParser(
+        prog=f"{PROG} {name}",
+        description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
+        epilog=f"example:\n{_indented(command.EXAMPLE)}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.register(parser)
+    if prints:
+        parser.add_argument(
+            "-o", "--output", choices=OUTPUTS, default="text", help="text for people (default), or data"
+        )
+    return parser
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.strip().splitlines())
+
+
+def version() -> str:
+    """The installed version."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(PROG)
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def overview() -> str:
+    """The help of the program itself; loads every command for its line."""
+    lines = [f"usage: {PROG} COMMAND [options]", "", DESCRIPTION, "", "commands:"]
+    lines += [f"  {name:<13} {load_command(name).HELP}" for name, _ in COMMANDS]
+    lines += [
+        "",
+        "options:",
+        "  -h, --help    this text; after a command, that command's",
+        "  --version     the version",
+    ]
+    lines += ["", "example:", f"  {PROG} demo", f"  {PROG} run --reserved-resources cpu=750m"]
+    return "\n".join(lines)
+
+
+def _unknown(word: str) -> int:
+    close = difflib.get_close_matches(word, [name for name, _ in COMMANDS], n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(name for name, _ in COMMANDS)}"
+    kind = "option" if word.startswith("-") else "command"
+    print(f"{PROG}: unknown {kind} {word!r}; {hint}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+def run_command(argv: Sequence[str]) -> int:
+    """Carry out this command line, without the program's name; gives the exit status."""
+    if not argv:
+        print(overview(), file=sys.stderr)
+        return EXIT_USAGE
+    name, *rest = argv
+    if name in ("-h", "--help"):
+        print(overview())
+        return 0
+    if name == "--version":
+        print(f"{PROG} {version()}")
+        return 0
+    prints = dict(COMMANDS).get(name)
+    if prints is None:
+        return _unknown(name)
+    command = load_command(name)
+    try:
+        args = command_parser(name, command, prints=prints).parse_args(rest)
+    except SystemExit as stop:  # argparse's way to end after --help (0) and wrong usage (2)
+        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
+    return command.run(args)
+
+
+def main() -> None:
+    """The entry point: runs the command and leaves with its exit status."""
+    try:
+        status = run_command(sys.argv[1:])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Python flushes once more at exit: give it a place to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""``cri-proxy run``: the daemon."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from cri_proxy.config.settings import COMMAND_LINE, Settings
+
+HELP = "relay CRI calls to the runtime, and place containers on their way"
+EXAMPLE = """\
+cri-proxy run --reserved-resources cpu=750m
+cri-proxy run --config /etc/cri-proxy/config.yaml --runtime-endpoint unix:///run/crio/crio.sock
+cri-proxy run --runtime-endpoint embedded --listen unix:///tmp/cri-proxy.sock --state-dir /tmp/state"""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add ``--config`` and an option for each flag of the configuration's model."""
+    from cri_proxy.config.overrides import add_options
+
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="PATH",
+        help="a configuration file, or a mounted ConfigMap directory with cri-proxy.yaml, node.NAME.yaml, "
+        "group.NAME.yaml or default.yaml",
+    )
+    add_options(parser)
+
+
+def settings_from(args: argparse.Namespace) -> Settings:
+    """What the daemon is to be started with. Raises ConfigError."""
+    from cri_proxy.config.load import load_config
+    from cri_proxy.config.model import Config
+    from cri_proxy.config.overrides import apply_options
+    from cri_proxy.config.settings import host_node_name, settle
+
+    given = apply_options(Config(), args)
+    if args.config is None:
+        return settle(given)
+    path = args.config.absolute()
+    loaded = load_config(path, node_name=given.node_name or host_node_name(), node_group=given.node_group)
+    return settle(apply_options(loaded.config, args), config_path=path, warnings=loaded.warnings)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT; 1 when the start fails, 2 when options contradict each other."""
+    from cri_proxy.errors import ConfigError, CriProxyError
+    from policies.errors import PolicyBaseError
+    from sysfs.errors import SysfsBaseError
+
+    try:
+        settings = settings_from(args)
+    except ConfigError as error:
+        print(f"cri-proxy run: {error}", file=sys.stderr)
+        return 2 if error.path == COMMAND_LINE else 1
+    from cri_proxy import app
+
+    try:
+        return app.run(settings)
+    except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
+        print(f"cri-proxy run: {error}", file=sys.stderr)
+        return 1

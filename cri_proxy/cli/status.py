@@ -1,0 +1,64 @@
+"""``cri-proxy status``: the running daemon's pools and containers."""
+
+import argparse
+import sys
+import time
+
+HELP = "show the pools of the running daemon and who sits in them"
+EXAMPLE = """\
+cri-proxy status
+cri-proxy status --watch
+cri-proxy status -o json | jq '.containers[] | {pod, name, cpus}'"""
+
+_CLEAR = "\x1b[H\x1b[2J"
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    from cri_proxy.cli.admin import add_admin_option
+
+    add_admin_option(parser)
+    parser.add_argument("--watch", action="store_true", help="show it again whenever it changes, until interrupted")
+    parser.add_argument(
+        "--interval", type=_positive, default=1.0, metavar="SECONDS", help="how often --watch looks (default 1)"
+    )
+
+
+def _positive(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.05 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"expected seconds between 0.05 and 3600, got {text!r}")
+    return seconds
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the status, once or at every change; 1 when no daemon answers."""
+    from cri_proxy.errors import CriProxyError
+
+    shown = ""
+    while True:
+        try:
+            text = _picture(args)
+        except CriProxyError as error:
+            print(f"cri-proxy status: {error}", file=sys.stderr)
+            return 1
+        if text != shown:
+            print(f"{_CLEAR if args.watch and sys.stdout.isatty() else ''}{text}", flush=True)
+            shown = text
+        if not args.watch:
+            return 0
+        time.sleep(args.interval)
+
+
+def _picture(args: argparse.Namespace) -> str:
+    """What is printed now. Raises DaemonUnreachable."""
+    from cri_proxy.cli.admin import fetch
+    from cri_proxy.cli.output import is_colourful, render
+    from cri_proxy.cli.render_status import render_status
+    from cri_proxy.http.view import StatusView
+
+    view = fetch(args.admin, "/api/v1/status", StatusView)
+    return render(view, args.output, render_status(view, colours=is_colourful()))

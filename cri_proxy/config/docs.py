@@ -1,0 +1,40 @@
+"""The reference page of all options, written from the model: ``python -m cri_proxy.config.docs``."""
+
+import sys
+
+from cri_proxy.config.model import Known, known_options
+from cri_proxy.config.values import show_value, values_text
+
+_HEAD = """\
+# Options
+
+Written from `cri_proxy/config/model.py` by `python -m cri_proxy.config.docs`; do not edit.
+
+The configuration is YAML: a file or a mounted ConfigMap directory, given to `cri-proxy run --config`. Keys are
+matched without regard to case, an unknown key is an error, and an option on the command line wins over the file.
+`cri-proxy check-config` checks a file. Complete examples stand in `configs/`.
+
+A key with a dot is a key inside a group: `log.level` is written `log: {level: info}`. The last column says whether
+the option can change without a restart; this version still reads its configuration at start only.
+
+| key | values | default | unit | command line | meaning | reloadable |
+|---|---|---|---|---|---|---|
+"""
+
+
+def options_page() -> str:
+    """The page, as Markdown."""
+    return _HEAD + "".join(f"| {' | '.join(_cells(known))} |\n" for known in known_options())
+
+
+def _cells(known: Known) -> tuple[str, ...]:
+    option = known.option
+    flag = f"`{option.flag}`" if option.flag else ""
+    meaning = option.text + (f" ({option.remedy})" if option.remedy else "")
+    values = values_text(known).replace("|", "\\|")
+    reloadable = "yes" if option.is_reloadable else "no"
+    return (f"`{known.key}`", values, f"`{show_value(known.default)}`", option.unit, flag, meaning, reloadable)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(options_page())

@@ -1,0 +1,141 @@
+"""A small node to look at: views built by hand, and a daemon that gives them."""
+
+from dataclasses import replace
+
+from cri_proxy.config.model import Config
+from cri_proxy.http.view import ContainerView, DecisionView, DisplacedView, ExplainView, Health, StatusView
+from policies.base import (
+    Affinity,
+    ContainerKey,
+    Expression,
+    Pod,
+    PoolView,
+    QosClass,
+    Ranked,
+    Reason,
+    Request,
+    Wishes,
+)
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Machine
+from tests.fakes.machines import small_machine
+
+
+def pool(name: str, parent: str, shared: str, *, free_mcpu: int, mems: str, isolated: str = "") -> PoolView:
+    """A pool; the root keeps CPU 0 for the system."""
+    return PoolView(
+        name=name,
+        parent=parent,
+        depth=1 if parent else 0,
+        kind="package" if parent else "root",
+        cpus=CpuSet.parse("0-7"),
+        shared=CpuSet.parse(shared),
+        isolated_free=CpuSet.parse(isolated),
+        reserved=CpuSet() if parent else CpuSet.parse("0"),
+        mems=NodeSet.parse(mems),
+        shared_free_mcpu=free_mcpu,
+        shared_granted_mcpu=500,
+    )
+
+
+def container(name: str, kind: str, cpus: str | None, **more: object) -> ContainerView:
+    """A running container of the Guaranteed pod default/web."""
+    view = ContainerView(
+        namespace="default",
+        pod="web",
+        name=name,
+        pod_uid="uid-web",
+        container_id=f"id-{name}",
+        qos="Guaranteed",
+        state="running",
+        kind=kind,
+        pool="",
+        cpus=None if cpus is None else CpuSet.parse(cpus),
+        mems=NodeSet.of([0]),
+    )
+    return replace(view, **more)  # type: ignore[arg-type]  # fields of the view, by name
+
+
+def status_view() -> StatusView:
+    """Two sockets; one container of each kind."""
+    return StatusView(
+        node="worker-1",
+        policy="topology-aware",
+        is_ready=True,
+        pools=(
+            pool("root", "", "1,4-7", free_mcpu=4500, mems="0-1"),
+            pool("socket #0", "root", "1", free_mcpu=500, mems="0"),
+            pool("socket #1", "root", "4-6", free_mcpu=3000, mems="1", isolated="7"),
+        ),
+        containers=(
+            container("c0", "exclusive", "2-3", pool="socket #0", exclusive=CpuSet.parse("2-3")),
+            container("c1", "shared", "1", pool="socket #0", shared_mcpu=500, state="created"),
+            container("c2", "reserved", "0", namespace="kube-system", pod="dns", reserved_mcpu=100),
+            container("c3", "preserve", None, mems=None, notes=("can reach the exclusive CPUs 2-3",)),
+        ),
+        warnings=("reservedResources.cpu is not set",),
+    )
+
+
+def ranked(name: str, outcome: str, **values: float) -> Ranked:
+    """A pool in a ranking."""
+    return Ranked(name, tuple(values.items()), outcome)
+
+
+def decision_view() -> DecisionView:
+    """Two exclusive CPUs in the first socket, at the expense of another container."""
+    request = Request(
+        container=ContainerKey("uid-web", "c0"),
+        pod=Pod("uid-web", "web", "default", QosClass.GUARANTEED),
+        cpu_request_mcpu=2000,
+        cpu_limit_mcpu=2000,
+        memory_request_bytes=100 << 20,
+        memory_limit_bytes=100 << 20,
+        wishes=Wishes(prefer_isolated=False),
+        affinities=(Affinity(Expression("name", "Equals", ("db",)), -5),),
+        origins=(
+            ("cpu_request_mcpu", "cpu_quota, cpu_period"),
+            ("prefer-isolated-cpus", "cri-proxy.io/prefer-isolated-cpus"),
+            ("qos", "cgroup_parent"),
+        ),
+    )
+    return DecisionView(
+        request=request,
+        outcome="placed",
+        container=status_view().containers[0],
+        decided_at_seconds=1_700_000_000.0,
+        duration_seconds=0.00084,
+        reasons=(Reason("pool", "socket #0 is the deepest pool that has 2 exclusive CPUs free"),),
+        ranking=(
+            ranked("socket #0", "chosen", fits=1, affinity=0.0, depth=1, left=1000, first=-1),
+            ranked("socket #1", "not tried", fits=1, affinity=0.0, depth=1, left=500, first=-2),
+            ranked("root", "not tried", fits=1, affinity=0.0, depth=0, left=4500, first=0),
+        ),
+        displaced=(DisplacedView("default", "web", "c1", CpuSet.parse("1"), NodeSet.of([0])),),
+        problems=("annotation cri-proxy.io/affinity: 'x': expected a list",),
+    )
+
+
+class FixedDaemon:
+    """Implements ``cri_proxy.http.view.DaemonView`` with the values above; ``ready`` may be changed."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.is_ready = True
+        self._config = config if config is not None else Config()
+
+    def health(self) -> Health:
+        return Health(True, self.is_ready, () if self.is_ready else ("the runtime is away",))
+
+    def status(self) -> StatusView:
+        return replace(status_view(), is_ready=self.is_ready)
+
+    def explain(self, pod: str, container: str | None) -> ExplainView:
+        view = decision_view()
+        is_meant = pod in ("web", "uid-web") and container in (None, "c0")
+        return ExplainView((view,) if is_meant else ())
+
+    def topology(self) -> Machine:
+        return small_machine()
+
+    def config(self) -> Config:
+        return self._config
