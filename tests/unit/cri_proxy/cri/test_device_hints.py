@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cri.device_hints import DeviceHints, DeviceNumber, device_number
+from policies.base import TopologyHint
+from sysfs.cpuset import CpuSet, NodeSet
+
+NVME = DeviceNumber("block", 259, 1)
+PCI = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0"
+
+
+def tree(root: Path, *, node: str = "1", cpus: str = "4-7") -> DeviceHints:
+    """An NVMe partition behind a PCI device, and a virtual terminal; /dev paths are numbered by name."""
+    partition = root / PCI / "nvme/nvme0/nvme0n1/nvme0n1p1"
+    partition.mkdir(parents=True)
+    (root / PCI / "numa_node").write_text(f"{node}\n")
+    (root / PCI / "local_cpulist").write_text(f"{cpus}\n")
+    (root / "sys/devices/virtual/tty/tty1").mkdir(parents=True)
+    link(root / "sys/dev/block/259:1", partition)
+    link(root / "sys/dev/char/4:1", root / "sys/devices/virtual/tty/tty1")
+    link(root / "sys/bus/pci/devices/0000:3b:00.0", root / PCI)
+    numbers = {"nvme0n1p1": NVME, "tty1": DeviceNumber("char", 4, 1)}
+    return DeviceHints(root, lambda path: numbers.get(path.name))
+
+
+def link(name: Path, target: Path) -> None:
+    name.parent.mkdir(parents=True, exist_ok=True)
+    name.symlink_to(target)
+
+
+def hint(source: str) -> TopologyHint:
+    return TopologyHint(source, CpuSet.parse("4-7"), NodeSet.parse("1"))
+
+
+def test_a_device_is_where_the_nearest_directory_above_it_says(tmp_path: Path) -> None:
+    assert tree(tmp_path).of(["/dev/nvme0n1p1"]) == (hint("/dev/nvme0n1p1"),)
+
+
+def test_a_controller_that_tells_only_its_node_gets_the_cpus_from_above(tmp_path: Path) -> None:
+    hints = tree(tmp_path)
+    (tmp_path / PCI / "nvme/nvme0/numa_node").write_text("1\n")
+    assert hints.of(["/dev/nvme0n1p1"]) == (hint("/dev/nvme0n1p1"),)
+
+
+def test_a_pci_address_is_looked_up_on_the_bus(tmp_path: Path) -> None:
+    assert tree(tmp_path).of([], ["0000:3b:00.0", "0000:ff:00.0"]) == (hint("0000:3b:00.0"),)
+
+
+def test_a_path_in_sysfs_is_the_device_itself(tmp_path: Path) -> None:
+    assert tree(tmp_path).of([f"/{PCI}"]) == (hint(f"/{PCI}"),)
+
+
+@pytest.mark.parametrize(("node", "cpus"), [("-1", "0-7"), ("0-", "0-7"), ("", "")])
+def test_a_device_without_a_known_place_gives_no_hint(node: str, cpus: str, tmp_path: Path) -> None:
+    assert tree(tmp_path, node=node, cpus=cpus).of(["/dev/nvme0n1p1"]) == ()
+
+
+@pytest.mark.parametrize("path", ["/dev/tty1", "/dev/nosuch", "/sys/nosuch"])
+def test_virtual_and_unknown_devices_give_no_hint(path: str, tmp_path: Path) -> None:
+    assert tree(tmp_path).of([path]) == ()
+
+
+def test_a_character_device_is_numbered_by_itself_and_what_is_not_there_not_at_all() -> None:
+    assert device_number(Path("/dev/null")) == DeviceNumber("char", 1, 3)
+    assert device_number(Path("/nosuch")) is None
+
+
+def test_a_directory_on_no_device_has_no_number() -> None:
+    assert device_number(Path("/proc")) is None
