@@ -1,4 +1,4 @@
-"""A machine for people and for programs: as a tree of what holds what, as text, and as a JSON value (pure)."""
+"""A machine for people: as a tree of what holds what, and as text (pure)."""
 
 import textwrap
 from collections.abc import Sequence
@@ -214,69 +214,3 @@ def _shortened(cpus: CpuSet) -> str:
     if len(text) <= 48:
         return text
     return f"{text[: text.rindex(',', 0, 40)]},... ({len(cpus)} CPUs)"
-
-
-def json_value(machine: Machine) -> dict[str, object]:
-    """The machine as JSON has it: sets as CPU lists, sizes in bytes, everything sorted by id."""
-    kinds = {cpu.core: cpu.kind for cpu in machine.cpus}
-    return {
-        "online": str(machine.online),
-        "offline": str(machine.offline),
-        "isolated": str(machine.isolated),
-        "packages": [{"id": p.id, "cpus": str(p.cpus)} for p in machine.packages],
-        "dies": [{"package": d.package, "id": d.id, "cpus": str(d.cpus)} for d in machine.dies],
-        "nodes": [
-            {
-                "id": n.id,
-                "cpus": str(n.cpus),
-                "memory_bytes": n.memory_bytes,
-                "kind": n.kind.value,
-                "normal": n.is_normal_memory,
-                "near": str(n.near),
-                "distances": {str(other): distance for other, distance in n.distances},
-            }
-            for n in machine.nodes
-        ],
-        "caches": [
-            {"level": c.level, "index": c.index, "cpus": str(c.cpus), "size_bytes": c.size_bytes}
-            for c in machine.caches
-        ],
-        "cores": [
-            {
-                "index": c.index,
-                "package": c.package,
-                "die": c.die,
-                "core_id": c.core_id,
-                "cpus": str(c.cpus),
-                "kind": kinds[c.index].value,
-            }
-            for c in machine.cores
-        ],
-        "cpus": [
-            {
-                "id": c.id,
-                "package": c.package,
-                "die": c.die,
-                "node": c.node,
-                "core": c.core,
-                "base_frequency_khz": c.base_frequency_khz,
-                "energy_preference": c.energy_preference,
-            }
-            for c in machine.cpus
-        ],
-        "devices": [
-            {
-                "address": d.address,
-                "class": f"{d.class_code:06x}",
-                "vendor": f"{d.vendor:04x}",
-                "device": f"{d.device:04x}",
-                "node": d.node,
-                "local_cpus": str(d.local_cpus),
-                "bridges": list(d.bridges),
-                "physical_function": d.physical_function,
-            }
-            for d in machine.devices
-        ],
-        "irregular": list(irregularities(machine)),
-        "notes": list(machine.notes),
-    }

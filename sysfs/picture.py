@@ -15,6 +15,13 @@ CPU_FILL, EFFICIENT_FILL, ISOLATED_FILL = "#8fb8de", "#a9d18e", "#e6a3a3"
 MEMORY_FILL = "#fdf3dc"
 EDGE, INK, FAINT = "#7d8a99", "#1f2933", "#5c6b7a"
 
+# Styles of text, as SVG attributes.
+HEADING = f"font-size='16' font-weight='bold' fill='{INK}'"
+BOX_TITLE = f"font-size='13' font-weight='bold' fill='{INK}'"
+SMALL = f"font-size='11' fill='{FAINT}'"
+CELL = f"font-size='11' fill='{INK}' text-anchor='middle'"
+AXIS = f"{CELL} font-weight='bold'"
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -35,7 +42,7 @@ def picture(machine: Machine) -> str:
     )
     tree = _rows(parts)
     below = _rows([_distances(machine), _legend(machine)], 3 * GAP, at_least=tree.width)
-    body = _column([Box(_text_width(head, 16), 26, _text(head, 0, 18, size=16, bold=True)), tree, below])
+    body = _column([Box(_text_width(head, 16), 26, _text(head, 0, 18, HEADING)), tree, below])
     width, height = body.width + 2 * GAP, body.height + 2 * GAP
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}'>\n"
@@ -70,9 +77,9 @@ def _branch(branch: Branch, paint: Callable[[int], str]) -> Box:
     height = top + (content.height + GAP if inner else 4)
     fill = FILLS.get(branch.names[0].split()[0], "#ffffff") if branch.cpus else MEMORY_FILL
     svg = f"<rect width='{width}' height='{height}' rx='6' fill='{fill}' stroke='{EDGE}'/>\n"
-    svg += _text(title, GAP, 18, size=13, bold=True)
+    svg += _text(title, GAP, 18, BOX_TITLE)
     for i, line in enumerate(lines):
-        svg += _text(line, GAP, TITLE + 10 + LINE * i, size=11, fill=FAINT)
+        svg += _text(line, GAP, TITLE + 10 + LINE * i, SMALL)
     return Box(width, height, svg + (_at(content, GAP, top) if inner else ""))
 
 
@@ -83,7 +90,7 @@ def _core(core: Core, paint: Callable[[int], str]) -> Box:
     for i, cpu in enumerate(core.cpus):
         x = 2 + CPU_WIDTH * i
         svg += f"<rect x='{x}' y='2' width='{CPU_WIDTH - 1}' height='{CPU_HEIGHT}' rx='3' fill='{paint(cpu)}'/>\n"
-        svg += _text(str(cpu), x + CPU_WIDTH // 2, 17, size=11, middle=True)
+        svg += _text(str(cpu), x + CPU_WIDTH // 2, 17, CELL)
     return Box(width, CPU_HEIGHT + 4, svg)
 
 
@@ -91,17 +98,17 @@ def _distances(machine: Machine) -> Box:
     """The distance table; the farther, the darker."""
     ids = [node.id for node in machine.nodes]
     farthest = max(distance for node in machine.nodes for _, distance in node.distances)
-    svg = _text("distance between NUMA nodes", 0, 12, size=11, fill=FAINT)
+    svg = _text("distance between NUMA nodes", 0, 12, SMALL)
     for row, node in enumerate(machine.nodes):
         y = 40 + CPU_HEIGHT * row
-        svg += _text(str(node.id), 12, y + 15, size=11, bold=True, middle=True)
-        svg += _text(str(node.id), 26 + CPU_WIDTH * row + CPU_WIDTH // 2, 34, size=11, bold=True, middle=True)
+        svg += _text(str(node.id), 12, y + 15, AXIS)
+        svg += _text(str(node.id), 26 + CPU_WIDTH * row + CPU_WIDTH // 2, 34, AXIS)
         for column, other in enumerate(ids):
             x, distance = 26 + CPU_WIDTH * column, node.distance_to(other)
             shade = 250 - 110 * (distance - 10) // max(farthest - 10, 1)
             fill = f"rgb({shade},{shade},250)"
             svg += f"<rect x='{x}' y='{y}' width='{CPU_WIDTH - 1}' height='{CPU_HEIGHT - 1}' fill='{fill}'/>\n"
-            svg += _text(str(distance), x + CPU_WIDTH // 2, y + 15, size=11, middle=True)
+            svg += _text(str(distance), x + CPU_WIDTH // 2, y + 15, CELL)
     return Box(max(26 + CPU_WIDTH * len(ids), 190), 44 + CPU_HEIGHT * len(ids), svg)
 
 
@@ -117,17 +124,16 @@ def _legend(machine: Machine) -> Box:
     svg = ""
     for i, (fill, words) in enumerate(rows):
         svg += f"<rect y='{20 * i}' width='16' height='14' rx='3' fill='{fill}' stroke='{EDGE}'/>\n"
-        svg += _text(words, 24, 20 * i + 11, size=11, fill=FAINT)
+        svg += _text(words, 24, 20 * i + 11, SMALL)
     lines = [f"offline CPUs: {machine.offline}"] if machine.offline else []
     lines += [*irregularities(machine), *machine.notes]
     for i, line in enumerate(lines, len(rows)):
-        svg += _text(line, 0, 20 * i + 11, size=11, fill=FAINT)
+        svg += _text(line, 0, 20 * i + 11, SMALL)
     width = max(_text_width(words, 11) + 24 for words in [*lines, *(words for _, words in rows)])
     return Box(width, 20 * (len(rows) + len(lines)), svg)
 
 
-def _text(words: str, x: int, y: int, *, size: int, bold: bool = False, middle: bool = False, fill: str = INK) -> str:  # noqa: PLR0913 - one SVG attribute each
-    style = f"font-size='{size}' fill='{fill}'" + " font-weight='bold'" * bold + " text-anchor='middle'" * middle
+def _text(words: str, x: int, y: int, style: str) -> str:
     return f"<text x='{x}' y='{y}' {FONT} {style}>{escape(words)}</text>\n"
 
 

@@ -26,8 +26,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or draw the machine; 1 when it cannot be read."""
     from cri_proxy.cli.output import emit
+    from sysfs.as_json import json_value
     from sysfs.errors import SysfsBaseError
-    from sysfs.outline import json_value, outline
+    from sysfs.outline import outline
     from sysfs.picture import picture
     from sysfs.sources import load_machine
 

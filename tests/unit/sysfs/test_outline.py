@@ -1,11 +1,9 @@
-"""The machine as text and as data."""
-
-import json
+"""The machine as text."""
 
 from hypothesis import given, settings
 
 from sysfs.model import Machine
-from sysfs.outline import Branch, branches, irregularities, json_value, outline, shown_bytes
+from sysfs.outline import Branch, branches, irregularities, outline, shown_bytes
 from tests.fakes.machines import machines, merge_nodes, small_machine
 
 
@@ -64,16 +62,6 @@ def test_every_cpu_and_every_node_stands_in_the_tree_once(machine: Machine) -> N
     assert sorted(cpu for branch in branches(machine) for cpu in held(branch)) == list(machine.online)
     lines = outline(machine).partition("\ndistance")[0]
     assert all(lines.count(f"NUMA node {n.id} ") == 1 for n in machine.nodes)
-
-
-@settings(max_examples=30)
-@given(machines())
-def test_the_data_can_be_written_as_json_and_has_every_cpu(machine: Machine) -> None:
-    value = json.loads(json.dumps(json_value(machine)))
-    assert [cpu["id"] for cpu in value["cpus"]] == list(machine.online)
-    assert {node["id"]: node["memory_bytes"] for node in value["nodes"]} == {
-        n.id: n.memory_bytes for n in machine.nodes
-    }
 
 
 def test_sizes_have_about_three_digits() -> None:
