@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.cli.main import command_parser, load_command
 from tests.house.tree import PACKAGES, ROOT, parsed, python_files, shown
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -65,3 +66,11 @@ def test_every_declared_dependency_is_pinned(pins: str, extras: list[str]) -> No
 def test_both_lists_of_pins_agree() -> None:
     run, dev = (set(re.findall(r"^\S+==\S+", (PINS / n).read_text(), re.MULTILINE)) for n in ("run.txt", "dev.txt"))
     assert run <= dev
+
+
+def test_the_service_starts_the_program_as_it_wants_to_be_started() -> None:
+    unit = (ROOT / "packaging" / "cri-proxy.service").read_text()
+    found = re.search(r"^ExecStart=\S+/cri-proxy (\S+) (.*)$", unit, re.MULTILINE)
+    assert found
+    parser = command_parser(found[1], load_command(found[1]), prints=False)
+    assert parser.parse_args(found[2].split()).config == Path("/etc/cri-proxy/cri-proxy.yaml")
