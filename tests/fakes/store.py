@@ -1,52 +1,5 @@
-"""A store in memory, with the interface and the rules of the durable one."""
+"""The store in memory, which the simulation uses as well."""
 
-from collections.abc import Sequence
+from cri_proxy.state.memory import MemoryStore
 
-from cri_proxy.errors import StoreError
-from cri_proxy.state.rows import Row, SandboxRow, Saved
-from policies.base import ContainerKey
-
-
-class MemoryStore:
-    """Implements ``cri_proxy.state.rows.GrantStore``; ``failure``, when set, is what every save raises."""
-
-    def __init__(self, saved: Saved | None = None) -> None:
-        """Start with this content."""
-        start = saved if saved is not None else Saved()
-        self._rows = {row.key: row for row in start.rows}
-        self._sandboxes = {sandbox.sandbox_id: sandbox for sandbox in start.sandboxes}
-        self._is_closed = False
-        self.failure: StoreError | None = None
-        self.saves = 0
-
-    @property
-    def recovered(self) -> str | None:
-        return None
-
-    def load(self) -> Saved:
-        if self._is_closed:
-            raise StoreError("memory", "the store is closed")
-        return Saved(
-            tuple(self._rows[key] for key in sorted(self._rows)),
-            tuple(self._sandboxes[key] for key in sorted(self._sandboxes)),
-        )
-
-    async def save(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str] = ()) -> None:
-        if self._is_closed:
-            raise StoreError("memory", "the store is closed")
-        if self.failure is not None:
-            raise self.failure
-        self.saves += 1
-        for key in deletes:
-            if isinstance(key, str):
-                self._sandboxes.pop(key, None)
-            else:
-                self._rows.pop(key, None)
-        for put in puts:
-            if isinstance(put, Row):
-                self._rows[put.key] = put
-            else:
-                self._sandboxes[put.sandbox_id] = put
-
-    async def close(self) -> None:
-        self._is_closed = True
+__all__ = ["MemoryStore"]
