@@ -1,0 +1,40 @@
+"""``cri-proxy simulate``: plays scenarios on machines that need not be here, without root or runtime."""
+
+import argparse
+import sys
+
+HELP = "play pods on any machine and see where they go, without root or runtime"
+EXAMPLE = """\
+cri-proxy simulate configs/scenarios/first-steps.yaml
+cri-proxy simulate story.yaml another.yaml -o json
+cri-proxy simulate - < story.yaml"""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "scenarios",
+        nargs="+",
+        metavar="SCENARIO.yaml",
+        help="scenario files (docs/reference/scenarios.md), each with one or more documents; - is standard input",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play every document; 1 when one cannot be played, or an expectation is not met."""
+    from cri_proxy.cli.output import emit
+    from cri_proxy.simulate.perform import perform_files
+
+    performances = list(perform_files(args.scenarios))
+    if not performances:
+        print("cri-proxy simulate: there is no scenario in what was given", file=sys.stderr)
+        return 1
+    if len(performances) == 1:
+        only = performances[0]
+        if only.error:
+            print(f"cri-proxy simulate: {only.error}", file=sys.stderr)
+            return 1
+        emit(only.json_value(), args.output, only.text)
+    else:
+        emit([p.json_value() for p in performances], args.output, "\n\n".join(p.text for p in performances))
+    return 0 if all(p.is_good for p in performances) else 1

@@ -1,0 +1,150 @@
+"""The pods of a scenario as its kubelet knows them: specifications, sandboxes, and the present attempt of each name."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from cri_proxy.errors import CriProxyError
+from cri_proxy.simulate.amounts import DeclaredPod, container_spec
+from cri_proxy.simulate.scenario import Create, Scenario
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec
+from policies.base import ContainerKey
+
+
+@dataclass(eq=False)
+class NoSuchThing(CriProxyError):
+    """A step names a pod or container that is not there, or makes one that is."""
+
+    problem: str
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A container of a pod as it was last made. ``id`` is the runtime's."""
+
+    spec: ContainerSpec
+    id: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPod:
+    """A pod whose sandbox runs, with its containers by name, in the order of their creation."""
+
+    spec: DeclaredPod
+    sandbox_id: str
+    attempts: tuple[Attempt, ...] = ()
+
+    def attempt(self, name: str) -> Attempt | None:
+        """The container of this name, or None."""
+        return next((a for a in self.attempts if a.spec.name == name), None)
+
+    def with_attempt(self, attempt: Attempt) -> "KnownPod":
+        """The pod with this container added, or in the place of the one of its name."""
+        names = [a.spec.name for a in self.attempts]
+        if attempt.spec.name not in names:
+            return replace(self, attempts=(*self.attempts, attempt))
+        return replace(self, attempts=tuple(attempt if a.spec.name == attempt.spec.name else a for a in self.attempts))
+
+    def without(self, name: str) -> "KnownPod":
+        """The pod without this container."""
+        return replace(self, attempts=tuple(a for a in self.attempts if a.spec.name != name))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A container that a step names."""
+
+    name: str  # as the outcome has it
+    pod: KnownPod
+    attempt: Attempt
+
+
+class Pods:
+    """All pods of the node. A name that two namespaces use is written with its namespace, in results too."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        """The scenario tells which names are used in several namespaces."""
+        self._pods: dict[tuple[str, str], KnownPod] = {}
+        spaces: dict[str, set[str]] = {}
+        for step in scenario.steps:
+            if isinstance(step.action, Create):
+                spaces.setdefault(step.action.pod, set()).add(step.action.namespace or "")
+        # A later create of the same pod may leave the namespace out: that is no other namespace.
+        self._ambiguous = {pod for pod, found in spaces.items() if len(found - {""}) > 1}
+
+    def __iter__(self) -> Iterator[KnownPod]:
+        return iter(tuple(self._pods.values()))
+
+    def name_of(self, pod: PodSpec, container: str) -> str:
+        """The container's name in results."""
+        return f"{self._pod_name(pod)}/{container}"
+
+    def key_of(self, pod: PodSpec, container: str) -> ContainerKey:
+        """The container's key in the ledger."""
+        return ContainerKey(pod.pod_uid, container)
+
+    def put(self, pod: KnownPod) -> None:
+        """Remember this pod as it is now."""
+        self._pods[pod.spec.namespace, pod.spec.name] = pod
+
+    def drop(self, pod: KnownPod) -> None:
+        """Forget this pod."""
+        self._pods.pop((pod.spec.namespace, pod.spec.name), None)
+
+    def named(self, reference: str) -> KnownPod:
+        """The pod ``name`` or ``namespace/name``. Raises NoSuchThing."""
+        namespace, _, name = reference.rpartition("/")
+        found = [p for p in self if p.spec.name == name and namespace in ("", p.spec.namespace)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise NoSuchThing(f"pods named {name} are in several namespaces; write namespace/{name}")
+        there = ", ".join(self._pod_name(p.spec) for p in self)
+        raise NoSuchThing(f"there is no pod {reference}; there are {there or 'none'}")
+
+    def container(self, reference: str) -> Found:
+        """The container ``pod/name`` or ``namespace/pod/name``. Raises NoSuchThing."""
+        pod_reference, _, name = reference.rpartition("/")
+        pod = self.named(pod_reference)
+        attempt = pod.attempt(name)
+        if attempt is None:
+            there = ", ".join(a.spec.name for a in pod.attempts)
+            raise NoSuchThing(f"pod {pod_reference} has no container {name}; it has {there or 'none'}")
+        return Found(self.name_of(pod.spec, name), pod, attempt)
+
+    def existing(self, create: Create) -> KnownPod | None:
+        """The pod that a create step adds to; None when it makes a new one."""
+        if create.namespace is not None:
+            return self._pods.get((create.namespace, create.pod))
+        found = [p for p in self if p.spec.name == create.pod]
+        return found[0] if len(found) == 1 else self._pods.get(("default", create.pod))
+
+    def planned(self, create: Create) -> DeclaredPod:
+        """The pod as this step wants it: a new one, or the known one with more containers."""
+        known = self.existing(create)
+        qos = create.qos if known is None else known.spec.qos
+        added = tuple(container_spec(c.name, c.amounts, qos) for c in create.containers)
+        if known is None:
+            return new_pod(create, added)
+        names = {c.name for c in added}
+        kept = tuple(c for c in known.spec.containers if c.name not in names)
+        return replace(known.spec, containers=(*kept, *added))
+
+    def _pod_name(self, pod: PodSpec) -> str:
+        return f"{pod.namespace}/{pod.name}" if pod.name in self._ambiguous else pod.name
+
+
+def new_pod(create: Create, containers: tuple[ContainerSpec, ...]) -> DeclaredPod:
+    """The pod of a create step; its QoS class follows from the containers if the step does not tell."""
+    plain = PodSpec(create.pod, containers)
+    return DeclaredPod(
+        create.pod,
+        containers,
+        namespace=create.namespace or "default",
+        annotations=create.annotations,
+        labels=create.labels,
+        declared_qos=create.qos or plain.qos,
+    )

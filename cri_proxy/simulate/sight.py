@@ -1,0 +1,61 @@
+"""Looking at the node from outside: what the runtime has on record, beside what the ledger says it is made of."""
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.node.ledger import ACTIVE
+from cri_proxy.simulate.outcome import Seen
+from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
+from cri_proxy.simulate.world import World
+from policies.base import ContainerKey, Grant, Placed
+from sysfs.cpuset import CpuSet, NodeSet
+
+_STATES = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
+
+
+def see(world: World, pods: Pods) -> dict[str, Seen]:
+    """Every container that exists, by name, sorted."""
+    pools = world.policy.pools(world.node.context.ledger.allocations)
+    reserved = pools[0].reserved if pools else CpuSet()
+    seen = {
+        pods.name_of(pod.spec, attempt.spec.name): _see(world, pod, attempt, reserved)
+        for pod in pods
+        for attempt in pod.attempts
+    }
+    return {name: seen[name] for name in sorted(seen)}
+
+
+def _see(world: World, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> Seen:
+    container = world.runtime.node.containers.get(attempt.id)
+    state = _STATES.get(container.state, "exited") if container is not None else "exited"
+    if state == "exited":
+        return Seen(attempt.id, state)
+    record = world.runtime.record(attempt.id)
+    cpus, mems = CpuSet.parse(record.cpuset_cpus), NodeSet.parse(record.cpuset_mems)
+    grant = _grant(world, ContainerKey(pod.spec.pod_uid, attempt.spec.name), attempt.id)
+    owned = grant.owned if grant is not None else CpuSet()
+    return Seen(
+        attempt.id,
+        state,
+        cpus,
+        mems,
+        exclusive=grant.exclusive if grant is not None else CpuSet(),
+        isolated=grant.isolated if grant is not None else CpuSet(),
+        shared=cpus - owned - reserved,
+        reserved=(cpus - owned) & reserved,
+        shared_mcpu=grant.shared_mcpu if grant is not None else 0,
+        pool=grant.pool if grant is not None else "",
+    )
+
+
+def _grant(world: World, key: ContainerKey, container_id: str) -> Grant | None:
+    row = world.node.context.ledger.get(key)
+    held = row is not None and row.state in ACTIVE and row.container_id == container_id
+    return row.grant if row is not None and held else None
+
+
+def reasons_for(world: World, key: ContainerKey) -> tuple[str, ...]:
+    """Why the container is where it is: the sentences of its last decision, and what was not understood."""
+    record = world.journal.record_of(key)
+    if record is None:
+        return ()
+    decided = record.decision.reasons if isinstance(record.decision, Placed) else (record.decision.reason,)
+    return (*record.problems, *(reason.text for reason in decided))
