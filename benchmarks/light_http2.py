@@ -126,8 +126,8 @@ class LightClient(LightEnd):
             out.append(frames.frame(frames.HEADERS, frames.END_HEADERS, stream, self._left.popleft()))
             out.extend(frames.data_frames(stream, load.body, end_stream=True))
             load.started[stream] = time.perf_counter()
-        if out:
-            self.transport.write(b"".join(out))
+        if output := b"".join(out):
+            self.transport.write(output)
 
     def data_received(self, data: bytes) -> None:
         """Start the next calls in place of those that ended."""
@@ -173,14 +173,15 @@ class LightServer(LightEnd):
             self._answer(stream, self._methods.pop(stream))
 
     def _answer(self, stream: int, method: str) -> None:
-        self.transport.write(frames.frame(frames.HEADERS, frames.END_HEADERS, stream, _REPLY_HEADERS))
+        headers = frames.frame(frames.HEADERS, frames.END_HEADERS, stream, _REPLY_HEADERS)
         if method == EVENTS:
+            self.transport.write(headers)
             self._events(stream, EVENTS_IN_A_STREAM)
             return
         size = {LIST: LIST_REPLY_BYTES, CREATE: 66}.get(method, 50)
         self._waiting.append((stream, pack(bytes(size))))
         self._waiting.append((stream, b""))
-        self._send()
+        self._send(headers)
 
     def _events(self, stream: int, left: int) -> None:
         now = min(left, _EVENTS_AT_ONCE)
@@ -200,9 +201,9 @@ class LightServer(LightEnd):
             self._windows[stream] += increment
         self._send()
 
-    def _send(self) -> None:
+    def _send(self, headers: bytes = b"") -> None:
         """Send in order what the windows allow; an empty body stands for the trailers."""
-        out = []
+        out = [headers]
         while self._waiting:
             stream, body = self._waiting[0]
             if not body:
@@ -221,5 +222,5 @@ class LightServer(LightEnd):
                 self._waiting.popleft()
             else:
                 self._waiting[0] = (stream, body[size:])
-        if out:
-            self.transport.write(b"".join(out))
+        if output := b"".join(out):
+            self.transport.write(output)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import hpack
+from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 from hpack.huffman_table import decode_huffman
 from hpack.table import HeaderTable
 
@@ -18,7 +19,8 @@ from cri_proxy.relay.frames import ProtocolError
 Headers = Mapping[bytes, bytes]
 Field = tuple[bytes, bytes]
 
-_STATIC: Final[tuple[Field, ...]] = tuple(HeaderTable.STATIC_TABLE)
+_STATIC: Final[tuple[Field, ...]] = ((b"", b""), *HeaderTable.STATIC_TABLE)  # by index, from 1
+_FIRST_DYNAMIC: Final = len(_STATIC)
 _ENTRY_OVERHEAD_BYTES: Final = 32  # RFC 7541, 4.1
 _MAX_TABLE_BYTES: Final = 1 << 20  # the receiver announces a limit and checks it; this one only protects us
 _MAX_INTEGER_BYTES: Final = 5
@@ -36,44 +38,46 @@ class HeaderReader:
         self._huffman: dict[bytes, bytes] = {}
 
     def read(self, block: bytes) -> Headers:
-        """Header fields by name; of repeated ones the first. Raises ProtocolError."""
+        """Header fields by name; of repeated ones the last. Raises ProtocolError.
+
+        Written out for one-byte indexes, which is what nearly every field of a gRPC call is.
+        """
         found: dict[bytes, bytes] = {}
+        table = self._table
         position, end = 0, len(block)
         try:
             while position < end:
                 byte = block[position]
-                if byte & 0x80:  # indexed (6.1)
-                    index, position = _read_integer(block, position, 0x7F)
-                    name, value = self._entry(index)
-                elif byte & 0x40:  # literal that enters the table (6.2.1)
-                    name, value, position = self._literal(block, position, 0x3F)
-                    self._insert(name, value)
-                elif byte & 0x20:  # table size (6.3)
+                if byte > 0x80:  # indexed (6.1)
+                    if byte == 0xFF:
+                        index, position = _read_integer(block, position, 0x7F)
+                    else:
+                        index = byte & 0x7F
+                        position += 1
+                    name, value = _STATIC[index] if index < _FIRST_DYNAMIC else table[_FIRST_DYNAMIC - 1 - index]
+                    found[name] = value
+                elif 0x20 <= byte < 0x40:  # table size (6.3)
                     size, position = _read_integer(block, position, 0x1F)
                     self._resize(size)
-                    continue
-                else:  # literal that does not, now or ever (6.2.2, 6.2.3)
-                    name, value, position = self._literal(block, position, 0x0F)
-                if name not in found:
+                else:
+                    name, value, position = self._literal(block, position, byte)
                     found[name] = value
         except IndexError as error:
             raise ProtocolError("a header block ends early, or names an entry that is not there") from error
         return found
 
-    def _entry(self, index: int) -> Field:
-        if index > len(_STATIC):
-            return self._table[len(_STATIC) - index]
-        if index == 0:
+    def _literal(self, block: bytes, position: int, byte: int) -> tuple[bytes, bytes, int]:
+        enters = byte & 0x40  # the table (6.2.1), or does not, now or ever (6.2.2, 6.2.3)
+        if byte == 0x80:
             raise ProtocolError("a header field of index 0")
-        return _STATIC[index - 1]
-
-    def _literal(self, block: bytes, position: int, mask: int) -> tuple[bytes, bytes, int]:
-        index, position = _read_integer(block, position, mask)
+        index, position = _read_integer(block, position, 0x3F if enters else 0x0F)
         if index:
-            name = self._entry(index)[0]
+            name = _STATIC[index][0] if index < _FIRST_DYNAMIC else self._table[_FIRST_DYNAMIC - 1 - index][0]
         else:
             name, position = self._string(block, position)
         value, position = self._string(block, position)
+        if enters:
+            self._insert(name, value)
         return name, value, position
 
     def _string(self, block: bytes, position: int) -> tuple[bytes, int]:
@@ -83,18 +87,19 @@ class HeaderReader:
         if after > len(block):
             raise ProtocolError("a header block ends early")
         raw = block[position:after]
-        return (self._decode(raw) if encoded else raw), after
+        if not encoded:
+            return raw, after
+        plain = self._huffman.get(raw)
+        return (self._decode(raw) if plain is None else plain), after
 
     def _decode(self, raw: bytes) -> bytes:
-        plain = self._huffman.get(raw)
-        if plain is None:
-            try:
-                plain = bytes(decode_huffman(raw))
-            except hpack.HPACKError as error:
-                raise ProtocolError(f"header block: {error}") from error
-            if len(self._huffman) >= _REMEMBERED_STRINGS:
-                self._huffman.clear()
-            self._huffman[raw] = plain
+        try:
+            plain = _decode_short(raw) or bytes(decode_huffman(raw))
+        except hpack.HPACKError as error:
+            raise ProtocolError(f"header block: {error}") from error
+        if len(self._huffman) >= _REMEMBERED_STRINGS:
+            self._huffman.clear()
+        self._huffman[raw] = plain
         return plain
 
     def _insert(self, name: bytes, value: bytes) -> None:
@@ -114,6 +119,33 @@ class HeaderReader:
         while self._table and self._size_bytes > room_bytes:
             name, value = self._table.popleft()
             self._size_bytes -= len(name) + len(value) + _ENTRY_OVERHEAD_BYTES
+
+
+def _short_codes() -> tuple[tuple[int, int] | None, ...]:
+    """For every byte the symbol whose Huffman code it begins with, and the code's bits; None if longer than a byte."""
+    short: list[tuple[int, int] | None] = [None] * 256
+    for symbol, (code, bits) in enumerate(zip(REQUEST_CODES, REQUEST_CODES_LENGTH, strict=True)):
+        if bits <= 8:
+            first = code << (8 - bits)
+            short[first : first + (1 << (8 - bits))] = [(symbol, bits)] * (1 << (8 - bits))
+    return tuple(short)
+
+
+_SHORT: Final = _short_codes()
+
+
+def _decode_short(raw: bytes) -> bytes | None:
+    """Huffman-decode a string of common characters, such as a grpc-timeout; None if there is another, or damage."""
+    bits = int.from_bytes(raw, "big") << 8 | 0xFF
+    left = len(raw) * 8
+    plain = bytearray()
+    while left > 0:
+        code = _SHORT[bits >> left & 0xFF]
+        if code is None or code[1] > left:  # the end is padded with ones, less than a byte (5.2)
+            return bytes(plain) if left < 8 and bits >> left & 0xFF == 0xFF else None
+        plain.append(code[0])
+        left -= code[1]
+    return bytes(plain)
 
 
 def _read_integer(block: bytes, position: int, mask: int) -> tuple[int, int]:
