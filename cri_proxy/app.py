@@ -71,7 +71,8 @@ class Daemon:
         for note in machine.notes:
             self._log.warning(events.MACHINE_NOTE, reason=note)
         resolved = policy_options(config, machine, settings.sysfs_root)
-        for warning in resolved.warnings:
+        warnings = (*settings.warnings, *resolved.warnings)
+        for warning in warnings:
             self._log.warning(events.CONFIG_WARNING, reason=warning)
         endpoint = await self._runtime_endpoint(machine)
         channel = RuntimeClient(endpoint)
@@ -85,9 +86,9 @@ class Daemon:
         )
         self.node = node
         self._closing.push_async_callback(node.close)
-        reader = Reader(machine=machine, root=settings.sysfs_root, domains=config.annotation_domains)
+        reader = self._reader(machine)
         await self._open_relays(endpoint, CriInterceptor(node, reader))
-        view = NodeView(node, journal, config, tuple(resolved.warnings))
+        view = NodeView(node, journal, config=config, name=settings.node_name, warnings=warnings)
         await self._open_admin(view)
         node.background.start(self._recover(node), name="recover")
 
@@ -134,8 +135,7 @@ class Daemon:
 
     async def _open_admin(self, view: NodeView) -> None:
         admin = AdminServer(view)
-        path = Path(self._settings.listen.removeprefix("unix://")).with_name("admin.sock")
-        await admin.listen_unix(path)
+        await admin.listen_unix(self._settings.admin_socket)
         self._closing.push_async_callback(admin.close)
         problem = await admin.listen_tcp(self._settings.http)
         if problem:

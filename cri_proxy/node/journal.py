@@ -78,7 +78,7 @@ class Journal:
             mems=_text(decision.pinning.mems),
             exclusive=str(grant.owned) or None,
             reason=decision.reasons[0].text if decision.reasons else "",
-            displaced=[u.container.name for u in decision.updates] or None,
+            displaced=[self._name(u.container) for u in decision.updates] or None,
             duration_seconds=round(seconds, 6),
         )
 
@@ -102,6 +102,11 @@ class Journal:
     def noted(self, event: str, **fields: object) -> None:
         """Anything else."""
         self._log.info(event, **fields)
+
+    def _name(self, key: ContainerKey) -> str:
+        """POD/CONTAINER where the pod's name is known, else by its uid."""
+        record = self._records.get(key)
+        return f"{record.request.pod.name if record is not None else key.pod_uid}/{key.name}"
 
 
 def _who(request: Request) -> dict[str, object]:

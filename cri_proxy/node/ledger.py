@@ -166,12 +166,16 @@ class Ledger:
     def blocked_for(self, row: Row, cpus: CpuSet) -> CpuSet:
         """Those of ``cpus`` that this row may not have yet: held alone by others, or owned but still sat on."""
         key = row.grant.container
-        own = self._confirmed_owned.get(key, CpuSet())
-        blocked = self._held_alone().mask & ~own.mask
+        own = self.held_alone(key)
+        blocked = self._all_held_alone().mask & ~own.mask
         for other in self.sitting_on(row) if row.grant.owned else ():
             if other.acknowledged is not None and other.acknowledged.cpus is not None:
                 blocked |= other.acknowledged.cpus.mask & row.grant.owned.mask
         return CpuSet(blocked & cpus.mask)
+
+    def held_alone(self, key: ContainerKey) -> CpuSet:
+        """CPUs that are this container's alone as far as the runtime has confirmed."""
+        return self._confirmed_owned.get(key, CpuSet())
 
     def sitting_on(self, row: Row) -> tuple[Row, ...]:
         """Other live containers whose confirmed cpuset still holds CPUs that this row owns."""
@@ -213,7 +217,7 @@ class Ledger:
         """The rows of these grants, with the grants in them."""
         return tuple(replace(self._rows[g.container], grant=g) for g in grants if g.container in self._rows)
 
-    def _held_alone(self) -> CpuSet:
+    def _all_held_alone(self) -> CpuSet:
         if self._alone is None:
             self._alone = CpuSet.of_masks(cpus.mask for cpus in self._confirmed_owned.values())
         return self._alone

@@ -1,0 +1,56 @@
+"""Random machines, random lives: what spec section 9 promises holds at every moment, also between two calls."""
+
+import asyncio
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from policies.options import PolicyOptions
+from policies.registry import build_policy
+from policies.reserve import choose_reserved
+from sysfs.model import Machine
+from tests.fakes.histories import World
+from tests.fakes.machines import machines
+
+STEPS = 200
+# A life takes a second: shrinking one would take half an hour, and its seed tells all there is to tell.
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+
+
+async def live(machine: Machine, seed: int, reserved_mcpu: int) -> World:
+    reserved = choose_reserved(machine, machine.online, reserved_mcpu)
+    world = World(
+        build_policy("topology-aware", machine, PolicyOptions(machine.online, reserved)), machine.online, seed
+    )
+    await world.open()
+    for _ in range(STEPS):
+        await world.step()
+    return world
+
+
+@settings(max_examples=6, phases=PHASES)
+@given(machines(max_cpus=24), st.integers(0, 2**32), st.sampled_from([750, 1500]))
+def test_no_moment_of_a_nodes_life_breaks_the_promises(machine: Machine, seed: int, reserved_mcpu: int) -> None:
+    asyncio.run(live(machine, seed, reserved_mcpu))
+
+
+@settings(max_examples=2, phases=PHASES)
+@given(machines(max_cpus=24), st.integers(0, 2**32))
+def test_the_same_life_gives_the_same_pinnings(machine: Machine, seed: int) -> None:
+    one, other = asyncio.run(live(machine, seed, 750)), asyncio.run(live(machine, seed, 750))
+    assert sorted(one.values().values()) == sorted(other.values().values())
+
+
+@settings(max_examples=2, phases=PHASES)
+@given(machines(max_cpus=24), st.integers(0, 2**32))
+def test_when_everybody_has_left_nothing_is_held(machine: Machine, seed: int) -> None:
+    async def empty() -> World:
+        world = await live(machine, seed, 750)
+        while world.pods:
+            await world.remove_pod()
+        await world.node.settle()
+        return world
+
+    world = asyncio.run(empty())
+    assert list(world.node.context.ledger.rows()) == []
+    assert world.store.load().rows == ()
