@@ -88,11 +88,12 @@ def _cpus_of_nodes(reader: Reader, ids: list[int], online: CpuSet) -> dict[int, 
     seen = CpuSet()
     for node in ids:
         path = f"{NODE}/node{node}/cpulist"
-        cpus = reader.cpus(path) & online
+        listed = reader.cpus(path)
+        cpus = listed & online
         if seen & cpus:
             raise SysfsError(path, "CPUs of no other node", repr(str(seen & cpus)))
-        if node in must_have and not cpus:
-            raise SysfsError(path, "CPUs, because the node is in has_cpu", "none that is online")
+        if node in must_have and not listed:
+            raise SysfsError(path, "CPUs, because the node is in has_cpu", "none")
         seen = seen | cpus
         found[node] = cpus
     homeless = online - seen

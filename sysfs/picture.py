@@ -40,9 +40,10 @@ def picture(machine: Machine) -> str:
         f"{len(machine.packages)} packages, {len(machine.nodes)} NUMA nodes, {len(machine.cores)} cores, "
         f"{len(machine.cpus)} CPUs, {shown_bytes(sum(n.memory_bytes for n in machine.nodes))}"
     )
-    tree = _rows(parts)
-    below = _rows([_distances(machine), _legend(machine)], 3 * GAP, at_least=tree.width)
-    body = _column([Box(_text_width(head, 16), 26, _text(head, 0, 18, HEADING)), tree, below])
+    title = Box(_text_width(head, 16), 26, _text(head, 0, 18, HEADING))
+    tree = _rows(parts, at_least=title.width)
+    below = _rows([_distances(machine), _legend(machine)], 3 * GAP, at_least=max(title.width, tree.width))
+    body = _column([title, tree, below])
     width, height = body.width + 2 * GAP, body.height + 2 * GAP
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}'>\n"

@@ -11,7 +11,7 @@ from tests.fakes.machines import machines, renumber
 
 def some(rule: Callable[[Machine], None]) -> Callable[[], None]:
     """Thirty machines: building one costs far more than looking at it."""
-    tested: Callable[[], None] = settings(max_examples=30)(given(machines())(rule))
+    tested: Callable[[], None] = settings(max_examples=30, deadline=None)(given(machines())(rule))
     return tested
 
 

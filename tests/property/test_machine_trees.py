@@ -94,7 +94,7 @@ def test_any_missing_file_is_an_error_that_names_it_or_a_note() -> None:
 digits = st.text(alphabet="0123456789,- \n", max_size=12)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.sampled_from(list(FILES)), st.one_of(digits, st.binary(max_size=20)))
 def test_any_content_gives_a_sound_machine_or_our_error(path: str, content: str | bytes) -> None:
     outcome = corrupted(path, content)
@@ -104,7 +104,7 @@ def test_any_content_gives_a_sound_machine_or_our_error(path: str, content: str 
             assert sum(len(holder.cpus) for holder in level) == len(outcome.online)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(machines(max_cpus=48))
 def test_every_machine_reads_back_from_its_tree(machine: Machine) -> None:
     """Except the kinds of memory: they follow from sizes when they are not told."""

@@ -9,7 +9,7 @@ from sysfs.model import Machine
 from tests.fakes.machines import machines, small_machine
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(machines())
 def test_the_data_survives_json_and_has_every_cpu_and_node(machine: Machine) -> None:
     value = json.loads(json.dumps(json_value(machine)))

@@ -34,7 +34,7 @@ def test_a_capture_of_this_machine_loads_as_this_machine(tmp_path: Path) -> None
     assert load_machine(f"{tmp_path}/m.tar.xz") == discover()
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, deadline=None)
 @given(machines(max_cpus=16))
 def test_a_capture_of_any_machine_loads_as_that_machine(machine: Machine) -> None:
     tree = tree_of(machine)

@@ -1,7 +1,7 @@
 """The kernel's list and mask formats."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sysfs.cpuset import MAX_ID, CpuSet, CpuSetError, NodeSet
@@ -9,11 +9,13 @@ from sysfs.cpuset import MAX_ID, CpuSet, CpuSetError, NodeSet
 ids = st.sets(st.integers(0, 3000))
 
 
+@settings(deadline=None)
 @given(ids)
 def test_a_list_reads_back_as_it_was_written(members: set[int]) -> None:
     assert set(CpuSet.parse(str(CpuSet.of(members)))) == members
 
 
+@settings(deadline=None)
 @given(ids)
 def test_a_set_iterates_ascending_and_knows_its_size(members: set[int]) -> None:
     cpus = CpuSet.of(members)
@@ -21,6 +23,7 @@ def test_a_set_iterates_ascending_and_knows_its_size(members: set[int]) -> None:
     assert (len(cpus), bool(cpus)) == (len(members), bool(members))
 
 
+@settings(deadline=None)
 @given(ids, ids)
 def test_operators_are_those_of_sets(a: set[int], b: set[int]) -> None:
     left, right = CpuSet.of(a), CpuSet.of(b)

@@ -88,6 +88,11 @@ def test_offline_cpus_are_not_in_a_node() -> None:
     assert str(read_nodes(reader({}), ALL - CpuSet.of([1]))[0].cpus) == "0,2-3"
 
 
+def test_a_node_may_have_no_cpu_of_those_that_a_container_is_shown() -> None:
+    """lxcfs cuts the online list to the container's CPUs and leaves the nodes alone."""
+    assert [str(n.cpus) for n in read_nodes(reader({}), CpuSet.parse("0-1"))] == ["0-1", ""]
+
+
 def test_sparse_node_ids_match_the_columns_of_the_distance_table() -> None:
     moved = {path.replace("node1/", "node9/"): content for path, content in FILES.items()}
     nodes = read_nodes(Reader(memory_tree({**moved, f"{NODE}/has_cpu": "0,9", f"{NODE}/has_memory": "0,9"})), ALL)

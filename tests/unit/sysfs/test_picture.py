@@ -19,7 +19,7 @@ def fills(machine: Machine) -> list[str]:
     return [rect.get("fill", "") for rect in drawn(machine).iter(f"{SVG}rect") if rect.get("width") == "29"]
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(machines(max_cpus=48))
 def test_every_cpu_has_a_square_and_all_boxes_lie_in_the_picture(machine: Machine) -> None:
     root = drawn(machine)
