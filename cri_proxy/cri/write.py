@@ -16,7 +16,8 @@ def write_create(message: bytes, pinning: Pinning, grant_annotation: str | None)
     """
     request = pb.CreateContainerRequest.FromString(message)
     _pin(request.config.linux.resources, pinning)
-    request.config.annotations.pop(GRANT_KEY, None)
+    if GRANT_KEY in request.config.annotations:  # asking does not create the parts, pop() would
+        del request.config.annotations[GRANT_KEY]
     if grant_annotation is not None:
         request.config.annotations[GRANT_KEY] = grant_annotation
     return request.SerializeToString()

@@ -1,0 +1,52 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cri_proxy.cri.grant_text import GrantParts, GrantTextError, grant_parts_from_text, grant_to_text
+from policies.base import ContainerKey, CpuKind, Grant, Pod, QosClass, Request
+from sysfs.cpuset import CpuSet, NodeSet
+
+REQUEST = Request(ContainerKey("u", "c"), Pod("u", "p", "n", QosClass.GUARANTEED), 2500)
+GRANT = Grant(REQUEST, "NUMA node #1", CpuKind.MIXED, CpuSet.of([4, 5]), CpuSet(), 500, 0, NodeSet.of([1]))
+SETS = st.sets(st.integers(0, 100)).map(CpuSet.of)
+
+
+@given(st.text(max_size=20), st.sampled_from(CpuKind), SETS, SETS, st.integers(0, 9999), st.sets(st.integers(0, 9)))
+def test_every_grant_reads_back(
+    pool: str, kind: CpuKind, exclusive: CpuSet, isolated: CpuSet, mcpu: int, mems: set[int]
+) -> None:
+    grant = Grant(REQUEST, pool, kind, exclusive, isolated, mcpu, mcpu + 1, NodeSet.of(mems))
+    assert grant_parts_from_text(grant_to_text(grant)) == GrantParts(
+        pool, kind, exclusive, isolated, mcpu, mcpu + 1, NodeSet.of(mems)
+    )
+
+
+def test_the_text_is_one_short_line_that_people_can_read() -> None:
+    assert grant_to_text(GRANT) == (
+        '{"v":1,"pool":"NUMA node #1","kind":"mixed","exclusive":"4-5","isolated":"",'
+        '"shared_mcpu":500,"reserved_mcpu":0,"mems":"1"}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"v": 2}, "v=1"),
+        ({"kind": "stolen"}, "stolen"),
+        ({"exclusive": "0-"}, "list"),
+        ({"exclusive": 3}, "expected str"),
+        ({"shared_mcpu": "500"}, "expected int"),
+        ({"shared_mcpu": True}, "expected int"),
+    ],
+)
+def test_a_field_that_cannot_be_read_is_named(change: dict[str, object], problem: str) -> None:
+    with pytest.raises(GrantTextError, match=problem):
+        grant_parts_from_text(json.dumps(json.loads(grant_to_text(GRANT)) | change))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"v":1}', "[" * 100_000])
+def test_garbage_is_refused_in_our_words(text: str) -> None:
+    with pytest.raises(GrantTextError, match="grant annotation"):
+        grant_parts_from_text(text)

@@ -1,0 +1,153 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cri_proxy.cri.kubelet_numbers import shares_of
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read import merge_update, pod_of, read_create
+from policies.base import ContainerKey, QosClass, Request, TopologyHint
+from sysfs.cpuset import CpuSet, NodeSet
+
+GUARANTEED, BURSTABLE, BEST_EFFORT = "/kubepods/podu", "/kubepods/burstable/podu", "/kubepods/besteffort/podu"
+GIB = 1 << 30
+HINT = TopologyHint("/dev/x", CpuSet.of([1]), NodeSet.of([0]))
+
+
+def pod(cgroup: str = GUARANTEED, *, uid: str = "u", **annotations: str) -> pb.PodSandboxConfig:
+    return pb.PodSandboxConfig(
+        metadata=pb.PodSandboxMetadata(name="web", namespace="default", uid=uid),
+        labels={"b": "2", "a": "1"},
+        annotations={f"cri-proxy.io/{k.replace('_', '-')}": v for k, v in annotations.items()},
+        linux=pb.LinuxPodSandboxConfig(cgroup_parent=cgroup),
+    )
+
+
+def message(**resources: int) -> pb.CreateContainerRequest:
+    linux = pb.LinuxContainerConfig(resources=pb.LinuxContainerResources(**resources))  # type: ignore[arg-type]  # real names
+    config = pb.ContainerConfig(metadata=pb.ContainerMetadata(name="c0"), labels={"x": "y"}, linux=linux)
+    return pb.CreateContainerRequest(pod_sandbox_id="sandbox", config=config)
+
+
+def read(cgroup: str = GUARANTEED, *, node_memory_bytes: int = 0, **resources: int) -> Request:
+    return read_create(message(**resources), pod(cgroup), node_memory_bytes=node_memory_bytes).request
+
+
+def test_the_container_is_known_by_pod_uid_and_name() -> None:
+    request = read()
+    assert request.container == ContainerKey("u", "c0")
+    assert (request.pod.name, request.pod.namespace, request.pod.labels) == ("web", "default", (("a", "1"), ("b", "2")))
+    assert request.labels == (("x", "y"),)
+
+
+def test_a_pod_without_uid_is_known_by_its_sandbox() -> None:
+    assert read_create(message(), pod(uid="")).request.container == ContainerKey("sandbox", "c0")
+    assert pod_of(pod(uid=""), sandbox_id="s").uid == "s"
+
+
+@given(st.integers(10, 8_000_000))
+def test_a_guaranteed_request_is_exact_at_any_size(mcpu: int) -> None:
+    figures = {"cpu_shares": shares_of(mcpu), "cpu_quota": mcpu * 100, "cpu_period": 100_000}
+    assert read(GUARANTEED, **figures).cpu_request_mcpu == mcpu
+
+
+@given(st.integers(3, 9))
+def test_below_the_least_quota_the_shares_know_a_guaranteed_request(mcpu: int) -> None:
+    assert read(GUARANTEED, cpu_shares=shares_of(mcpu), cpu_quota=1000, cpu_period=100_000).cpu_request_mcpu == mcpu
+
+
+def test_a_guaranteed_container_without_quota_is_read_from_its_shares() -> None:
+    request = read(GUARANTEED, cpu_shares=2048)
+    assert (request.cpu_request_mcpu, request.cpu_limit_mcpu) == (2000, None)
+
+
+def test_a_burstable_request_comes_from_shares_and_its_limit_from_quota() -> None:
+    request = read(BURSTABLE, cpu_shares=204, cpu_quota=50_000, cpu_period=100_000)
+    assert (request.pod.qos, request.cpu_request_mcpu, request.cpu_limit_mcpu) == (QosClass.BURSTABLE, 200, 500)
+
+
+def test_a_best_effort_container_asks_for_nothing() -> None:
+    request = read(BEST_EFFORT, cpu_shares=2, oom_score_adj=1000, node_memory_bytes=64 * GIB)
+    assert (request.cpu_request_mcpu, request.cpu_limit_mcpu, request.memory_request_bytes) == (0, None, 0)
+    assert request.memory_limit_bytes is None
+
+
+def test_a_guaranteed_container_requests_its_memory_limit() -> None:
+    request = read(GUARANTEED, memory_limit_in_bytes=GIB, oom_score_adj=-997, node_memory_bytes=64 * GIB)
+    assert (request.memory_request_bytes, request.memory_limit_bytes) == (GIB, GIB)
+
+
+def test_a_burstable_memory_request_is_estimated_but_never_above_the_limit() -> None:
+    assert read(BURSTABLE, cpu_shares=2, oom_score_adj=900, node_memory_bytes=10 * GIB).memory_request_bytes == GIB
+    limited = read(BURSTABLE, memory_limit_in_bytes=GIB // 2, oom_score_adj=900, node_memory_bytes=10 * GIB)
+    assert limited.memory_request_bytes == GIB // 2
+
+
+def test_origins_name_the_field_behind_every_figure() -> None:
+    result = read_create(message(cpu_shares=1024), pod(BURSTABLE, prefer_shared_cpus="true"))
+    assert dict(result.request.origins) == {
+        "prefer-shared-cpus": "cri-proxy.io/prefer-shared-cpus",
+        "cpu_request_mcpu": "cpu_shares",
+        "memory_request_bytes": "oom_score_adj",
+        "qos": "cgroup_parent",
+    }
+
+
+def test_annotations_of_the_pod_become_wishes_and_bad_ones_problems() -> None:
+    sandbox = pod(prefer_shared_cpus="{c0: -1}", prefer_isolated_cpus="perhaps", affinity="c0: [c1]")
+    result = read_create(message(), sandbox)
+    assert (result.request.wishes.levels_up, len(result.request.affinities)) == (1, 1)
+    assert [p.key for p in result.problems] == ["cri-proxy.io/prefer-isolated-cpus"]
+
+
+def test_hints_count_unless_the_pod_says_no() -> None:
+    assert read_create(message(), pod(), hints=[HINT]).request.hints == (HINT,)
+    assert read_create(message(), pod(topologyhints="false"), hints=[HINT]).request.hints == ()
+
+
+def test_an_empty_message_is_a_container_that_asks_for_nothing() -> None:
+    request = read_create(pb.CreateContainerRequest(), pb.PodSandboxConfig()).request
+    assert (request.pod.qos, request.cpu_request_mcpu) == (QosClass.BEST_EFFORT, 0)
+
+
+def test_pod_of_asks_the_pods_own_sum_where_the_cgroup_tells_nothing() -> None:
+    sandbox = pod("/custom")
+    sandbox.linux.resources.cpu_shares = 512
+    assert pod_of(sandbox).qos is QosClass.BURSTABLE
+
+
+def patch(request: Request, *, node_memory_bytes: int = 0, **resources: int) -> Request:
+    linux = pb.LinuxContainerResources(**resources)  # type: ignore[arg-type]  # real names
+    return merge_update(request, linux, node_memory_bytes=node_memory_bytes)
+
+
+@pytest.mark.parametrize("cgroup", [GUARANTEED, BURSTABLE, BEST_EFFORT])
+def test_a_patch_of_zeros_changes_nothing(cgroup: str) -> None:
+    request = read(cgroup, cpu_shares=2048, cpu_quota=200_000, memory_limit_in_bytes=GIB)
+    assert patch(request) == request
+
+
+def test_the_same_figures_again_change_nothing() -> None:
+    figures = {"cpu_shares": 262_144, "cpu_quota": 30_000_000, "cpu_period": 100_000, "memory_limit_in_bytes": GIB}
+    request = read(GUARANTEED, **figures)
+    assert patch(request, **figures) == request
+    assert patch(request, cpu_shares=262_144) == request
+
+
+def test_a_resized_guaranteed_container_follows_its_new_quota_and_memory() -> None:
+    request = read(GUARANTEED, cpu_shares=2048, cpu_quota=200_000, memory_limit_in_bytes=GIB)
+    grown = patch(request, cpu_shares=3072, cpu_quota=300_000, cpu_period=100_000, memory_limit_in_bytes=2 * GIB)
+    assert (grown.cpu_request_mcpu, grown.cpu_limit_mcpu) == (3000, 3000)
+    assert (grown.memory_request_bytes, grown.memory_limit_bytes) == (2 * GIB, 2 * GIB)
+
+
+def test_a_resized_burstable_container_changes_only_what_is_named() -> None:
+    request = read(BURSTABLE, cpu_shares=1024, cpu_quota=200_000, memory_limit_in_bytes=GIB)
+    assert patch(request, cpu_shares=512).cpu_request_mcpu == 500
+    assert patch(request, cpu_shares=512).cpu_limit_mcpu == 2000
+    assert patch(request, cpu_quota=-1).cpu_limit_mcpu is None
+    assert patch(request, cpu_quota=-1).cpu_request_mcpu == 1000
+
+
+def test_a_new_oom_score_adj_is_a_new_memory_request() -> None:
+    request = read(BURSTABLE, cpu_shares=1024)
+    assert patch(request, oom_score_adj=900, node_memory_bytes=10 * GIB).memory_request_bytes == GIB

@@ -1,0 +1,87 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cri_proxy.cri.annotations import GRANT_KEY
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.write import update_request, write_create, write_update
+from policies.base import Pinning
+from sysfs.cpuset import CpuSet, NodeSet
+
+BOTH = Pinning(CpuSet.parse("2-3"), NodeSet.parse("1"))
+NOTHING = Pinning(None, None)
+UNKNOWN = b"\xfa\x3f\x03new"  # field 1023, length-delimited: from a later version of the interface
+
+
+def create(**resources: object) -> pb.CreateContainerRequest:
+    linux = pb.LinuxContainerConfig(resources=pb.LinuxContainerResources(**resources))  # type: ignore[arg-type]  # real names
+    return pb.CreateContainerRequest(pod_sandbox_id="s", config=pb.ContainerConfig(command=["sleep"], linux=linux))
+
+
+def created(message: bytes, pinning: Pinning, grant: str | None = None) -> pb.CreateContainerRequest:
+    return pb.CreateContainerRequest.FromString(write_create(message, pinning, grant))
+
+
+def test_a_create_gets_our_sets_and_keeps_the_rest() -> None:
+    before = create(cpu_shares=512, cpuset_cpus="0")
+    expected = create(cpu_shares=512, cpuset_cpus="2-3", cpuset_mems="1")
+    assert created(before.SerializeToString(), BOTH) == expected
+
+
+def test_missing_parts_of_a_create_are_made() -> None:
+    resources = created(b"", BOTH).config.linux.resources
+    assert (resources.cpuset_cpus, resources.cpuset_mems) == ("2-3", "1")
+
+
+def test_what_is_not_ours_keeps_the_callers_value() -> None:
+    before = create(cpuset_cpus="0", cpuset_mems="0").SerializeToString()
+    assert created(before, NOTHING).SerializeToString() == before
+    assert created(before, Pinning(None, NodeSet.of([1]))).config.linux.resources.cpuset_cpus == "0"
+
+
+def test_nothing_to_write_leaves_no_empty_parts() -> None:
+    assert write_create(b"", NOTHING, None) == b""
+    assert not pb.UpdateContainerResourcesRequest.FromString(write_update(b"", NOTHING)).HasField("linux")
+
+
+def test_our_annotation_replaces_a_forged_one_even_by_nothing() -> None:
+    forged = pb.CreateContainerRequest(config=pb.ContainerConfig(annotations={GRANT_KEY: "forged", "a": "b"}))
+    message = forged.SerializeToString()
+    assert dict(created(message, BOTH, "ours").config.annotations) == {GRANT_KEY: "ours", "a": "b"}
+    assert dict(created(message, BOTH).config.annotations) == {"a": "b"}
+
+
+def test_unknown_fields_survive_at_every_level() -> None:
+    config = pb.ContainerConfig.FromString(UNKNOWN)
+    config.linux.resources.MergeFromString(UNKNOWN)
+    message = pb.CreateContainerRequest(config=config).SerializeToString() + UNKNOWN
+    written = write_create(message, BOTH, "g")
+    assert written.count(UNKNOWN) == message.count(UNKNOWN) == 3
+
+
+def test_an_updates_own_cpuset_never_passes_and_the_rest_does() -> None:
+    linux = pb.LinuxContainerResources(cpu_shares=512, cpuset_cpus="0", cpuset_mems="0", unified={"memory.high": "1"})
+    before = pb.UpdateContainerResourcesRequest(container_id="c", linux=linux, annotations={"a": "b"})
+    after = pb.UpdateContainerResourcesRequest.FromString(write_update(before.SerializeToString() + UNKNOWN, BOTH))
+    before.linux.cpuset_cpus, before.linux.cpuset_mems = "2-3", "1"
+    assert after.SerializeToString() == before.SerializeToString() + UNKNOWN
+
+
+def test_an_update_of_ours_has_nothing_but_cpuset_fields() -> None:
+    request = pb.UpdateContainerResourcesRequest.FromString(update_request("c", Pinning(CpuSet.of([1]), None)))
+    assert request == pb.UpdateContainerResourcesRequest(
+        container_id="c", linux=pb.LinuxContainerResources(cpuset_cpus="1")
+    )
+
+
+@pytest.mark.parametrize("pinning", [Pinning(CpuSet(), None), Pinning(None, NodeSet())])
+def test_an_empty_set_is_never_written(pinning: Pinning) -> None:
+    with pytest.raises(ValueError, match="empty"):
+        update_request("c", pinning)
+
+
+@given(st.sets(st.integers(0, 300), min_size=1), st.sets(st.integers(0, 31), min_size=1))
+def test_what_is_written_reads_back(cpus: set[int], mems: set[int]) -> None:
+    pinning = Pinning(CpuSet.of(cpus), NodeSet.of(mems))
+    linux = pb.UpdateContainerResourcesRequest.FromString(update_request("c", pinning)).linux
+    assert (CpuSet.parse(linux.cpuset_cpus), NodeSet.parse(linux.cpuset_mems)) == (pinning.cpus, pinning.mems)
