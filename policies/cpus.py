@@ -1,8 +1,9 @@
 """Taking CPUs from a pool, packed: whole idle domains first, whole cores next, threads of broken cores last.
 
 Walks the hardware tree inside the pool. A domain that can give all that is wanted is preferred over several; among
-such, the one where fewer cores are shared with others afterwards, then where fewer idle cores are broken, then
-with the smallest remainder, then the lowest. How much each pool below may give is a bound (``limits``).
+such, the one that has the smallest domain that can, then where fewer cores are shared with others afterwards, then
+where fewer idle cores are broken, then with the smallest remainder, then the lowest. How much each pool below may
+give is a bound (``limits``).
 """
 
 from collections.abc import Sequence
@@ -102,8 +103,8 @@ def _pick(quarry: Quarry, tally: _Tally, domain: Domain, count: int) -> int:
     return taken
 
 
-def _fit_key(quarry: Quarry, tally: _Tally, domain: Domain, count: int) -> tuple[int, int, int, int, int]:
-    """For a domain that can give all: near, cores shared with others, idle cores broken, remainder, lowest."""
+def _fit_key(quarry: Quarry, tally: _Tally, domain: Domain, count: int) -> tuple[int, int, int, int, int, int]:
+    """For a domain that can give all: near, tight, few cores shared with others, few broken, small remainder, low."""
     give, whole = tally.give[domain.index], min(tally.whole[domain.index], tally.give[domain.index])
     cores = min(count, whole) // tally.threads
     odd = count - cores * tally.threads
@@ -112,11 +113,18 @@ def _fit_key(quarry: Quarry, tally: _Tally, domain: Domain, count: int) -> tuple
     shared_cores = 1 if odd and whole > cores * tally.threads else odd
     return (
         -(domain.cpus & quarry.near).bit_count(),
+        _tightest(tally, domain, count),
         shared_cores,
         int(must_break),
         give - count,
         domain.index,
     )
+
+
+def _tightest(tally: _Tally, domain: Domain, count: int) -> int:
+    """The size of the smallest domain in here that can give all: a whole NUMA node before halves of two."""
+    inner = [_tightest(tally, c, count) for c in domain.children if tally.give[c.index] >= count]
+    return min(inner, default=domain.cpus.bit_count())
 
 
 def _spill_key(quarry: Quarry, tally: _Tally, domain: Domain) -> tuple[int, int, int, int]:

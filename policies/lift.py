@@ -51,7 +51,9 @@ class _Plan:
 
 
 def plan_lifts(case: Case, pool: Pool, count: int) -> tuple[Grant, ...] | None:
-    """Grants in wider pools, as few as possible, so that ``pool`` can give ``count`` CPUs; None if that is impossible.
+    """Grants in wider pools, few of them, so that what is below ``pool`` gives ``count`` CPUs; None if impossible.
+
+    Whether the pool itself has the CPU time is not looked at: that is what the caller starts from.
 
     The smallest grant that frees a CPU goes first, then by container; where none does alone, the largest of
     the pool that is nearest to freeing one. What turns out to be needless is taken back, and what moves goes no

@@ -237,7 +237,10 @@ def _why(case: Case, ranking: _Ranking, found: _Found) -> tuple[Reason, ...]:
     used_up = _used_up(case, found)
     if used_up:
         why.append(reasons.emptied(used_up))
-    if case.demand.isolation is not Isolation.NO and not offer.isolated:
+    wished = case.demand.isolation is not Isolation.NO and (
+        case.tree.root.isolated or case.request.wishes.prefer_isolated
+    )
+    if wished and not offer.isolated:
         why.append(reasons.isolated_short(pools[found.best].name, case.demand.whole))
     rest = [i for i in ranking.order if i != found.best]
     runner_up = pools[rest[0]].name if rest else ""

@@ -19,7 +19,7 @@ from policies.base import (
 from policies.place import Placement
 from policies.pools import PoolTree
 from policies.supply import Supply, empty_supply
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 
 _QOS_ORDER = {QosClass.GUARANTEED: 0, QosClass.BURSTABLE: 1, QosClass.BEST_EFFORT: 2}
 
@@ -43,7 +43,7 @@ def reinstate(tree: PoolTree, held: Allocations, requests: Sequence[Request], pl
     work = _Work(tree, held, place)
     illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
     for grant, reason in illegal:
-        work.add(_again(grant), reason, keep=grant.request)
+        work.add(work.again(grant), reason, keep=grant.request)
     for request in requests:
         work.add(request, reasons.added(), keep=request)
     return work.result()
@@ -51,11 +51,6 @@ def reinstate(tree: PoolTree, held: Allocations, requests: Sequence[Request], pl
 
 def _urgency(grant: Grant) -> tuple[int, int, ContainerKey]:
     return (_QOS_ORDER[grant.request.pod.qos], -len(grant.owned), grant.container)
-
-
-def _again(grant: Grant) -> Request:
-    """The request of a grant that cannot be kept, wanting back what it had."""
-    return replace(grant.request, previous=Previous(grant.pool, grant.owned))
 
 
 class _Work:
@@ -80,6 +75,12 @@ class _Work:
             return reasons.illegal(f"{grant.pool} no longer covers {grant.shared_mcpu}m beside what others hold")
         self._standing = Standing(self._standing.held.with_grants(grant), supply)
         return None
+
+    def again(self, grant: Grant) -> Request:
+        """The request of a grant that cannot be kept, wanting back its pool and what can be had of its CPUs."""
+        root, supply = self._tree.root, self._standing.supply
+        owned = grant.owned.mask & (root.sharable | root.isolated) & ~supply.owned & ~supply.withheld
+        return replace(grant.request, previous=Previous(grant.pool, CpuSet(owned)))
 
     def add(self, request: Request, reason: Reason, *, keep: Request) -> None:
         """Place a container; ``keep`` is the request that its grant remembers."""

@@ -1,0 +1,27 @@
+"""Policies by name."""
+
+import pytest
+
+from policies.errors import UnknownPolicyError
+from policies.registry import POLICIES, build_policy
+from tests.fakes.machines import small_machine
+from tests.unit.policies.build import options
+
+
+@pytest.mark.parametrize("name", ["topology-aware", "none"])
+def test_a_policy_is_built_by_its_name(name: str) -> None:
+    machine = small_machine()
+    policy = build_policy(name, machine, options(machine))
+    assert policy.name == name
+    assert policy.machine is machine
+
+
+def test_names_are_unique() -> None:
+    names = [name for name, _ in POLICIES]
+    assert len(set(names)) == len(names)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    machine = small_machine()
+    with pytest.raises(UnknownPolicyError, match="topology-aware, none"):
+        build_policy("balloons", machine, options(machine))

@@ -1,0 +1,123 @@
+"""Saved grants on a machine that may have changed: the fewest move, nobody is refused."""
+
+import pytest
+
+from policies.base import Allocations, CpuKind, Grant, Reinstated
+from policies.reinstate import why_illegal
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.machines import small_machine
+from tests.unit.policies.build import (
+    BEST_EFFORT,
+    BURSTABLE,
+    cpus,
+    fill,
+    four_nodes,
+    request,
+    supply_of,
+    topology_aware,
+    tree_of,
+)
+
+POLICY = topology_aware(four_nodes(), "0")
+HELD = fill(
+    POLICY, request("own/c", 2000), request("mix/c", 2500), request("share/c", 500, BURSTABLE), request("idle/c", 0)
+)
+
+
+def told(pairs: tuple[tuple[object, object], ...], field: str = "pod_uid") -> list[str]:
+    return [getattr(key, field) for key, _ in pairs]
+
+
+def owners(found: Reinstated) -> dict[str, str]:
+    return {g.container.pod_uid: str(g.owned) for g in found.allocations.grants}
+
+
+def test_what_is_legal_stays_verbatim() -> None:
+    found = POLICY.reinstate(HELD)
+    assert found.allocations == HELD
+    assert (len(found.kept), found.replaced, found.unplaced) == (4, (), ())
+
+
+def test_only_the_owner_of_a_cpu_that_went_away_is_placed_again_and_keeps_the_others() -> None:
+    less = topology_aware(four_nodes(), "0", available=CpuSet.parse("0-4,6-15"))
+    found = less.reinstate(HELD)
+    assert told(found.replaced) == ["own"]
+    assert found.replaced[0][1].text == (
+        "its saved grant cannot be kept: CPUs 4-5 are not all available and unreserved in NUMA node #1"
+    )
+    assert owners(found)["mix"] == "8-9"
+    assert owners(found)["own"] == "4,6"
+
+
+def test_the_most_urgent_keeps_what_two_claim() -> None:
+    rival = Grant(request("a/c", 1000, BURSTABLE), "NUMA node #1", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("4"))
+    found = POLICY.reinstate(HELD.with_grants(rival))
+    assert told(found.replaced) == ["a"]
+    assert owners(found)["own"] == "4-5"
+
+
+def test_new_containers_are_placed_in_their_order_and_those_that_do_not_fit_share_the_root() -> None:
+    small = topology_aware(small_machine(packages=1, cores=2, threads=1), "0")
+    found = small.reinstate(Allocations(), [request("b/c", 1000), request("a/c", 1000)])
+    assert owners(found) == {"a": "", "b": "1"}
+    assert (told(found.replaced), told(found.unplaced)) == (["b"], ["a"])
+    assert found.unplaced[0][1].code == "cpu-full"
+    assert cpus(small, found.allocations, "a/c") == "0"
+
+
+def test_what_could_not_be_placed_stays_where_it_is_over_a_restart() -> None:
+    small = topology_aware(small_machine(packages=1, cores=2, threads=1), "0")
+    held = small.reinstate(Allocations(), [request("b/c", 1000), request("a/c", 1000)]).allocations
+    assert small.reinstate(held).allocations == held
+
+
+def test_an_owner_gives_up_its_cpus_when_someone_would_have_none_at_all() -> None:
+    bare = topology_aware(small_machine(packages=1, cores=2, threads=1))
+    held = fill(bare, request("a/c", 1000), request("b/c", 1000))
+    found = bare.reinstate(held, [request("idle/c", 0, BEST_EFFORT)])
+    assert owners(found) == {"a": "0", "b": "", "idle": ""}
+    assert [(k.pod_uid, r.code) for k, r in found.unplaced] == [("b", "demoted"), ("idle", "nothing-shared")]
+    assert cpus(bare, found.allocations, "idle/c") == "1"
+
+
+def test_a_pool_that_no_longer_exists_is_left() -> None:
+    flat = topology_aware(small_machine(packages=1, cores=8), "0")
+    found = flat.reinstate(HELD)
+    assert len(found.replaced) == 4
+    assert {g.pool for g in found.allocations.grants} == {"root"}
+    assert owners(found)["own"] == "4-5"
+
+
+def test_the_system_and_preserved_containers_stay() -> None:
+    held = fill(POLICY, request("k/c", 100, BURSTABLE, namespace="kube-system"), request("p/c", preserve_cpu=True))
+    assert POLICY.reinstate(held).allocations == held
+
+
+@pytest.mark.parametrize(
+    ("grant", "problem"),
+    [
+        (Grant(request(), "socket #7", CpuKind.SHARED), "no pool 'socket #7'"),
+        (Grant(request(), "root", CpuKind.SHARED, mems=NodeSet.parse("0,9")), "memory nodes 0,9"),
+        (Grant(request(), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("0")), "CPUs 0 are not all available"),
+        (Grant(request(), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("3")), "CPUs 3 are not all available"),
+        (Grant(request(), "root", CpuKind.ISOLATED, isolated=CpuSet.parse("4")), "CPUs 4 are not all isolated"),
+        (Grant(request(), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("5")), "CPUs 5 are not all free"),
+        (Grant(request(), "NUMA node #1", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("9")), "in NUMA node #1"),
+        (Grant(request(), "root", CpuKind.ISOLATED, isolated=CpuSet.parse("3")), ""),
+        (Grant(request(), "", CpuKind.PRESERVE), ""),
+        (Grant(request(), "root", CpuKind.RESERVED), ""),
+    ],
+)
+def test_what_makes_a_grant_illegal(grant: Grant, problem: str) -> None:
+    tree = tree_of(four_nodes(isolated="3"), "0")
+    other = Grant(request("o/c"), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("5"))
+    found = why_illegal(tree, supply_of(tree, other), grant)
+    assert (problem in found) if problem else found == ""
+
+
+def test_shares_that_a_smaller_pool_does_not_cover_move() -> None:
+    held = fill(POLICY, request("a/c", 2000, BURSTABLE, previous=None), request("b/c", 1900, BURSTABLE))
+    less = topology_aware(four_nodes(), "0", available=CpuSet.parse("0-4,8-15"))
+    found = less.reinstate(held)
+    assert all(v.shared_granted_mcpu <= 1000 * len(v.shared) for v in less.pools(found.allocations))
+    assert not found.unplaced
