@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +18,9 @@ from cri_proxy import events
 from cri_proxy.clock import SystemClock
 from cri_proxy.config.resources import policy_options
 from cri_proxy.config.settings import Settings
+from cri_proxy.cri.device_hints import DeviceHints
+from cri_proxy.cri.hints import hint_paths, pci_addresses
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.http.server import AdminServer
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.context import Rules
@@ -30,6 +33,7 @@ from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.lock import DeciderLock
 from cri_proxy.state.store import Store
+from policies.base import TopologyHint
 from policies.registry import build_policy
 from sysfs.discover import discover
 from sysfs.model import Machine
@@ -119,6 +123,18 @@ class Daemon:
         await server.start()
         self._closing.push_async_callback(server.stop)
         return f"unix://{path}"
+
+    def _reader(self, machine: Machine) -> Reader:
+        """CRI messages as requests on this machine, with hints from where its devices are."""
+        devices = DeviceHints(self._settings.sysfs_root)
+
+        async def hints_of(config: pb.ContainerConfig) -> Sequence[TopologyHint]:
+            paths, addresses = hint_paths(config), pci_addresses(config)
+            # Files of a device that is being reset can take their time: never on the loop.
+            return await asyncio.to_thread(devices.of, paths, addresses) if paths or addresses else ()
+
+        memory_bytes = sum(node.memory_bytes for node in machine.nodes)
+        return Reader(memory_bytes, self._settings.config.annotation_domains, hints_of)
 
     async def _open_relays(self, endpoint: str, interceptor: Interceptor) -> None:
         await self._open_relay(self._settings.listen, endpoint, interceptor)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cri_proxy.cri import write
+from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
 from cri_proxy.node.ledger import ACTIVE
@@ -139,7 +139,7 @@ class Effects:
         self.sent += 1
         try:
             await self._context.channel.unary(
-                UPDATE, write.update_request(row.container_id, step), timeout_seconds=timeout_seconds
+                UPDATE, update_request(row.container_id, step), timeout_seconds=timeout_seconds
             )
         except (RuntimeUnavailable, asyncio.CancelledError):
             self._ledger.doubt(row.key, step)

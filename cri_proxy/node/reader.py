@@ -1,13 +1,13 @@
 """CRI messages as requests on this node: the pure readers with the node's domains, memory and device hints."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from cri_proxy.cri import read
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import Pod, Request, TopologyHint
 
-HintsOf = Callable[[pb.ContainerConfig], Sequence[TopologyHint]]
+HintsOf = Callable[[pb.ContainerConfig], Awaitable[Sequence[TopologyHint]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Reader:
     domains: Sequence[str]
     hints_of: HintsOf
 
-    def read_create(self, message: pb.CreateContainerRequest) -> Understood:
+    async def read_create(self, message: pb.CreateContainerRequest) -> Understood:
         """What a container that is about to be created asks for."""
         found = read.read_create(
             message,
             message.sandbox_config,
             domains=self.domains,
-            hints=self.hints_of(message.config),
+            hints=await self.hints_of(message.config),
             node_memory_bytes=self.memory_bytes,
         )
         return Understood(found.request, tuple(str(problem) for problem in found.problems))
@@ -48,3 +48,8 @@ class Reader:
     def merge_update(self, request: Request, resources: pb.LinuxContainerResources) -> Request:
         """The recorded request as this update changes it."""
         return read.merge_update(request, resources, node_memory_bytes=self.memory_bytes)
+
+
+async def no_hints(config: pb.ContainerConfig) -> Sequence[TopologyHint]:
+    """For nodes whose devices are not looked up: simulation and tests."""
+    return ()

@@ -108,7 +108,9 @@ class NodeView:
         notes = []
         if row.container_id and self._ledger.differs(row):
             known = row.acknowledged
-            notes.append(f"an update waits: the runtime has it on CPUs {known.cpus if known is not None else 'unknown'}")
+            notes.append(
+                f"an update waits: the runtime has it on CPUs {known.cpus if known is not None else 'unknown'}"
+            )
         if row.state == "pending":
             notes.append("the runtime has not said whether it was created")
         return tuple(notes)

@@ -141,7 +141,7 @@ class CriInterceptor:
         refusal = await self._ready()
         if refusal is not None:
             return _refused(refusal)
-        found = self._reader.read_create(request)
+        found = await self._reader.read_create(request)
         placed = await self._coordinator.place(found.request, request.pod_sandbox_id, problems=found.problems)
         if isinstance(placed, Refusal):
             return _refused(placed)

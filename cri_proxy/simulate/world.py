@@ -14,7 +14,7 @@ from cri_proxy.errors import ConfigError
 from cri_proxy.node.context import Rules
 from cri_proxy.node.journal import Journal
 from cri_proxy.node.node import Node, Outside, build_node
-from cri_proxy.node.reader import Reader
+from cri_proxy.node.reader import Reader, no_hints
 from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.relay.intercept import CriInterceptor
@@ -164,7 +164,7 @@ class World:
     def _kubelet(self) -> Kubelet:
         """A kubelet in front of the proxy."""
         memory_bytes = sum(node.memory_bytes for node in self.machine.nodes)
-        reader = Reader(memory_bytes, self._setup.config.annotation_domains, lambda config: ())
+        reader = Reader(memory_bytes, self._setup.config.annotation_domains, no_hints)
         relay = InProcessRelay(
             CriInterceptor(self.node, reader), self._channel, lambda error: self.journal.failed_open("relay", error)
         )

@@ -15,7 +15,7 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import Rules
 from cri_proxy.node.journal import Journal
 from cri_proxy.node.node import Node, Outside, build_node
-from cri_proxy.node.reader import Reader
+from cri_proxy.node.reader import Reader, no_hints
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.runtime.channel import RuntimeChannel
@@ -117,7 +117,7 @@ class World:
         journal = Journal(self.log, clock)
         self.node: Node = build_node(self.policy, Rules(), Outside(channel, self.store, clock, journal, DOMAINS))
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
-        reader = Reader(memory_bytes, DOMAINS, lambda config: ())
+        reader = Reader(memory_bytes, DOMAINS, no_hints)
         relay = InProcessRelay(CriInterceptor(self.node, reader), channel, lambda error: self.log.error(repr(error)))
         self.kubelet = Kubelet(relay, pods.Node(memory_bytes, log_directory=""))
         await self.node.recover()
