@@ -235,9 +235,7 @@ def _legend(fields: Sequence[str], names: Sequence[str]) -> list[str]:
         return []
     lines = [
         "",
-        *paragraph(
-            "compared from left to right, the larger value wins; fields not shown decided nothing or come later", "  "
-        ),
+        *paragraph("compared from left to right, the larger value wins; other fields decided nothing", "  "),
     ]
     width = max(map(len, fields))
     for name in fields:

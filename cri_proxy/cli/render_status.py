@@ -101,7 +101,7 @@ def _group_rows(title: str, cpus: str, containers: Sequence[ContainerView]) -> l
     if not containers and not cpus:
         return []
     stem_rows = _members(containers, "", more_follow=False)
-    return [Cells((title, cpus, "", "", ""), ("bold",) * 5, "", "│  " if containers else ""), *stem_rows]
+    return [Cells((title, cpus, "", "", ""), ("bold",) * 5), *stem_rows]
 
 
 def _rows(view: StatusView) -> list[Cells]:

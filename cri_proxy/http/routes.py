@@ -37,7 +37,7 @@ def _health(health: Health, *, is_good: bool) -> Response:
 
 
 def _topology(view: DaemonView) -> Response:
-    from sysfs.outline import json_value
+    from sysfs.as_json import json_value
 
     return _json(json_value(view.topology()))
 

@@ -6,8 +6,8 @@ from typing import get_args, get_origin
 import pytest
 
 from cri_proxy.config.model import Config, Known, known_options
-from cri_proxy.cri.annotations import DOMAINS
 from cri_proxy.config.values import read_value, show_value, value_of
+from cri_proxy.cri.annotations import DOMAINS
 
 
 @pytest.mark.parametrize("known", known_options(), ids=lambda k: k.key)

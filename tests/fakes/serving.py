@@ -1,0 +1,35 @@
+"""A daemon's admin socket, served from another thread, for commands that ask and block."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cri_proxy.http.server import AdminServer
+from cri_proxy.http.view import DaemonView
+from tests.fakes.views import FixedDaemon
+
+
+@contextmanager
+def served(path: Path, daemon: DaemonView | None = None) -> Iterator[None]:
+    """The socket answers inside the block."""
+    started, stopping = threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def run() -> None:
+        server = AdminServer(daemon if daemon is not None else FixedDaemon())
+        await server.listen_unix(path)
+        loops.append(asyncio.get_running_loop())
+        started.set()
+        await stopping.wait()
+        await server.close()
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    started.wait(10)
+    try:
+        yield
+    finally:
+        loops[0].call_soon_threadsafe(stopping.set)
+        thread.join()

@@ -1,0 +1,51 @@
+"""The explain command."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cli.explain import in_namespace
+from cri_proxy.cli.main import run_command
+from cri_proxy.http.view import ExplainView
+from tests.fakes.serving import served
+from tests.fakes.views import decision_view
+
+
+@pytest.mark.parametrize("who", ["web", "web/c0", "uid-web/c0"])
+def test_a_pod_or_one_of_its_containers_is_explained(
+    who: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(tmp_path / "a.sock"):
+        assert run_command(["explain", who, "--admin", f"{tmp_path}/a.sock"]) == 0
+    assert capsys.readouterr().out.startswith("default/web/c0\n")
+
+
+def test_json_is_the_view(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(tmp_path / "a.sock"):
+        assert run_command(["explain", "web", "-o", "json", "--admin", f"{tmp_path}/a.sock"]) == 0
+    assert json.loads(capsys.readouterr().out)["decisions"][0]["outcome"] == "placed"
+
+
+@pytest.mark.parametrize("argv", [["web/c9"], ["nobody"], ["web", "-n", "kube-system"]])
+def test_nothing_known_is_a_clear_no(argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(tmp_path / "a.sock"):
+        assert run_command(["explain", *argv, "--admin", f"{tmp_path}/a.sock"]) == 1
+    assert f"nothing is known of {argv[0]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("who", ["", "/c0", "web/", "a/b/c"])
+def test_who_is_a_pod_and_perhaps_a_container(who: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["explain", who]) == 2
+    assert "expected POD or POD/CONTAINER" in capsys.readouterr().err
+
+
+def test_without_a_daemon_it_is_a_clear_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["explain", "web", "--admin", f"{tmp_path}/a.sock"]) == 1
+    assert "no such socket" in capsys.readouterr().err
+
+
+def test_a_namespace_chooses() -> None:
+    view = ExplainView((decision_view(),))
+    assert in_namespace(view, "default") == in_namespace(view, "") == view
+    assert in_namespace(view, "other") == ExplainView()

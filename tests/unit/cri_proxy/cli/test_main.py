@@ -1,0 +1,84 @@
+"""The program and its commands."""
+
+import subprocess
+import sys
+
+import pytest
+
+from cri_proxy.cli.main import COMMANDS, command_parser, load_command, overview, run_command
+
+NAMES = [name for name, _ in COMMANDS]
+
+
+@pytest.mark.parametrize(("name", "prints"), COMMANDS)
+def test_every_command_has_help_with_an_example(name: str, prints: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([name, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"example:\n  cri-proxy {name}" in text
+    assert ("--output" in text) is prints
+
+
+def test_the_overview_names_every_command() -> None:
+    text = overview()
+    assert [name for name in NAMES if f"\n  {name} " not in text] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_says_in_one_line_what_it_does(name: str) -> None:
+    assert 10 < len(load_command(name).HELP) < 100
+    assert not load_command(name).HELP.endswith(".")
+
+
+def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([]) == 2
+    assert "commands:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("statsu", "unknown command 'statsu'; did you mean status?"),
+        ("xyzzy", "unknown command 'xyzzy'; known: run,"),
+        ("--polcy", "unknown option '--polcy'"),
+    ],
+)
+def test_an_unknown_command_is_wrong_usage_with_a_hint(
+    word: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command([word]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_a_wrong_option_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["status", "--colour"]) == 2
+    assert "--colour" in capsys.readouterr().err
+
+
+def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["status", "--wat"]) == 2
+    assert "--wat" in capsys.readouterr().err
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("cri-proxy ")
+
+
+def test_text_is_the_default_output() -> None:
+    parser = command_parser("status", load_command("status"), prints=True)
+    assert parser.parse_args([]).output == "text"
+
+
+def test_a_command_loads_no_other_and_nothing_heavy() -> None:
+    code = (
+        "import sys; from cri_proxy.cli.main import run_command; run_command(['status', '--help']); "
+        "print([m for m in sys.modules if m in ('grpc', 'structlog', 'yaml', 'asyncio', 'cri_proxy.cli.run')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    line = f"{sys.executable} -m cri_proxy.cli.main --help | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, timeout=30)
+    assert (done.stdout.splitlines()[-1], done.stderr) == ("0", "")

@@ -1,0 +1,86 @@
+"""The tree of pools and containers."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cri_proxy.cli.render_status import pool_use_text, render_status, use_text
+from sysfs.cpuset import CpuSet
+from tests.fakes.views import container, pool, status_view
+
+EXPECTED = """\
+worker-1: topology-aware, ready, 4 containers
+
+POOL / CONTAINER         CPUS   USE                MEM  STATE
+root                     1,4-7  shared, 4.5 free   0-1
+├─ socket #0             1      shared, 0.5 free   0
+│  ├─ default/web/c0     2-3    2 exclusive        0
+│  └─ default/web/c1     1      500m shared        0    created
+└─ socket #1             4-6    shared, 3 free;    1
+                                isolated 7 free
+reserved for the system  0
+└─ kube-system/dns/c2    0      100m reserved      0
+in no pool
+└─ default/web/c3        any    left alone         any
+   ! can reach the exclusive CPUs 2-3
+
+warning: reservedResources.cpu is not set"""
+
+
+def test_the_whole_picture() -> None:
+    assert render_status(status_view()) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("kind", "exclusive", "isolated", "shared_mcpu", "text"),
+    [
+        ("exclusive", "2-3", "", 0, "2 exclusive"),
+        ("isolated", "", "7", 0, "1 isolated"),
+        ("mixed", "2", "", 500, "1 exclusive + 500m shared"),
+        ("mixed", "", "7", 0, "1 isolated + shared"),
+        ("shared", "", "", 0, "shared"),
+        ("reserved", "", "", 0, "reserved"),
+        ("preserve", "", "", 0, "left alone"),
+    ],
+)
+def test_what_cpus_are_to_a_container(kind: str, exclusive: str, isolated: str, shared_mcpu: int, text: str) -> None:
+    view = container("c", kind, "1", exclusive=CpuSet.parse(exclusive), isolated=CpuSet.parse(isolated))
+    assert use_text(replace(view, shared_mcpu=shared_mcpu)) == text
+
+
+def test_a_pool_without_shared_cpus_says_so() -> None:
+    assert (
+        pool_use_text(pool("x", "", "", free_mcpu=0, mems="0", isolated="4-5")) == "nothing shared; isolated 4-5 free"
+    )
+
+
+def test_a_node_that_does_not_decide_yet_says_so() -> None:
+    assert "not ready: no decisions are made yet" in render_status(replace(status_view(), is_ready=False))
+
+
+def test_without_pools_the_containers_are_still_shown() -> None:
+    text = render_status(replace(status_view(), policy="none", pools=()))
+    assert all(f"c{i}" in text for i in range(4))
+
+
+def test_colours_only_add_colour() -> None:
+    painted = render_status(status_view(), colours=True)
+    assert "\x1b[32m" in painted
+    for code in ("0", "1", "2", "32", "33"):
+        painted = painted.replace(f"\x1b[{code}m", "")
+    assert [line.rstrip() for line in painted.splitlines()] == EXPECTED.splitlines()
+
+
+long_names = st.text(alphabet="abc-", min_size=1, max_size=70)
+
+
+@given(st.lists(st.tuples(long_names, st.integers(1, (1 << 200) - 1)), max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_no_line_is_longer_than_a_terminal_and_no_cpu_is_left_out(names: list[tuple[str, int]]) -> None:
+    more = tuple(container(name, "shared", str(CpuSet(mask)), pool="socket #1") for name, mask in names)
+    text = render_status(replace(status_view(), containers=status_view().containers + more))
+    assert max(map(len, text.splitlines())) <= 80
+    for _, mask in names:
+        assert all(part in text for part in str(CpuSet(mask)).split(","))

@@ -1,0 +1,81 @@
+"""The options of the daemon."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cli.main import command_parser, load_command, run_command
+from cri_proxy.cli.run import settings_from
+from cri_proxy.config.cpus import CpuQuantity
+from cri_proxy.errors import ConfigError
+
+
+def parsed(*argv: str) -> argparse.Namespace:
+    return command_parser("run", load_command("run"), prints=False).parse_args(argv)
+
+
+def test_every_option_of_the_contract_is_understood() -> None:
+    settings = settings_from(
+        parsed(
+            *("--listen", "unix:///l.sock", "--runtime-endpoint", "embedded", "--image-listen", "unix:///i.sock"),
+            *("--image-endpoint", "unix:///e.sock", "--node-name", "w1", "--node-group", "g1", "--relay", "grpc"),
+            *("--state-dir", "/s", "--sysfs-root", "/r", "--http", "off", "--policy", "none"),
+            *("--reserved-resources", "cpu=750m", "--no-topology-aware-pin-memory"),
+        )
+    )
+    assert (settings.listen, settings.runtime_endpoint, settings.relay) == ("unix:///l.sock", "embedded", "grpc")
+    assert (settings.image_listen, settings.image_endpoint) == ("unix:///i.sock", "unix:///e.sock")
+    assert (settings.node_name, settings.node_group, settings.http) == ("w1", "g1", "off")
+    assert (settings.state_dir, settings.sysfs_root) == (Path("/s"), Path("/r"))
+    assert settings.config.reserved.cpu == CpuQuantity(750)
+    assert not settings.config.topology_aware.pin_memory
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    settings = settings_from(parsed())
+    assert settings.listen == "unix:///run/cri-proxy/cri-proxy.sock"
+    assert settings.runtime_endpoint == "unix:///run/containerd/containerd.sock"
+    assert (settings.http, settings.config_path) == ("127.0.0.1:8891", None)
+
+
+def test_the_command_line_beats_the_file(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("adopt: leave\nhttp: off\n")
+    settings = settings_from(parsed("--config", str(tmp_path / "c.yaml"), "--http", "127.0.0.1:1"))
+    assert (settings.http, settings.config.adopt, settings.config_path) == (
+        "127.0.0.1:1",
+        "leave",
+        tmp_path / "c.yaml",
+    )
+
+
+def test_the_node_name_chooses_in_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "node.w1.yaml").write_text("adopt: leave")
+    (tmp_path / "default.yaml").write_text("adopt: pin")
+    assert settings_from(parsed("--config", str(tmp_path), "--node-name", "w1")).config.adopt == "leave"
+    assert settings_from(parsed("--config", str(tmp_path), "--node-name", "w2")).config.adopt == "pin"
+
+
+@pytest.mark.parametrize("flag", ["--image-listen", "--image-endpoint"])
+def test_one_image_socket_without_the_other_is_wrong_usage(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["run", flag, "unix:///x.sock"]) == 2
+    assert "give both or neither" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argument", ["--relay=smoke", "--listen=tcp://x", "--reserved-resources=cpu=much", "--http=8891"]
+)
+def test_a_value_that_cannot_be_is_wrong_usage(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["run", argument]) == 2
+    assert "expected" in capsys.readouterr().err
+
+
+def test_a_wrong_file_is_a_clear_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.yaml").write_text("adopt: maybe")
+    assert run_command(["run", "--config", str(tmp_path / "c.yaml")]) == 1
+    assert "c.yaml:1: adopt: expected pin or leave, got 'maybe'" in capsys.readouterr().err
+
+
+def test_a_missing_file_is_an_error_with_its_name() -> None:
+    with pytest.raises(ConfigError, match=r"/nonexistent\.yaml: cannot read"):
+        settings_from(parsed("--config", "/nonexistent.yaml"))

@@ -1,0 +1,63 @@
+"""Which path answers with what."""
+
+import json
+
+import pytest
+
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.model import Config
+from cri_proxy.http.messages import Response
+from cri_proxy.http.routes import build_routes, config_json
+from tests.fakes.views import FixedDaemon
+
+
+def get(path: str, daemon: FixedDaemon | None = None, **query: str) -> Response:
+    return build_routes(daemon if daemon is not None else FixedDaemon())[path](query)
+
+
+def test_a_ready_daemon_is_healthy_and_ready() -> None:
+    assert [(get(path).status, get(path).body) for path in ("/healthz", "/readyz")] == [(200, b"ok\n")] * 2
+
+
+def test_a_daemon_that_does_not_decide_is_healthy_but_not_ready_and_says_why() -> None:
+    daemon = FixedDaemon()
+    daemon.is_ready = False
+    assert get("/healthz", daemon).status == 200
+    ready = get("/readyz", daemon)
+    assert (ready.status, ready.body) == (503, b"not ready\nthe runtime is away\n")
+
+
+def test_status_names_pools_and_containers() -> None:
+    status = json.loads(get("/api/v1/status").body)
+    assert [pool["name"] for pool in status["pools"]] == ["root", "socket #0", "socket #1"]
+    assert status["containers"][0]["cpus"] == "2-3"
+
+
+def test_topology_is_what_the_topology_command_prints() -> None:
+    assert json.loads(get("/api/v1/topology").body)["cpus"]
+
+
+def test_explain_names_the_request_and_the_ranking() -> None:
+    answer = get("/api/v1/explain", pod="web", container="c0")
+    (decision,) = json.loads(answer.body)["decisions"]
+    assert decision["request"]["cpu_request_mcpu"] == 2000
+    assert decision["ranking"][0]["key"][0] == ["fits", 1]
+
+
+@pytest.mark.parametrize(("query", "status"), [({}, 400), ({"pod": "nobody"}, 404), ({"pod": "web"}, 200)])
+def test_explain_wants_a_pod_that_is_known(query: dict[str, str], status: int) -> None:
+    assert get("/api/v1/explain", None, **query).status == status
+
+
+def test_config_is_nested_as_it_is_written() -> None:
+    text = 'reservedResources: {cpu: 750m}\nlog: {level: debug}\navailableResources: {cpu: "cpuset:0-3"}'
+    daemon = FixedDaemon(parse_config(text))
+    answer = json.loads(get("/api/v1/config", daemon).body)
+    assert answer["reservedResources"] == {"cpu": "750m"}
+    assert answer["log"] == {"level": "debug", "format": "auto"}
+
+
+def test_the_shown_configuration_reads_back_as_itself() -> None:
+    config = parse_config("reservedResources: {cpu: 750m}\nadopt: leave\ntopologyAware: {ColocatePods: true}")
+    assert parse_config(json.dumps(config_json(config))) == config
+    assert parse_config(json.dumps(config_json(Config()))) == Config()

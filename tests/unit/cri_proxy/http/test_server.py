@@ -1,0 +1,146 @@
+"""The HTTP server."""
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.http.server import AdminServer, AdminSocketError
+from tests.fakes.views import FixedDaemon
+
+LINE = b"GET /healthz HTTP/1.1\r\n\r\n"
+
+
+def serve(path: Path, work: Callable[[AdminServer], Awaitable[None]]) -> None:
+    """Run ``work`` beside a server on this admin socket."""
+
+    async def run() -> None:
+        server = AdminServer(FixedDaemon())
+        await server.listen_unix(path)
+        try:
+            async with asyncio.timeout(20):
+                await work(server)
+        finally:
+            await server.close()
+
+    asyncio.run(run())
+
+
+async def exchange(path: Path, *requests: bytes) -> bytes:
+    """Send all of it, give everything that comes until the other side closes."""
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    writer.write(b"".join(requests))
+    if writer.can_write_eof():
+        writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+def test_requests_on_one_connection_are_answered_in_order(tmp_path: Path) -> None:
+    async def work(server: AdminServer) -> None:
+        answer = await exchange(tmp_path / "a.sock", LINE, b"GET /nowhere HTTP/1.1\r\n\r\n", LINE)
+        assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"404", b"200"]
+
+    serve(tmp_path / "a.sock", work)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"POST / HTTP/1.1\r\n\r\n", b"405"),
+        (b"\x16\x03\x01 hello\r\n\r\n", b"400"),
+        (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n", b"431"),
+        (b"HEAD /healthz HTTP/1.1\r\n\r\n", b"200"),
+    ],
+)
+def test_every_request_gets_an_answer(tmp_path: Path, request_bytes: bytes, status: bytes) -> None:
+    async def work(server: AdminServer) -> None:
+        assert (await exchange(tmp_path / "a.sock", request_bytes)).startswith(b"HTTP/1.1 " + status)
+
+    serve(tmp_path / "a.sock", work)
+
+
+def test_the_admin_socket_is_roots_alone(tmp_path: Path) -> None:
+    async def work(server: AdminServer) -> None:
+        assert stat.S_IMODE((tmp_path / "run" / "a.sock").stat().st_mode) == 0o600
+
+    serve(tmp_path / "run" / "a.sock", work)
+
+
+def test_a_stale_socket_is_replaced_and_ours_removed_at_the_end(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(tmp_path / "a.sock"))
+
+    async def work(server: AdminServer) -> None:
+        assert (await exchange(tmp_path / "a.sock", LINE)).startswith(b"HTTP/1.1 200")
+
+    serve(tmp_path / "a.sock", work)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_successors_socket_is_left_alone(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as successor:
+        successor.bind(str(tmp_path / "b.sock"))
+
+        async def work(server: AdminServer) -> None:
+            os.rename(tmp_path / "b.sock", tmp_path / "a.sock")  # noqa: PTH104  # rename(2), as a successor does it
+
+        serve(tmp_path / "a.sock", work)
+        assert (tmp_path / "a.sock").exists()
+
+
+def test_a_file_in_the_sockets_place_is_not_removed(tmp_path: Path) -> None:
+    (tmp_path / "a.sock").write_text("precious")
+
+    async def work(server: AdminServer) -> None:
+        raise AssertionError("must not be reached")
+
+    with pytest.raises(AdminSocketError, match="not a socket"):
+        serve(tmp_path / "a.sock", work)
+    assert (tmp_path / "a.sock").read_text() == "precious"
+
+
+def test_tcp_serves_the_same_and_a_taken_port_is_a_sentence(tmp_path: Path) -> None:
+    async def work(server: AdminServer) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            assert "the port is taken" in (await server.listen_tcp(f"127.0.0.1:{port}") or "")
+        assert await server.listen_tcp(f"127.0.0.1:{port}") is None
+        assert server.addresses == (("127.0.0.1", port),)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /readyz HTTP/1.1\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).endswith(b"ok\n")
+        writer.close()
+        await writer.wait_closed()
+
+    serve(tmp_path / "a.sock", work)
+
+
+def test_off_opens_nothing(tmp_path: Path) -> None:
+    async def work(server: AdminServer) -> None:
+        assert await server.listen_tcp("off") is None
+        assert server.addresses == ()
+
+    serve(tmp_path / "a.sock", work)
+
+
+def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
+    async def run() -> bytes:
+        server = AdminServer(FixedDaemon(), idle_seconds=0.01)
+        await server.listen_unix(tmp_path / "a.sock")
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "a.sock"))
+        writer.write(LINE)
+        async with asyncio.timeout(20):
+            answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        await server.close()
+        return answer
+
+    assert asyncio.run(run()).endswith(b"ok\n")

@@ -1,0 +1,87 @@
+"""The log."""
+
+import io
+import json
+from typing import TextIO
+
+import pytest
+
+from cri_proxy.logs import LEVELS, Format, Logger, configure_logging, set_level, wants_console
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def logger(stream: TextIO, log_format: Format = "auto") -> Logger:
+    return configure_logging("info", log_format, stream)
+
+
+def test_a_line_is_a_json_object_with_event_level_and_time() -> None:
+    stream = io.StringIO()
+    logger(stream).info("placed", pod="web", cpus="2-3")
+    line = json.loads(stream.getvalue())
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {"event": "placed", "level": "info", "pod": "web", "cpus": "2-3"}
+
+
+def test_fields_that_do_not_apply_are_left_out() -> None:
+    stream = io.StringIO()
+    logger(stream).warning("refused", exclusive=None, code="cpu-full")
+    assert "exclusive" not in json.loads(stream.getvalue())
+
+
+def test_a_value_of_any_kind_can_be_logged() -> None:
+    stream = io.StringIO()
+    logger(stream).error("fault", error=ValueError("ü"))
+    assert json.loads(stream.getvalue())["error"] == "ü"
+
+
+def test_a_message_cannot_start_a_line_of_its_own() -> None:
+    stream = io.StringIO()
+    logger(stream).info("placed", pod="a\n{}")
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_what_is_below_the_level_is_dropped_and_the_level_can_change() -> None:
+    stream = io.StringIO()
+    log = logger(stream)
+    log.debug("hidden")
+    set_level("debug")
+    log.debug("seen")
+    set_level("error")
+    log.warning("hidden")
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["seen"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_level_is_named_in_its_line(level: str) -> None:
+    stream = io.StringIO()
+    log = configure_logging("debug", "json", stream)
+    getattr(log, level)("something")
+    assert json.loads(stream.getvalue())["level"] == level
+
+
+def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stream = Terminal()
+    logger(stream).info("placed", pod="web")
+    assert "placed" in stream.getvalue()
+    assert "\x1b[" in stream.getvalue()
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    logger(stream, "console").info("placed", pod="web")
+    assert "\x1b[" not in stream.getvalue()
+
+
+def test_the_journal_gets_json_even_where_it_looks_like_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOURNAL_STREAM", "8:12345")
+    assert not wants_console("auto", Terminal())
+    assert wants_console("console", io.StringIO())
