@@ -1,0 +1,183 @@
+"""What every registered policy must do, whoever wrote it: small tests over the registry, on one ordinary machine."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from policies.base import Allocations, ContainerKey, CpuKind, Decision, Placed, Policy, Previous, Request
+from policies.options import PolicyOptions
+from policies.registry import POLICIES, build_policy
+from sysfs.cpuset import CpuSet
+from tests.fakes.machines import small_machine
+from tests.property.policy_history import random_request
+
+MACHINE = small_machine(nodes=2, isolated="7")
+OPTIONS = PolicyOptions(MACHINE.online, CpuSet.parse("0"))
+pytestmark = pytest.mark.parametrize("name", [name for name, _ in POLICIES])
+
+
+def built(name: str) -> Policy:
+    return build_policy(name, MACHINE, OPTIONS)
+
+
+def requests(seed: int, count: int = 40) -> Iterator[Request]:
+    rng = random.Random(seed)
+    return (random_request(MACHINE, rng, number) for number in range(count))
+
+
+def after(held: Allocations, decision: Decision) -> Allocations:
+    return held.with_grants(*decision.moved, decision.grant) if isinstance(decision, Placed) else held
+
+
+def some_grants(policy: Policy, seed: int) -> Allocations:
+    held = Allocations()
+    for request in requests(seed):
+        held = after(held, policy.decide(held, request))
+    return held
+
+
+def test_a_policy_says_its_name_and_its_machine(name: str) -> None:
+    assert built(name).name == name
+    assert built(name).machine is MACHINE
+
+
+def test_a_decision_changes_nothing(name: str) -> None:
+    policy = built(name)
+    held = some_grants(policy, 1)
+    pinnings, pools = policy.pinnings(held), policy.pools(held)
+    for request in requests(2):
+        policy.decide(held, request)
+    assert (policy.pinnings(held), policy.pools(held)) == (pinnings, pools)
+
+
+def test_the_same_question_has_the_same_answer(name: str) -> None:
+    policy, other = built(name), built(name)
+    held = some_grants(policy, 3)
+    for request in requests(4):
+        assert policy.decide(held, request) == other.decide(held, request)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_placement_says_what_will_be_pinned(name: str, seed: int) -> None:
+    policy = built(name)
+    held = some_grants(policy, seed)
+    for request in requests(seed + 100):
+        decision = policy.decide(held, request)
+        if isinstance(decision, Placed):
+            now, then = policy.pinnings(held), dict(policy.pinnings(after(held, decision)))
+            assert then.pop(request.container) == decision.pinning
+            changed = [k for k, p in then.items() if now[k] != p]
+            assert [u.container for u in decision.updates] == changed
+            assert all(then[u.container] == u.pinning for u in decision.updates)
+            assert set(now) - {request.container} == set(then)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_release_says_what_will_be_pinned(name: str, seed: int) -> None:
+    policy = built(name)
+    held = some_grants(policy, seed)
+    for grant in held.grants:
+        now, then = policy.pinnings(held), policy.pinnings(held.without(grant.container))
+        updates = policy.release(held, grant.container)
+        assert {u.container: u.pinning for u in updates} == {k: p for k, p in then.items() if now[k] != p}
+
+
+def test_releasing_a_stranger_changes_nothing(name: str) -> None:
+    policy = built(name)
+    assert policy.release(some_grants(policy, 5), ContainerKey("nobody", "c")) == ()
+
+
+def test_nobody_is_pinned_to_nothing(name: str) -> None:
+    policy = built(name)
+    for seed in range(5):
+        for pinning in policy.pinnings(some_grants(policy, seed)).values():
+            assert pinning.cpus is None or pinning.cpus
+            assert pinning.mems is None or pinning.mems
+
+
+def test_owned_cpus_are_in_nobody_elses_set(name: str) -> None:
+    policy = built(name)
+    held = some_grants(policy, 6)
+    for key, pinning in policy.pinnings(held).items():
+        strangers = CpuSet.of(c for g in held.grants if g.container != key for c in g.owned)
+        assert pinning.cpus is None or pinning.cpus.isdisjoint(strangers)
+
+
+def test_its_own_grants_are_reinstated_verbatim(name: str) -> None:
+    policy = built(name)
+    held = some_grants(policy, 7)
+    found = built(name).reinstate(held)
+    assert found.allocations == held
+    assert found.kept == tuple(g.container for g in held.grants)
+    assert (found.replaced, found.unplaced) == ((), ())
+
+
+def test_every_container_has_a_grant_after_reinstating_whatever_was_held(name: str) -> None:
+    foreign = some_grants(build_policy("topology-aware", small_machine(cores=8), OPTIONS), 8)
+    new = tuple(requests(9))
+    found = built(name).reinstate(foreign, new)
+    expected = {g.container for g in foreign.grants} | {r.container for r in new}
+    assert {g.container for g in found.allocations.grants} == expected
+    told = [*found.kept, *(k for k, _ in found.replaced), *(k for k, _ in found.unplaced)]
+    assert sorted(told) == sorted(expected)
+
+
+def test_withheld_cpus_are_not_given(name: str) -> None:
+    policy = built(name)
+    held = Allocations(withheld=CpuSet.parse("1-7"))
+    for request in requests(10):
+        held = after(held, policy.decide(held, request))
+    assert all(g.owned.isdisjoint(held.withheld) for g in held.grants)
+
+
+def test_a_grant_of_the_container_itself_is_ignored(name: str) -> None:
+    policy = built(name)
+    held = some_grants(policy, 11)
+    for grant in held.grants:
+        again = policy.decide(held, grant.request)
+        fresh = policy.decide(held.without(grant.container), grant.request)
+        match again, fresh:
+            case Placed(), Placed():
+                assert (again.grant, again.pinning, again.moved) == (fresh.grant, fresh.pinning, fresh.moved)
+            case _:
+                assert again == fresh
+
+
+def test_what_a_container_had_before_may_be_anything(name: str) -> None:
+    policy = built(name)
+    for request in requests(12):
+        for previous in (
+            Previous("", CpuSet()),
+            Previous("no such pool", CpuSet.parse("900")),
+            Previous("root", OPTIONS.reserved),
+        ):
+            decision = policy.decide(Allocations(), Request(request.container, request.pod, 1000, previous=previous))
+            assert isinstance(decision, Placed)
+            assert decision.grant.owned.isdisjoint(OPTIONS.reserved)
+
+
+def test_pools_come_parents_first_and_the_root_has_none(name: str) -> None:
+    seen = {""}
+    for view in built(name).pools(Allocations()):
+        assert view.parent in seen
+        seen.add(view.name)
+    assert built(name).pools(Allocations())[0].parent == ""
+
+
+def test_preserved_containers_are_not_pinned(name: str) -> None:
+    policy = built(name)
+    held = some_grants(policy, 13)
+    pinnings = policy.pinnings(held)
+    assert all(pinnings[g.container].cpus is None for g in held.grants if g.kind is CpuKind.PRESERVE)
+
+
+def test_reasons_are_sentences_with_codes(name: str) -> None:
+    policy = built(name)
+    held = Allocations()
+    for request in requests(14):
+        decision = policy.decide(held, request)
+        told = decision.reasons if isinstance(decision, Placed) else (decision.reason,)
+        assert told
+        assert all(r.code and len(r.text.split()) > 3 for r in told)
+        held = after(held, decision)
