@@ -32,7 +32,8 @@ def read_nodes(reader: Reader, online: CpuSet) -> list[NodeFacts]:
     found = []
     for node in ids:
         memory_bytes = _mem_total(reader, f"{NODE}/node{node}/meminfo")
-        if with_memory is not None and node not in with_memory:
+        if memory_bytes and with_memory is not None and node not in with_memory:
+            reader.note(f"node {node} has a MemTotal but is not in has_memory: taken as without memory")
             memory_bytes = 0  # the kernel accepts no such node in cpuset.mems
         bandwidth, latency = _performance(reader, node)
         memory = MemoryFacts(
@@ -68,8 +69,12 @@ def _mem_total(reader: Reader, path: str) -> int:
 
 def _state(reader: Reader, name: str) -> NodeSet | None:
     """One of the node-state lists; None (with a note) when it cannot be had."""
+    path = f"{NODE}/{name}"
     try:
-        return reader.nodes(f"{NODE}/{name}")
+        nodes = reader.nodes(path)
+        if nodes:
+            return nodes
+        raise SysfsError(path, "at least one node", "none")  # the kernel itself is in some memory
     except SysfsError as error:
         reader.note(f"{error}; {name} taken from each node's meminfo")
         return None

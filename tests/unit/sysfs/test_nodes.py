@@ -38,15 +38,18 @@ def test_a_kernel_without_numa_and_meminfo_still_has_its_node() -> None:
 
 
 def test_a_node_that_is_not_in_has_memory_has_none_to_give() -> None:
-    assert [n.memory.memory_bytes for n in read_nodes(reader({"has_memory": "0"}), ALL)] == [2 << 30, 0]
+    source = reader({"has_memory": "0"})
+    assert [n.memory.memory_bytes for n in read_nodes(source, ALL)] == [2 << 30, 0]
+    assert "node 1 has a MemTotal" in source.notes[0]
 
 
 def test_memory_that_is_not_normal_is_movable() -> None:
     assert [n.memory.is_normal for n in read_nodes(reader({"has_normal_memory": "1"}), ALL)] == [False, True]
 
 
-def test_the_lists_of_an_older_kernel_may_be_missing() -> None:
-    source = reader({"has_memory": None, "has_normal_memory": None, "has_cpu": None})
+@pytest.mark.parametrize("content", [None, "", "0-"])
+def test_the_lists_of_an_older_kernel_may_be_missing_and_empty_ones_are_not_believed(content: str | None) -> None:
+    source = reader({"has_memory": content, "has_normal_memory": content, "has_cpu": None})
     nodes = read_nodes(source, ALL)
     assert all(n.memory.memory_bytes and n.memory.is_normal for n in nodes)
     assert len(source.notes) == 2
