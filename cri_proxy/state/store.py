@@ -127,17 +127,25 @@ class Store:
                     return
 
     def _commit(self, group: Sequence[_Save]) -> None:
-        """One transaction for the whole group: after a failure nobody of it is saved, and all are told."""
+        """One transaction for the whole group. What fails for its content fails alone, the disk fails for all."""
         try:
             tables.apply(self._connection, [statement for save in group for statement in save.statements])
-        except sqlite3.Error as error:
-            failure = StoreError(str(self._path), f"cannot save: {error}; check the disk that holds it")
-            for save in group:
-                save.report(failure)
+        except sqlite3.OperationalError as error:
+            self._report(group, f"cannot save: {error}; check the disk that holds it")
+        except (sqlite3.Error, ValueError, OverflowError) as error:
+            if len(group) == 1:
+                self._report(group, f"cannot save this value: {error}")
+            else:
+                for save in group:
+                    self._commit([save])
         else:
             self._commits += 1
-            for save in group:
-                save.report(None)
+            self._report(group, "")
+
+    def _report(self, group: Sequence[_Save], problem: str) -> None:
+        """Tell everybody; each gets an error of its own, because raising one changes it."""
+        for save in group:
+            save.report(StoreError(str(self._path), problem) if problem else None)
 
     def _read(self, load: _Load) -> None:
         try:

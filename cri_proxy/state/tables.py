@@ -45,16 +45,18 @@ def change(puts: Iterable[Row | SandboxRow], deletes: Iterable[ContainerKey | st
 
 
 def apply(connection: sqlite3.Connection, statements: Sequence[Statement]) -> None:
-    """Run these statements as one durable transaction. Raises sqlite3.Error; then nothing of it is kept."""
+    """Run these statements as one durable transaction; after any error nothing of it is kept.
+
+    Raises sqlite3.Error, and ValueError or OverflowError for a value that SQLite cannot hold.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         for sql, values in statements:
             connection.execute(sql, values)
         connection.execute("COMMIT")
-    except sqlite3.Error:
+    finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        raise
 
 
 def _state(text: str) -> RowState:

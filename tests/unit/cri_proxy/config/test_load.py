@@ -73,7 +73,7 @@ def test_an_empty_value_says_nothing(text: str) -> None:
         ("log: info", 1, "log", "expected a mapping"),
         ("adopt: {a: b}", 1, "adopt", "expected a value, got a mapping"),
         ("annotationDomains:\n- [a]", 2, "annotationDomains", "expected a list of strings"),
-        ("reservedResources: {cpu: 2Gi}", 1, "reservedResources.cpu", "got '2Gi'"),
+        ("reservedResources: {cpu: lots}", 1, "reservedResources.cpu", "expected a quantity like 750m"),
         ("topologyManager: {policy: restricted}", 1, "topologyManager.policy", "only none is supported"),
     ],
 )

@@ -94,6 +94,20 @@ def test_a_failed_commit_tells_everybody_and_saves_nothing(tmp_path: Path) -> No
     assert saved == Saved()
 
 
+def test_a_value_that_cannot_be_saved_fails_alone(tmp_path: Path) -> None:
+    async def poison() -> tuple[list[object], Saved]:
+        store = Store.open(tmp_path / "state.db")
+        saves = (store.save([make_row("a")]), store.save([make_row("b", order=1 << 70)]), store.save([make_row("c")]))
+        outcomes = await asyncio.gather(*saves, return_exceptions=True)
+        saved = store.load()
+        await store.close()
+        return list(outcomes), saved
+
+    outcomes, saved = asyncio.run(poison())
+    assert [type(outcome) for outcome in outcomes] == [type(None), StoreError, type(None)]
+    assert [row.key.pod_uid for row in saved.rows] == ["a", "c"]
+
+
 def test_after_a_failed_commit_the_next_one_works(tmp_path: Path) -> None:
     async def fail_then_save() -> Saved:
         store = Store.open(tmp_path / "state.db", busy_seconds=0.01)
