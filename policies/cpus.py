@@ -46,6 +46,17 @@ def pick_cpus(quarry: Quarry, pool: Pool, count: int) -> int:
     return 0
 
 
+def whole_core_counts(tree: PoolTree, free: int, count: int) -> tuple[int, ...]:
+    """Per pool, how many of ``count`` CPUs could be on cores that are wholly free; an odd one out never counts."""
+    whole, threads = 0, 1
+    for core in tree.cores:
+        if not core & ~free:
+            whole |= core
+            threads = max(threads, core.bit_count())
+    wanted = count - count % threads
+    return tuple(min(wanted, (p.cpus & whole).bit_count()) for p in tree.pools)
+
+
 def within_limits(tree: PoolTree, pool: Pool, cpus: int, limits: Sequence[int]) -> bool:
     """True when no pool below this one would have to give more than it may."""
     return all((cpus & tree.pools[i].cpus).bit_count() <= limits[i] for i in range(pool.index + 1, pool.end))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from policies import reasons
 from policies.affinity import affinity_scores
 from policies.base import CpuKind, Grant, Ranked, Reason, Rejected
+from policies.cpus import whole_core_counts
 from policies.demand import Isolation
 from policies.device_hints import hint_scores
 from policies.lift import plan_lifts
@@ -78,8 +79,7 @@ def _mems(case: Case, pool: Pool) -> NodeSet:
 
 
 def _place_reserved(case: Case) -> Placement | Rejected:
-    cpus = case.supply.reserved_set()
-    if not cpus:
+    if not case.supply.reserved_set():
         return Rejected(reasons.nothing_shared())
     root = case.tree.root
     grant = Grant(
@@ -90,7 +90,7 @@ def _place_reserved(case: Case) -> Placement | Rejected:
         mems=_mems(case, root),
     )
     annotated = case.request.wishes.prefer_reserved is True
-    return Placement(grant, reasons=(reasons.reserved(cpus, by_annotation=annotated),))
+    return Placement(grant, reasons=(reasons.reserved(CpuSet(root.reserved), by_annotation=annotated),))
 
 
 def _place_in_pool(case: Case) -> Placement | Rejected:
@@ -121,6 +121,7 @@ def _rank(case: Case, pulls: _Pulls, room: Room, lenient: Room) -> _Ranking:
 
 def _keys(case: Case, pulls: _Pulls, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
     demand, supply = case.demand, case.supply
+    cores = whole_core_counts(case.tree, supply.shared[0] & ~supply.withheld, demand.whole)
     wants_isolated = demand.isolation is not Isolation.NO
     keys = []
     for pool in case.tree.pools:
@@ -142,6 +143,7 @@ def _keys(case: Case, pulls: _Pulls, room: Room, offers: tuple[Offer, ...]) -> t
                 few_nodes=-pool.mems.bit_count(),
                 depth=pool.depth,
                 quiet=0 if demand.whole else -supply.sharers[i],
+                cores=cores[i] if offer.sliced else 0,
                 left=left,
                 first=-i,
             )

@@ -52,6 +52,7 @@ class PoolTree:
     pools: tuple[Pool, ...]
     by_name: Mapping[str, int]
     by_hardware: Mapping[int, int]  # CPU mask of a domain -> its pool
+    cores: tuple[int, ...]  # masks of the online CPUs of each core
     core_kinds: tuple[int, ...]  # masks to take CPUs from, in this order: one kind of core, else another, else any
     notes: tuple[str, ...]
 
@@ -89,6 +90,7 @@ def build_pools(machine: Machine, options: PolicyOptions) -> PoolTree:
         tuple(pools),
         MappingProxyType(by_name),
         MappingProxyType(by_hardware),
+        tuple(c.cpus.mask for c in machine.cores),
         _core_kinds(machine),
         domains.notes + notes,
     )

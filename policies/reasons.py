@@ -69,10 +69,11 @@ def not_managed() -> Reason:
     return Reason(NOT_MANAGED, "the policy is none: no container is pinned")
 
 
-def reserved(cpus: int, *, by_annotation: bool) -> Reason:
-    """It runs on the reserved CPUs."""
+def reserved(cpus: CpuSet, *, by_annotation: bool) -> Reason:
+    """It runs on the reserved CPUs, or on the root's shared set if there are none."""
     why = "asked for by annotation" if by_annotation else "its namespace is reserved"
-    return Reason(RESERVED, f"runs on the reserved CPUs {CpuSet(cpus)}: {why}")
+    where = f"the reserved CPUs {cpus}" if cpus else "the shared set of the root, as no CPU is reserved"
+    return Reason(RESERVED, f"runs on {where}: {why}")
 
 
 def pool_chosen(pool: str, demand: Demand, runner_up: str, field: str) -> Reason:

@@ -20,6 +20,7 @@ class Key(NamedTuple):
     few_nodes: int  # minus the number of memory nodes: local memory first
     depth: int  # deeper pools are smaller and closer
     quiet: int  # minus the containers that share this pool, for a container that shares
+    cores: int  # CPUs to be owned that can be on wholly free cores
     left: int  # CPU time left afterwards (isolated CPUs left, for those who get one): spreads
     first: int  # minus the pool's index: the lowest id wins the last tie
 
@@ -37,6 +38,7 @@ WHY_WORSE = {
     "few_nodes": "spreads memory over more nodes",
     "depth": "is larger",
     "quiet": "is shared by more containers",
+    "cores": "has fewer whole cores free",
     "left": "would have less left afterwards",
     "first": "is equal but comes later",
 }

@@ -97,16 +97,25 @@ def test_a_resize_keeps_the_cpus_that_it_can(machine: Machine, seed: int) -> Non
 
 @FEW
 @given(machines(), SEEDS)
-def test_a_refused_container_fits_once_the_others_are_gone_or_never(machine: Machine, seed: int) -> None:
-    """Refusals are about what is free: what is refused on an empty machine is larger than the machine."""
+def test_a_container_is_refused_only_when_the_machine_is_full(machine: Machine, seed: int) -> None:
+    """Full: the root has less than is asked, or only the CPU that those without a share run on."""
     rng = random.Random(seed)
-    for step in play(start(machine, rng), rng, STEPS, reconfigure=False):
-        if step.refused is None or step.subject is None or step.subject.wishes.require_isolated:
+    for step in play(start(machine, rng), rng, STEPS):
+        if step.refused is None or step.subject is None or step.kind != "create":
             continue
-        alone = decided("create", replace(step.before, held=Allocations()), step.subject)
-        root = step.before.policy.pools(Allocations())[0]
-        if alone.refused is not None:
-            assert step.subject.cpu_request_mcpu > 1000 * len(root.shared)
+        root = step.before.policy.pools(step.before.held)[0]
+        asked = step.subject.cpu_request_mcpu
+        last_cpu = 0 if step.before.options.reserved else 1
+        match step.refused.reason.code:
+            case "cpu-full":
+                assert asked > root.shared_free_mcpu or asked // 1000 > len(root.shared) - last_cpu
+            case "isolated-missing":
+                assert step.subject.wishes.require_isolated
+                assert asked // 1000 > len(root.isolated_free)
+            case other:
+                assert other == "nothing-shared"
+                assert not root.shared
+                assert not step.before.options.reserved
 
 
 @dataclass(frozen=True, slots=True)

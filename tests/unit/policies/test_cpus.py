@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.cpus import Quarry, pick_cpus, within_limits
+from policies.cpus import Quarry, pick_cpus, whole_core_counts, within_limits
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import small_machine
@@ -78,7 +78,7 @@ def test_efficiency_cores_serve_alone_what_they_can_and_the_others_cannot() -> N
 
 
 def test_more_goes_near_what_is_held() -> None:
-    assert taken(four_nodes(), 1, used="12", near="12") == "13"
+    assert taken(four_nodes(), 1, used="4,12", near="12") == "13"
     assert taken(four_nodes(), 3, used="12", near="12") == "13-15"
 
 
@@ -104,3 +104,10 @@ def test_limits_hold_for_given_cpus_too() -> None:
     limits = [2] * len(tree.pools)
     assert within_limits(tree, tree.root, CpuSet.parse("0-1,8").mask, limits)
     assert not within_limits(tree, tree.root, CpuSet.parse("0-1,4").mask, limits)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, [0, 0]), (2, [2, 2]), (3, [2, 2]), (4, [2, 4])])
+def test_whole_cores_are_counted_for_the_even_part(count: int, expected: list[int]) -> None:
+    tree = tree_of(four_nodes())
+    counts = whole_core_counts(tree, tree.root.sharable & ~1, count)
+    assert [counts[tree.named(f"NUMA node #{n}").index] for n in (0, 1)] == expected

@@ -45,6 +45,15 @@ def test_containers_spread_over_the_nodes() -> None:
     assert set(pools_of(POLICY, held).values()) == {f"NUMA node #{n}" for n in range(4)}
 
 
+def test_a_whole_core_goes_before_two_halves() -> None:
+    policy = topology_aware(four_nodes(), available=CpuSet.parse("8-15"))
+    halves = (request(f"{n}/c", 1000, previous=before("NUMA node #2", str(n))) for n in (8, 10))
+    held = fill(policy, *halves, request("o/c", 2000, previous=before("NUMA node #3", "12-13")))
+    decision = placed(policy.decide(held, request("a/c", 2000)))
+    assert str(decision.grant.owned) == "14-15"
+    assert decision.reasons[-1].text.endswith("next would be NUMA node #2, which has fewer whole cores free")
+
+
 def test_sharers_go_where_fewer_share() -> None:
     held = fill(POLICY, *(request(f"{n}/c", 0, BEST_EFFORT) for n in range(4)))
     assert set(pools_of(POLICY, held).values()) == {f"NUMA node #{n}" for n in range(4)}

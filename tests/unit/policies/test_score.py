@@ -2,13 +2,13 @@
 
 from policies.score import WHY_WORSE, Key, deciding_field, ranked
 
-EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 1, 0, -1, 2, 0, 3000, -3)
+EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 1, 0, -1, 2, 0, 0, 3000, -3)
 
 
 def test_fields_are_compared_in_the_documented_order() -> None:
     assert Key._fields == (
         "fits", "previous", "isolated", "affinity", "hints", "hint_depth", "memory",
-        "burst_mcpu", "few_nodes", "depth", "quiet", "left", "first",
+        "burst_mcpu", "few_nodes", "depth", "quiet", "cores", "left", "first",
     )  # fmt: skip
 
 
