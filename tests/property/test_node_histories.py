@@ -22,26 +22,26 @@ async def live(machine: Machine, seed: int, reserved_mcpu: int) -> World:
     world = World(
         build_policy("topology-aware", machine, PolicyOptions(machine.online, reserved)), machine.online, seed
     )
-    await world.open()
+    await world.open(world.check)
     for _ in range(STEPS):
         await world.step()
     return world
 
 
-@settings(max_examples=6, phases=PHASES)
+@settings(max_examples=4, phases=PHASES)
 @given(machines(max_cpus=24), st.integers(0, 2**32), st.sampled_from([750, 1500]))
 def test_no_moment_of_a_nodes_life_breaks_the_promises(machine: Machine, seed: int, reserved_mcpu: int) -> None:
     asyncio.run(live(machine, seed, reserved_mcpu))
 
 
-@settings(max_examples=2, phases=PHASES)
+@settings(max_examples=1, phases=PHASES)
 @given(machines(max_cpus=24), st.integers(0, 2**32))
 def test_the_same_life_gives_the_same_pinnings(machine: Machine, seed: int) -> None:
     one, other = asyncio.run(live(machine, seed, 750)), asyncio.run(live(machine, seed, 750))
-    assert sorted(one.values().values()) == sorted(other.values().values())
+    assert sorted(one.recorded().values()) == sorted(other.recorded().values())
 
 
-@settings(max_examples=2, phases=PHASES)
+@settings(max_examples=1, phases=PHASES)
 @given(machines(max_cpus=24), st.integers(0, 2**32))
 def test_when_everybody_has_left_nothing_is_held(machine: Machine, seed: int) -> None:
     async def empty() -> World:

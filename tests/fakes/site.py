@@ -1,0 +1,120 @@
+"""A node with a kubelet on the embedded runtime, all in one process: what a test of the decision path stands on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from cri_proxy.cri.annotations import DOMAINS
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.node.context import Rules
+from cri_proxy.node.journal import Journal
+from cri_proxy.node.node import Node, Outside, build_node
+from cri_proxy.node.reader import Reader, no_hints
+from cri_proxy.relay.inprocess import InProcessRelay
+from cri_proxy.relay.intercept import CriInterceptor
+from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.embedded_state import Container
+from cri_proxy.tryout import pods
+from cri_proxy.tryout.image import IMAGE
+from cri_proxy.tryout.kubelet import Kubelet, RunningPod
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec
+from policies.base import Policy
+from tests.fakes.store import MemoryStore
+
+
+class InstantClock:
+    """Time passes only by being waited for."""
+
+    def __init__(self) -> None:
+        self._now = 1_000_000.0
+
+    def now_seconds(self) -> float:
+        return self._now
+
+    def monotonic_seconds(self) -> float:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        self._now += seconds
+        await asyncio.sleep(0)
+
+
+class Silent:
+    """A log that nobody reads; what must not happen is kept."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def info(self, event: str, **fields: object) -> None:
+        pass
+
+    def warning(self, event: str, **fields: object) -> None:
+        pass
+
+    def error(self, event: str, **fields: object) -> None:
+        self.errors.append(f"{event} {fields}")
+
+
+class Watched:
+    """A channel that has somebody look at the whole node after every call that goes through."""
+
+    def __init__(self, inner: RuntimeChannel, look: Callable[[], None]) -> None:
+        self._inner = inner
+        self._look = look
+
+    async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
+        try:
+            return await self._inner.unary(method, message, timeout_seconds=timeout_seconds)
+        finally:
+            self._look()
+
+    def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
+        return self._inner.stream(method, message)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Site:
+    """The proxy in front of the embedded runtime; ``open`` again is a new process on the same store."""
+
+    def __init__(self, policy: Policy, *, rules: Rules | None = None, modern: bool = True) -> None:
+        self.policy = policy
+        self.rules = rules or Rules()
+        self.runtime = EmbeddedRuntime(policy.machine, image_names=(IMAGE,), modern=modern)
+        self.store = MemoryStore()
+        self.log = Silent()
+        self.clock = InstantClock()
+
+    async def open(self, look: Callable[[], None] = lambda: None) -> None:
+        """Start the proxy on what the store and the runtime hold; ``look`` is called after every runtime call."""
+        channel = Watched(self.runtime.channel(), look)
+        self.journal = Journal(self.log, self.clock)
+        outside = Outside(channel, self.store, self.clock, self.journal, DOMAINS)
+        self.node: Node = build_node(self.policy, self.rules, outside)
+        memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
+        self.interceptor = CriInterceptor(self.node, Reader(memory_bytes, DOMAINS, no_hints))
+        self.relay = InProcessRelay(self.interceptor, channel, lambda error: self.log.errors.append(repr(error)))
+        self.kubelet = Kubelet(self.relay, pods.Node(memory_bytes, log_directory=""))
+        await self.node.recover()
+        await self.node.settle()
+
+    async def run(self, name: str, *containers: ContainerSpec, **pod: str) -> RunningPod:
+        """Run a pod of these containers and let everything settle."""
+        annotations = tuple(sorted((key, value) for key, value in pod.items() if key != "namespace"))
+        spec = PodSpec(name, containers, pod.get("namespace", "default"), annotations)
+        running = await self.kubelet.run_pod(spec)
+        await self.node.settle()
+        return running
+
+    def live(self) -> list[Container]:
+        """The runtime's containers that have not exited."""
+        return [c for c in self.runtime.node.containers.values() if c.state != pb.CONTAINER_EXITED]
+
+    def recorded(self) -> dict[str, tuple[str, str]]:
+        """The runtime's record of every live container: CPUs and memory nodes, as text."""
+        return {c.id: (c.record.cpuset_cpus, c.record.cpuset_mems) for c in self.live()}
+
+    def cpus(self, container_id: str) -> str:
+        """What the kernel would let this container use."""
+        return str(self.runtime.effective(container_id)[0])
