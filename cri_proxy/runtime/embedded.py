@@ -86,8 +86,10 @@ class UpdateCall:
 
 
 class EmbeddedRuntime:
-    """The runtime. ``faults`` scripts misbehaviour; ``modern`` False answers as containerd 1.6 does.
+    """The runtime. ``faults`` scripts misbehaviour.
 
+    ``modern`` False is an older runtime: without container events, resources in the status, and the methods that came
+    with or after them.
     Images must be there before a container is made from them, as on any runtime: ``image_names`` are from the start.
     """
 

@@ -12,8 +12,17 @@ from cri_proxy.runtime.embedded_state import (
     Refusal,
     matches_labels,
 )
-from sysfs.cpuset import CpuSet, CpuSetError
+from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
+CGROUP = "/sys/fs/cgroup"  # the container sees its own cgroup there
+START_FAILED_STATUS = 128
+_UPDATE_FAILED = (
+    "failed to update resources: failed to update resources: runc did not terminate successfully: exit status 1: "
+)
+_START_FAILED = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+    "unable to start container process: unable to apply cgroup configuration: "
+)
 # Fields of LinuxContainerResources that an update changes when they are not zero; the rest is set at creation.
 _UPDATABLE = (
     "cpu_period",
@@ -46,21 +55,37 @@ def create_container(node: Node, request: pb.CreateContainerRequest) -> pb.Creat
         raise Refusal(NOT_FOUND, f'failed to resolve image "{request.config.image.image}": not found')
     record = pb.LinuxContainerResources()
     record.CopyFrom(request.config.linux.resources)
-    check_cpuset(record)
     container = Container(node.new_id(), sandbox.id, request.config, name, image, node.now_ns(), record)
-    container.kernel_cpus, container.kernel_mems = record.cpuset_cpus, record.cpuset_mems
+    _settle(node, container)
     node.containers[container.id] = container
     node.emit(pb.CONTAINER_CREATED_EVENT, container.id, sandbox.id)
     return pb.CreateContainerResponse(container_id=container.id)
 
 
-def check_cpuset(resources: pb.LinuxContainerResources) -> None:
-    """Refuse lists that the kernel would not parse. Raises Refusal."""
-    for name, text in (("cpuset.cpus", resources.cpuset_cpus), ("cpuset.mems", resources.cpuset_mems)):
-        try:
-            CpuSet.parse(text)
-        except CpuSetError:
-            raise Refusal(UNKNOWN, f'failed to write "{text}": write {name}: invalid argument') from None
+def _kernel_refusal(node: Node, resources: pb.LinuxContainerResources) -> str:
+    """What the kernel would say to these sets, as runc words it; '' when it takes them.
+
+    A list that it cannot parse and a memory node without memory are EINVAL, a CPU beyond the possible ones is ERANGE.
+    A CPU that is possible and offline is taken (cgroup v2).
+    """
+    cpus, mems = resources.cpuset_cpus, resources.cpuset_mems
+    try:
+        if not CpuSet.parse(cpus) <= node.machine.online | node.machine.offline:
+            return f'failed to write "{cpus}": write {CGROUP}/cpuset.cpus: numerical result out of range'
+    except CpuSetError:
+        return f'failed to write "{cpus}": write {CGROUP}/cpuset.cpus: invalid argument'
+    try:
+        if NodeSet.parse(mems) <= node.machine.memory_nodes:
+            return ""
+    except CpuSetError:
+        pass
+    return f'failed to write "{mems}": write {CGROUP}/cpuset.mems: invalid argument'
+
+
+def _settle(node: Node, container: Container) -> None:
+    """The kernel gets what is on record, if it would take it; before the start that is only what it would get."""
+    if not _kernel_refusal(node, container.record):
+        container.kernel_cpus, container.kernel_mems = container.record.cpuset_cpus, container.record.cpuset_mems
 
 
 def _find(node: Node, container_id: str) -> Container:
@@ -78,7 +103,13 @@ def begin_start(node: Node, container_id: str) -> Container:
         raise Refusal(UNKNOWN, f'failed to set starting state for container "{container.id}": {already}')
     if not node.sandboxes[container.sandbox_id].ready:
         raise Refusal(UNKNOWN, f'sandbox container "{container.sandbox_id}" is not running')
-    container.kernel_cpus, container.kernel_mems = container.record.cpuset_cpus, container.record.cpuset_mems
+    refusal = _kernel_refusal(node, container.record)
+    if refusal:
+        container.message = _START_FAILED + refusal + ": unknown"
+        container.state, container.reason = pb.CONTAINER_EXITED, "StartError"
+        container.exit_code, container.finished_at_ns = START_FAILED_STATUS, node.now_ns()
+        raise Refusal(UNKNOWN, container.message)
+    _settle(node, container)
     container.starting = True
     return container
 
@@ -124,18 +155,24 @@ def update_container_resources(
 ) -> pb.UpdateContainerResourcesResponse:
     """Change the record field by field: zero and "" mean no change. The kernel follows unless a start is in flight.
 
-    containerd 1.6 accepts it for an exited container as well: the record changes, and there is nothing to enforce.
+    The sets of a running container are tried first, so that the record stays when the kernel refuses them. Before the
+    start and after the end there is nothing to enforce, and containerd records whatever it is given.
     """
     container = node.container(request.container_id, "failed to find container")
-    check_cpuset(request.linux)
+    changed = pb.LinuxContainerResources()
+    changed.CopyFrom(container.record)
     for name in _UPDATABLE:
         value = getattr(request.linux, name)
         if value:
-            setattr(container.record, name, value)
+            setattr(changed, name, value)
     for key, value in request.linux.unified.items():
-        container.record.unified[key] = value
-    if not container.starting and container.state in (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING):
-        container.kernel_cpus, container.kernel_mems = container.record.cpuset_cpus, container.record.cpuset_mems
+        changed.unified[key] = value
+    refusal = _kernel_refusal(node, changed) if container.running else ""
+    if refusal:
+        raise Refusal(UNKNOWN, _UPDATE_FAILED + refusal + "\n: unknown")
+    container.record = changed
+    if container.state != pb.CONTAINER_EXITED and not container.starting:
+        _settle(node, container)
     return pb.UpdateContainerResourcesResponse()
 
 

@@ -101,6 +101,7 @@ def end(node: Node, container: Container, exit_code: int) -> None:
         return
     container.state = pb.CONTAINER_EXITED
     container.exit_code, container.finished_at_ns, container.pid = exit_code, node.now_ns(), 0
+    container.reason = "Error" if exit_code else "Completed"
     node.emit(pb.CONTAINER_STOPPED_EVENT, container.id, container.sandbox_id)
 
 

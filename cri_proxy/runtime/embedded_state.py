@@ -76,6 +76,8 @@ class Container:
     started_at_ns: int = 0
     finished_at_ns: int = 0
     exit_code: int = 0
+    reason: str = ""
+    message: str = ""
     pid: int = 0
 
     @property
@@ -132,7 +134,7 @@ Listener = Callable[[pb.ContainerEventType, str, str], None]  # event, container
 
 @dataclass(slots=True)
 class Node:
-    """Everything on the simulated node. ``modern`` False answers as containerd 1.6 does: no events, no resources."""
+    """Everything on the simulated node. ``modern``: as for the runtime that holds it."""
 
     machine: Machine
     now_ns: Callable[[], int]

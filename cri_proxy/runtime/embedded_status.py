@@ -20,9 +20,8 @@ def container_status(node: Node, request: pb.ContainerStatusRequest) -> pb.Conta
 
 
 def status_of(node: Node, container: Container) -> pb.ContainerStatus:
-    """A container as status and events show it; containerd 1.6 tells no resources."""
+    """A container as status and events show it; an older runtime tells no resources."""
     config = container.config
-    exited = container.state == pb.CONTAINER_EXITED
     status = pb.ContainerStatus(
         id=container.id,
         metadata=config.metadata,
@@ -33,7 +32,8 @@ def status_of(node: Node, container: Container) -> pb.ContainerStatus:
         exit_code=container.exit_code,
         image=pb.ImageSpec(image=container.image.reference),
         image_ref=container.image.repo_digest,
-        reason=("Error" if container.exit_code else "Completed") if exited else "",
+        reason=container.reason,
+        message=container.message,
         labels=config.labels,
         annotations=config.annotations,
         mounts=config.mounts,

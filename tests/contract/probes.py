@@ -182,8 +182,17 @@ UNKNOWN_METHOD_PROBES: list[Probe] = [
     Probe("RestorePod", RUNTIME + "RestorePod", lambda _: pb.RestorePodRequest()),
 ]
 
+_UPDATE = RUNTIME + "UpdateContainerResources"
+
 # These change the scene, so they are asked last and in this order.
 LAST_PROBES: list[Probe] = [
+    Probe("Update running, malformed", _UPDATE, lambda s: _update(s.running, cpuset_cpus="0-")),
+    Probe("Update running, no such CPU", _UPDATE, lambda s: _update(s.running, cpuset_cpus="9999")),
+    Probe("Update running, no such node", _UPDATE, lambda s: _update(s.running, cpuset_mems="63")),
+    Probe("Update running, empty set", _UPDATE, lambda s: _update(s.running, cpuset_cpus="")),
+    Probe("Update created, malformed", _UPDATE, lambda s: _update(s.created, cpuset_cpus="0-")),
+    Probe("Start malformed", RUNTIME + "StartContainer", lambda s: pb.StartContainerRequest(container_id=s.created)),
+    Probe("Start again", RUNTIME + "StartContainer", lambda s: pb.StartContainerRequest(container_id=s.created)),
     Probe("Remove running", RUNTIME + "RemoveContainer", lambda s: pb.RemoveContainerRequest(container_id=s.running)),
     Probe("Stop removed", RUNTIME + "StopContainer", lambda s: pb.StopContainerRequest(container_id=s.running)),
     Probe(
@@ -216,6 +225,7 @@ def _without_ids(message: str, scene: Scene) -> str:
         value: str = getattr(scene, name)
         if value:
             message = message.replace(value, f"<{name}>")
+    message = re.sub(r"write /sys/fs/cgroup\S*/(cpuset\.\w+):", r"write <cgroup>/\1:", message)
     return re.sub(r"\b[0-9a-f]{64}\b", "<id>", message).replace(scene.image, "<image>")
 
 

@@ -140,3 +140,26 @@ def test_only_a_running_container_is_checkpointed() -> None:
         await calls.call("CheckpointContainer", request, pb.CheckpointContainerResponse)
 
     asyncio.run(conversation())
+
+
+def test_a_container_whose_set_the_kernel_refuses_ends_at_its_start_with_a_start_error() -> None:
+    async def conversation() -> None:
+        calls = new()
+        container = await calls.create(await calls.pod(), cpus="9999")
+        with pytest.raises(CallFailed, match="numerical result out of range"):
+            await calls.start(container)
+        status = (await calls.status(container)).status
+        assert (status.state, status.reason, status.exit_code) == (pb.CONTAINER_EXITED, "StartError", 128)
+
+    asyncio.run(conversation())
+
+
+def test_a_created_container_starts_in_the_set_it_was_updated_to() -> None:
+    async def conversation() -> None:
+        calls = new()
+        container = await calls.create(await calls.pod(), cpus="9999")
+        await calls.update(container, cpuset_cpus="2", cpuset_mems="1")
+        await calls.start(container)
+        assert [str(s) for s in calls.runtime.effective(container)] == ["2", "1"]
+
+    asyncio.run(conversation())
