@@ -6,18 +6,21 @@ short. Decoding is strict about types and tolerant of versions: unknown keys are
 the field's default, and one without a default is damage.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import TypeVar, Union, get_args, get_origin, get_type_hints
 
-from sysfs.cpuset import CpuSetError, IdSet
+from sysfs.cpuset import IdSet
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
 T = TypeVar("T")
+
+_Decoder = Callable[[object], object]
+_SCALARS: tuple[type, ...] = (str, int, bool, float, NoneType)
 
 
 @dataclass(eq=False)
@@ -30,14 +33,19 @@ class CodecError(ValueError):
     def __str__(self) -> str:
         return f"{self.where or 'value'}: {self.problem}"
 
+    def inside(self, outer: str) -> "CodecError":
+        """The same error as seen from the value around it."""
+        dot = "." if self.where and not self.where.startswith("[") else ""
+        return CodecError(f"{outer}{dot}{self.where}", self.problem)
+
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """What decoding needs to know of one dataclass field."""
+    """What is known of one dataclass field; ``default`` is MISSING when there is none."""
 
     name: str
-    type: object
-    default: object  # MISSING when there is none
+    type: Hashable
+    default: object
 
 
 @cache
@@ -81,8 +89,9 @@ def _encode_fields(value: object, sparse: bool) -> dict[str, Plain]:
     plain: dict[str, Plain] = {}
     for field in _fields_of(cls):
         item = getattr(value, field.name)
-        if not (sparse and item == field.default):
-            plain[field.name] = encode(item, sparse=sparse)
+        # The default itself is often the very same object: look before comparing.
+        if not (sparse and (item is field.default or item == field.default)):
+            plain[field.name] = item if type(item) in _SCALARS else encode(item, sparse=sparse)
     return plain
 
 
@@ -93,74 +102,121 @@ def decode(cls: type[T], plain: object) -> T:
     >>> decode(ContainerKey, {"pod_uid": "u", "name": "c0", "from_a_later_version": 1})
     ContainerKey(pod_uid='u', name='c0')
     """
-    value = _decode(cls, plain, "")
+    wanted: type = cls
+    value = _decoder(wanted)(plain)
     if not isinstance(value, cls):
         raise CodecError("", f"expected {cls.__name__}, got {type(value).__name__}")
     return value
 
 
-def _decode(wanted: object, plain: object, where: str) -> object:
+@cache
+def _decoder(wanted: Hashable) -> _Decoder:
+    """What decodes data of this annotation; made once per type."""
     origin = get_origin(wanted)
     if origin in (Union, UnionType):
-        return _decode_union(get_args(wanted), plain, where)
+        return _union_decoder(get_args(wanted))
     if origin is tuple:
-        return _decode_tuple(get_args(wanted), plain, where)
+        args = get_args(wanted)
+        return _list_decoder(args[0]) if args[1:] == (Ellipsis,) else _items_decoder(args)
     if not isinstance(wanted, type):
-        raise TypeError(f"{where}: no decoder for {wanted!r}")
-    if is_dataclass(wanted) and not issubclass(wanted, IdSet):
-        return _decode_fields(wanted, plain, where)
-    return _decode_scalar(wanted, plain, where)
-
-
-def _decode_fields(cls: type, plain: object, where: str) -> object:
-    if not isinstance(plain, Mapping):
-        raise CodecError(where, f"expected a mapping for {cls.__name__}, got {type(plain).__name__}")
-    values: dict[str, object] = {}
-    for field in _fields_of(cls):
-        path = f"{where}.{field.name}" if where else field.name
-        if field.name in plain:
-            values[field.name] = _decode(field.type, plain[field.name], path)
-        elif field.default is MISSING:
-            raise CodecError(path, "is missing")
-    built: object = cls(**values)
-    return built
-
-
-def _decode_tuple(args: tuple[object, ...], plain: object, where: str) -> tuple[object, ...]:
-    if not isinstance(plain, list | tuple):
-        raise CodecError(where, f"expected a list, got {type(plain).__name__}")
-    if len(args) == 2 and args[1] is Ellipsis:
-        return tuple(_decode(args[0], item, f"{where}[{i}]") for i, item in enumerate(plain))
-    if len(args) != len(plain):
-        raise CodecError(where, f"expected {len(args)} items, got {len(plain)}")
-    return tuple(_decode(arg, item, f"{where}[{i}]") for i, (arg, item) in enumerate(zip(args, plain, strict=True)))
-
-
-def _decode_union(choices: tuple[object, ...], plain: object, where: str) -> object:
-    """The first member of the union that takes the data."""
-    problems: list[str] = []
-    for choice in choices:
-        try:
-            return _decode(choice, plain, where)
-        except CodecError as error:
-            problems.append(error.problem)
-    raise CodecError(where, "; ".join(problems))
-
-
-def _decode_scalar(wanted: type, plain: object, where: str) -> object:
-    """A set, an enum member, None, or a scalar of exactly this type (a JSON integer is a float as well)."""
-    build: Callable[[str], object] | None = None
+        raise TypeError(f"no decoder for {wanted!r}")
     if issubclass(wanted, IdSet):
-        build = wanted.parse
-    elif issubclass(wanted, Enum):
-        build = wanted
-    if build is not None and isinstance(plain, str):
+        return _text_decoder(wanted, wanted.parse)
+    if issubclass(wanted, Enum):
+        return _text_decoder(wanted, wanted)
+    return _fields_decoder(wanted) if is_dataclass(wanted) else _scalar_decoder(wanted)
+
+
+def _fields_decoder(cls: type) -> _Decoder:
+    plan = [(field.name, field.default, _decoder(field.type)) for field in _fields_of(cls)]
+
+    def decode_fields(plain: object) -> object:
+        if not isinstance(plain, Mapping):
+            raise CodecError("", f"expected a mapping for {cls.__name__}, got {type(plain).__name__}")
+        values: dict[str, object] = {}
+        for name, default, decoder in plan:
+            if name in plain:
+                try:
+                    values[name] = decoder(plain[name])
+                except CodecError as error:
+                    raise error.inside(name) from None
+            elif default is MISSING:
+                raise CodecError(name, "is missing")
+        built: object = cls(**values)
+        return built
+
+    return decode_fields
+
+
+def _item(decoder: _Decoder, index: int, plain: object) -> object:
+    try:
+        return decoder(plain)
+    except CodecError as error:
+        raise error.inside(f"[{index}]") from None
+
+
+def _list_decoder(kind: Hashable) -> _Decoder:
+    decoder = _decoder(kind)
+
+    def decode_list(plain: object) -> object:
+        if not isinstance(plain, list | tuple):
+            raise CodecError("", f"expected a list, got {type(plain).__name__}")
+        return tuple(_item(decoder, i, item) for i, item in enumerate(plain))
+
+    return decode_list
+
+
+def _items_decoder(kinds: tuple[Hashable, ...]) -> _Decoder:
+    decoders = [_decoder(kind) for kind in kinds]
+
+    def decode_items(plain: object) -> object:
+        if not isinstance(plain, list | tuple) or len(plain) != len(decoders):
+            raise CodecError("", f"expected a list of {len(decoders)} items")
+        return tuple(_item(decoder, i, item) for i, (decoder, item) in enumerate(zip(decoders, plain, strict=True)))
+
+    return decode_items
+
+
+def _union_decoder(kinds: tuple[Hashable, ...]) -> _Decoder:
+    """The first member of the union that takes the data decides."""
+    decoders = [_decoder(kind) for kind in kinds]
+
+    def decode_union(plain: object) -> object:
+        problems: list[str] = []
+        for decoder in decoders:
+            try:
+                return decoder(plain)
+            except CodecError as error:
+                problems.append(str(error) if error.where else error.problem)
+        raise CodecError("", "; ".join(problems))
+
+    return decode_union
+
+
+def _text_decoder(cls: type, build: Callable[[str], object]) -> _Decoder:
+    """For what is a string in JSON: a set in list format, an enum's value."""
+
+    def decode_text(plain: object) -> object:
+        if not isinstance(plain, str):
+            raise CodecError("", f"expected {cls.__name__}, got {type(plain).__name__}")
         try:
             return build(plain)
-        except (CpuSetError, ValueError) as error:
-            raise CodecError(where, str(error)) from None
-    if wanted is float and type(plain) is int:
-        return float(plain)
-    if type(plain) is wanted and wanted in (bool, int, float, str, NoneType):
-        return plain
-    raise CodecError(where, f"expected {wanted.__name__}, got {type(plain).__name__}")
+        except ValueError as error:
+            raise CodecError("", str(error)) from None
+
+    return decode_text
+
+
+def _scalar_decoder(cls: type) -> _Decoder:
+    """A scalar of exactly this type: True is no number. A JSON integer is a float as well."""
+    if cls not in _SCALARS:
+        raise TypeError(f"no decoder for {cls!r}")
+
+    def decode_scalar(plain: object) -> object:
+        if type(plain) is cls:
+            return plain
+        if cls is float and type(plain) is int:
+            return float(plain)
+        raise CodecError("", f"expected {cls.__name__}, got {type(plain).__name__}")
+
+    return decode_scalar

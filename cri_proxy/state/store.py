@@ -56,6 +56,7 @@ class Store:
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._is_closed = False
         self._commits = 0
+        self._read_at_open: Saved | None = opened.saved
         # A daemon thread: whoever leaves without close() is not held up, and has lost only unacknowledged saves.
         self._writer = threading.Thread(target=self._write, name="store-writer", daemon=True)
         self._writer.start()
@@ -80,7 +81,12 @@ class Store:
         return self._commits
 
     def load(self) -> Saved:
-        """Everything saved so far. Blocks the calling thread; raises StoreError."""
+        """Everything saved so far. Blocks the calling thread; raises StoreError.
+
+        Before the first save that is what opening the file has read anyway.
+        """
+        if self._read_at_open is not None and not self._is_closed:
+            return self._read_at_open
         answer: Future[Saved] = Future()
         self._put(_Load(answer))
         return answer.result()
@@ -89,6 +95,7 @@ class Store:
         """Resolves when the change is on disk. See ``GrantStore.save``."""
         saved, report = _waiter()
         self._put(_Save(tables.change(puts, deletes), report))
+        self._read_at_open = None
         await saved
 
     async def close(self) -> None:

@@ -55,6 +55,7 @@ def test_unknown_keys_are_skipped() -> None:
     [
         ({"pod_uid": "u"}, "name", "is missing"),
         ({"pod_uid": 1, "name": "c"}, "pod_uid", "expected str, got int"),
+        ({"pod_uid": "u", "name": None}, "name", "expected str, got NoneType"),
         ([], "", "expected a mapping for ContainerKey, got list"),
     ],
 )
@@ -70,14 +71,21 @@ def test_garbage_is_never_an_empty_set(cpus: object) -> None:
         decode(Pinning, {"cpus": cpus, "mems": None})
 
 
+def test_damage_deep_inside_is_named_by_its_path() -> None:
+    request = {**nested(encode_grant()["request"]), "labels": [["a", "b"], ["c", 1]]}
+    with pytest.raises(CodecError) as caught:
+        decode(Grant, {**encode_grant(), "request": request})
+    assert str(caught.value) == "request.labels[1][1]: expected str, got int"
+
+
 def test_a_boolean_is_not_a_number() -> None:
     with pytest.raises(CodecError, match="shared_mcpu"):
-        decode(Grant, {**dict(encode_grant()), "shared_mcpu": True})
+        decode(Grant, {**encode_grant(), "shared_mcpu": True})
 
 
 def test_an_unknown_enum_value_is_damage() -> None:
     with pytest.raises(CodecError, match="kind"):
-        decode(Grant, {**dict(encode_grant()), "kind": "borrowed"})
+        decode(Grant, {**encode_grant(), "kind": "borrowed"})
 
 
 def test_a_value_without_plain_form_is_a_programming_error() -> None:
@@ -89,4 +97,9 @@ def encode_grant() -> dict[str, object]:
     plain = encode(make_row().grant)
     assert isinstance(plain, dict)
     assert plain["kind"] == CpuKind.EXCLUSIVE.value
+    return {**plain}
+
+
+def nested(plain: object) -> dict[str, object]:
+    assert isinstance(plain, dict)
     return {**plain}
