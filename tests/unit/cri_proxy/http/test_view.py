@@ -1,12 +1,27 @@
 """Views survive their way through JSON."""
 
 import json
+import re
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
-from cri_proxy.http.view import DaemonView, ExplainView, Health, StatusView
+from cri_proxy.http.routes import build_routes
+from cri_proxy.http.view import (
+    ContainerView,
+    DaemonView,
+    DecisionView,
+    DisplacedView,
+    ExplainView,
+    Health,
+    StatusView,
+)
 from cri_proxy.state.codec import decode, encode
+from policies.base import PoolView
 from tests.fakes.views import FixedDaemon, decision_view, status_view
+
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "status.md"
 
 
 @pytest.mark.parametrize("view", [status_view(), ExplainView((decision_view(),)), Health(True, False, ("x",))])
@@ -23,3 +38,14 @@ def test_an_older_command_reads_a_newer_daemons_status() -> None:
 def test_the_fake_is_a_daemon() -> None:
     view: DaemonView = FixedDaemon()
     assert view.health().is_ready
+
+
+@pytest.mark.parametrize("kind", [StatusView, ContainerView, PoolView, ExplainView, DecisionView, DisplacedView])
+def test_every_field_is_documented(kind: type) -> None:
+    words = set(re.findall(r"`([a-z_]+)`|\"([a-z]+)\"", PAGE.read_text()))
+    documented = {word for pair in words for word in pair}
+    assert {field.name for field in fields(kind)} - documented == set()
+
+
+def test_every_path_is_documented() -> None:
+    assert [path for path in build_routes(FixedDaemon()) if f"`{path}" not in PAGE.read_text()] == []
