@@ -24,6 +24,7 @@ from cri_proxy.tryout.pods import Node
 from cri_proxy.tryout.waiting import until
 
 READY_SECONDS = 60.0
+SOCKET = "containerd.sock"
 PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr", "runc")
 REMEDY = "apt-get install containerd runc"
 
@@ -63,6 +64,17 @@ def missing_programs() -> tuple[str, ...]:
     return tuple(name for name in PROGRAMS if shutil.which(name) is None)
 
 
+def configuration(directory: Path, *, snapshotter: str, restrict_oom_score_adj: bool) -> str:
+    """What containerd is told, as TOML."""
+    return CONFIGURATION.format(
+        directory=directory,
+        socket=directory / SOCKET,
+        image=IMAGE,
+        restrict_oom_score_adj=str(restrict_oom_score_adj).lower(),
+        snapshotter=snapshotter,
+    )
+
+
 class PrivateContainerd:
     """A containerd whose root, state, sockets and logs are below one directory.
 
@@ -73,7 +85,7 @@ class PrivateContainerd:
     def __init__(self, directory: Path, *, name: str = "") -> None:
         """``directory`` is made if missing, and removed at the end. ``name`` is the cgroup that holds its pods."""
         self.directory = directory
-        self.socket = directory / "containerd.sock"
+        self.socket = directory / SOCKET
         self.cgroup_root = f"/{name or directory.name}"
         self._child: Child | None = None
 
@@ -110,14 +122,12 @@ class PrivateContainerd:
             raise TryoutError("containerd", f"not installed: {', '.join(missing)}", REMEDY)
         for name in ("root", "run", "runc", "tmp", "cni/net.d", "logs"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
-        configuration = CONFIGURATION.format(
-            directory=self.directory,
-            socket=self.socket,
-            image=IMAGE,
-            restrict_oom_score_adj="false" if has_capability(CAP_SYS_RESOURCE) else "true",
+        text = configuration(
+            self.directory,
             snapshotter="overlayfs" if remains.overlay_works(self.directory) else "native",
+            restrict_oom_score_adj=not has_capability(CAP_SYS_RESOURCE),
         )
-        (self.directory / "config.toml").write_text(configuration)
+        (self.directory / "config.toml").write_text(text)
         write_image(self.directory / "image.tar")
         await self.launch()
         image = str(self.directory / "image.tar")

@@ -1,7 +1,5 @@
 """The daemon as a process of its own in front of a runtime, with everything it writes below one directory."""
 
-import asyncio
-import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -9,12 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from cri_proxy.tryout.admin import AdminSocket
 from cri_proxy.tryout.child import Child
-from cri_proxy.tryout.errors import TryoutError
 from cri_proxy.tryout.waiting import until
 
 READY_SECONDS = 60.0
-REQUEST_SECONDS = 30.0
 
 
 def program() -> tuple[str, ...]:
@@ -25,6 +22,14 @@ def program() -> tuple[str, ...]:
     return (sys.executable, "-c", "import sys; from cri_proxy.cli.main import main; sys.exit(main())")
 
 
+def run_arguments(directory: Path, runtime_endpoint: str, options: Sequence[str]) -> tuple[str, ...]:
+    """The command line, without the program's name: sockets and state below ``directory``, then ``options``."""
+    return (
+        *("run", "--listen", f"unix://{directory}/cri-proxy.sock", "--runtime-endpoint", runtime_endpoint),
+        *("--state-dir", str(directory / "state"), "--http", "off", *options),
+    )
+
+
 class DaemonProcess:
     """``cri-proxy run`` as a child: started, restarted, killed, asked."""
 
@@ -32,11 +37,8 @@ class DaemonProcess:
         """``directory`` holds its sockets, state and log; ``options`` follow the ones given here."""
         self.directory = directory
         self.endpoint = f"unix://{directory}/cri-proxy.sock"
-        self.admin_socket = directory / "admin.sock"
-        self._arguments = (
-            *("run", "--listen", self.endpoint, "--runtime-endpoint", runtime_endpoint),
-            *("--state-dir", str(directory / "state"), "--http", "off", *options),
-        )
+        self.admin = AdminSocket(directory / "admin.sock")
+        self._arguments = run_arguments(directory, runtime_endpoint, options)
         self._child: Child | None = None
 
     async def __aenter__(self) -> Self:
@@ -73,32 +75,7 @@ class DaemonProcess:
         await self.stop(number)
         await self.start()
 
-    async def get(self, path: str) -> object:
-        """The JSON that the admin socket answers. Raises TryoutError for an answer other than 200."""
-        status, body = await self._request(path)
-        if status != 200:
-            raise TryoutError(path, f"status {status}: {body[:500].decode(errors='replace')}")
-        return json.loads(body)
-
     async def _is_ready(self) -> bool:
         if self._child is not None:
             self._child.require_running()
-        try:
-            status, _ = await self._request("/readyz")
-        except OSError:
-            return False
-        return status == 200
-
-    async def _request(self, path: str) -> tuple[int, bytes]:
-        """One HTTP/1.0 request, whose answer ends with the connection."""
-        async with asyncio.timeout(REQUEST_SECONDS):
-            reader, writer = await asyncio.open_unix_connection(self.admin_socket)
-            try:
-                writer.write(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
-                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-            finally:
-                writer.close()
-        words = head.split(maxsplit=2)
-        if len(words) < 2 or not words[1].isdigit():
-            raise TryoutError(path, f"no HTTP answer: {head[:100]!r}")
-        return int(words[1]), body
+        return await self.admin.is_ready()

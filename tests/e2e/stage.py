@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cri_proxy.errors import CallFailed
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.tryout.containerd import PrivateContainerd
 from cri_proxy.tryout.daemon import DaemonProcess
@@ -16,6 +17,8 @@ from cri_proxy.tryout.waiting import until
 from sysfs.cpuset import CpuSet
 
 SETTLE_SECONDS = 10.0
+# The rule is a second; containerd answers us a little before it answers the proxy's next attempt
+RETURN_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,9 @@ class Stage:
         """The verbose status of a container: containerd's own JSON."""
         return dict(json.loads((await self.direct.status(container_id)).info["info"]))
 
-    async def spec_cpu(self, container_id: str) -> dict[str, Any]:
-        """The CPU part of the container's OCI specification, as containerd recorded it last."""
-        return dict((await self.info(container_id))["runtimeSpec"]["linux"]["resources"]["cpu"])
+    async def resources(self, container_id: str) -> dict[str, Any]:
+        """The resources in the container's OCI specification, as containerd recorded them last."""
+        return dict((await self.info(container_id))["runtimeSpec"]["linux"]["resources"])
 
     async def pid(self, container_id: str) -> int:
         """The container's first process, as the host numbers it."""
@@ -95,6 +98,18 @@ class Stage:
             return texts[:lines] if len(texts) >= lines else None
 
         return await until(f"{log.name} has {lines} lines", enough, seconds=SETTLE_SECONDS)
+
+    async def launch_runtime(self) -> None:
+        """Start containerd again, and wait until the proxy reaches it: within two seconds, or TryoutError."""
+        await self.containerd.launch()
+        await until("the runtime is back", self._reaches_runtime, seconds=RETURN_SECONDS)
+
+    async def _reaches_runtime(self) -> bool:
+        try:
+            await self.kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
+        except (CallFailed, RuntimeUnavailable):
+            return False
+        return True
 
     async def remove_pods(self) -> None:
         """Remove every pod, through the proxy."""

@@ -63,5 +63,5 @@ async def test_a_container_that_asks_for_nothing_shares(stage: Stage, two: TwoCp
 async def test_containers_get_memory_nodes_that_exist(stage: Stage) -> None:
     pod = await stage.run("memory", guaranteed("c0", 1000))
     allowed = await stage.direct.allowed(pod.container_id("c0"))
-    recorded = await stage.spec_cpu(pod.container_id("c0"))
-    assert str(allowed.mems) == recorded["mems"]
+    recorded = await stage.resources(pod.container_id("c0"))
+    assert str(allowed.mems) == recorded["cpu"]["mems"]

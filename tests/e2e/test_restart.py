@@ -1,10 +1,11 @@
 """Neither a restart of the proxy nor one of the runtime changes a cpuset, and both go on working afterwards."""
 
+import asyncio
 import signal
 
 import pytest
 
-from cri_proxy.errors import CallFailed
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.tryout.kubelet import RunningPod
 from cri_proxy.tryout.pods import ContainerSpec, guaranteed
 from sysfs.cpuset import CpuSet
@@ -59,21 +60,30 @@ async def test_a_restart_of_the_runtime_changes_no_cpuset(stage: Stage, ending: 
     pods = await three_pods(stage)
     before = await stage.cpusets(*pods)
     await stage.containerd.halt(ending)
-    await stage.containerd.launch()
+    await stage.launch_runtime()
     assert await stage.cpusets(*pods) == before
 
 
-async def test_calls_fail_as_unavailable_while_the_runtime_is_away_and_work_after_its_return(
-    stage: Stage, two: TwoCpus
-) -> None:
+async def test_calls_fail_at_once_while_the_runtime_is_away(stage: Stage) -> None:
+    """As they would without us: the connection breaks, or the status is UNAVAILABLE."""
     await stage.containerd.halt(signal.SIGTERM)
     try:
-        with pytest.raises(CallFailed) as failed:
-            await stage.run("early", guaranteed("c0", 1000))
+        async with asyncio.timeout(5):
+            with pytest.raises((RuntimeUnavailable, CallFailed)) as failed:
+                await stage.run("early", guaranteed("c0", 1000))
     finally:
-        await stage.containerd.launch()
-    assert failed.value.code == UNAVAILABLE
-    assert await stage.cpus(await stage.run("late", guaranteed("c0", 1000))) <= two.both
+        await stage.launch_runtime()
+    assert getattr(failed.value, "code", UNAVAILABLE) == UNAVAILABLE
+
+
+@ENDINGS
+async def test_pods_can_be_made_after_the_runtimes_return(stage: Stage, two: TwoCpus, ending: signal.Signals) -> None:
+    shared, _, alone = await three_pods(stage)
+    await stage.containerd.halt(ending)
+    await stage.launch_runtime()
+    await stage.kubelet.remove_pod(alone.sandbox_id)
+    late = await stage.run("late", guaranteed("c0", 1000))
+    assert await stage.cpus(shared) == two.both - await stage.cpus(late)
 
 
 async def test_a_restart_of_both_changes_no_cpuset(stage: Stage) -> None:

@@ -9,6 +9,7 @@ from cri_proxy.tryout.pods import ContainerSpec, guaranteed
 from tests.e2e.stage import Stage, TwoCpus, refusal
 
 UNIMPLEMENTED = 12  # gRPC status
+MIB = 1 << 20
 RUNTIME, IMAGES = "/runtime.v1.RuntimeService/", "/runtime.v1.ImageService/"
 
 # Refusals of containerd itself; ids that do not exist, so nothing happens
@@ -63,13 +64,21 @@ async def test_the_old_interface_is_refused_because_it_would_bypass_us(stage: St
     assert (await refusal(stage.to_proxy.unary(old, b"", timeout_seconds=10))).code == UNIMPLEMENTED
 
 
-async def test_a_cpuset_of_the_kubelet_does_not_pass_but_its_shares_do(stage: Stage, two: TwoCpus) -> None:
+async def test_a_cpuset_of_the_kubelet_does_not_pass(stage: Stage, two: TwoCpus) -> None:
+    """As the kubelet's own CPU manager sends it, every ten seconds: a cpuset and nothing else."""
     pod = await stage.run("pinned", guaranteed("c0", 1000))
-    container_id = pod.container_id("c0")
     before = await stage.cpus(pod)
-    await stage.kubelet.update(container_id, pb.LinuxContainerResources(cpuset_cpus=str(two.both), cpu_shares=512))
+    await stage.kubelet.update(pod.container_id("c0"), pb.LinuxContainerResources(cpuset_cpus=str(two.both)))
     assert await stage.cpus(pod) == before
-    assert (await stage.spec_cpu(container_id))["shares"] == 512
+
+
+async def test_what_else_the_kubelet_updates_passes(stage: Stage, two: TwoCpus) -> None:
+    pod = await stage.run("pinned", guaranteed("c0", 1000, memory_bytes=32 * MIB))
+    before = await stage.cpus(pod)
+    wanted = pb.LinuxContainerResources(cpuset_cpus=str(two.both), memory_limit_in_bytes=48 * MIB)
+    await stage.kubelet.update(pod.container_id("c0"), wanted)
+    assert await stage.cpus(pod) == before
+    assert (await stage.resources(pod.container_id("c0")))["memory"]["limit"] == 48 * MIB
 
 
 async def test_what_is_executed_inside_answers_through_the_proxy(stage: Stage) -> None:

@@ -130,6 +130,7 @@ def _finish_root(root: Path, kernel: str) -> None:
         shutil.copy(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
     (root / "etc/hostname").write_text("vm\n")
     (root / "etc/hosts").write_text("127.0.0.1 localhost vm\n")
+    (root / "etc/resolv.conf").touch()  # containerd copies it into every sandbox of the host network
     for directory in ("rig/job", "out", "root", "proc", "sys", "dev", "run", "tmp"):
         (root / directory).mkdir(parents=True, exist_ok=True)
     if not (root / "usr/bin/sh").exists():

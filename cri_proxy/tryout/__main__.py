@@ -1,0 +1,119 @@
+"""``make run``: real containers through the proxy on this machine, and what the kernel says of them."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+from cri_proxy.errors import CriProxyError
+from cri_proxy.tryout.containerd import REMEDY, missing_programs
+from cri_proxy.tryout.image import BUSYBOX
+from cri_proxy.tryout.report import Paint
+from cri_proxy.tryout.session import EMBEDDED, PRIVATE, Plan, hold_session
+
+INTERRUPTED = 130
+EXAMPLES = """\
+examples:
+  make run
+  make run RUNTIME=embedded
+  make run RUNTIME=unix:///run/containerd/containerd.sock"""
+
+
+def parser(environment: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
+    """The command line; RUNTIME in the environment is the default of ``--runtime``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cri_proxy.tryout",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--runtime",
+        default=environment.get("RUNTIME", ""),
+        metavar="ENDPOINT",
+        help="a runtime that runs (unix:///path), or 'embedded'; default: a containerd of our own, else embedded",
+    )
+    parser.add_argument("--image", default="", help="with --runtime: an image of the node with /bin/sleep and /bin/cat")
+    parser.add_argument("--yes", action="store_true", help="use a running runtime without asking")
+    return parser
+
+
+def obstacle() -> str:
+    """Why there can be no containerd of our own here; '' when there can."""
+    if os.geteuid() != 0:
+        return "not root"
+    if missing := missing_programs():
+        return f"no {', '.join(missing)} ({REMEDY})"
+    return "" if BUSYBOX.exists() else f"no {BUSYBOX} (apt-get install busybox-static)"
+
+
+def choose_runtime(wanted: str, why_not_private: str) -> tuple[str, str]:
+    """The runtime to use and a sentence about it ('' when it needs none).
+
+    >>> choose_runtime("", "not root")[0]
+    'embedded'
+    """
+    if wanted:
+        return wanted, ""
+    if not why_not_private:
+        return PRIVATE, ""
+    return EMBEDDED, f"No containers here: {why_not_private}. The same on the embedded runtime and a described machine."
+
+
+def is_allowed(runtime: str, *, yes: bool) -> bool:
+    """Whether a running runtime may be used: asked on the terminal unless told so before."""
+    if runtime in (PRIVATE, EMBEDDED) or yes:
+        return True
+    if not sys.stdin.isatty():
+        sys.stderr.write(f"{runtime} is in use by others: confirm with --yes\n")
+        return False
+    _say(f"This makes a few pods on {runtime} and removes them; containers that run there are left alone.")
+    return input("Go on? [y/N] ").strip().lower() in ("y", "yes")
+
+
+async def _interruptible(plan: Plan, paint: Paint) -> int:
+    """Hold the session; the first signal ends it in order, further ones only ask for patience."""
+    session = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+
+    def interrupt() -> None:
+        if session is None or session.cancelling():
+            _say("Still removing what was made.")
+        else:
+            session.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        return 0 if await hold_session(plan, say=_say, paint=paint) else 1
+    except asyncio.CancelledError:
+        return 0 if plan.keeps_serving else INTERRUPTED
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n\n")
+    sys.stdout.flush()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 when the kernel confirmed every placement, 1 when not, 2 for a refusal to use a runtime."""
+    arguments = parser().parse_args(argv)
+    runtime, remark = choose_runtime(arguments.runtime, obstacle())
+    if remark:
+        _say(remark)
+    if not is_allowed(runtime, yes=arguments.yes):
+        return 2
+    on_terminal = sys.stdout.isatty()
+    plan = Plan(runtime, arguments.image, keeps_serving=on_terminal and sys.stdin.isatty())
+    paint = Paint(on_terminal and "NO_COLOR" not in os.environ)
+    try:
+        return asyncio.run(_interruptible(plan, paint))
+    except CriProxyError as error:
+        sys.stderr.write(f"cri-proxy tryout: {error}\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

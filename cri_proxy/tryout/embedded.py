@@ -1,0 +1,70 @@
+"""The daemon in this process, on the embedded runtime and a machine that is only described: no root, no containerd."""
+
+import argparse
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+from cri_proxy.app import EMBEDDED, Daemon
+from cri_proxy.cli import run as run_command
+from cri_proxy.logs import configure_logging
+from cri_proxy.tryout.admin import AdminSocket
+from cri_proxy.tryout.daemon import READY_SECONDS, run_arguments
+from cri_proxy.tryout.waiting import until
+from sysfs.describe import describe
+from sysfs.model import Machine
+
+# Two packages of two NUMA nodes, 16 CPUs; the kernel isolates two of them
+DESCRIPTION: dict[str, object] = {
+    "packages": 2,
+    "nodes": 2,
+    "cores": 2,
+    "threads": 2,
+    "memory": "4Gi",
+    "isolated": "3,7",
+}
+
+
+def described_machine() -> Machine:
+    """The machine that the pods are placed on."""
+    return describe(DESCRIPTION)
+
+
+class EmbeddedDaemon:
+    """Looks like ``DaemonProcess`` from outside: an endpoint, an admin socket, a log."""
+
+    def __init__(self, directory: Path, *, machine: Machine, options: Sequence[str] = ()) -> None:
+        """``directory`` holds its sockets, state and log."""
+        self.endpoint = f"unix://{directory}/cri-proxy.sock"
+        self.admin = AdminSocket(directory / "admin.sock")
+        self.log = directory / "cri-proxy.log"
+        self._machine = machine
+        self._arguments = run_arguments(directory, EMBEDDED, options)
+        self._closing = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        parser = argparse.ArgumentParser()
+        run_command.register(parser)
+        settings = run_command.settings_from(parser.parse_args(self._arguments[1:]))
+        log = self._closing.enter_context(_open_log(self.log))
+        daemon = Daemon(settings, log=configure_logging("info", "json", log), machine=self._machine)
+        self._closing.push_async_callback(daemon.stop)
+        try:
+            await daemon.start()
+            await until("the daemon is ready", self.admin.is_ready, seconds=READY_SECONDS)
+        except BaseException:
+            await self._closing.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._closing.aclose()
+
+
+def _open_log(path: Path) -> TextIO:
+    """Line by line, so that what a crash leaves behind is whole."""
+    return path.open("a", buffering=1)

@@ -1,0 +1,36 @@
+"""A live containerd answers odd calls as the recorded one did, and through the proxy they read the same."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.tryout.image import IMAGE
+from tests.contract.probes import ask_all
+from tests.e2e.stage import Stage
+
+RECORDED = Path(__file__).parent.parent / "contract" / "recorded"
+
+
+async def recorded(stage: Stage) -> dict[str, object]:
+    """The answers of the containerd of this minor version. Another version has none: record it first."""
+    version = await stage.direct.call("Version", pb.VersionRequest(), pb.VersionResponse)
+    minor = re.match(r"v?(\d+\.\d+)", version.runtime_version)
+    file = RECORDED / f"containerd-{minor[1] if minor else '?'}.json"
+    if not file.exists():
+        pytest.skip(f"no recording of {version.runtime_name} {version.runtime_version} in {RECORDED}")
+    return dict(json.loads(file.read_text())["answers"])
+
+
+def parent(stage: Stage) -> str:
+    return f"{stage.containerd.cgroup_root}/probes"
+
+
+async def test_a_live_containerd_answers_as_the_recorded_one(stage: Stage) -> None:
+    assert await ask_all(stage.to_runtime, IMAGE, parent(stage)) == await recorded(stage)
+
+
+async def test_through_the_proxy_the_answers_are_the_same(stage: Stage) -> None:
+    assert await ask_all(stage.to_proxy, IMAGE, parent(stage)) == await recorded(stage)

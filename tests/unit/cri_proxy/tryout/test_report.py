@@ -1,0 +1,88 @@
+"""The words of the report."""
+
+from dataclasses import replace
+
+from cri_proxy.http.view import ContainerView, DecisionView
+from cri_proxy.tryout.kernel import Allowed
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.tryout.report import Paint, Sighting, asked, chosen, describe_all, describe_sighting, why
+from policies.base import ContainerKey, Pod, QosClass, Reason, Request
+from sysfs.cpuset import CpuSet, NodeSet
+
+ENGINE = guaranteed("engine", 1000)
+POD = PodSpec("database", (ENGINE,), uid="U")
+HELD = ContainerView(
+    namespace="default",
+    pod="database",
+    name="engine",
+    pod_uid="U",
+    container_id="C",
+    qos="Guaranteed",
+    state="running",
+    kind="exclusive",
+    pool="NUMA node #1",
+    cpus=CpuSet.parse("4"),
+    mems=NodeSet.parse("1"),
+    exclusive=CpuSet.parse("4"),
+)
+REQUEST = Request(ContainerKey("U", "engine"), Pod("U", "database", "default", QosClass.GUARANTEED), 1000)
+DECISION = DecisionView(REQUEST, "placed", HELD, None, 0.0, reasons=(Reason("fits", "tightest fit"),))
+SEEN = Sighting(POD, ENGINE, "a CPU of its own", DECISION, Allowed(CpuSet.parse("4"), NodeSet.parse("1")))
+PLAIN = Paint(is_on=False)
+
+
+def test_what_is_chosen_is_confirmed_when_the_kernel_says_the_same() -> None:
+    assert SEEN.is_confirmed
+
+
+def test_other_cpus_or_nodes_are_no_confirmation() -> None:
+    assert not replace(SEEN, allowed=Allowed(CpuSet.parse("4-5"), NodeSet.parse("1"))).is_confirmed
+    assert not replace(SEEN, allowed=Allowed(CpuSet.parse("4"), NodeSet.parse("0-1"))).is_confirmed
+
+
+def test_what_does_not_run_or_is_not_known_is_not_confirmed() -> None:
+    assert not replace(SEEN, allowed=None).is_confirmed
+    assert not replace(SEEN, decision=None).is_confirmed
+
+
+def test_what_is_not_ours_to_write_needs_no_confirmation() -> None:
+    free = replace(DECISION, container=replace(HELD, mems=None))
+    assert replace(SEEN, decision=free, allowed=Allowed(CpuSet.parse("4"), NodeSet.parse("0-1"))).is_confirmed
+
+
+def test_a_container_is_told_in_four_lines_under_its_name() -> None:
+    assert describe_sighting(SEEN, witness="kernel", paint=PLAIN) == [
+        "default/database/engine  a CPU of its own",
+        "  asked   Guaranteed: CPU 1, memory 32Mi",
+        "  chosen  CPU 4 (its own), memory node 1, in NUMA node #1",
+        "  why     tightest fit",
+        "  kernel  Cpus_allowed_list 4  Mems_allowed_list 1  ✓",
+    ]
+
+
+def test_the_last_line_counts_what_is_confirmed() -> None:
+    text = describe_all([SEEN, replace(SEEN, allowed=None)], witness="kernel", paint=PLAIN)
+    assert text.splitlines()[-1] == "1 of 2 containers sit where the daemon put them, says the kernel."
+
+
+def test_annotations_are_part_of_what_was_asked_but_our_label_is_not() -> None:
+    pod = PodSpec("p", (ContainerSpec("c"),), annotations=(("cri-proxy.io/affinity", "b: [a]"),))
+    assert asked(pod, pod.containers[0]) == "BestEffort: nothing named; affinity: b: [a]"
+
+
+def test_a_mixed_grant_names_its_own_and_the_shared_cpus() -> None:
+    held = replace(HELD, cpus=CpuSet.parse("4-7"), isolated=CpuSet.parse("7"))
+    assert chosen(replace(DECISION, container=held)) == (
+        "CPU 7 (isolated by the kernel, its own) and CPU 4 (its own) and CPUs 5-6 (shared), "
+        "memory node 1, in NUMA node #1"
+    )
+
+
+def test_a_refusal_is_told_as_one_with_its_reason() -> None:
+    refused = replace(DECISION, outcome="refused", container=None, reasons=(Reason("full", "no CPU is free"),))
+    assert (chosen(refused), why(refused)) == ("refused", "no CPU is free")
+
+
+def test_colours_are_there_only_when_they_are_on() -> None:
+    assert Paint(is_on=False)("\x1b[1m", "x") == "x"
+    assert Paint(is_on=True)("\x1b[1m", "x") == "\x1b[1mx\x1b[0m"

@@ -1,0 +1,39 @@
+"""A whole try-out on the embedded runtime, from the first pod to an empty directory."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.tryout.report import Paint
+from cri_proxy.tryout.session import EMBEDDED, Plan, hold_session
+
+PLAIN = Paint(is_on=False)
+
+
+def test_every_container_is_told_and_confirmed_and_nothing_is_left(tmp_path: Path) -> None:
+    said: list[str] = []
+    confirmed = asyncio.run(hold_session(Plan(EMBEDDED, scratch=tmp_path), say=said.append, paint=PLAIN))
+    text = "\n".join(said)
+    assert confirmed, text
+    assert "default/database/engine" in text
+    assert "says the model." in text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_session_leaves_nothing(tmp_path: Path) -> None:
+    """It is interrupted by whoever listens to its first words."""
+
+    async def story() -> None:
+        session = asyncio.current_task()
+        assert session is not None
+        plan = Plan(EMBEDDED, keeps_serving=True, scratch=tmp_path)
+        await hold_session(plan, say=lambda _: void(session.cancel()), paint=PLAIN)
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(story())
+    assert list(tmp_path.iterdir()) == []
+
+
+def void(_: object) -> None:
+    """Drops a value that a callback must not give."""
