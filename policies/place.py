@@ -53,10 +53,11 @@ class _Ranking:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A pool that gives what is asked. ``best`` is the pool that was ranked first."""
+    """A pool that gives what is asked. ``best`` is the pool that was ranked first, and made the offer."""
 
     pool: Pool
     best: int
+    offer: Offer
     taken: Taken
     moved: tuple[Grant, ...]
     reasons: tuple[Reason, ...]
@@ -173,7 +174,7 @@ def _first_that_gives(case: Case, ranking: _Ranking) -> _Found | None:
         taken = take(case, pool, offer, room.give)
         if taken is not None:
             why = (reasons.levels_up(pools[i].name, pool.name, case.demand.levels_up),) if pool.index != i else ()
-            return _Found(pool, i, taken, (), why)
+            return _Found(pool, i, offer, taken, (), why)
     return None
 
 
@@ -197,8 +198,9 @@ def _after_lifting(case: Case, ranking: _Ranking) -> _Found | None:
     pool = case.tree.pools[i]
     lifted = replace(case, supply=_with_moved(case, moved))
     room = room_of(lifted.supply, keep_busy=False)
-    taken = take(lifted, pool, offers_of(lifted, room, room)[i], room.give)
-    return _Found(pool, i, taken, moved, (reasons.lifted(moved),)) if taken is not None else None
+    offer = offers_of(lifted, room, room)[i]
+    taken = take(lifted, pool, offer, room.give)
+    return _Found(pool, i, offer, taken, moved, (reasons.lifted(moved),)) if taken is not None else None
 
 
 def _with_moved(case: Case, moved: tuple[Grant, ...]) -> Supply:
@@ -231,7 +233,7 @@ def _kind(shared_mcpu: int, taken: Taken) -> CpuKind:
 def _why(case: Case, ranking: _Ranking, found: _Found) -> tuple[Reason, ...]:
     pools = case.tree.pools
     why = list(found.reasons)
-    offer, previous = ranking.offers[found.best], case.request.previous
+    offer, previous = found.offer, case.request.previous
     if previous is not None and offer.keep:
         why.append(reasons.previous_kept(CpuSet(offer.keep)))
     elif previous is not None and not offer.previous:
@@ -247,7 +249,8 @@ def _why(case: Case, ranking: _Ranking, found: _Found) -> tuple[Reason, ...]:
     rest = [i for i in ranking.order if i != found.best]
     runner_up = pools[rest[0]].name if rest else ""
     field = deciding_field(ranking.keys[found.best], ranking.keys[rest[0]]) if rest else ""
-    why.append(reasons.pool_chosen(pools[found.best].name, case.demand, runner_up, field))
+    gives = reasons.given_text(offer.sliced, offer.isolated, case.demand.shared_mcpu)
+    why.append(reasons.pool_chosen(pools[found.best].name, gives, runner_up, field))
     return tuple(why)
 
 
@@ -272,9 +275,16 @@ def _told(case: Case, ranking: _Ranking, found: _Found | None) -> tuple[Ranked, 
         elif ranking.keys[i].fits:
             outcomes.append("not tried")
         else:
-            free = max(0, ranking.room.free_mcpu[i])
-            outcomes.append(f"too small: {free}m free, of which {ranking.room.give[i]} CPUs can be owned")
+            outcomes.append(_why_unfit(case, ranking, i))
     return ranked([p.name for p in case.tree.pools], ranking.keys, outcomes)
+
+
+def _why_unfit(case: Case, ranking: _Ranking, pool: int) -> str:
+    free_isolated = case.supply.free_isolated(pool).bit_count()
+    if case.demand.isolation is Isolation.REQUIRE and free_isolated < case.demand.whole:
+        return f"too few isolated CPUs: {free_isolated} free"
+    free = max(0, ranking.room.free_mcpu[pool])
+    return f"too small: {free}m free, of which {ranking.room.give[pool]} CPUs can be owned"
 
 
 def _rejected(case: Case, ranking: _Ranking) -> Rejected:

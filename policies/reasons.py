@@ -48,15 +48,18 @@ def _plural(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
+def given_text(exclusive: int, isolated: int, shared_mcpu: int) -> str:
+    """So many CPUs of each kind, in words."""
+    parts = [_plural(n, f"{kind} CPU") for n, kind in ((exclusive, "exclusive"), (isolated, "isolated")) if n]
+    if shared_mcpu:
+        parts.append(f"{shared_mcpu}m shared")
+    return " and ".join(parts) or "a CPU to share"
+
+
 def wanted_text(demand: Demand) -> str:
     """What is asked, in words."""
-    parts = []
-    if demand.whole:
-        kind = "isolated " if demand.isolation is Isolation.REQUIRE else "exclusive "
-        parts.append(_plural(demand.whole, f"{kind}CPU"))
-    if demand.shared_mcpu:
-        parts.append(f"{demand.shared_mcpu}m shared")
-    return " and ".join(parts) or "a CPU to share"
+    strict = demand.isolation is Isolation.REQUIRE
+    return given_text(0 if strict else demand.whole, demand.whole if strict else 0, demand.shared_mcpu)
 
 
 def preserved() -> Reason:
@@ -76,9 +79,9 @@ def reserved(cpus: CpuSet, *, by_annotation: bool) -> Reason:
     return Reason(RESERVED, f"runs on {where}: {why}")
 
 
-def pool_chosen(pool: str, demand: Demand, runner_up: str, field: str) -> Reason:
-    """Why this pool and not the next one."""
-    text = f"{pool} gives {wanted_text(demand)}"
+def pool_chosen(pool: str, gives: str, runner_up: str, field: str) -> Reason:
+    """Why this pool and not the next one; ``gives`` is what it gives, in words."""
+    text = f"{pool} gives {gives}"
     return Reason(POOL, f"{text}; next would be {runner_up}, which {WHY_WORSE[field]}" if runner_up else text)
 
 

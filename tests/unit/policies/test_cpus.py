@@ -38,6 +38,15 @@ def test_an_odd_number_ends_on_a_broken_core() -> None:
     assert taken(four_nodes(), 3, used="4") == "5-7"
 
 
+def test_a_node_with_a_broken_core_takes_the_odd_one_rather_than_a_tighter_one_breaking_another() -> None:
+    assert taken(small_machine(packages=1, nodes=2), 1, used="2-3,6") == "7"
+
+
+def test_whole_cores_count_more_than_a_tighter_fit() -> None:
+    machine = small_machine(packages=1, nodes=2, cores=4)
+    assert taken(machine, 3, used="0,2,4,6,8,10-11") == "9,12-13"
+
+
 def test_the_smallest_sufficient_remainder_is_used_up_first() -> None:
     assert taken(four_nodes(), 2, used="8-9") == "10-11"
 

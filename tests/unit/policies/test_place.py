@@ -73,6 +73,7 @@ def test_displacement_goes_up_from_the_best_pool_and_stops_at_the_root() -> None
 def test_a_pool_with_the_isolated_cpu_beats_one_that_would_slice() -> None:
     decision = placed(ISOLATED.decide(NOTHING, request(mcpu=1000)))
     assert (decision.grant.kind, str(decision.grant.isolated)) == (CpuKind.ISOLATED, "7")
+    assert decision.reasons[-1].text.startswith("NUMA node #1 gives 1 isolated CPU; next would be socket #0")
 
 
 def test_without_a_free_isolated_cpu_an_ordinary_one_is_taken_and_that_is_said() -> None:
@@ -90,6 +91,7 @@ def test_isolated_cpus_are_in_no_shared_set() -> None:
 def test_a_strict_wish_for_isolated_cpus_refuses() -> None:
     refusal = rejected(ISOLATED.decide(NOTHING, request(mcpu=2000, require_isolated=True)))
     assert refusal.reason.text == "wanted 2 isolated CPUs; free isolated CPUs in root: 1"
+    assert {r.outcome for r in refusal.ranking} == {f"too few isolated CPUs: {n} free" for n in (0, 1)}
 
 
 def test_affinity_pulls_into_the_same_node() -> None:

@@ -29,9 +29,20 @@ def test_what_is_wanted_is_said_in_words(demand: Demand, text: str) -> None:
 
 
 def test_a_choice_names_the_next_pool_and_why_it_lost() -> None:
-    text = reasons.pool_chosen("NUMA node #1", TWO, "socket #0", "depth").text
-    assert text == "NUMA node #1 gives 2 exclusive CPUs and 500m shared; next would be socket #0, which is larger"
-    assert reasons.pool_chosen("root", TWO, "", "").text == "root gives 2 exclusive CPUs and 500m shared"
+    text = reasons.pool_chosen("NUMA node #1", "500m shared", "socket #0", "depth").text
+    assert text == "NUMA node #1 gives 500m shared; next would be socket #0, which is larger"
+    assert reasons.pool_chosen("root", "500m shared", "", "").text == "root gives 500m shared"
+
+
+def test_what_is_given_tells_isolated_cpus_from_ordinary_ones() -> None:
+    assert reasons.given_text(1, 2, 300) == "1 exclusive CPU and 2 isolated CPUs and 300m shared"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "start"), [("0-1", "runs on the reserved CPUs 0-1"), ("", "runs on the shared set of")]
+)
+def test_a_system_container_is_told_where_it_runs(cpus: str, start: str) -> None:
+    assert reasons.reserved(CpuSet.parse(cpus), by_annotation=False).text.startswith(start)
 
 
 def test_a_refusal_says_what_was_wanted_what_is_free_and_where() -> None:
