@@ -4,6 +4,7 @@ from typing import Final
 
 # Start and stop.
 READY: Final = "ready"  # decisions are made from here on
+RECOVERED: Final = "recovered"  # the saved state was held against the runtime
 STOPPING: Final = "stopping"
 CONFIG_WARNING: Final = "config_warning"
 MACHINE_NOTE: Final = "machine_note"  # a fallback that discovery took

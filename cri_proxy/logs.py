@@ -49,9 +49,10 @@ def _level(method: str) -> Level:
     return next((level for level in LEVELS if level == method), "error")
 
 
-def _drop_empty(logger: object, method: str, event: _Event) -> _Event:
-    """Fields that say nothing are left out: None is 'does not apply'."""
-    return {key: value for key, value in event.items() if value is not None}
+def _arrange(logger: object, method: str, event: _Event) -> _Event:
+    """When, how grave and what come first; fields that say nothing are left out: None is 'does not apply'."""
+    first = {key: event.pop(key) for key in ("timestamp", "level", "event")}
+    return first | {key: value for key, value in event.items() if value is not None}
 
 
 def wants_console(log_format: Format, stream: TextIO) -> bool:
@@ -88,7 +89,7 @@ def configure_logging(level: Level, log_format: Format, stream: TextIO | None = 
     stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if is_console else "iso", utc=not is_console)
     logger: Logger = structlog.wrap_logger(
         structlog.WriteLogger(target),
-        processors=[_switch, structlog.processors.add_log_level, stamp, _drop_empty, renderer],
+        processors=[_switch, structlog.processors.add_log_level, stamp, _arrange, renderer],
         wrapper_class=structlog.BoundLogger,
     )
     return logger

@@ -24,6 +24,7 @@ def test_a_line_is_a_json_object_with_event_level_and_time() -> None:
     stream = io.StringIO()
     logger(stream).info("placed", pod="web", cpus="2-3")
     line = json.loads(stream.getvalue())
+    assert list(line) == ["timestamp", "level", "event", "pod", "cpus"]
     assert line.pop("timestamp").endswith("Z")
     assert line == {"event": "placed", "level": "info", "pod": "web", "cpus": "2-3"}
 
