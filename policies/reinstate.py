@@ -45,7 +45,7 @@ def reinstate(tree: PoolTree, held: Allocations, requests: Sequence[Request], pl
     for grant, reason in illegal:
         work.add(work.again(grant), reason, keep=grant.request)
     for request in requests:
-        work.add(request, reasons.added(), keep=request)
+        work.add(work.resized(request), reasons.added(), keep=request)
     return work.result()
 
 
@@ -81,6 +81,13 @@ class _Work:
         root, supply = self._tree.root, self._standing.supply
         owned = grant.owned.mask & (root.sharable | root.isolated) & ~supply.owned & ~supply.withheld
         return replace(grant.request, previous=Previous(grant.pool, CpuSet(owned)))
+
+    def resized(self, request: Request) -> Request:
+        """A new request of a container that holds something wants that back."""
+        own = self._standing.held.get(request.container)
+        if own is None or request.previous is not None:
+            return request
+        return replace(request, previous=Previous(own.pool, own.owned))
 
     def add(self, request: Request, reason: Reason, *, keep: Request) -> None:
         """Place a container; ``keep`` is the request that its grant remembers."""

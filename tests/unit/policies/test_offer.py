@@ -67,6 +67,13 @@ def test_earlier_cpus_that_another_took_are_not_waited_for() -> None:
     assert (found.previous, found.keep) == (0, 0)
 
 
+def test_earlier_cpus_that_a_share_below_needs_are_not_taken_back() -> None:
+    share = Grant(request("s/c", 500), "NUMA node #2", CpuKind.SHARED, shared_mcpu=500)
+    wanted = request(mcpu=3000, previous=before("socket #1", "8-10"))
+    assert offer("socket #1", wanted).keep
+    assert not offer("socket #1", wanted, share).keep
+
+
 def test_growing_adds_to_the_earlier_cpus() -> None:
     assert taken("NUMA node #2", request(mcpu=3000, previous=before("NUMA node #2", "9"))) == ("8-10", "")
     assert taken("NUMA node #3", request(mcpu=2000, previous=before("NUMA node #3", "13"))) == ("12-13", "")

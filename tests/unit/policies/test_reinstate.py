@@ -80,6 +80,12 @@ def test_an_owner_gives_up_its_cpus_when_someone_would_have_none_at_all() -> Non
     assert cpus(bare, found.allocations, "idle/c") == "1"
 
 
+def test_a_new_request_of_a_container_that_holds_something_grows_in_place() -> None:
+    found = POLICY.reinstate(HELD, [request("own/c", 3000)])
+    assert owners(found)["own"] == "4-6"
+    assert told(found.replaced) == ["own"]
+
+
 def test_a_pool_that_no_longer_exists_is_left() -> None:
     flat = topology_aware(small_machine(packages=1, cores=8), "0")
     found = flat.reinstate(HELD)
