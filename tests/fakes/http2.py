@@ -1,0 +1,77 @@
+"""Conversations as bytes: what a gRPC client and a runtime write on an HTTP/2 connection."""
+
+from cri_proxy.relay import frames
+from cri_proxy.relay.direction import Parts
+from cri_proxy.relay.frames import FrameCutter
+from cri_proxy.relay.headers import HeaderReader, Headers, write_literals
+from cri_proxy.relay.message import pack
+
+Pairs = list[tuple[bytes, bytes]]
+Frame = tuple[int, int, int, bytes]
+
+GREETING = frames.PREFACE + frames.settings([])
+
+
+def request_headers(stream: int, method: str, *, extra: Pairs | None = None, end: bool = False) -> bytes:
+    """A HEADERS frame that starts a call."""
+    fields = [(b":method", b"POST"), (b":path", method.encode()), *(extra or [])]
+    flags = frames.END_HEADERS | (frames.END_STREAM if end else 0)
+    return frames.frame(frames.HEADERS, flags, stream, write_literals(fields))
+
+
+def request(stream: int, method: str, message: bytes, *, extra: Pairs | None = None) -> bytes:
+    """A whole unary request."""
+    data = frames.data_frames(stream, pack(message), end_stream=True)
+    return request_headers(stream, method, extra=extra) + b"".join(data)
+
+
+def reply_headers(stream: int, *, extra: Pairs | None = None) -> bytes:
+    """The HEADERS frame that begins a reply."""
+    fields = [(b":status", b"200"), (b"content-type", b"application/grpc"), *(extra or [])]
+    return frames.frame(frames.HEADERS, frames.END_HEADERS, stream, write_literals(fields))
+
+
+def trailers(stream: int, code: int = 0, message: bytes = b"") -> bytes:
+    """The HEADERS frame that ends a reply."""
+    fields = [(b"grpc-status", b"%d" % code), (b"grpc-message", message)]
+    flags = frames.END_HEADERS | frames.END_STREAM
+    return frames.frame(frames.HEADERS, flags, stream, write_literals(fields))
+
+
+def reply(stream: int, message: bytes) -> bytes:
+    """A whole unary reply."""
+    return (
+        reply_headers(stream) + b"".join(frames.data_frames(stream, pack(message), end_stream=False)) + trailers(stream)
+    )
+
+
+def parse(data: bytes | Parts) -> list[Frame]:
+    """Frames as (type, flags, stream, payload), padding and priority stripped; a preface is skipped."""
+    raw = b"".join(data) if isinstance(data, list) else data
+    cutter = FrameCutter()
+    cutter.max_frame_bytes = 1 << 24
+    found = [(buffer, cut) for buffer, cuts in cutter.cut(raw.removeprefix(frames.PREFACE)) for cut in cuts]
+    assert sum(cut[4] - cut[3] for _, cut in found) == len(raw.removeprefix(frames.PREFACE)), "half a frame"
+    return [(cut[0], cut[1], cut[2], frames.payload(buffer, cut)) for buffer, cut in found]
+
+
+def body(data: bytes | Parts, stream: int) -> bytes:
+    """What the DATA frames of a stream carry."""
+    return b"".join(payload for kind, _, of, payload in parse(data) if kind == frames.DATA and of == stream)
+
+
+def credit(data: bytes | Parts, stream: int) -> int:
+    """The sum of a stream's WINDOW_UPDATE frames."""
+    updates = [payload for kind, _, of, payload in parse(data) if kind == frames.WINDOW_UPDATE and of == stream]
+    return sum(int.from_bytes(payload, "big") for payload in updates)
+
+
+def kinds(data: bytes | Parts, stream: int) -> list[int]:
+    """The types of a stream's frames, in order."""
+    return [kind for kind, _, of, _ in parse(data) if of == stream]
+
+
+def status(data: bytes | Parts, stream: int) -> Headers:
+    """The last header block of a stream, which must be stateless."""
+    blocks = [payload for kind, _, of, payload in parse(data) if kind == frames.HEADERS and of == stream]
+    return HeaderReader(table_bytes=0).read(blocks[-1])

@@ -1,0 +1,55 @@
+"""The boundary: whatever an interceptor raises, the call goes on and somebody learns of it."""
+
+import asyncio
+
+import pytest
+
+from cri_proxy.relay.boundary import Boundary, new_call
+from cri_proxy.relay.calls import Call, Forward, Interest, Outcome, Replied, Verdict
+
+
+class Broken:
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def wants(self, method: str) -> Interest:
+        self.asked += 1
+        raise ValueError("wants")
+
+    async def on_request(self, call: Call) -> Verdict:
+        raise ValueError("on_request")
+
+    def on_outcome(self, call: Call, outcome: Outcome) -> None:
+        raise ValueError("on_outcome")
+
+
+@pytest.fixture
+def errors() -> list[BaseException]:
+    return []
+
+
+def test_a_method_it_fails_to_judge_passes(errors: list[BaseException]) -> None:
+    assert Boundary(Broken(), errors.append).wants("/m") is Interest.PASS
+    assert [str(error) for error in errors] == ["wants"]
+
+
+def test_a_request_it_fails_to_judge_goes_on(errors: list[BaseException]) -> None:
+    assert asyncio.run(Boundary(Broken(), errors.append).verdict(new_call("/m", b""))) == Forward()
+    assert [str(error) for error in errors] == ["on_request"]
+
+
+def test_an_outcome_it_fails_to_take_is_reported(errors: list[BaseException]) -> None:
+    Boundary(Broken(), errors.append).outcome(new_call("/m", b""), Replied(b""))
+    assert [str(error) for error in errors] == ["on_outcome"]
+
+
+def test_it_is_asked_once_for_a_method(errors: list[BaseException]) -> None:
+    broken = Broken()
+    boundary = Boundary(broken, errors.append)
+    for _ in range(3):
+        boundary.wants("/m")
+    assert broken.asked == 1
+
+
+def test_calls_have_numbers_of_their_own() -> None:
+    assert new_call("/m", b"").id != new_call("/m", b"").id

@@ -1,0 +1,120 @@
+"""The listening socket: owner and mode of the runtime's, replaced at once, removed only if still ours."""
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.errors import ConfigError
+from cri_proxy.relay.listener import claim, listen_on, socket_path
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def bound(path: Path) -> socket.socket:
+    """A socket that somebody else listens on."""
+    other = socket.socket(socket.AF_UNIX)
+    other.bind(str(path))
+    other.listen()
+    return other
+
+
+@pytest.mark.parametrize("endpoint", ["unix:///run/x.sock", "unix:/run/x.sock", "/run/x.sock"])
+def test_an_endpoint_names_its_path(endpoint: str) -> None:
+    assert socket_path(endpoint) == Path("/run/x.sock")
+
+
+@pytest.mark.parametrize("runtime_mode", [0o600, 0o660, 0o666])
+def test_the_socket_has_the_mode_of_the_runtimes(tmp_path: Path, runtime_mode: int) -> None:
+    with bound(tmp_path / "runtime"):
+        (tmp_path / "runtime").chmod(runtime_mode)
+        server, _ = listen_on(tmp_path / "relay", tmp_path / "runtime")
+        with server:
+            assert mode(tmp_path / "relay") == runtime_mode
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_the_socket_has_the_owner_of_the_runtimes(tmp_path: Path) -> None:
+    with bound(tmp_path / "runtime"):
+        os.chown(tmp_path / "runtime", 12, 34)
+        server, _ = listen_on(tmp_path / "relay", tmp_path / "runtime")
+        with server:
+            found = (tmp_path / "relay").stat()
+            assert (found.st_uid, found.st_gid) == (12, 34)
+
+
+def test_without_a_runtime_it_is_for_its_owner_only(tmp_path: Path) -> None:
+    server, _ = listen_on(tmp_path / "relay", tmp_path / "runtime")
+    with server:
+        assert mode(tmp_path / "relay") == 0o600
+
+
+def test_the_umask_is_put_back(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    server, _ = listen_on(tmp_path / "relay", tmp_path / "runtime")
+    server.close()
+    assert os.umask(before) == 0o022
+
+
+def test_a_stale_socket_is_no_obstacle(tmp_path: Path) -> None:
+    bound(tmp_path / "relay").close()
+    server, _ = listen_on(tmp_path / "relay", tmp_path / "runtime")
+    server.close()
+
+
+def test_a_socket_that_answers_is_left_alone(tmp_path: Path) -> None:
+    with bound(tmp_path / "relay"), pytest.raises(ConfigError, match="another process answers there; stop it"):
+        listen_on(tmp_path / "relay", tmp_path / "runtime")
+
+
+def test_a_socket_that_answers_can_be_taken_over_without_a_gap(tmp_path: Path) -> None:
+    with bound(tmp_path / "relay"):
+        server, _ = listen_on(tmp_path / "relay", tmp_path / "runtime", take_over=True)
+        with server, socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "relay"))
+            server.accept()[0].close()
+
+
+def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "relay").write_text("precious")
+    with pytest.raises(ConfigError, match="is not a socket; remove it"):
+        listen_on(tmp_path / "relay", tmp_path / "runtime")
+    assert (tmp_path / "relay").read_text() == "precious"
+
+
+def test_a_path_that_is_too_long_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="107 bytes"):
+        claim(tmp_path / ("x" * 120))
+
+
+def test_its_directory_is_made(tmp_path: Path) -> None:
+    server, _ = listen_on(tmp_path / "new" / "relay", tmp_path / "runtime")
+    server.close()
+
+
+def test_nothing_else_is_left_in_the_directory(tmp_path: Path) -> None:
+    server, published = listen_on(tmp_path / "relay", tmp_path / "runtime")
+    server.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["relay"]
+    published.withdraw()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_socket_that_somebody_else_took_over_is_not_removed(tmp_path: Path) -> None:
+    first, published = listen_on(tmp_path / "relay", tmp_path / "runtime")
+    second, _ = listen_on(tmp_path / "relay", tmp_path / "runtime", take_over=True)
+    with first, second:
+        published.withdraw()
+        assert (tmp_path / "relay").exists()
+    published.withdraw()
+
+
+def test_withdrawing_twice_is_harmless(tmp_path: Path) -> None:
+    server, published = listen_on(tmp_path / "relay", tmp_path / "runtime")
+    server.close()
+    published.withdraw()
+    published.withdraw()
