@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import yaml
+
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 
@@ -24,8 +26,6 @@ def merged(before: Mapping[str, object], change: Mapping[str, object]) -> dict[s
     return result
 
 
-def read_config(options: Mapping[str, object], source: str) -> Config:
-    """These options as the daemon understands them. Raises ConfigError, whose lines are not the scenario's."""
-    import yaml
-
-    return parse_config(yaml.safe_dump(dict(options), sort_keys=False, allow_unicode=True), source)
+def read_config(options: Mapping[str, object]) -> Config:
+    """These options as the daemon understands them. Raises ConfigError, whose line is not the scenario's."""
+    return parse_config(yaml.safe_dump(dict(options), sort_keys=False, allow_unicode=True))

@@ -56,7 +56,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What came of a step. ``error`` is '' when ``ok``.
+    """What came of a step: ``problems`` are what was said no to, one sentence each.
 
     ``containers`` are all that exist, ``updated`` those that the step did not name and that are on other CPUs or
     memory nodes now. ``named`` are the containers that the step is about, ``reasons`` why they are where they are.
@@ -64,7 +64,7 @@ class StepOutcome:
 
     index: int
     step: object
-    error: str
+    problems: tuple[str, ...]
     containers: Mapping[str, Seen]
     updated: tuple[Moved, ...] = ()
     named: tuple[str, ...] = ()
@@ -74,7 +74,12 @@ class StepOutcome:
     @property
     def ok(self) -> bool:
         """Whether everything that the step asked for was done, or is true."""
-        return not self.error
+        return not self.problems
+
+    @property
+    def error(self) -> str:
+        """All problems in one text; '' when ``ok``."""
+        return "; ".join(self.problems)
 
     def json_value(self) -> dict[str, object]:
         """The value of ``simulate -o json`` (design section 5.2)."""

@@ -43,7 +43,7 @@ class Player:
         self.scenario = scenario
         try:
             self.machine: Machine = load_machine(machine_source(scenario))
-            self.world = World(self.machine, scenario.config, f"{scenario.source}: config")
+            self.world = World(self.machine, scenario.config)
         except ConfigError as error:
             problem = f"config: {error.key}: {error.problem}" if error.key else f"config: {error.problem}"
             raise ScenarioError(scenario.source, scenario.line, problem) from None
@@ -82,7 +82,7 @@ class Player:
         outcome = StepOutcome(
             index,
             step.written,
-            "; ".join(part for part in (error, *faults) if part),
+            tuple(problem for problem in (error, *faults) if problem),
             self._seen,
             updated=moved_between(before, self._seen, named),
             named=named,
@@ -119,7 +119,7 @@ class Player:
             case Restart():
                 await self._restart(action)
             case Expect():
-                return self._unmet(action)
+                return "; ".join(self._unmet(action))
             case _:
                 assert_never(action)
         return ""
@@ -209,8 +209,8 @@ class Player:
         if not self._is_live(found.attempt):
             raise NoSuchThing(f"{found.name} has ended; restart-container starts it again")
 
-    def _unmet(self, expect: Expect) -> str:
-        """The expectations that are not met, each with the values that were found; '' when all are."""
+    def _unmet(self, expect: Expect) -> tuple[str, ...]:
+        """The expectations that are not met, each with the values that were found."""
         functions = vocabulary(self.machine, self.pool_views(), self._seen, self._last)
         unmet = []
         for text in expect.expressions:
@@ -221,7 +221,7 @@ class Player:
                 continue
             if not checked.is_true:
                 unmet.append(f"{text}: {checked.shown}")
-        return "; ".join(unmet)
+        return tuple(unmet)
 
     def _named(self, action: Action) -> tuple[str, ...]:
         """The containers that a step is about, by their names in results."""

@@ -44,9 +44,8 @@ def tell(step: Step, outcome: StepOutcome) -> list[str]:
     """The lines of one step."""
     lines = [f"{outcome.index:>3}  {headline(step.action)}"]
     if outcome.is_expectation:
-        return [*lines, *([f"     NO: {part}" for part in outcome.error.split("; ")] if outcome.error else [])]
-    if outcome.error:
-        lines.append(f"     REFUSED: {outcome.error}")
+        return [*lines, *(f"     NO: {problem}" for problem in outcome.problems)]
+    lines += [f"     REFUSED: {problem}" for problem in outcome.problems]
     for name in outcome.named:
         seen = outcome.containers.get(name)
         if seen is not None and seen.is_live:

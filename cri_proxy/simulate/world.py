@@ -71,10 +71,9 @@ class _Setup:
 class World:
     """One node. ``open`` makes it; after each step ``settle`` waits until everything has come to rest."""
 
-    def __init__(self, machine: Machine, options: Mapping[str, object], source: str) -> None:
+    def __init__(self, machine: Machine, options: Mapping[str, object]) -> None:
         """Raises ConfigError and PolicyBaseError for options that do not do on this machine."""
         self.machine = machine
-        self._source = source
         self._setup = self._resolve(options)
         self._clock = ScenarioClock()
         self._faults = FaultLog()
@@ -128,7 +127,9 @@ class World:
         """Lay these options over the present ones; '' or why it was not done, then nothing has changed."""
         try:
             setup = self._resolve(merged(self._setup.options, change))
-        except (ConfigError, PolicyBaseError) as error:
+        except ConfigError as error:
+            return f"{error.key}: {error.problem}" if error.key else error.problem
+        except PolicyBaseError as error:
             return str(error)
         result = await reconfigure(self.node, setup.policy, _rules(setup.config))
         if isinstance(result, NotReconfigured):
@@ -146,7 +147,7 @@ class World:
         return int(self._clock.now_seconds() * 1e9)
 
     def _resolve(self, options: Mapping[str, object]) -> _Setup:
-        config = read_config(options, self._source)
+        config = read_config(options)
         resolved = policy_options(config, self.machine, NO_ROOT)
         return _Setup(options, config, resolved, build_policy(config.policy, self.machine, resolved.options))
 

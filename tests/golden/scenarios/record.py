@@ -1,0 +1,54 @@
+"""The golden answers of the stories: one step a line, so that a change shows which step it is.
+
+``python -m tests.golden.scenarios.record`` writes them anew; a changed line is changed behaviour and needs a line in
+the changelog.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.parse import read_scenarios
+from cri_proxy.simulate.perform import Performance, perform
+from cri_proxy.simulate.scenario import Scenario
+
+FOLDER = Path(__file__).parent
+STORIES = sorted(FOLDER.glob("*.yaml"))
+# Every placement of these is held, beside what they expect of themselves.
+RECORDED = ("affinity", "full", "isolated", "life", "reconfigure", "resize", "restarts", "sizes")
+
+
+def scenarios(path: Path) -> Iterator[Scenario]:
+    """The scenarios of a story file. Raises ScenarioError."""
+    for found in read_scenarios(str(path)):
+        if isinstance(found, ScenarioError):
+            raise found
+        yield found
+
+
+def lines(performance: Performance) -> list[str]:
+    """An answer, a line for each step but those that only look."""
+    return [
+        json.dumps({key: value for key, value in outcome.json_value().items() if key != "step"})
+        for outcome in performance.outcomes
+        if not outcome.is_expectation
+    ]
+
+
+def recording(played: Iterable[tuple[Scenario, Performance]]) -> str:
+    """All answers of a story file."""
+    parts = []
+    for scenario, performance in played:
+        parts += [f"# {scenario.about}", *lines(performance)]
+    return "\n".join(parts) + "\n"
+
+
+def play(name: str) -> str:
+    """The recording of this story file, played now."""
+    return recording((scenario, perform(scenario)) for scenario in scenarios(FOLDER / f"{name}.yaml"))
+
+
+if __name__ == "__main__":
+    for story in RECORDED:
+        (FOLDER / f"{story}.jsonl").write_text(play(story))

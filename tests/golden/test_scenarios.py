@@ -1,0 +1,108 @@
+"""The stories: what they expect of themselves, what holds in every one of them, and recorded answers."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise, permutations
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.simulate.outcome import Seen, StepOutcome
+from cri_proxy.simulate.perform import Performance, perform
+from cri_proxy.simulate.scenario import Restart
+from sysfs.cpuset import CpuSet
+from tests.golden.scenarios.record import FOLDER, RECORDED, STORIES, recording, scenarios
+
+SCENARIOS = [scenario for path in STORIES for scenario in scenarios(path)]
+NAMES = [f"{Path(s.source).stem}-{s.line}" for s in SCENARIOS]
+ROOT = FOLDER.parent.parent.parent
+
+
+@cache
+def performances() -> tuple[Performance, ...]:
+    """What came of every scenario, played once for all tests."""
+    return tuple(perform(scenario) for scenario in SCENARIOS)
+
+
+def moments() -> Iterator[tuple[str, dict[str, Seen]]]:
+    """(where, the containers that can use CPUs) after every step of every scenario."""
+    for name, performance in zip(NAMES, performances(), strict=True):
+        for outcome in performance.outcomes:
+            yield f"{name}, step {outcome.index}", live(outcome)
+
+
+def live(outcome: StepOutcome) -> dict[str, Seen]:
+    """The containers that can use CPUs."""
+    return {name: seen for name, seen in outcome.containers.items() if seen.is_live}
+
+
+def owned(seen: Seen) -> CpuSet:
+    """What nobody else may use."""
+    return seen.exclusive | seen.isolated
+
+
+@pytest.mark.parametrize("index", range(len(SCENARIOS)), ids=NAMES)
+def test_a_story_expects_something_and_gets_it(index: int) -> None:
+    performance = performances()[index]
+    assert performance.error == ""
+    expectations = [outcome for outcome in performance.outcomes if outcome.is_expectation]
+    assert expectations
+    assert [outcome.error for outcome in expectations if not outcome.ok] == []
+
+
+def test_what_one_container_owns_no_other_may_use() -> None:
+    for where, seen in moments():
+        for (a, of_a), (b, of_b) in permutations(seen.items(), 2):
+            assert owned(of_a).isdisjoint(of_b.cpus), f"{where}: {a} and {b}"
+
+
+def test_the_parts_of_a_cpuset_make_it_up() -> None:
+    for where, everybody in moments():
+        for seen in everybody.values():
+            parts = (seen.exclusive, seen.isolated, seen.shared, seen.reserved)
+            assert CpuSet.of_masks(part.mask for part in parts) == seen.cpus, where
+            assert sum(map(len, parts)) == len(seen.cpus), where
+
+
+def test_whoever_is_in_a_pool_has_cpus() -> None:
+    assert [where for where, everybody in moments() for seen in everybody.values() if seen.pool and not seen.cpus] == []
+
+
+def test_a_restart_changes_nothing() -> None:
+    restarts = 0
+    for scenario, performance in zip(SCENARIOS, performances(), strict=True):
+        for before, outcome in pairwise(performance.outcomes):
+            if isinstance(scenario.steps[outcome.index].action, Restart):
+                restarts += 1
+                assert (outcome.problems, outcome.updated, live(outcome)) == ((), (), live(before))
+    assert restarts >= 10
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_recorded_answers_are_given_again(name: str) -> None:
+    played = [pair for pair in zip(SCENARIOS, performances(), strict=True) if Path(pair[0].source).stem == name]
+    assert recording(played) == (FOLDER / f"{name}.jsonl").read_text()
+
+
+def test_the_order_of_hashes_decides_nothing() -> None:
+    """The same answers in processes that hash texts differently."""
+    program = "from tests.golden.scenarios.record import play; print(play('affinity'))"
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(answers) == 1
+
+
+def test_there_are_enough_stories_and_each_is_told_once() -> None:
+    abouts = [scenario.about for scenario in SCENARIOS if scenario.about]
+    assert len(set(abouts)) == len(SCENARIOS) >= 40
