@@ -112,8 +112,10 @@ def _first_set(paths: Iterable[Path]) -> CpuSet | None:
     for path in paths:
         try:
             text = path.read_text().strip()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError as error:
+            raise _fail(_AVAILABLE, f"{path}: cannot read: {error.strerror}") from error
         if not text:
             continue
         try:

@@ -17,8 +17,8 @@ Handler = Callable[[Query], Response]
 def build_routes(view: DaemonView) -> dict[str, Handler]:
     """Path -> handler. Every handler only reads."""
     return {
-        "/healthz": lambda query: _health(view.health(), is_good=view.health().is_alive),
-        "/readyz": lambda query: _health(view.health(), is_good=view.health().is_ready),
+        "/healthz": lambda query: _alive(view.health()),
+        "/readyz": lambda query: _ready(view.health()),
         "/api/v1/status": lambda query: _json(encode(view.status())),
         "/api/v1/topology": lambda query: _topology(view),
         "/api/v1/explain": lambda query: _explain(view, query),
@@ -30,10 +30,18 @@ def _json(value: object, status: int = HTTPStatus.OK) -> Response:
     return Response(status, JSON, (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode())
 
 
-def _health(health: Health, *, is_good: bool) -> Response:
-    """200 with ``ok`` and what is degraded, one line each; 503 when not good."""
-    lines = ["ok" if is_good else "not ready", *health.problems]
-    return text_response(HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(lines))
+def _alive(health: Health) -> Response:
+    return _health(health, "ok" if health.is_alive else "not alive", is_good=health.is_alive)
+
+
+def _ready(health: Health) -> Response:
+    return _health(health, "ok" if health.is_ready else "not ready", is_good=health.is_ready)
+
+
+def _health(health: Health, verdict: str, *, is_good: bool) -> Response:
+    """200 or 503 with the verdict, and what is degraded, one line each."""
+    status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
+    return text_response(status, "\n".join([verdict, *health.problems]))
 
 
 def _topology(view: DaemonView) -> Response:

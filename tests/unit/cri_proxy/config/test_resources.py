@@ -103,6 +103,12 @@ def test_a_cgroup_file_of_garbage_is_named(tmp_path: Path) -> None:
         resolve("", tmp_path)
 
 
+def test_a_cgroup_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sys/fs/cgroup/cpuset.cpus.effective").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"cpuset\.cpus\.effective: cannot read: Is a directory"):
+        resolve("", tmp_path)
+
+
 @pytest.mark.parametrize(("text", "value"), [("auto", None), ("true", True), ("false", False)])
 def test_l3_pools_are_a_choice_or_left_to_the_machine(tmp_path: Path, text: str, value: bool | None) -> None:
     assert resolve(f"topologyAware: {{L3Pools: {text}}}", tmp_path).options.l3_pools is value
