@@ -12,6 +12,7 @@ reported and counts as absent, so that the next wider one applies.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from cri_proxy.cri.affinity_text import affinities
 from cri_proxy.cri.annotation_values import by_container, parse_text, shared_preference, truth
@@ -162,6 +163,29 @@ TABLE: tuple[Annotation, ...] = (
 )
 
 
+# Keys of the peers that say nothing here; they must not be taken for misspellings of ours.
+_OF_PEERS = frozenset(
+    {
+        "allow.topologyhints",
+        "blockioclass",
+        "cold-start",
+        "cpu-class",
+        "deny.topologyhints",
+        "hide-hyperthreads",
+        "irq-affinity",
+        "memory-type",
+        "pick-resources-by-hints",
+        "prefer-cpu-priority",
+        "rdtclass",
+        "scheduling-class",
+        "strict.topologyhints",
+        "toptierlimit",
+        "unlimited-burstable",
+    }
+)
+_NEAR = 0.85  # a letter or two of a key; allow.topologyhints is farther from topologyhints
+
+
 def parse_annotations(annotations: Mapping[str, str], container: str, domains: Sequence[str] = DOMAINS) -> Parsed:
     """What a pod's annotations say about this container. Never raises; what is malformed is in ``problems``.
 
@@ -171,6 +195,7 @@ def parse_annotations(annotations: Mapping[str, str], container: str, domains: S
     problems: list[AnnotationProblem] = []
     found = {row.key: _find(row, annotations, container, domains, problems) for row in TABLE}
     hints = found["topologyhints"]
+    problems += _misspelt(annotations, domains)
     lists = [f for key in ("affinity", "anti-affinity") if (f := found[key])]
     return Parsed(
         wishes=_wishes(found),
@@ -232,6 +257,28 @@ def _candidate(row: Annotation, full_key: str, text: str, scope: int, container:
     if row.by_container_only:
         return _Candidate(scope, full_key, text, None, "expected a map by container name")
     return _Candidate(scope, full_key, text, value)
+
+
+def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator[AnnotationProblem]:
+    """Keys in our domains that are nearly one of the table: whoever wrote them wanted something and gets nothing."""
+    known = [row.key for row in TABLE]
+    for full_key, text in annotations.items():
+        key = _key_in(full_key, domains)
+        if key and key not in known and key not in _OF_PEERS:
+            near = get_close_matches(key, known, n=1, cutoff=_NEAR)
+            if near:
+                yield AnnotationProblem(full_key, _cut(text), f"there is no {key}; did you mean {near[0]}?")
+
+
+def _key_in(full_key: str, domains: Sequence[str]) -> str:
+    """The KEY of a full key in one of the domains; '' when it is in none."""
+    prefix, _, name = full_key.partition("/")
+    for domain in domains:
+        if prefix == domain:
+            return name
+        if prefix.endswith(f".{domain}"):
+            return prefix.removesuffix(f".{domain}")
+    return ""
 
 
 def _wishes(found: Mapping[str, _Found | None]) -> Wishes:

@@ -27,6 +27,11 @@ def test_json_and_yaml_are_read_alike(text: str, value: object) -> None:
     [
         ("x" * (MAX_BYTES + 1), "longer than"),
         ("[" * 40 + "]" * 40, "nested deeper"),
+        ("[" * 17 + "]" * 17, "nested deeper"),
+        ("{a: " * 17 + "}" * 17, "nested deeper"),
+        ('{"a": ' * 17 + "1" + "}" * 17, "nested deeper"),
+        ('{"c0": ["\\ud800"]}', "escapes"),
+        ('c0: ["\\ud800"]', "escape"),
         ("a: &x [1]\nb: *x", "aliases"),
         ("!!timestamp x", "tags"),
         ("!!python/object/apply:os.getcwd []", "tags"),
@@ -38,6 +43,18 @@ def test_json_and_yaml_are_read_alike(text: str, value: object) -> None:
 def test_text_out_of_bounds_is_refused_with_the_reason(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         parse_text(text)
+
+
+@pytest.mark.parametrize("text", ["[" * 16 + "]" * 16, "{a: " * 16 + "}" * 16, '{"a": ' * 16 + "1" + "}" * 16])
+def test_the_deepest_allowed_nest_is_read(text: str) -> None:
+    assert parse_text(text)
+
+
+@pytest.mark.parametrize("text", ["[" + "[1]," * 16000 + "[1]]", "[" + "a, " * 20000 + "a]"], ids=["JSON", "YAML"])
+def test_the_longest_allowed_text_is_read_in_bounded_time(text: str) -> None:
+    started_seconds = time.process_time()
+    parse_text(text)
+    assert time.process_time() - started_seconds < 2
 
 
 def test_a_nest_of_brackets_as_long_as_allowed_is_refused_quickly() -> None:

@@ -69,6 +69,25 @@ def test_other_domains_are_left_alone() -> None:
     assert parse_annotations({"example.com/prefer-shared-cpus": "garbage"}, "c0").problems == ()
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        (f"{OURS}/prefer-shared-cpu", "prefer-shared-cpus"),
+        (f"prefer-isolated-cpu.{NRI}/pod", "prefer-isolated-cpus"),
+        (f"anti-afinity.{SEED}", "anti-affinity"),
+        (f"memory-preserve.{OURS}/container.c0", "memory.preserve"),
+    ],
+)
+def test_a_misspelt_key_is_reported_with_what_was_meant(key: str, meant: str) -> None:
+    problem = parse_annotations({key: "true"}, "c0").problems[0]
+    assert (problem.key, problem.problem.endswith(f"did you mean {meant}?")) == (key, True)
+
+
+@pytest.mark.parametrize("key", [f"{OURS}/grant", f"{NRI}/memory-type", f"strict.topologyhints.{NRI}/pod", "a.b/c"])
+def test_keys_of_the_peers_and_others_are_no_misspellings(key: str) -> None:
+    assert parse_annotations({key: "true"}, "c0").problems == ()
+
+
 def test_a_value_that_is_not_understood_lets_the_next_one_apply() -> None:
     annotations = {f"{OURS}/prefer-shared-cpus": "maybe", f"{SEED}/prefer-shared-cpus": "true"}
     parsed = parse_annotations(annotations, "c0")
