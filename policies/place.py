@@ -167,9 +167,11 @@ def _first_that_gives(case: Case, ranking: _Ranking) -> _Found | None:
     for i in ranking.order:
         if not ranking.keys[i].fits:
             return None
-        path = pools[i].path
-        pool = pools[path[min(case.demand.levels_up, len(path) - 1)]]
         offer = ranking.offers[i]
+        # An earlier pool is where displacement led to: it is not displaced again.
+        levels = 0 if offer.previous else case.demand.levels_up
+        path = pools[i].path
+        pool = pools[path[min(levels, len(path) - 1)]]
         room = ranking.lenient if offer.previous else ranking.room
         taken = take(case, pool, offer, room.give)
         if taken is not None:

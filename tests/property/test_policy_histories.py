@@ -20,7 +20,7 @@ from tests.property.policy_history import Step, World, decided, play, random_req
 
 STEPS = 200
 SEEDS = st.integers(0, 1 << 32)
-FEW = settings(max_examples=settings().max_examples // 3)
+FEW = settings(max_examples=settings().max_examples // 4)
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -77,6 +77,21 @@ def test_a_decision_depends_on_the_grants_and_not_on_how_they_came(machine: Mach
     for number in range(5):
         request = random_request(machine, rng, number)
         assert world.policy.decide(world.held, request) == fresh.decide(world.held, request)
+
+
+@FEW
+@given(machines(), SEEDS)
+def test_a_container_that_restarts_at_once_gets_its_place_back(machine: Machine, seed: int) -> None:
+    rng = random.Random(seed)
+    for step in play(start(machine, rng), rng, STEPS, reconfigure=False):
+        if step.kind != "release" or step.subject is None:
+            continue
+        old = step.before.held.get(step.subject.container)
+        assert old is not None
+        again = replace(old.request, previous=Previous(old.pool, old.owned))
+        placed = decided("restart", step.after, again).placed
+        assert placed is not None
+        assert placed.grant == replace(old, request=again)
 
 
 @FEW

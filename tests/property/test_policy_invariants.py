@@ -91,7 +91,7 @@ def check_updates(step: Step) -> None:
     assert [(u.container, u.pinning) for u in step.updates] == expected
 
 
-@settings(max_examples=settings().max_examples // 3)
+@settings(max_examples=settings().max_examples // 4)
 @given(machines(), SEEDS)
 def test_every_step_of_a_history_keeps_the_invariants(machine: Machine, seed: int) -> None:
     rng = random.Random(seed)

@@ -70,6 +70,11 @@ def test_displacement_goes_up_from_the_best_pool_and_stops_at_the_root() -> None
     assert codes(found[0])[0] == "levels-up"
 
 
+def test_a_displaced_container_that_restarts_is_not_displaced_again() -> None:
+    again = request(mcpu=1000, levels_up=1, previous=before("socket #1"))
+    assert placed(POLICY.decide(NOTHING, again)).grant.pool == "socket #1"
+
+
 def test_a_pool_with_the_isolated_cpu_beats_one_that_would_slice() -> None:
     decision = placed(ISOLATED.decide(NOTHING, request(mcpu=1000)))
     assert (decision.grant.kind, str(decision.grant.isolated)) == (CpuKind.ISOLATED, "7")
