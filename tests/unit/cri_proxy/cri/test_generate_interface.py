@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from cri_proxy.cri import generate
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 
-FACTS = Path(__file__).resolve().parents[3] / "shared" / "spec" / "interfaces" / "cri-v1.txt"
+FACTS = Path(__file__).resolve().parents[5] / "shared" / "spec" / "interfaces" / "cri-v1.txt"
 SCALARS = {
     FieldDescriptor.TYPE_BOOL: "bool",
     FieldDescriptor.TYPE_BYTES: "bytes",
