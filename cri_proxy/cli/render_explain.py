@@ -7,7 +7,7 @@ from itertools import pairwise
 from cri_proxy.cli.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
 from cri_proxy.cli.render_status import cpu_text, use_text
 from cri_proxy.http.view import ContainerView, DecisionView, ExplainView
-from policies.base import Affinity, Expression, Ranked, Request
+from policies.base import Affinity, CpuKind, Expression, Ranked, Request
 from sysfs.cpuset import CpuSet, NodeSet
 
 # What the fields of a key say; in each, the larger value is better.
@@ -23,6 +23,7 @@ MEANINGS = {
     "few_nodes": "minus the number of memory nodes",
     "depth": "deeper pools are smaller and closer",
     "quiet": "minus the containers that share it",
+    "cores": "how many of its own CPUs can be on wholly free cores",
     "left": "what is left in it afterwards",
     "first": "minus its place in the tree: decides the last tie",
 }
@@ -77,10 +78,10 @@ def _where(decision: DecisionView, colours: bool) -> list[str]:
 
 def _place(held: ContainerView) -> str:
     parts = [_ids("CPU", held.cpus), use_text(held)]
-    if held.pool:
+    if held.kind == CpuKind.MIXED:
+        parts.append(f"{held.exclusive | held.isolated} its own")
+    if held.pool and held.kind != CpuKind.RESERVED:
         parts.append(f"in {held.pool}")
-    if held.kind == "mixed":
-        parts.append(f"of which {held.exclusive | held.isolated} its own")
     return f"{', '.join([*parts, _ids('memory node', held.mems)])} ({held.state})"
 
 

@@ -86,7 +86,7 @@ def _members(containers: Sequence[ContainerView], stem: str, *, more_follow: boo
 def _pool_rows(view: StatusView, pool: PoolView, lead: str, stem: str) -> list[Cells]:
     """A pool, the containers in it, then the pools below it."""
     below = [child for child in view.pools if child.parent == pool.name and child.name != pool.name]
-    inside = [container for container in view.containers if container.pool == pool.name]
+    inside = [c for c in view.containers if c.pool == pool.name and c.kind != CpuKind.RESERVED]
     rows = [_pool_cells(pool, lead, f"{stem}│  " if inside or below else f"{stem}   ")]
     rows += _members(inside, stem, more_follow=bool(below))
     for i, child in enumerate(below):
@@ -108,10 +108,9 @@ def _rows(view: StatusView) -> list[Cells]:
     roots = [pool for pool in view.pools if not pool.parent]
     rows = [row for root in roots for row in _pool_rows(view, root, "", "")]
     names = {pool.name for pool in view.pools}
-    outside = [container for container in view.containers if container.pool not in names]
     reserved = str(roots[0].reserved) if roots else ""
-    system = [container for container in outside if container.kind == CpuKind.RESERVED]
-    others = [container for container in outside if container.kind != CpuKind.RESERVED]
+    system = [container for container in view.containers if container.kind == CpuKind.RESERVED]
+    others = [c for c in view.containers if c.pool not in names and c.kind != CpuKind.RESERVED]
     return rows + _group_rows(_SYSTEM, reserved, system) + _group_rows(_OTHER, "", others)
 
 

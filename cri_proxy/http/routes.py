@@ -27,7 +27,8 @@ def build_routes(view: DaemonView) -> dict[str, Handler]:
 
 
 def _json(value: object, status: int = HTTPStatus.OK) -> Response:
-    return Response(status, JSON, (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode())
+    # Without indentation: that is three times as fast, and the event loop relays calls meanwhile.
+    return Response(status, JSON, (json.dumps(value, ensure_ascii=False) + "\n").encode())
 
 
 def _alive(health: Health) -> Response:

@@ -73,7 +73,7 @@ def test_what_was_restored_says_that_its_ranking_is_gone() -> None:
 def test_what_moved_and_what_waits_is_said() -> None:
     held = container("c0", "mixed", "2-4", exclusive=CpuSet.parse("2-3"), notes=("an update waits",))
     text = render_decision(replace(decision_view(), container=held, moved=("default/log/l",)))
-    assert "of which 2-3 its own" in text
+    assert "CPUs 2-4, 2 exclusive + shared, 2-3 its own" in text
     assert "  ! an update waits" in text
     assert "default/log/l: moved to a wider pool" in text
 

@@ -56,6 +56,12 @@ def test_a_pool_without_shared_cpus_says_so() -> None:
     )
 
 
+def test_a_reserved_container_stands_with_the_reserved_cpus_whatever_its_pool() -> None:
+    view = status_view()
+    moved = tuple(replace(c, pool="root") if c.kind == "reserved" else c for c in view.containers)
+    assert render_status(replace(view, containers=moved)) == EXPECTED
+
+
 def test_a_node_that_does_not_decide_yet_says_so() -> None:
     assert "not ready: no decisions are made yet" in render_status(replace(status_view(), is_ready=False))
 
