@@ -211,6 +211,15 @@ def test_earlier_cpus_are_taken_again_if_they_are_free() -> None:
     assert (str(decision.grant.owned), codes(decision)) == ("13-14", ["previous-kept", "pool"])
 
 
+def test_earlier_cpus_are_taken_again_though_an_idle_container_moved_in() -> None:
+    held = fill(POLICY, request("idle/c", 0, BEST_EFFORT, previous=before("NUMA node #1")))
+    found = [
+        placed(POLICY.decide(held, request("a/c", mcpu, previous=before(pool, owned)))).grant
+        for mcpu, pool, owned in ((4000, "NUMA node #1", "4-7"), (7000, "socket #0", "4-6"))
+    ]
+    assert [(g.pool, str(g.owned)) for g in found] == [("NUMA node #1", "4-7"), ("socket #0", "1-7")]
+
+
 def test_earlier_cpus_that_are_gone_are_said_to_be() -> None:
     held = fill(POLICY, request("b/c", 4000, previous=before("NUMA node #3", "12-15")))
     decision = placed(POLICY.decide(held, request("a/c", 2000, previous=before("NUMA node #3", "13-14"))))
