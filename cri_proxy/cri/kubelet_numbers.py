@@ -45,6 +45,16 @@ def mcpu_of_quota(quota_us: int, period_us: int) -> int | None:
     return -(-quota_us * 1000 // (period_us or DEFAULT_PERIOD_US))
 
 
+def burstable_oom_score_adj(memory_request_bytes: int, node_memory_bytes: int) -> int:
+    """The oom_score_adj that the kubelet gives a Burstable container with this memory request.
+
+    >>> burstable_oom_score_adj(1 << 30, 10 << 30)
+    900
+    """
+    score = 1000 - 1000 * memory_request_bytes // node_memory_bytes
+    return max(MIN_BURSTABLE_OOM_SCORE_ADJ, min(MAX_BURSTABLE_OOM_SCORE_ADJ, score))
+
+
 def memory_request_of(oom_score_adj: int, node_memory_bytes: int) -> int:
     """The least memory request that gives a Burstable container this oom_score_adj; 0 when it cannot be told.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cri_proxy.cri.annotations import DOMAINS, AnnotationProblem, Parsed, parse_annotations
+from cri_proxy.cri.exact_resources import ExactRequests, exact_requests
 from cri_proxy.cri.kubelet_numbers import (
     MAX_BURSTABLE_OOM_SCORE_ADJ,
     MIN_QUOTA_US,
@@ -77,15 +78,34 @@ def read_create(
     request = request_of(
         ContainerKey(pod.uid, message.config.metadata.name), pod, resources, parsed, node_memory_bytes=node_memory_bytes
     )
-    return ReadRequest(
-        replace(
-            request,
-            labels=labels_of(message.config.labels),
-            hints=tuple(hints) if parsed.uses_hints else (),
-            origins=(*request.origins, ("qos", qos_origin)),
-        ),
-        parsed.problems,
+    exact = ExactRequests()
+    if qos is QosClass.BURSTABLE:  # the figures of the other classes are exact already
+        exact = exact_requests(
+            sandbox.annotations, request.container.name, resources, node_memory_bytes=node_memory_bytes
+        )
+    problems = parsed.problems
+    if exact.problem:
+        problems += (AnnotationProblem(exact.key, sandbox.annotations[exact.key][:80], exact.problem),)
+    labelled = replace(
+        _with_exact(request, exact),
+        labels=labels_of(message.config.labels),
+        hints=tuple(hints) if parsed.uses_hints else (),
+        origins=tuple((dict(request.origins) | {"qos": qos_origin} | _exact_origins(exact)).items()),
     )
+    return ReadRequest(labelled, problems)
+
+
+def _with_exact(request: Request, exact: ExactRequests) -> Request:
+    if exact.cpu_request_mcpu is not None:
+        request = replace(request, cpu_request_mcpu=exact.cpu_request_mcpu)
+    if exact.memory_request_bytes is not None:
+        request = replace(request, memory_request_bytes=exact.memory_request_bytes)
+    return request
+
+
+def _exact_origins(exact: ExactRequests) -> dict[str, str]:
+    told = {"cpu_request_mcpu": exact.cpu_request_mcpu, "memory_request_bytes": exact.memory_request_bytes}
+    return {name: exact.key for name, value in told.items() if value is not None}
 
 
 def request_of(

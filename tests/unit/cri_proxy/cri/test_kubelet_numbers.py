@@ -2,7 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.kubelet_numbers import mcpu_of_quota, mcpu_of_shares, memory_request_of, shares_of
+from cri_proxy.cri.kubelet_numbers import (
+    burstable_oom_score_adj,
+    mcpu_of_quota,
+    mcpu_of_shares,
+    memory_request_of,
+    shares_of,
+)
 
 
 @given(st.integers(3, 255_999))
@@ -41,10 +47,10 @@ def test_a_quota_without_a_period_has_the_kernels_default_period() -> None:
 @given(st.integers(1 << 28, 1 << 44), st.integers(0, 1000))
 def test_the_memory_request_is_the_least_that_gives_the_same_oom_score_adj(node_bytes: int, permille: int) -> None:
     request = node_bytes * permille // 1000
-    adj = min(999, max(3, 1000 - 1000 * request // node_bytes))
+    adj = burstable_oom_score_adj(request, node_bytes)
     told = memory_request_of(adj, node_bytes)
     assert told <= request
-    assert min(999, max(3, 1000 - 1000 * told // node_bytes)) == adj
+    assert burstable_oom_score_adj(told, node_bytes) == adj
 
 
 @pytest.mark.parametrize("adj", [-997, 0, 2, 1000])
@@ -54,3 +60,8 @@ def test_a_score_that_is_not_of_a_burstable_container_tells_nothing(adj: int) ->
 
 def test_without_the_nodes_memory_nothing_is_told() -> None:
     assert memory_request_of(500, 0) == 0
+
+
+@pytest.mark.parametrize(("gib", "adj"), [(0, 999), (1, 900), (5, 500), (10, 3)])
+def test_the_score_falls_with_the_share_of_the_nodes_memory_between_its_ends(gib: int, adj: int) -> None:
+    assert burstable_oom_score_adj(gib << 30, 10 << 30) == adj

@@ -151,3 +151,15 @@ def test_a_resized_burstable_container_changes_only_what_is_named() -> None:
 def test_a_new_oom_score_adj_is_a_new_memory_request() -> None:
     request = read(BURSTABLE, cpu_shares=1024)
     assert patch(request, oom_score_adj=900, node_memory_bytes=10 * GIB).memory_request_bytes == GIB
+
+
+def test_an_annotation_with_exact_requests_wins_and_is_named() -> None:
+    sandbox = pod(BURSTABLE)
+    key = "noderesource.dev/resources"
+    sandbox.annotations[key] = '{"containers": {"c0": {"requests": {"memory": "1030Mi"}}}}'
+    request = message(cpu_shares=204, oom_score_adj=900)
+    result = read_create(request, sandbox, node_memory_bytes=10 * GIB)
+    assert result.request.memory_request_bytes == 1030 << 20
+    assert dict(result.request.origins)["memory_request_bytes"] == key
+    sandbox.annotations[key] = "[]"
+    assert [p.key for p in read_create(request, sandbox).problems] == [key]
