@@ -1,6 +1,7 @@
 """``cri-proxy check-config``: whether a configuration is valid, and what it would change."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +13,15 @@ cri-proxy check-config /etc/cri-proxy/configmap --node-group realtime"""
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An option whose value differs; both values as they are written."""
+    """An option whose value differs; both values as they are written.
+
+    Where the file does not set it, ``new`` is the default, which the daemon's command line may still override.
+    """
 
     key: str
     old: str
     new: str
+    is_in_file: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +76,16 @@ def check(path: Path, admin: Path, *, node_name: str = "", node_group: str = "")
         old = ask(admin, "/api/v1/config")
     except DaemonUnreachable:
         against, old = "defaults", config_json(Config())
-    changes = compare(old, config_json(loaded.config))
+    changes = compare(old, config_json(loaded.config), loaded.given)
     return Report(True, str(loaded.path), warnings=loaded.warnings, against=against, changes=changes)
 
 
-def compare(old: object, new: object) -> tuple[Change, ...]:
+def compare(old: object, new: object, given: frozenset[str]) -> tuple[Change, ...]:
     """The options in which two configurations, as JSON, differ; in the order of the model."""
     from cri_proxy.config.model import known_options
 
     pairs = ((known.key, _at(old, known.path), _at(new, known.path)) for known in known_options())
-    return tuple(Change(key, _show(before), _show(after)) for key, before, after in pairs if before != after)
+    return tuple(Change(key, _show(a), _show(b), key in given) for key, a, b in pairs if a != b)
 
 
 def _at(plain: object, path: tuple[str, ...]) -> object:
@@ -105,9 +110,16 @@ def render_report(report: Report) -> str:
     other = "the running daemon" if report.against == "daemon" else "the defaults (no daemon answers)"
     if not report.changes:
         return "\n".join([*lines, f"the same as {other}"])
-    lines.append(f"against {other}, this changes:")
-    width = max(len(change.key) for change in report.changes)
-    lines += [f"  {change.key.ljust(width)}  {change.old} -> {change.new}" for change in report.changes]
+    set_here = [change for change in report.changes if change.is_in_file]
+    not_here = [change for change in report.changes if not change.is_in_file]
+    lines += _change_lines(f"against {other}, this changes:", set_here)
+    lines += _change_lines("not in the file, hence the default, unless the daemon's command line says so:", not_here)
     if report.against == "daemon":
-        lines.append("restart the daemon to apply it; options on its command line win over the file")
+        lines.append("the daemon reads its configuration when it starts: restart it to apply this")
     return "\n".join(lines)
+
+
+def _change_lines(title: str, changes: Sequence[Change]) -> list[str]:
+    width = max((len(change.key) for change in changes), default=0)
+    rows = [f"  {change.key.ljust(width)}  {change.old} -> {change.new}" for change in changes]
+    return [title, *rows] if rows else []

@@ -79,8 +79,11 @@ def version() -> str:
 
 def overview() -> str:
     """The help of the program itself; loads every command for its line."""
-    lines = [f"usage: {PROG} COMMAND [options]", "", DESCRIPTION, "", "commands:"]
-    lines += [f"  {name:<13} {load_command(name).HELP}" for name, _ in COMMANDS]
+    from cri_proxy.cli.columns import paragraph
+
+    lines = [f"usage: {PROG} COMMAND [options]", "", *paragraph(DESCRIPTION, ""), "", "commands:"]
+    for name, _ in COMMANDS:
+        lines += paragraph(load_command(name).HELP, " " * 16, first=f"  {name:<14}")
     lines += [
         "",
         "options:",

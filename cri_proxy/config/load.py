@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cri_proxy.config.layouts import Plain, file_names, to_plain
+from cri_proxy.config.layouts import file_names, to_plain
 from cri_proxy.config.model import Config, Known, known_options
 from cri_proxy.config.tree import MAX_BYTES, Item, Listing, Mapping, Scalar, Tree, parse_tree
 from cri_proxy.config.values import Raw, read_value, with_values
@@ -14,10 +14,14 @@ from cri_proxy.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration and the file it came from; ``warnings`` are sentences for the operator."""
+    """A configuration and the file it came from.
+
+    ``given`` are the keys that the file sets, ``warnings`` sentences for the operator.
+    """
 
     config: Config
     path: Path
+    given: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
 
@@ -31,7 +35,9 @@ def load_config(path: Path, *, node_name: str = "", node_group: str = "") -> Loa
     file = _file_in(path, names) if path.is_dir() else path
     text = _read_text(file)
     plain = to_plain(parse_tree(text, str(file)), str(file), names)
-    return Loaded(_build(plain, str(file)), file, plain.warnings)
+    values = tuple(_values(plain.items, (), str(file)))
+    given = frozenset(known.key for known, _ in values)
+    return Loaded(with_values(Config(), values), file, given, plain.warnings)
 
 
 def parse_config(text: str, path: str = "configuration") -> Config:
@@ -40,7 +46,8 @@ def parse_config(text: str, path: str = "configuration") -> Config:
     >>> parse_config("reservedResources: {cpu: 750m}").reserved.cpu
     CpuQuantity(mcpu=750)
     """
-    return _build(to_plain(parse_tree(text, path), path, file_names("", "")), path)
+    plain = to_plain(parse_tree(text, path), path, file_names("", ""))
+    return with_values(Config(), _values(plain.items, (), path))
 
 
 def _file_in(directory: Path, names: tuple[str, ...]) -> Path:
@@ -63,10 +70,6 @@ def _read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise ConfigError(str(path), line, "", f"not UTF-8: byte {raw[error.start]:#04x}") from error
-
-
-def _build(plain: Plain, path: str) -> Config:
-    return with_values(Config(), _values(plain.items, (), path))
 
 
 def _values(items: tuple[Item, ...], above: tuple[str, ...], path: str) -> Iterator[tuple[Known, object]]:

@@ -34,6 +34,13 @@ def test_with_a_daemon_it_is_held_against_what_that_runs(path: Path, tmp_path: P
     assert "against the running daemon" in render_report(report)
 
 
+def test_what_the_file_does_not_say_is_told_apart(path: Path, tmp_path: Path) -> None:
+    with served(tmp_path / "a.sock", FixedDaemon(parse_config(f"{TEXT}http: off"))):
+        report = check(path, tmp_path / "a.sock")
+    assert report.changes == (Change("http", "off", "127.0.0.1:8891", is_in_file=False),)
+    assert "unless the daemon's command line says so:\n  http  off ->" in render_report(report)
+
+
 def test_no_difference_is_said(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(tmp_path / "a.sock", FixedDaemon(parse_config(TEXT))):
         assert run_command(["check-config", str(path), "--admin", f"{tmp_path}/a.sock"]) == 0
@@ -61,7 +68,7 @@ def test_json_names_line_and_key(path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_an_option_that_one_side_does_not_know_counts_as_not_set() -> None:
     new = config_json(parse_config("adopt: leave"))
-    assert Change("adopt", "none", "leave") in compare({}, new)
+    assert Change("adopt", "none", "leave") in compare({}, new, frozenset({"adopt"}))
 
 
 def test_what_was_left_out_is_shown(path: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ def test_every_command_has_help_with_an_example(name: str, prints: bool, capsys:
 def test_the_overview_names_every_command() -> None:
     text = overview()
     assert [name for name in NAMES if f"\n  {name} " not in text] == []
+    assert max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -53,6 +53,16 @@ def test_a_mounted_configmap_directory_is_read(tmp_path: Path) -> None:
     assert (loaded.config.adopt, loaded.path) == ("leave", tmp_path / "node.w1.yaml")
 
 
+def test_the_keys_that_a_file_sets_are_told() -> None:
+    assert load_config(CONFIGS / "strict.yaml").given == {
+        "reservedResources.cpu",
+        "topologyAware.ReservedPoolNamespaces",
+        "onPolicyError",
+        "onStoreError",
+        "strictAnnotations",
+    }
+
+
 def test_keys_match_without_regard_to_case() -> None:
     assert parse_config("TOPOLOGYAWARE: {pincpu: false}\nLOG: {Level: DEBUG}").log.level == "debug"
 
