@@ -120,6 +120,18 @@ def test_two_devices_on_two_nodes_mean_the_pool_that_holds_both() -> None:
     assert placed(POLICY.decide(NOTHING, request(mcpu=1000, hints=hints))).grant.pool == "socket #1"
 
 
+def test_at_a_device_the_smallest_pool_wins_over_one_that_holds_the_limit() -> None:
+    hint = TopologyHint("/dev/nvme0", CpuSet(), NodeSet.parse("3"))
+    wanted = request(mcpu=500, qos=BURSTABLE, cpu_limit_mcpu=6000, hints=(hint,))
+    assert placed(POLICY.decide(NOTHING, wanted)).grant.pool == "NUMA node #3"
+
+
+def test_a_node_with_memory_of_its_own_goes_before_one_without() -> None:
+    policy = topology_aware(small_machine(packages=1, nodes=3, memory=["2Gi", "2Gi", 0]))
+    held = fill(policy, *(request(f"{n}/c", 1000) for n in range(3)))
+    assert list(pools_of(policy, held).values()) == ["NUMA node #0", "NUMA node #1", "NUMA node #0"]
+
+
 def test_a_pool_whose_memory_is_promised_already_is_not_preferred() -> None:
     held = fill(POLICY, request("a/c", 100, BURSTABLE, memory_request_bytes=2 << 30))
     decision = placed(POLICY.decide(held, request("b/c", 100, BURSTABLE, memory_request_bytes=1 << 30, affinities=())))
