@@ -71,28 +71,52 @@ def read_create(
     ``sandbox`` is the pod's configuration (the request's own copy, or the one recorded at RunPodSandbox).
     ``node_memory_bytes`` 0: Burstable memory requests are not estimated.
     """
-    resources = message.config.linux.resources
-    qos, qos_origin = qos_of(sandbox.linux.cgroup_parent, resources)
+    config = message.config
+    qos, qos_origin = qos_of(sandbox.linux.cgroup_parent, config.linux.resources)
     pod = _pod(sandbox.metadata, sandbox.labels, qos, message.pod_sandbox_id)
-    parsed = parse_annotations(sandbox.annotations, message.config.metadata.name, domains)
-    request = request_of(
-        ContainerKey(pod.uid, message.config.metadata.name), pod, resources, parsed, node_memory_bytes=node_memory_bytes
-    )
-    exact = ExactRequests()
-    if qos is QosClass.BURSTABLE:  # the figures of the other classes are exact already
-        exact = exact_requests(
-            sandbox.annotations, request.container.name, resources, node_memory_bytes=node_memory_bytes
-        )
-    problems = parsed.problems
-    if exact.problem:
-        problems += (AnnotationProblem(exact.key, sandbox.annotations[exact.key][:80], exact.problem),)
+    told = Told(config.linux.resources, sandbox.annotations, domains, node_memory_bytes)
+    request, parsed = understand(pod, config.metadata.name, told)
     labelled = replace(
-        _with_exact(request, exact),
-        labels=labels_of(message.config.labels),
+        request,
+        labels=labels_of(config.labels),
         hints=tuple(hints) if parsed.uses_hints else (),
-        origins=tuple((dict(request.origins) | {"qos": qos_origin} | _exact_origins(exact)).items()),
+        origins=(*request.origins, ("qos", qos_origin)),
     )
-    return ReadRequest(labelled, problems)
+    return ReadRequest(labelled, parsed.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What messages tell of one container: its figures, its pod's annotations, and the node's side of reading them."""
+
+    resources: pb.LinuxContainerResources
+    annotations: Mapping[str, str]
+    domains: Sequence[str]
+    node_memory_bytes: int
+
+
+def understand(pod: Pod, container: str, told: Told) -> tuple[Request, Parsed]:
+    """The request behind these figures and annotations, without labels and hints; all problems are in the second."""
+    parsed = parse_annotations(told.annotations, container, told.domains)
+    figures = _figures(pod.qos, told.resources, told.node_memory_bytes)
+    exact = ExactRequests()
+    if pod.qos is QosClass.BURSTABLE:  # the figures of the other classes are exact already
+        exact = exact_requests(told.annotations, container, told.resources, node_memory_bytes=told.node_memory_bytes)
+    request = Request(
+        container=ContainerKey(pod.uid, container),
+        pod=pod,
+        cpu_request_mcpu=figures.cpu_request_mcpu,
+        cpu_limit_mcpu=figures.cpu_limit_mcpu,
+        memory_request_bytes=figures.memory_request_bytes,
+        memory_limit_bytes=figures.memory_limit_bytes,
+        wishes=parsed.wishes,
+        affinities=parsed.affinities,
+        origins=tuple((dict(parsed.origins + figures.origins) | _exact_origins(exact)).items()),
+    )
+    if exact.problem:
+        problem = AnnotationProblem(exact.key, told.annotations[exact.key][:80], exact.problem)
+        parsed = replace(parsed, problems=(*parsed.problems, problem))
+    return _with_exact(request, exact), parsed
 
 
 def _with_exact(request: Request, exact: ExactRequests) -> Request:
@@ -106,29 +130,6 @@ def _with_exact(request: Request, exact: ExactRequests) -> Request:
 def _exact_origins(exact: ExactRequests) -> dict[str, str]:
     told = {"cpu_request_mcpu": exact.cpu_request_mcpu, "memory_request_bytes": exact.memory_request_bytes}
     return {name: exact.key for name, value in told.items() if value is not None}
-
-
-def request_of(
-    container: ContainerKey,
-    pod: Pod,
-    resources: pb.LinuxContainerResources,
-    parsed: Parsed,
-    *,
-    node_memory_bytes: int = 0,
-) -> Request:
-    """The request behind these resources and annotations, without labels and hints."""
-    figures = _figures(pod.qos, resources, node_memory_bytes)
-    return Request(
-        container=container,
-        pod=pod,
-        cpu_request_mcpu=figures.cpu_request_mcpu,
-        cpu_limit_mcpu=figures.cpu_limit_mcpu,
-        memory_request_bytes=figures.memory_request_bytes,
-        memory_limit_bytes=figures.memory_limit_bytes,
-        wishes=parsed.wishes,
-        affinities=parsed.affinities,
-        origins=parsed.origins + figures.origins,
-    )
 
 
 def _figures(qos: QosClass, resources: pb.LinuxContainerResources, node_memory_bytes: int) -> _Figures:

@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cri_proxy.cri.annotations import DOMAINS, GRANT_KEY, AnnotationProblem, parse_annotations
+from cri_proxy.cri.annotations import DOMAINS, GRANT_KEY, AnnotationProblem
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
-from cri_proxy.cri.read import labels_of, request_of
-from policies.base import ContainerKey, Pod, Request
+from cri_proxy.cri.read import Told, labels_of, understand
+from policies.base import Pod, Request
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 
@@ -54,10 +54,8 @@ def read_status(
     qos, qos_origin = qos_of(cgroup, resources)
     uid = sandbox.metadata.uid or sandbox.id
     pod = Pod(uid, sandbox.metadata.name, sandbox.metadata.namespace, qos, labels_of(sandbox.labels))
-    parsed = parse_annotations(sandbox.annotations, container.metadata.name, domains)
-    request = request_of(
-        ContainerKey(uid, container.metadata.name), pod, resources, parsed, node_memory_bytes=node_memory_bytes
-    )
+    told = Told(resources, sandbox.annotations, domains, node_memory_bytes)
+    request, parsed = understand(pod, container.metadata.name, told)
     return Existing(
         container_id=container.id,
         sandbox_id=sandbox.id or _text(info, "sandboxID"),

@@ -74,3 +74,9 @@ def test_a_verbose_part_of_any_shape_is_survived(info: str) -> None:
 
 def test_a_container_without_a_cpuset_on_record_has_none() -> None:
     assert read_status(status(resources=pb.LinuxContainerResources(cpu_shares=2)), sandbox()).cpus is None
+
+
+def test_exact_requests_of_the_pod_are_read_as_at_creation() -> None:
+    exact = '{"containers": {"c0": {"requests": {"memory": "60Mi"}}}}'
+    found = read_status(status(VERBOSE), sandbox(**{"intel.com/resources": exact}), node_memory_bytes=600 << 20)
+    assert found.request.memory_request_bytes == 60 << 20
