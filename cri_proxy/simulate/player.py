@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
+from cri_proxy.clock import Clock
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.simulate.amounts import DeclaredPod, resized
@@ -38,12 +39,15 @@ from sysfs.sources import load_machine
 class Player:
     """One scenario on its node. ``open`` first, ``close`` last."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        """Build the node. Raises ScenarioError when the machine or the configuration does not do."""
+    def __init__(self, scenario: Scenario, clock: Clock | None = None) -> None:
+        """Build the node; ``clock`` None: one that makes every run the same.
+
+        Raises ScenarioError when the machine or the configuration does not do.
+        """
         self.scenario = scenario
         try:
             self.machine: Machine = load_machine(machine_source(scenario))
-            self.world = World(self.machine, scenario.config)
+            self.world = World(self.machine, scenario.config, clock)
         except ConfigError as error:
             problem = f"config: {error.key}: {error.problem}" if error.key else f"config: {error.problem}"
             raise ScenarioError(scenario.source, scenario.line, problem) from None

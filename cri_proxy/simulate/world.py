@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy import events
+from cri_proxy.clock import Clock
 from cri_proxy.config.model import Config
 from cri_proxy.config.resources import Resolved, policy_options
 from cri_proxy.errors import ConfigError
@@ -16,6 +17,7 @@ from cri_proxy.node.journal import Journal
 from cri_proxy.node.node import Node, Outside, build_node
 from cri_proxy.node.reader import Reader, no_hints
 from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
+from cri_proxy.node.view import NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.runtime.embedded import EmbeddedRuntime
@@ -71,11 +73,14 @@ class _Setup:
 class World:
     """One node. ``open`` makes it; after each step ``settle`` waits until everything has come to rest."""
 
-    def __init__(self, machine: Machine, options: Mapping[str, object]) -> None:
-        """Raises ConfigError and PolicyBaseError for options that do not do on this machine."""
+    def __init__(self, machine: Machine, options: Mapping[str, object], clock: Clock | None = None) -> None:
+        """``clock`` None: one that makes every run the same.
+
+        Raises ConfigError and PolicyBaseError for options that do not do on this machine.
+        """
         self.machine = machine
         self._setup = self._resolve(options)
-        self._clock = ScenarioClock()
+        self._clock: Clock = clock if clock is not None else ScenarioClock()
         self._faults = FaultLog()
         self.runtime = EmbeddedRuntime(machine, now_ns=self._now_ns, image_names=(IMAGE,))
         self._channel = self.runtime.channel()
@@ -91,6 +96,10 @@ class World:
     def policy(self) -> Policy:
         """The policy in force."""
         return self.node.context.ledger.policy
+
+    def view(self) -> NodeView:
+        """The node as the commands see a daemon's."""
+        return NodeView(self.node, self.journal, config=self._setup.config, name="simulated", warnings=self.warnings)
 
     async def recover(self) -> None:
         """Hold what was saved against the runtime; decisions are made from here on."""

@@ -1,0 +1,70 @@
+"""``cri-proxy demo``: a machine fills with pods before your eyes; nothing is touched, nothing is needed."""
+
+import argparse
+import sys
+
+HELP = "watch an emulated two-socket machine fill with pods, and see why"
+EXAMPLE = """\
+cri-proxy demo
+cri-proxy demo --pace 0"""
+# Seconds between two steps on a terminal: time to read five lines.
+PACE_SECONDS = 2.0
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "--pace",
+        type=_seconds,
+        metavar="SECONDS",
+        help=f"pause between steps (default {PACE_SECONDS:g} on a terminal, else none)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play it."""
+    import asyncio
+
+    pace_seconds = args.pace
+    if pace_seconds is None:
+        pace_seconds = PACE_SECONDS if sys.stdout.isatty() else 0.0
+    asyncio.run(_play(pace_seconds))
+    return 0
+
+
+async def _play(pace_seconds: float) -> None:
+    import asyncio
+
+    from cri_proxy.cli.columns import paint
+    from cri_proxy.cli.output import is_colourful
+    from cri_proxy.cli.render_explain import render_explain
+    from cri_proxy.cli.render_status import render_status
+    from cri_proxy.simulate.demo import EXPLAINED, Demo
+
+    colours = is_colourful()
+    demo = Demo()
+    print(f"An emulated machine: {demo.about}.")
+    print(f"  {demo.legend}\n")
+    try:
+        async for scene in demo.scenes():
+            print(paint(f"{scene.number:>2}. {scene.caption}", "bold", colours=colours))
+            print("\n".join(f"      {row}" for row in scene.cpus))
+            print("\n".join(f"    {line}" for line in scene.news) + "\n", flush=True)
+            await asyncio.sleep(pace_seconds)
+        print(paint("What cri-proxy status shows now:", "bold", colours=colours))
+        print(render_status(demo.status(), colours=colours) + "\n")
+        print(paint(f"And cri-proxy explain {'/'.join(EXPLAINED)}:", "bold", colours=colours))
+        print(render_explain(demo.explain(), colours=colours))
+    finally:
+        await demo.close()
+
+
+def _seconds(text: str) -> float:
+    """A duration for argparse: raises ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 60:
+        raise argparse.ArgumentTypeError(f"expected seconds from 0 to 60, got {text!r}")
+    return value

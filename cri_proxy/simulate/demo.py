@@ -1,0 +1,133 @@
+"""The demo's play: a described machine, a handful of pods, and one sentence before each."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from cri_proxy.clock import SystemClock
+from cri_proxy.http.view import ExplainView, StatusView
+from cri_proxy.simulate.grid import LEGEND, Owners, grid
+from cri_proxy.simulate.outcome import StepOutcome
+from cri_proxy.simulate.parse import parse_scenario
+from cri_proxy.simulate.player import Player
+from cri_proxy.simulate.scenario import Scenario
+from cri_proxy.simulate.story import change, place
+
+SCENARIO = """\
+about: two packages of two NUMA nodes, eight CPUs each, two threads a core
+machine: {packages: 2, nodes: 2, cores: 4, threads: 2, memory: 16Gi, isolated: "30-31"}
+config: {reservedResources: {cpu: "2"}}
+steps:
+- create: {pod: node-agent, namespace: kube-system, containers: [{name: agent, cpu_request: 200m}]}
+- create: {pod: batch, qos: besteffort, containers: [{name: worker}]}
+- create: {pod: web, qos: burstable, containers: [{name: server, cpu_request: 500m, cpu_limit: "2"}]}
+- create:
+    pod: database
+    qos: guaranteed
+    labels: {app: database}
+    containers: [{name: engine, cpu: "4", memory: 2Gi}]
+- create: {pod: trader, qos: guaranteed, containers: [{name: loop, cpu: "1", memory: 256Mi}]}
+- restart: both
+- create: {pod: stream, qos: guaranteed, containers: [{name: codec, cpu: 2500m, memory: 512Mi}]}
+- create:
+    pod: cache
+    qos: guaranteed
+    annotations:
+      cri-proxy.io/affinity: |
+        redis:
+        - scope: {key: namespace, operator: In, values: [default]}
+          match: {key: pod/labels/app, operator: In, values: [database]}
+    containers: [{name: redis, cpu: "2", memory: 1Gi}]
+- create:
+    pod: replica
+    qos: guaranteed
+    annotations:
+      cri-proxy.io/anti-affinity: |
+        engine:
+        - scope: {key: namespace, operator: In, values: [default]}
+          match: {key: pod/labels/app, operator: In, values: [database]}
+          weight: 10
+    containers: [{name: engine, cpu: "4", memory: 2Gi}]
+- create:
+    pod: report
+    qos: guaranteed
+    annotations: {cri-proxy.io/prefer-shared-cpus: -2}
+    containers: [{name: writer, cpu: "1", memory: 256Mi}]
+- create: {pod: giant, qos: guaranteed, containers: [{name: model, cpu: "40", memory: 1Gi}]}
+"""
+CAPTIONS = (
+    "node-agent is a system pod: it runs on the CPUs that are kept for the system",
+    "batch is BestEffort: it takes what the others leave",
+    "web is Burstable: it shares the CPUs of one NUMA node, wide enough for its limit",
+    "database is Guaranteed and asks for 4 CPUs: whole cores of one node, its own",
+    "trader asks for exactly 1 CPU: one that the kernel isolates",
+    "proxy and runtime restart: nobody moves",
+    "stream asks for 2.5 CPUs: two of its own, half of a shared one",
+    "cache is annotated to sit near the database",
+    "replica is annotated to stay away from it: another node",
+    "report prefers to share, two levels above the best place: the whole machine",
+    "giant asks for more than there is, and is told so",
+)
+# The container that the demo explains at its end.
+EXPLAINED = ("cache", "redis")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the demo shows of one step. ``cpus`` are the rows of the picture, ``news`` what is new in words."""
+
+    number: int
+    caption: str
+    news: tuple[str, ...]
+    cpus: tuple[str, ...]
+
+
+def demo_scenario() -> Scenario:
+    """The scenario behind the demo."""
+    return parse_scenario(SCENARIO, "demo")
+
+
+class Demo:
+    """Plays the scenario, step by step."""
+
+    def __init__(self) -> None:
+        """On the machine's clock: the times shown are real ones."""
+        scenario = demo_scenario()
+        self.about = scenario.about
+        self.legend = LEGEND
+        self._player = Player(scenario, SystemClock())
+        self._owners = Owners()
+
+    async def scenes(self) -> AsyncIterator[Scene]:
+        """Every step as it is done."""
+        await self._player.open()
+        async for outcome in self._player.play():
+            self._owners = self._owners.with_owners(outcome.containers)
+            yield Scene(
+                outcome.index + 1, CAPTIONS[outcome.index], tuple(self._news(outcome)), tuple(self._cpus(outcome))
+            )
+
+    def status(self) -> StatusView:
+        """The node as ``status`` shows it."""
+        return self._player.world.view().status()
+
+    def explain(self) -> ExplainView:
+        """Why one container sits where it sits."""
+        return self._player.world.view().explain(*EXPLAINED)
+
+    async def close(self) -> None:
+        """End the node."""
+        await self._player.close()
+
+    def _cpus(self, outcome: StepOutcome) -> list[str]:
+        reserved = self._player.pool_views()[0].reserved
+        return grid(self._player.machine, reserved, outcome.containers, self._owners)
+
+    def _news(self, outcome: StepOutcome) -> list[str]:
+        news = [f"refused: {problem}" for problem in outcome.problems]
+        for name in outcome.named:
+            seen = outcome.containers.get(name)
+            if seen is not None:
+                letter = self._owners.letter(name)
+                news.append(f"{f'{letter} = ' if letter else ''}{name}: {place(seen)}")
+        news += [f"makes room: {moved.container}: {change(moved)}" for moved in outcome.updated]
+        return news or ["nothing changed for anybody"]
