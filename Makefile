@@ -41,7 +41,7 @@ bench: dev ## measure: decisions, relay, discovery, start-up, memory; fails wher
 	done; [ -z "$$failed" ] || { echo "missed a bar:$$failed"; exit 1; }
 
 docs: dev ## write the generated reference pages anew
-	@$(PYTHON) -m cri_proxy.docs docs/reference
+	@$(PYTHON) -m cri_proxy.config.docs >docs/reference/options.md
 
 pins: dev ## pin the dependencies of pyproject.toml anew, with hashes
 	@packaging/requirements/pin.sh
