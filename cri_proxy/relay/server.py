@@ -30,10 +30,13 @@ class _Side(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.other: _Side | None = None
         self.full = False
+        self.ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's are not registered as such
         self.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        if self.ended:  # the other side was gone before this one began
+            self.transport.close()
         self.read_if_wanted()
 
     def data_received(self, data: bytes) -> None:
@@ -74,7 +77,8 @@ class _Side(asyncio.Protocol):
         parts.clear()
 
     def close(self) -> None:
-        """End the connection once everything is written."""
+        """End the connection once everything is written; one that is only about to begin ends then."""
+        self.ended = True
         if self.transport is not None:
             self.transport.close()
 
@@ -107,9 +111,6 @@ class _Pair:
             await loop.create_unix_connection(lambda: self.runtime, self._relay.runtime)
         except OSError:
             self.close()
-            return
-        if self._closed:
-            self.runtime.close()
             return
         self.client.read_if_wanted()
         self._flush()

@@ -69,6 +69,11 @@ class Upstream:
         self.send()
         return False
 
+    @property
+    def waiting_bytes(self) -> int:
+        """How much of the client's DATA waits here."""
+        return sum(len(entry.body) for entry in self._waiting)
+
     def has_waiting(self, stream: int) -> bool:
         """Whether DATA of this stream waits here."""
         return any(entry.stream == stream for entry in self._waiting)

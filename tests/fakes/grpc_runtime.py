@@ -62,6 +62,11 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
         self.path = path
         self.calls: list[Seen] = []
         self._server: aio.Server | None = None
+        self._next: list[Script] = []
+
+    def play_next(self, script: Script) -> None:
+        """Do this with the next call that brings no script of its own."""
+        self._next.append(script)
 
     async def start(self) -> None:
         options = [
@@ -89,7 +94,7 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
             seen = Seen(method, metadata, None if remaining is None or remaining > 1e9 else remaining)
             self.calls.append(seen)
             try:
-                await _play(seen, context)
+                await _play(seen, context, self._script_of(seen))
             except asyncio.CancelledError:
                 seen.cancelled = True
                 raise
@@ -98,14 +103,14 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
 
         return grpc.stream_stream_rpc_method_handler(run)
 
+    def _script_of(self, seen: Seen) -> Script | None:
+        raw = dict(seen.metadata).get("script")
+        if raw is not None:
+            return Script(**json.loads(raw))
+        return self._next.pop(0) if self._next else None
 
-def _script_of(seen: Seen) -> Script | None:
-    raw = dict(seen.metadata).get("script")
-    return None if raw is None else Script(**json.loads(raw))
 
-
-async def _play(seen: Seen, context: Any) -> None:  # noqa: ANN401
-    script = _script_of(seen)
+async def _play(seen: Seen, context: Any, script: Script | None) -> None:  # noqa: ANN401
     if script is None:
         while (request := await context.read()) is not _EOF:
             seen.requests.append(request)

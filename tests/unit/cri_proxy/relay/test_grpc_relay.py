@@ -1,0 +1,69 @@
+"""The gRPC relay's own matters; what it has in common with the splice is in tests/relay."""
+
+import asyncio
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc import aio
+
+from cri_proxy.errors import ConfigError
+from cri_proxy.relay.calls import Aborted, Failed, Outcome
+from cri_proxy.relay.grpc_relay import GrpcRelay, _failure
+from tests.fakes.scripted_interceptor import ScriptedInterceptor
+
+
+def relay(directory: Path) -> GrpcRelay:
+    return GrpcRelay(
+        listen=str(directory / "relay"), runtime=str(directory / "runtime"), interceptor=ScriptedInterceptor()
+    )
+
+
+def test_its_socket_is_private_and_goes_when_it_stops(tmp_path: Path) -> None:
+    async def act() -> None:
+        made = relay(tmp_path)
+        await made.start()
+        assert stat.S_IMODE((tmp_path / "relay").stat().st_mode) == 0o600
+        await made.stop(0)
+
+    asyncio.run(act())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_does_not_take_a_socket_that_answers(tmp_path: Path) -> None:
+    async def act() -> None:
+        first, second = relay(tmp_path), relay(tmp_path)
+        await first.start()
+        with pytest.raises(ConfigError):
+            await second.start()
+        await first.stop(0)
+
+    asyncio.run(act())
+
+
+def test_stopping_what_never_started_is_harmless(tmp_path: Path) -> None:
+    asyncio.run(relay(tmp_path).stop(0))
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "outcome"),
+    [
+        (grpc.StatusCode.NOT_FOUND, "gone", Failed(5, "gone")),
+        (grpc.StatusCode.UNAVAILABLE, "Socket closed", Aborted(sent=True)),
+        (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses", Aborted(sent=False)),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "", Aborted(sent=True)),
+    ],
+)
+def test_a_status_that_grpcio_may_have_made_up_is_no_answer(
+    code: grpc.StatusCode, details: str, outcome: Outcome
+) -> None:
+    error = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details, "")
+    assert _failure(error) == outcome
+
+
+def test_the_splice_does_not_load_grpcio() -> None:
+    check = "import sys, cri_proxy.relay.server, cri_proxy.runtime.client; sys.exit('grpc' in sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)

@@ -1,0 +1,47 @@
+"""A held call: what its reply says of it."""
+
+import pytest
+
+from cri_proxy.relay.calls import Aborted, Failed, Outcome, Replied
+from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall
+from cri_proxy.relay.message import pack
+from cri_proxy.relay.upstream import Outgoing
+
+OK = {b"grpc-status": b"0"}
+
+
+def held(*, sent_bytes: int = 10) -> HeldCall:
+    return HeldCall(1, "/s/Hold", b"", Outgoing(1, 0, sent_bytes=sent_bytes))
+
+
+@pytest.mark.parametrize(
+    ("trailers", "outcome"),
+    [
+        (OK, Replied(b"id")),
+        (None, Replied(b"id")),  # trailers that could not be read: a reply is proof enough
+        ({b"grpc-status": b"5", b"grpc-message": b"gone"}, Failed(5, "gone")),
+        ({b"grpc-status": b"4"}, Aborted(sent=True)),
+    ],
+)
+def test_an_outcome_is_that_of_the_trailers(trailers: dict[bytes, bytes] | None, outcome: Outcome) -> None:
+    call = held()
+    call.see_reply(pack(b"id"))
+    assert call.outcome(trailers) == outcome
+
+
+def test_ok_without_a_whole_message_is_no_answer() -> None:
+    call = held()
+    call.see_reply(pack(b"id")[:-1])
+    assert call.outcome(OK) == Aborted(sent=True)
+
+
+@pytest.mark.parametrize("sent_bytes", [0, 1])
+def test_without_an_answer_it_matters_whether_anything_was_sent(sent_bytes: int) -> None:
+    assert held(sent_bytes=sent_bytes).broken() == Aborted(sent=sent_bytes > 0)
+
+
+def test_a_reply_beyond_the_bound_is_not_kept() -> None:
+    call = held()
+    call.see_reply(bytes(MAX_BODY_BYTES))
+    call.see_reply(b"x")
+    assert call.outcome(OK) == Aborted(sent=True)

@@ -1,0 +1,243 @@
+"""The splice's sockets: pairs live and die together, and nothing piles up."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.relay import frames
+from cri_proxy.relay.calls import Aborted, Call, Forward, Verdict
+from cri_proxy.relay.frames import ProtocolError
+from cri_proxy.relay.server import SpliceRelay
+from tests.fakes.http2 import GREETING, parse, request, trailers
+from tests.fakes.scripted_interceptor import ScriptedInterceptor
+
+HOLD = "/s/HoldThis"
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class House:
+    """A relay, and a runtime that only collects its connections."""
+
+    def __init__(self, directory: Path, interceptor: ScriptedInterceptor) -> None:
+        self.path, self.runtime_path = str(directory / "relay"), str(directory / "runtime")
+        self.accepted: asyncio.Queue[Ends] = asyncio.Queue()
+        self.errors: list[BaseException] = []
+        self.interceptor = interceptor
+        self.relay = SpliceRelay(
+            listen=self.path, runtime=self.runtime_path, interceptor=interceptor, on_error=self.errors.append
+        )
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def client(self) -> Ends:
+        reader, writer = await asyncio.open_unix_connection(self.path)
+        self.writers.append(writer)
+        return reader, writer
+
+    async def pair(self) -> tuple[Ends, Ends]:
+        """A client's ends and the runtime's."""
+        client = await self.client()
+        runtime = await asyncio.wait_for(self.accepted.get(), 5)
+        self.writers.append(runtime[1])
+        return client, runtime
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., None]:
+    """Runs a conversation in a house; ``answer`` is the interceptor's, ``runtime`` False leaves it out."""
+
+    def runner(
+        act: Callable[[House], Coroutine[object, object, None]],
+        *,
+        interceptor: ScriptedInterceptor | None = None,
+        runtime: bool = True,
+    ) -> None:
+        async def converse() -> None:
+            house = House(tmp_path, interceptor or ScriptedInterceptor())
+            server = None
+            if runtime:
+                server = await asyncio.start_unix_server(
+                    lambda *ends: house.accepted.put_nowait(ends), house.runtime_path
+                )
+            await house.relay.start()
+            try:
+                async with asyncio.timeout(10):
+                    await act(house)
+            finally:
+                for writer in house.writers:
+                    writer.close()
+                await house.relay.stop(0)
+                if server is not None:
+                    server.close()
+
+        asyncio.run(converse())
+
+    return runner
+
+
+async def told(house: House) -> list[object]:
+    """The outcomes, once there is one."""
+    while not house.interceptor.outcomes:  # noqa: ASYNC110 - bounded by the fixture
+        await asyncio.sleep(0.002)
+    return [outcome for _, outcome in house.interceptor.outcomes]
+
+
+def test_bytes_reach_the_other_side(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        (_, client), (runtime, _) = await house.pair()
+        client.write(GREETING + request(1, "/s/Pass", b"x"))
+        data = await runtime.readuntil(request(1, "/s/Pass", b"x"))
+        assert data.startswith(frames.PREFACE)
+
+    run(act)
+
+
+def test_bytes_that_come_before_the_runtime_is_connected_are_kept(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        _, client = await house.client()
+        client.write(GREETING + request(1, "/s/Pass", b"x" * 100_000))
+        runtime, writer = await house.accepted.get()
+        house.writers.append(writer)
+        await runtime.readuntil(request(1, "/s/Pass", b"x" * 100_000)[-100:])
+
+    run(act)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_when_one_side_ends_so_does_the_other(run: Callable[..., None], side: int) -> None:
+    async def act(house: House) -> None:
+        ends = await house.pair()
+        ends[side][1].close()
+        assert await ends[1 - side][0].read() == b""
+
+    run(act)
+
+
+def test_what_was_on_its_way_arrives_before_the_end(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        (client, _), (_, runtime) = await house.pair()
+        last = b"".join(frames.frame(frames.PING, 0, 0, bytes(8)) for _ in range(50_000))
+        runtime.write(last)
+        runtime.close()
+        assert await client.read() == last
+
+    run(act)
+
+
+def test_without_a_runtime_the_client_is_closed_at_once(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        reader, _ = await house.client()
+        assert await asyncio.wait_for(reader.read(), 1) == b""
+
+    run(act, runtime=False)
+
+
+def test_a_malformed_frame_ends_its_own_pair_and_no_other(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        bad, good = await house.pair(), await house.pair()
+        bad[0][1].write(b"GET / HTTP/1.1\r\n\r\n")
+        assert (await bad[0][0].read(), await bad[1][0].read()) == (b"", b"")
+        good[0][1].write(GREETING)
+        assert await good[1][0].readexactly(24) == frames.PREFACE
+        assert [type(error) for error in house.errors] == [ProtocolError]
+
+    run(act)
+
+
+def test_a_client_that_leaves_ends_its_held_call(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        (_, client), _ = await house.pair()
+        client.write(GREETING + request(1, HOLD, b"wait..."))
+        while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
+            await asyncio.sleep(0.002)
+        client.close()
+        assert await told(house) == [Aborted(sent=False)]
+
+    run(act)
+
+
+def test_an_interceptor_that_answers_although_it_was_cancelled_changes_nothing(run: Callable[..., None]) -> None:
+    async def stubborn(call: Call) -> Verdict:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return Forward()
+        return Forward()
+
+    async def act(house: House) -> None:
+        (_, client), (runtime, _) = await house.pair()
+        client.write(GREETING + request(1, HOLD, b"message"))
+        while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
+            await asyncio.sleep(0.002)
+        client.write(frames.rst_stream(1, frames.CANCEL))
+        assert await told(house) == [Aborted(sent=False)]
+        client.write_eof()
+        assert b"message" not in await runtime.read()
+
+    run(act, interceptor=ScriptedInterceptor(stubborn))
+
+
+def test_a_runtime_that_does_not_read_slows_the_client(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(house.path)
+            client.setblocking(False)
+            _, writer = await house.accepted.get()
+            house.writers.append(writer)
+            frame = frames.frame(0xBE, 0, 0, bytes(16_000))
+            client.send(GREETING)
+            sent = idle = 0
+            while idle < 50:
+                try:
+                    sent += client.send(frame)
+                    idle = 0
+                except BlockingIOError:
+                    idle += 1
+                    await asyncio.sleep(0.001)
+                assert sent < 8_000_000
+
+    run(act)
+
+
+def test_stopping_asks_clients_to_leave_and_waits_for_them(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        (reader, client), _ = await house.pair()
+        client.write(GREETING)
+        stopping = asyncio.get_running_loop().create_task(house.relay.stop(5))
+        goaway = await reader.readexactly(17)
+        assert parse(goaway)[0][0] == frames.GOAWAY
+        assert not stopping.done()
+        client.close()
+        await stopping
+
+    run(act)
+
+
+def test_stopping_without_grace_ends_everything(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        (reader, client), _ = await house.pair()
+        client.write(GREETING + request(1, HOLD, b"wait..."))
+        while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
+            await asyncio.sleep(0.002)
+        await house.relay.stop(0)
+        assert await told(house) == [Aborted(sent=False)]
+        with pytest.raises(FileNotFoundError):
+            await asyncio.open_unix_connection(house.path)
+        await reader.read()
+
+    run(act)
+
+
+def test_a_reply_and_its_outcome_come_in_one_piece(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        (reader, client), (_, runtime) = await house.pair()
+        client.write(GREETING + request(1, HOLD, b"message"))
+        while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
+            await asyncio.sleep(0.002)
+        runtime.write(trailers(1, 5, b"gone"))
+        await reader.readuntil(b"gone")
+        assert len(house.interceptor.outcomes) == 1
+
+    run(act)

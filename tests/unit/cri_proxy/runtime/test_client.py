@@ -1,0 +1,148 @@
+"""The runtime client, in conversation with a gRPC server on a socket."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.runtime.client import RuntimeClient
+from tests.fakes.grpc_runtime import GrpcRuntime, Script
+
+ECHO = "/s/Echo"
+Act = Callable[[RuntimeClient, GrpcRuntime], Coroutine[object, object, None]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[[Act], None]:
+    def runner(act: Act) -> None:
+        async def converse() -> None:
+            runtime = GrpcRuntime(str(tmp_path / "runtime"))
+            await runtime.start()
+            client = RuntimeClient(f"unix://{tmp_path / 'runtime'}")
+            try:
+                async with asyncio.timeout(20):
+                    await act(client, runtime)
+            finally:
+                await client.close()
+                await runtime.stop()
+                await asyncio.sleep(0)
+
+        asyncio.run(converse())
+
+    return runner
+
+
+@pytest.mark.parametrize("size", [0, 10, 200_000, 15_000_000])
+def test_a_unary_call_gives_its_reply(run: Callable[[Act], None], size: int) -> None:
+    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+        assert await client.unary(ECHO, b"x" * size, timeout_seconds=10) == b"x" * size
+        assert [seen.method for seen in runtime.calls] == [ECHO]
+
+    run(act)
+
+
+def test_a_status_other_than_ok_is_raised(run: Callable[[Act], None]) -> None:
+    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+        runtime.play_next(Script(code=5, message="né 100%"))
+        with pytest.raises(CallFailed) as error:
+            await client.unary(ECHO, b"", timeout_seconds=5)
+        assert (error.value.method, error.value.code, error.value.message) == (ECHO, 5, "né 100%")
+
+    run(act)
+
+
+def test_calls_share_one_connection_and_do_not_wait_for_each_other(run: Callable[[Act], None]) -> None:
+    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+        messages = [b"%d" % number for number in range(100)]
+        replies = await asyncio.gather(*(client.unary(ECHO, message, timeout_seconds=10) for message in messages))
+        assert replies == messages
+
+    run(act)
+
+
+def test_time_that_runs_out_is_unavailable_and_cancels_the_call(run: Callable[[Act], None]) -> None:
+    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+        runtime.play_next(Script(hang=True))
+        with pytest.raises(RuntimeUnavailable, match=r"no answer within 0\.1 s"):
+            await client.unary(ECHO, b"", timeout_seconds=0.1)
+        while not runtime.calls[0].ended:  # noqa: ASYNC110 - bounded by the fixture
+            await asyncio.sleep(0.002)
+        assert runtime.calls[0].seconds_left is not None
+        assert await client.unary(ECHO, b"next", timeout_seconds=5) == b"next"
+
+    run(act)
+
+
+def test_without_a_runtime_calls_fail_at_once(tmp_path: Path) -> None:
+    async def act() -> None:
+        client = RuntimeClient(str(tmp_path / "runtime"))
+        started = time.monotonic()
+        with pytest.raises(RuntimeUnavailable, match="No such file"):
+            await client.unary(ECHO, b"", timeout_seconds=5)
+        with pytest.raises(RuntimeUnavailable):
+            await anext(aiter(client.stream(ECHO, b"")))
+        assert time.monotonic() - started < 1
+
+    asyncio.run(act())
+
+
+def test_it_finds_a_runtime_that_came_back(run: Callable[[Act], None]) -> None:
+    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+        for _ in range(3):
+            assert await client.unary(ECHO, b"x", timeout_seconds=5) == b"x"
+            await runtime.stop()
+            with pytest.raises(RuntimeUnavailable):
+                await client.unary(ECHO, b"x", timeout_seconds=5)
+            await runtime.start()
+
+    run(act)
+
+
+def test_a_runtime_that_dies_breaks_the_call(run: Callable[[Act], None]) -> None:
+    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+        runtime.play_next(Script(hang=True))
+        call = asyncio.get_running_loop().create_task(client.unary(ECHO, b"x", timeout_seconds=10))
+        while not runtime.calls:  # noqa: ASYNC110 - bounded by the fixture
+            await asyncio.sleep(0.002)
+        await runtime.stop()
+        with pytest.raises((RuntimeUnavailable, CallFailed)):  # grpcio's server sends a status when it stops
+            await call
+
+    run(act)
+
+
+def test_a_stream_gives_its_messages_in_order_until_its_end(run: Callable[[Act], None]) -> None:
+    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+        runtime.play_next(Script(replies=3000, reply_bytes=1000))
+        numbers = [int(message.split()[0]) async for message in client.stream(ECHO, b"")]
+        assert numbers == list(range(3000))
+
+    run(act)
+
+
+def test_a_stream_that_is_left_early_is_cancelled(run: Callable[[Act], None]) -> None:
+    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+        runtime.play_next(Script(replies=1, hang=True))
+        stream = client.stream(ECHO, b"")
+        await anext(aiter(stream))
+        await stream.aclose()  # type: ignore[attr-defined] # it is a generator
+        while not runtime.calls[0].ended:  # noqa: ASYNC110 - bounded by the fixture
+            await asyncio.sleep(0.002)
+
+    run(act)
+
+
+def test_closing_breaks_calls_under_way(run: Callable[[Act], None]) -> None:
+    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+        runtime.play_next(Script(hang=True))
+        call = asyncio.get_running_loop().create_task(client.unary(ECHO, b"x", timeout_seconds=10))
+        while not runtime.calls:  # noqa: ASYNC110 - bounded by the fixture
+            await asyncio.sleep(0.002)
+        await client.close()
+        with pytest.raises(RuntimeUnavailable):
+            await call
+
+    run(act)
