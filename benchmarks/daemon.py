@@ -1,0 +1,170 @@
+"""How soon the daemon decides after its start, and how much memory it takes. Run: python benchmarks/daemon.py.
+
+The runtime is the embedded one in a process of its own; the daemon is ``cri-proxy run`` as a child. Start-up is
+from fork to a good /readyz, with 100 containers in the store, against starting Python alone in the same round.
+Memory is the child's resident set from /proc. Bars: docs/design.md, spec/relay.md.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.tryout.daemon import run_arguments
+from cri_proxy.tryout.kubelet import Kubelet
+from cri_proxy.tryout.pods import ContainerSpec, Node, PodSpec, guaranteed
+from sysfs.describe import describe
+from tests.fakes.sysfs_tree import write_tree
+
+MACHINE: dict[str, object] = {"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"}
+ROUNDS = 7
+READY_BAR_SECONDS = 0.5
+IDLE_BAR_MB, LOADED_BAR_MB = 45, 60
+RUNTIME = """
+import asyncio, sys
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.server import RuntimeServer
+from cri_proxy.tryout.image import IMAGE
+from sysfs.describe import describe
+async def serve():
+    server = RuntimeServer(EmbeddedRuntime(describe({machine!r}), image_names=(IMAGE,)), sys.argv[1])
+    await server.start()
+    await asyncio.Event().wait()
+asyncio.run(serve())
+"""
+
+
+class Bench:
+    """A runtime process, and daemons that come and go in front of it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Everything is written below ``directory``."""
+        self.directory = directory
+        self.runtime_endpoint = f"unix://{directory}/runtime.sock"
+        root = write_tree(directory / "machine", describe(MACHINE))
+        # A node has our dependencies and no more; with the tools of development structlog would load rich as well.
+        start = "import sys; sys.modules['rich'] = None; from cri_proxy.cli.main import main; sys.exit(main())"
+        options = ("--sysfs-root", str(root), "--reserved-resources", "cpu=2", "--config", str(self._config()))
+        self.arguments = (sys.executable, "-c", start, *run_arguments(directory, self.runtime_endpoint, options))
+        self.endpoint = f"unix://{directory}/cri-proxy.sock"
+
+    def _config(self) -> Path:
+        path = self.directory / "config.yaml"
+        path.write_text("log: {level: warning, format: json}\n")
+        return path
+
+    def start_runtime(self) -> "subprocess.Popen[bytes]":
+        """The embedded runtime's own process, once its socket is there."""
+        path = Path(self.runtime_endpoint.removeprefix("unix://"))
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUNTIME.format(machine=MACHINE), str(path)],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)},
+        )
+        _wait_for(path.exists)
+        return process
+
+    def start_daemon(self) -> tuple["subprocess.Popen[bytes]", float]:
+        """A daemon that decides, and the seconds that took from the fork."""
+        admin = self.directory / "admin.sock"
+        begin = time.monotonic()
+        process = subprocess.Popen(self.arguments)
+        _wait_for(lambda: admin.exists() and _is_ready(admin))
+        return process, time.monotonic() - begin
+
+    async def run_pods(self, first: int, count: int) -> None:
+        """Pods of one container through the daemon; every fourth is Guaranteed with a fraction."""
+        channel = RuntimeClient(self.endpoint)
+        kubelet = Kubelet(channel, Node(64 << 30, log_directory=""))
+        for i in range(first, first + count):
+            spec = guaranteed("c", 150) if i % 4 == 0 else ContainerSpec("c", cpu_request_mcpu=50)
+            await kubelet.run_pod(PodSpec(f"pod-{i}", (spec,)))
+        for _ in range(50):
+            await kubelet.call("ListContainers", pb.ListContainersRequest(), pb.ListContainersResponse)
+        await channel.close()
+
+
+def _is_ready(admin: Path) -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(5)
+        asking.connect(str(admin))
+        asking.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return b" 200 " in asking.recv(4096).split(b"\r\n")[0]
+    return False
+
+
+def _wait_for(condition: Callable[[], bool], bound_seconds: float = 60.0) -> None:
+    end = time.monotonic() + bound_seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise SystemExit("nothing came up in time")
+        time.sleep(0.005)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    process.wait(timeout=30)
+
+
+def resident_mb(pid: int) -> float:
+    """The resident set of a process, in MB of 10^6 bytes."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def python_seconds() -> float:
+    """Starting the interpreter with nothing but what the command line needs to say its version."""
+    begin = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import argparse, asyncio, sqlite3"], check=True)
+    return time.monotonic() - begin
+
+
+def main() -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as name:
+        bench = Bench(Path(name))
+        runtime = bench.start_runtime()
+        try:
+            daemon, _ = bench.start_daemon()
+            time.sleep(1)
+            idle = resident_mb(daemon.pid)
+            asyncio.run(bench.run_pods(0, 100))
+            _stop(daemon)
+            ready, python = [], []
+            for _ in range(ROUNDS):
+                python.append(python_seconds())
+                daemon, seconds = bench.start_daemon()
+                ready.append(seconds)
+                _stop(daemon)
+            daemon, _ = bench.start_daemon()
+            asyncio.run(bench.run_pods(100, 400))
+            loaded = resident_mb(daemon.pid)
+            _stop(daemon)
+        finally:
+            _stop(runtime)
+    report(ready, python, idle, loaded)
+
+
+def report(ready: list[float], python: list[float], idle: float, loaded: float) -> None:
+    """The figures against their bars."""
+    middle = median(ready)
+    print(
+        f"ready with 100 containers in the store: median {middle:.3f} s (bar {READY_BAR_SECONDS} s), "
+        f"{min(ready):.3f} to {max(ready):.3f}; {middle / median(python):.1f} x starting Python alone"
+    )
+    print(f"resident memory idle: {idle:.1f} MB (bar {IDLE_BAR_MB} MB)")
+    print(f"resident memory with 500 containers: {loaded:.1f} MB (bar {LOADED_BAR_MB} MB)")
+
+
+if __name__ == "__main__":
+    main()
