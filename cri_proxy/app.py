@@ -74,7 +74,9 @@ class Daemon:
         machine = self._machine or discover(settings.sysfs_root)
         for note in machine.notes:
             self._log.warning(events.MACHINE_NOTE, reason=note)
-        resolved = policy_options(config, machine, settings.sysfs_root)
+        # A machine that was handed in has no cgroups of its own; this node's would cut its CPUs.
+        cgroup_root = settings.sysfs_root if self._machine is None else settings.state_dir
+        resolved = policy_options(config, machine, cgroup_root)
         warnings = (*settings.warnings, *resolved.warnings)
         for warning in warnings:
             self._log.warning(events.CONFIG_WARNING, reason=warning)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
+from cri_proxy import events
 from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
@@ -93,7 +94,7 @@ class Adoption:
                 status = await live.container_status(self._context.channel, container.id)
                 sandbox = await live.sandbox_status(self._context.channel, container.sandbox_id)
         except (CallFailed, RuntimeUnavailable) as error:
-            self._context.observer.noted("not_adopted", container=container.key.name, reason=str(error))
+            self._context.observer.noted(events.NOT_ADOPTED, container=container.key.name, reason=str(error))
             return None
         found = read_status(status, sandbox.status, domains=self._domains(), node_memory_bytes=self._memory_bytes)
         return Adopted(container, found.request, self._pinning(found), _rebuilt(found))

@@ -8,6 +8,7 @@ before it was granted them, and it brings its own pinning up to date before it w
 import asyncio
 from dataclasses import dataclass
 
+from cri_proxy import events
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal
 from cri_proxy.node.effects import Effects
@@ -117,5 +118,7 @@ class Barrier:
         )
         if self._coordinator.rules.on_policy_error == "reject":
             return Refusal("update", text)
-        self._context.observer.noted("violation", container=row.key.name, pod=row.grant.request.pod.name, reason=text)
+        self._context.observer.noted(
+            events.VIOLATION, container=row.key.name, pod=row.grant.request.pod.name, reason=text
+        )
         return None

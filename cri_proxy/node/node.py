@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.node.adoption import Adoption
 from cri_proxy.node.barrier import Barrier
@@ -87,7 +88,7 @@ def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
         ledger=Ledger(policy),
         channel=outside.channel,
         persistence=Persistence(
-            outside.store, tasks, lambda problem: outside.observer.noted("store_degraded", reason=problem)
+            outside.store, tasks, lambda problem: outside.observer.noted(events.STORE_DEGRADED, reason=problem)
         ),
         tasks=tasks,
         observer=outside.observer,

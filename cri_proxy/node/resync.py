@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from cri_proxy import events
 from cri_proxy.cri.annotations import GRANT_KEY
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node import live
@@ -40,13 +41,7 @@ class Resync:
 
     async def recover(self, saved: Saved) -> None:
         """Restore the saved state, adopt what is unknown, then let decisions be made. Waits for the runtime."""
-        while True:
-            try:
-                node = await live.list_node(self._context.channel, GRANT_KEY)
-                break
-            except (CallFailed, RuntimeUnavailable) as error:
-                self._context.observer.noted("runtime_away", reason=str(error))
-                await self._context.clock.sleep(RETRY_SECONDS)
+        node = await self._first_list()
         found = reconcile(saved.rows, node)
         known_sandboxes = {sandbox_id for sandbox_id, _ in node.sandboxes}
         self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes if s.sandbox_id in known_sandboxes})
@@ -57,10 +52,22 @@ class Resync:
         changed = self._reinstate(adopted)
         self._context.persistence.save_later(changed, [*found.dropped, *gone])
         self._context.observer.noted(
-            "recovered", kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
+            events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
         )
         self._coordinator.open()
         self._effects.kick()
+
+    async def _first_list(self) -> live.LiveNode:
+        """Everything that the runtime has, as soon as it answers; its absence is said once."""
+        told = False
+        while True:
+            try:
+                return await live.list_node(self._context.channel, GRANT_KEY)
+            except (CallFailed, RuntimeUnavailable) as error:
+                if not told:
+                    self._context.observer.noted(events.RUNTIME_AWAY, reason=str(error))
+                told = True
+                await self._context.clock.sleep(RETRY_SECONDS)
 
     async def check_pod(self, pod_uid: str) -> None:
         """Release what has ended in this pod; its sandboxes are listed, nothing else of the node."""
@@ -72,7 +79,7 @@ class Resync:
         """Hold every row against one full list; adopt what is unknown."""
         unknown = await self._check(tuple(self._ledger.active()), "")
         if unknown:
-            self._context.observer.noted("unknown_containers", count=len(unknown), reason=why)
+            self._context.observer.noted(events.UNKNOWN_CONTAINERS, count=len(unknown), reason=why)
             await self.adopt(unknown)
 
     async def adopt(self, containers: Sequence[LiveContainer]) -> None:
@@ -129,7 +136,7 @@ class Resync:
             else:
                 containers = (await live.list_node(self._context.channel, GRANT_KEY)).containers
         except (CallFailed, RuntimeUnavailable) as error:
-            self._context.observer.noted("check_failed", reason=str(error))
+            self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
             return ()
         by_id = {c.id: c for c in containers}
         newest = newest_by_key(containers)
@@ -198,7 +205,9 @@ class Resync:
         requests = [a.request for a in sorted(adopted, key=lambda a: a.rank) if a.grant is None]
         result = self._ledger.policy.reinstate(grants, requests)
         for key, reason in (*result.replaced, *result.unplaced):
-            self._context.observer.noted("replaced", pod=key.pod_uid, container=key.name, reason=reason.text)
+            grant = result.allocations.get(key)
+            pod = grant.request.pod.name if grant is not None else key.pod_uid
+            self._context.observer.noted(events.REPLACED, pod=pod, container=key.name, reason=reason.text)
         by_key: dict[ContainerKey, Adopted] = {a.request.container: a for a in adopted}
         changed: list[Row] = []
         for grant in result.allocations.grants:

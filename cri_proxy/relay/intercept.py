@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_never
 
+from cri_proxy import events
 from cri_proxy.cri import write
 from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -105,7 +106,7 @@ class CriInterceptor:
         """A container without a decision is placed by an update as soon as the engine works."""
         if isinstance(outcome, Replied):
             container_id = pb.CreateContainerResponse.FromString(outcome.message).container_id
-            self._context.observer.noted("unplaced", container_id=container_id)
+            self._context.observer.noted(events.UNPLACED, container_id=container_id)
             self._context.tasks.start(self._node.resync.adopt_id(container_id), name="place unplaced")
 
     async def _ready(self) -> Refusal | None:
