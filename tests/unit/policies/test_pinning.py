@@ -74,6 +74,13 @@ def test_those_that_lose_a_cpu_are_updated_and_nobody_else() -> None:
     assert changes(*pairs, come=(OWNER,)) == {"h": "1-2,6-15", "m": "4,6-7", "s": "6-7"}
 
 
+def test_system_containers_are_updated_where_they_share_the_root() -> None:
+    tree = tree_of(MACHINE)
+    old, new = supply_of(tree, SYSTEM), supply_of(tree, SYSTEM, OWNER)
+    (update,) = changed_pinnings(old, new, [(SYSTEM, SYSTEM)], OPTIONS)
+    assert str(update.pinning.cpus) == "0-2,4,6-15"
+
+
 def test_a_container_that_moves_to_a_wider_pool_is_updated() -> None:
     moved = replace(SHARED, pool="socket #0", mems=NodeSet.parse("0-1"))
     old, new = supply_of(TREE, SHARED), supply_of(TREE, moved)

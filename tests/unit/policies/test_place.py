@@ -160,6 +160,18 @@ def test_fragments_are_lifted_when_that_makes_room_and_the_lifted_are_updated() 
     assert decision.moved[0].container in [u.container for u in decision.updates]
 
 
+def test_where_several_pools_could_be_made_to_fit_the_fewest_move() -> None:
+    caches = small_machine(packages=1, nodes=2, cores=3, threads=1, l3=[str(n) for n in range(6)])
+    policy = topology_aware(caches, l3_pools=True)
+    shares = {0: 300, 1: 300, 2: 300, 3: 450, 4: 450}
+    sharers = (
+        request(f"{n}/c", mcpu, BURSTABLE, previous=before(f"NUMA node #{n // 3}/L3 #{n}"))
+        for n, mcpu in shares.items()
+    )
+    decision = placed(policy.decide(fill(policy, *sharers), request("a/c", 2000)))
+    assert (decision.grant.pool, [g.pool for g in decision.moved]) == ("NUMA node #1", ["NUMA node #1"])
+
+
 def test_the_machine_is_full_when_the_root_is() -> None:
     held = fill(OPEN, *(request(f"{n}/c", 500, BURSTABLE) for n in range(4)))
     refusal = rejected(OPEN.decide(held, request("big/c", 15000)))

@@ -101,6 +101,12 @@ def test_raised_shares_lower_what_a_pool_gives() -> None:
     assert give[TREE.named(NODE1).index] == 2
 
 
+def test_someone_without_a_share_needs_a_cpu_that_nobody_owns() -> None:
+    tree = tree_of(four_nodes())
+    assert supply_of(tree, owned("a/c", ROOT, "0-14"), shared("b/c", ROOT, 0)).holds()
+    assert not supply_of(tree, owned("a/c", ROOT, "0-15"), shared("b/c", ROOT, 0)).holds()
+
+
 def random_grants(rng: random.Random) -> tuple[Grant, ...]:
     cpus = [c for c in range(1, 16) if c != 3 and rng.random() < 0.5]
     own = [owned(f"{c:02}/own", ROOT, str(c)) for c in cpus]
