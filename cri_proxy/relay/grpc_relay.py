@@ -29,6 +29,9 @@ _Metadata: TypeAlias = list[tuple[str, str | bytes]]
 _MESSAGE_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    # containerd repeats a request's names in its errors, which may be long; grpcio's own bound is 8 to 16 KiB
+    ("grpc.max_metadata_size", 1 << 20),
+    ("grpc.absolute_max_metadata_size", 1 << 20),
 )
 _CHANNEL_OPTIONS: Final = (
     *_MESSAGE_OPTIONS,

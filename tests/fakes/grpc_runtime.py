@@ -73,6 +73,8 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
             ("grpc.max_receive_message_length", _LIMIT),
             ("grpc.max_send_message_length", _LIMIT),
             ("grpc.so_reuseport", 0),
+            ("grpc.max_metadata_size", 1 << 20),
+            ("grpc.absolute_max_metadata_size", 1 << 20),
         ]
         self._server = aio.server(options=options)
         self._server.add_generic_rpc_handlers((self,))

@@ -58,6 +58,13 @@ def test_every_status_arrives_with_its_message_and_details(via: str, method: str
     play(via, act)
 
 
+def test_a_long_status_message_arrives(via: str) -> None:
+    async def act(stage: Stage) -> None:
+        assert (await stage.call(VERSION, b"x", script=Script(code=5, message="x" * 60_000))).details == "x" * 60_000
+
+    play(via, act)
+
+
 def test_a_status_after_replies_arrives(via: str) -> None:
     async def act(stage: Stage) -> None:
         answer = await stage.call(EVENTS, b"x", script=Script(replies=3, code=11, message="enough"))
