@@ -79,7 +79,11 @@ class Bench:
         admin = self.directory / "admin.sock"
         begin = time.monotonic()
         process = subprocess.Popen(self.arguments)
-        _wait_for(lambda: admin.exists() and _is_ready(admin))
+        try:
+            _wait_for(lambda: admin.exists() and _is_ready(admin))
+        except BaseException:
+            _stop(process)
+            raise
         return process, time.monotonic() - begin
 
     async def run_pods(self, first: int, count: int) -> None:
