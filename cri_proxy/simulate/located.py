@@ -14,6 +14,7 @@ from cri_proxy.simulate.errors import ScenarioError
 # Aliases can stand for more than they are long: what a file spells out is bounded, and no part may hold itself.
 MAX_PARTS = 200_000
 MAX_DEPTH = 40
+_Pair = tuple[yaml.Node, yaml.Node]
 _PLAIN_TAGS = frozenset({"null", "bool", "int", "float"})
 
 
@@ -58,14 +59,15 @@ class Located:
         """As ``mapping``, with any keys."""
         if not isinstance(self._node, yaml.MappingNode):
             raise self.refuse(f"{what}: expected a mapping, got {self.shown()}")
-        yaml.constructor.SafeConstructor().flatten_mapping(self._node)
+        merged, own = _merged_and_own(self._node)
         found: dict[str, Located] = {}
-        for key_node, value_node in self._node.value:
+        for key_node, value_node in own:
             key = Located(self._source, key_node).text(f"a key of {what}")
             if key in found:
                 raise ScenarioError(self._source, int(key_node.start_mark.line) + 1, f"{what}: {key!r} stands twice")
             found[key] = Located(self._source, value_node)
-        return found
+        inherited = ((Located(self._source, key).text("a key"), value) for key, value in merged)
+        return {key: Located(self._source, value) for key, value in inherited if key not in found} | found
 
     def items(self, what: str) -> list["Located"]:
         """The parts of a list; a missing value is an empty one."""
@@ -106,6 +108,18 @@ class Located:
                 return "a list"
         value = str(self._node.value)
         return repr(value if len(value) <= 40 else value[:39] + "…")
+
+
+def _merged_and_own(node: yaml.MappingNode) -> tuple[list[_Pair], list[_Pair]]:
+    """The pairs that ``<<`` brings in, and those that stand here. The node is left as it was."""
+    written: list[_Pair] = list(node.value)
+    own = [pair for pair in written if pair[0].tag != "tag:yaml.org,2002:merge"]
+    if len(own) == len(written):
+        return [], own
+    yaml.constructor.SafeConstructor().flatten_mapping(node)
+    flat: list[_Pair] = list(node.value)
+    node.value = written
+    return flat[: len(flat) - len(own)], own
 
 
 def documents(text: str, source: str) -> Iterator[Located]:

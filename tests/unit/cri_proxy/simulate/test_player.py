@@ -1,0 +1,132 @@
+"""Playing steps."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.outcome import StepOutcome
+from cri_proxy.simulate.parse import parse_scenario
+from cri_proxy.simulate.player import Player, machine_source
+from cri_proxy.simulate.scenario import Scenario
+
+MACHINE = "machine: {cores: 4, memory: 1Gi}\nconfig: {reservedResources: {cpu: 750m}}\nsteps:\n"
+
+
+async def played(scenario: Scenario) -> tuple[list[StepOutcome], int]:
+    """What came of every step, and how many updates the runtime got."""
+    player = Player(scenario)
+    await player.open()
+    outcomes = [outcome async for outcome in player.play()]
+    await player.close()
+    return outcomes, len(player.world.runtime.updates)
+
+
+def play(*steps: str) -> list[StepOutcome]:
+    """What came of these steps on a machine of four CPUs, one of them reserved."""
+    return asyncio.run(played(parse_scenario(MACHINE + "".join(f"- {step}\n" for step in steps))))[0]
+
+
+OWN = "create: {pod: own, qos: guaranteed, containers: [{name: c0, cpu: 2}]}"
+BACKGROUND = "create: {pod: bg, containers: [{name: c0}]}"
+
+
+def test_what_the_runtime_has_on_record_is_what_is_told() -> None:
+    seen = play(OWN)[0].containers["own/c0"]
+    assert (str(seen.cpus), str(seen.exclusive), seen.pool, seen.state) == ("1-2", "1-2", "root", "running")
+
+
+def test_others_that_moved_are_told_and_nobody_else() -> None:
+    outcomes = play(BACKGROUND, OWN, "delete: own")
+    assert [[moved.container for moved in o.updated] for o in outcomes] == [[], ["bg/c0"], ["bg/c0"]]
+
+
+def test_a_refused_container_does_not_stop_the_scenario() -> None:
+    outcomes = play("create: {pod: big, qos: guaranteed, containers: [{name: c0, cpu: 9}]}", OWN)
+    assert [o.ok for o in outcomes] == [False, True]
+    assert "wanted 9 exclusive CPUs" in outcomes[0].error
+
+
+def test_one_refused_container_of_a_pod_does_not_stop_the_others() -> None:
+    step = "create: {pod: web, qos: guaranteed, containers: [{name: big, cpu: 9}, {name: small, cpu: 1}]}"
+    outcome = play(step)[0]
+    assert outcome.error.startswith("big: ")
+    assert list(outcome.containers) == ["web/small"]
+
+
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        ("stop: web/c0", "there is no pod web"),
+        ("exit: own/c1", "pod own has no container c1"),
+        ("update: {container: own/c9, cpu: 1}", "has no container c9"),
+        ("delete: web", "there is no pod web; there are own"),
+        ("create: {pod: own, containers: [{name: c0, cpu: 1}]}", "runs already"),
+        ("update: {container: own/c0, cpu: 4}", "wanted 4 exclusive CPUs"),
+        ("reconfigure: {reservedResources: {cpu: 3}}", "leaves no room for own/c0"),
+    ],
+)
+def test_a_step_that_cannot_be_done_changes_nothing(step: str, problem: str) -> None:
+    before, after = play(OWN, step)
+    assert problem in after.error
+    assert after.containers == before.containers
+
+
+def test_an_ended_container_holds_nothing_and_can_be_made_again() -> None:
+    again = "create: {pod: own, containers: [{name: c0, cpu: 1}]}"
+    outcomes = play(OWN, "exit: own/c0", "exit: own/c0", again)
+    assert outcomes[1].containers["own/c0"].json_value()["cpus"] == ""
+    assert "has ended" in outcomes[2].error
+    assert len(outcomes[3].containers["own/c0"].exclusive) == 1
+
+
+def test_a_request_cannot_be_resized_above_its_limit() -> None:
+    create = "create: {pod: b, qos: burstable, containers: [{name: c0, cpu_request: 1, cpu_limit: 2}]}"
+    assert "more than the limit" in play(create, "update: {container: b/c0, cpu_request: 3}")[1].error
+
+
+def test_a_restart_sends_the_runtime_nothing_at_all() -> None:
+    steps = [BACKGROUND, OWN, "restart: proxy", "restart: runtime", "restart: both"]
+    scenario = parse_scenario(MACHINE + "".join(f"- {step}\n" for step in steps))
+    outcomes, updates = asyncio.run(played(scenario))
+    _, before = asyncio.run(played(replace(scenario, steps=scenario.steps[:2])))
+    assert [o.ok for o in outcomes] == [True] * 5
+    assert updates == before == 1
+
+
+def test_every_placement_comes_with_its_reasons() -> None:
+    assert any("2 exclusive CPUs" in reason for reason in play(OWN)[0].reasons["own/c0"])
+
+
+def test_an_expectation_that_is_not_met_says_what_was_found() -> None:
+    outcome = play(OWN, "expect: [\"cpus('own/c0') == {1}\", \"cpus('x/y') == {}\", ok()]")[1]
+    assert outcome.problems == (
+        "cpus('own/c0') == {1}: left is 1-2, right is 1",
+        "cpus('x/y') == {}: there is no container 'x/y'; there are own/c0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("machine: {cpus: 4}", "cpus: unknown key"),
+        ("machine: /nowhere", "no such directory"),
+        ("machine: {cores: 4}\nconfig: {reserved: 1}", "config: reserved: unknown option"),
+        ("machine: {cores: 4}\nconfig: {reservedResources: {cpu: 9}}", "cannot reserve 9"),
+    ],
+)
+def test_a_machine_or_configuration_that_does_not_do_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Player(parse_scenario(text, "s.yaml"))
+    assert problem in str(caught.value)
+
+
+def test_a_machines_path_counts_from_the_scenarios_directory(tmp_path: Path) -> None:
+    (tmp_path / "a.tar.xz").touch()
+    scenario = parse_scenario("machine: a.tar.xz", str(tmp_path / "s.yaml"))
+    assert machine_source(scenario) == str(tmp_path / "a.tar.xz")
+    assert machine_source(replace(scenario, machine="a.tar.xz:r/1")) == f"{tmp_path}/a.tar.xz:r/1"
+    assert machine_source(replace(scenario, machine="b.tar.xz")) == "b.tar.xz"
+    assert machine_source(replace(scenario, machine="host")) == "host"
