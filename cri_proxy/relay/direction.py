@@ -9,10 +9,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cri_proxy.relay.frames import CONTINUATION, END_HEADERS, HEADERS, PUSH_PROMISE, Cut, FrameCutter, ProtocolError
+from cri_proxy.relay.frames import (
+    CONTINUATION,
+    END_HEADERS,
+    HAS_PRIORITY,
+    HEADER_BYTES,
+    HEADERS,
+    PADDED,
+    PUSH_PROMISE,
+    Cut,
+    FrameCutter,
+    ProtocolError,
+)
 from cri_proxy.relay.frames import payload as frame_payload
 
 _MAX_BLOCK_BYTES: Final = 1 << 20
+_PADDED_OR_PRIORITY: Final = PADDED | HAS_PRIORITY
 _COPY_BYTES: Final = 8192  # below this a copy costs less than a view
 
 Parts = list[bytes | memoryview]
@@ -89,7 +101,12 @@ class Direction:
             raise ProtocolError("HEADERS on stream 0")
         wanted = self._wants_block(stream)
         if flags & END_HEADERS:
-            return not wanted or self._on_block(stream, flags, frame_payload(buffer, cut))
+            if not wanted:
+                return True
+            plain = not flags & _PADDED_OR_PRIORITY
+            return self._on_block(
+                stream, flags, buffer[start + HEADER_BYTES : end] if plain else frame_payload(buffer, cut)
+            )
         block = frame_payload(buffer, cut) if wanted else b""
         self._open = _OpenBlock(stream, flags, [buffer[start:end]], bytearray(block), wanted)
         return False

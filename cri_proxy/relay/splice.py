@@ -20,13 +20,14 @@ from cri_proxy.relay import frames
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
 from cri_proxy.relay.frames import Cut, ProtocolError
-from cri_proxy.relay.headers import HeaderReader, write_literals
+from cri_proxy.relay.headers import HeaderReader, Headers, write_literals
 from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall, Phase
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES, MessageError, pack
 from cri_proxy.relay.status import Code, encode_message
 from cri_proxy.relay.upstream import Upstream
 
 _REMEMBERED_STREAMS: Final = 4096
+_REMEMBERED_METHODS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Splice:
         # Streams whose remaining frames go nowhere: those of the client, those of the runtime. Oldest first.
         self._client_ignored: dict[int, None] = {}
         self._runtime_ignored: dict[int, None] = {}
+        self._passing: set[bytes] = set()  # methods that nobody wants
         self._last_stream = 0
         self._preface = b""
         self._settings_seen = False
@@ -140,19 +142,25 @@ class Splice:
 
     def _client_block(self, stream: int, flags: int, block: bytes) -> bool:
         headers = self._request_headers.read(block)
-        ends = bool(flags & frames.END_STREAM)
         if stream <= self._last_stream:
             self._client_trailers(stream)
             return True
         self._last_stream = stream
-        method = headers.get(b":path", b"").decode("utf-8", "replace")
+        path = headers.get(b":path", b"")
+        if path not in self._passing:
+            self._new_call(stream, path, headers, ends=bool(flags & frames.END_STREAM))
+        return True
+
+    def _new_call(self, stream: int, path: bytes, headers: Headers, *, ends: bool) -> None:
+        method = path.decode("utf-8", "replace")
         match self._wants(method):
+            case Interest.PASS if len(self._passing) < _REMEMBERED_METHODS:
+                self._passing.add(path)
             case Interest.HOLD if not ends:  # without a message the runtime has nothing to act on
                 encoding = headers.get(b"grpc-encoding", b"")
                 self._held[stream] = HeldCall(stream, method, encoding, self._upstream.open(stream))
             case Interest.REFUSE:
                 self._answer(stream, Code.UNIMPLEMENTED, f"unknown method {method}", client_open=not ends)
-        return True
 
     def _client_trailers(self, stream: int) -> None:
         """A second header block on a stream. gRPC requests have none; it cannot be held back, only its call ended."""
