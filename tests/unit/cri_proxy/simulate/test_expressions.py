@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.simulate.errors import ExpectationError
-from cri_proxy.simulate.expressions import MAX_LENGTH, check, evaluate, show
+from cri_proxy.simulate.expressions import MAX_LENGTH, Function, check, evaluate, show
 
-FUNCTIONS = {"cpus": lambda name: frozenset({4, 5}) if name == "web/c0" else frozenset(), "state": lambda _: "running"}
+FUNCTIONS: dict[str, Function] = {
+    "cpus": lambda name: frozenset({4, 5}) if name == "web/c0" else frozenset[int](),
+    "state": lambda name: "running",
+}
 
 
 def truth(text: str) -> bool:

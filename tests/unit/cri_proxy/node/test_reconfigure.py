@@ -1,0 +1,140 @@
+"""Another policy for a node that runs."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cri_proxy.node.context import Rules
+from cri_proxy.node.node import Node
+from cri_proxy.node.reconfigure import RACES, NotReconfigured, Reconfigured, reconfigure
+from cri_proxy.simulate.world import World
+from cri_proxy.state.rows import Row
+from policies.base import Allocations, ContainerKey, Decision, Pinning, Policy, PoolView, Reinstated, Request, Update
+from sysfs.describe import describe
+from sysfs.model import Machine
+from tests.fakes.grants import row, small_policy
+
+MACHINE = describe({"packages": 2, "cores": 4})
+RULES = Rules(adopt="leave")
+
+
+def holder(name: str, owned: str) -> Row:
+    """A container whose creation is under way: no runtime is asked about it."""
+    return replace(row(name, owned=owned), container_id="", state="reserved")
+
+
+@dataclass
+class Racing:
+    """A policy during whose re-plans somebody else decides, ``races`` times."""
+
+    inner: Policy
+    disturb: Callable[[], None]
+    races: int
+    plans: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def machine(self) -> Machine:
+        return self.inner.machine
+
+    def decide(self, held: Allocations, request: Request) -> Decision:
+        return self.inner.decide(held, request)
+
+    def pinnings(self, held: Allocations) -> Mapping[ContainerKey, Pinning]:
+        return self.inner.pinnings(held)
+
+    def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
+        return self.inner.release(held, container)
+
+    def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
+        self.plans += 1
+        if self.plans <= self.races:
+            self.disturb()
+        return self.inner.reinstate(held, requests)
+
+    def fallback(self, held: Allocations) -> Pinning:
+        return self.inner.fallback(held)
+
+    def pools(self, held: Allocations) -> tuple[PoolView, ...]:
+        return self.inner.pools(held)
+
+
+def on_node(*rows: Row) -> Node:
+    """A node on which these hold CPUs; CPU 0 of eight is reserved."""
+    node = World(MACHINE, {"reservedResources": {"cpu": "cpuset:0"}}).node
+    node.context.ledger.put(*rows)
+    return node
+
+
+def change(node: Node, reserved: str, *, must_fit: bool = True) -> Reconfigured | NotReconfigured:
+    """Reserve these CPUs from now on."""
+    return asyncio.run(reconfigure(node, small_policy(reserved), RULES, must_fit=must_fit))
+
+
+def owned(node: Node) -> list[str]:
+    """What everybody owns, by name."""
+    return [str(r.grant.owned) for r in node.context.ledger.rows()]
+
+
+def test_what_is_legal_stays() -> None:
+    node = on_node(holder("a", "2-3"), holder("b", "4"))
+    result = change(node, "0-1")
+    assert isinstance(result, Reconfigured)
+    assert ([key.name for key in result.kept], result.replaced) == (["a", "b"], ())
+    assert owned(node) == ["2-3", "4"]
+    assert node.coordinator.rules == RULES
+
+
+def test_only_what_is_not_legal_any_more_moves() -> None:
+    node = on_node(holder("a", "2-3"), holder("b", "4"))
+    result = change(node, "4")
+    assert isinstance(result, Reconfigured)
+    assert [key.name for key, _ in result.replaced] == ["b"]
+    assert owned(node)[0] == "2-3"
+    assert owned(node)[1] not in ("", "4")
+
+
+def test_a_change_without_room_for_everybody_is_refused_and_nothing_is_changed() -> None:
+    node = on_node(holder("a", "1-7"))
+    before = node.context.ledger.policy
+    result = change(node, "0-1")
+    assert isinstance(result, NotReconfigured)
+    assert "no room for pod-1/a" in result.text
+    assert (owned(node), node.context.ledger.policy, node.coordinator.rules) == (["1-7"], before, Rules())
+
+
+def test_what_cannot_be_refused_takes_from_those_who_do_not_fit() -> None:
+    node = on_node(holder("a", "1-7"))
+    assert isinstance(change(node, "0-1", must_fit=False), Reconfigured)
+    assert owned(node) == [""]
+
+
+def test_whoever_had_no_place_before_is_no_reason_to_refuse() -> None:
+    node = on_node(holder("a", "1-7"))
+    change(node, "0-1", must_fit=False)
+    assert isinstance(change(node, "0-2"), Reconfigured)
+
+
+def plans_with(races: int) -> int:
+    """How often is re-planned when so many decisions come in between."""
+    node = on_node(holder("a", "2-3"))
+
+    def disturb() -> None:
+        node.context.ledger.put(holder("a", "2-3"))
+
+    racing = Racing(small_policy("0"), disturb, races)
+    asyncio.run(reconfigure(node, racing, RULES))
+    return racing.plans
+
+
+def test_a_decision_in_between_makes_it_plan_again_but_not_for_ever() -> None:
+    assert [plans_with(races) for races in (0, 2, RACES)] == [1, 3, RACES + 1]
+
+
+def test_the_new_grants_are_saved() -> None:
+    node = on_node(holder("b", "4"))
+    change(node, "4")
+    assert [r.grant.owned for r in node.store.load().rows] == [r.grant.owned for r in node.context.ledger.rows()]

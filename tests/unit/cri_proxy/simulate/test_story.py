@@ -1,0 +1,77 @@
+"""A scenario told to people."""
+
+import pytest
+
+from cri_proxy.simulate.outcome import Moved, Seen, StepOutcome
+from cri_proxy.simulate.parse import parse_scenario
+from cri_proxy.simulate.story import change, heading, headline, place, summary, tell
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.describe import describe
+
+SHARING = Seen("id", "running", CpuSet.parse("4-7"), NodeSet.parse("1"), shared=CpuSet.parse("4-7"), shared_mcpu=250)
+OWNING = Seen("id", "running", CpuSet.parse("2"), NodeSet.parse("0"), exclusive=CpuSet.parse("2"), pool="root")
+
+
+@pytest.mark.parametrize(
+    ("step", "line"),
+    [
+        ("create: {pod: web, qos: guaranteed, containers: [{name: a, cpu: 1}]}", "create pod web (Guaranteed): a"),
+        ("create: {pod: web, namespace: x, containers: [{name: a}, {name: b}]}", "create pod web in x: a, b"),
+        ("exit: web/a", "web/a has ended"),
+        ("update: {container: web/a, cpu: 2}", "resize web/a"),
+        ("delete: web", "delete pod web"),
+        ("reconfigure: {adopt: leave, policy: none}", "reconfigure: adopt, policy"),
+        ("restart: both", "restart proxy and runtime"),
+        ("expect: [ok(), not ok()]", "expect ok(); not ok()"),
+    ],
+)
+def test_a_step_has_one_line(step: str, line: str) -> None:
+    assert headline(parse_scenario(f"machine: host\nsteps:\n- {step}").steps[0].action) == line
+
+
+def test_a_place_says_what_the_cpus_are_to_the_container() -> None:
+    assert place(SHARING) == "CPUs 4-7 shared (250m), memory node 1"
+    assert place(OWNING) == "CPU 2 exclusive, memory node 0, root"
+    assert place(Seen("id", "running")) == "CPUs not pinned, memory not pinned"
+
+
+def test_a_move_says_what_changed_and_nothing_else() -> None:
+    assert change(Moved("a", SHARING, OWNING)) == "CPUs 4-7 -> 2, memory nodes 1 -> 0"
+    assert change(Moved("a", SHARING, Seen("id", "running", CpuSet(), NodeSet.parse("1")))) == "CPUs 4-7 -> any"
+
+
+def test_a_step_tells_refusals_places_reasons_and_moves() -> None:
+    step = parse_scenario("machine: host\nsteps:\n- create: {pod: a, containers: [{name: c}, {name: d}]}").steps[0]
+    outcome = StepOutcome(
+        0,
+        step.written,
+        ("d: full",),
+        {"a/c": OWNING, "b/c": SHARING},
+        updated=(Moved("b/c", OWNING, SHARING),),
+        named=("a/c", "a/d"),
+        reasons={"a/c": ("because",)},
+    )
+    assert tell(step, outcome) == [
+        "  0  create pod a: c, d",
+        "     REFUSED: d: full",
+        "     a/c: CPU 2 exclusive, memory node 0, root",
+        "         because",
+        "     moved b/c: CPUs 2 -> 4-7, memory nodes 0 -> 1",
+    ]
+
+
+def test_the_heading_says_what_is_played_on_what() -> None:
+    scenario = parse_scenario("about: a tale\nmachine: host", "s.yaml")
+    assert heading(scenario, describe({"cores": 2, "isolated": "1"}), (), ["careful"]) == [
+        "s.yaml:1: a tale",
+        "  machine: 1 package, 1 NUMA node, 2 CPUs (0-1), isolated 1",
+        "  note: careful",
+    ]
+
+
+def test_the_summary_counts_refusals_and_expectations() -> None:
+    good, refused = StepOutcome(0, {}, (), {}), StepOutcome(1, {}, ("no",), {})
+    met, unmet = (StepOutcome(2, {}, problems, {}, is_expectation=True) for problems in ((), ("no",)))
+    assert summary([good, good]) == "  2 steps, none refused"
+    assert summary([good, refused, met]) == "  2 steps, 1 refused, all expectations met"
+    assert summary([met, unmet]) == "  0 steps, none refused, 1 of 2 expectations not met"

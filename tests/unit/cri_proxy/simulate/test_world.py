@@ -1,0 +1,85 @@
+"""A node in memory."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cri_proxy import events
+from cri_proxy.errors import ConfigError
+from cri_proxy.simulate.world import FaultLog, World
+from sysfs.describe import describe
+
+MACHINE = describe({"cores": 4})
+
+
+def in_world(act: Callable[[World], Awaitable[str]]) -> str:
+    """What this does on a node of four CPUs."""
+
+    async def run() -> str:
+        world = World(MACHINE, {"reservedResources": {"cpu": "1"}})
+        await world.recover()
+        try:
+            return await act(world)
+        finally:
+            await world.close()
+
+    return asyncio.run(run())
+
+
+def test_options_that_do_not_do_are_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="cannot reserve"):
+        World(MACHINE, {"reservedResources": {"cpu": "5"}})
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ({"reservedResources": {"cpu": "2"}}, ""),
+        ({"reservedResources": {"cpu": "5"}}, "reservedResources.cpu: cannot reserve 5"),
+        ({"reserved": {"cpu": "5"}}, "reserved: unknown option"),
+        ({"availableResources": {"cpu": "cpuset:7"}}, "availableResources.cpu: CPU 7 does not exist"),
+    ],
+)
+def test_a_change_is_made_or_answered_with_what_is_wrong(change: dict[str, object], answer: str) -> None:
+    assert in_world(lambda world: world.reconfigure(change)).startswith(answer)
+
+
+def test_a_refused_change_leaves_no_trace_for_the_next() -> None:
+    async def twice(world: World) -> str:
+        await world.reconfigure({"reservedResources": {"cpu": "5"}})
+        return await world.reconfigure({"topologyAware": {"PinMemory": False}})
+
+    assert in_world(twice) == ""
+
+
+def test_a_fault_of_ours_is_told_by_the_next_settle_and_only_that() -> None:
+    async def fault(world: World) -> str:
+        world.journal.failed_open("a call", ValueError("a bug"))
+        return repr((await world.settle(), await world.settle()))
+
+    assert in_world(fault) == repr((("fault: ValueError('a bug')",), ()))
+
+
+def test_a_restarted_proxy_is_ready_again() -> None:
+    async def restarted(world: World) -> str:
+        before = world.node
+        await world.restart_proxy()
+        return str(before is not world.node and world.node.coordinator.is_ready)
+
+    assert in_world(restarted) == "True"
+
+
+def test_the_view_is_that_of_a_daemon() -> None:
+    async def status(world: World) -> str:
+        return f"{world.view().status().policy} {world.view().health().is_ready}"
+
+    assert in_world(status) == "topology-aware True"
+
+
+def test_only_errors_are_kept() -> None:
+    log = FaultLog()
+    log.info(events.PLACED)
+    log.warning(events.REFUSED, reason="full")
+    log.error(events.UPDATE_FAILED, reason="refused")
+    assert log.take() == ("update_failed: refused",)
