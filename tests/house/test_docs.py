@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cri_proxy.cli.main import COMMANDS
 from cri_proxy.cri.annotations import TABLE
+from policies.score import Key
 from tests.house.tree import ROOT, files, shown
 
 PAGES = [p for p in files() if p.suffix == ".md"]
@@ -106,3 +107,9 @@ def test_the_readme_lists_every_annotation_and_no_other() -> None:
     first_cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
     listed = {key for cell in first_cells for key in re.findall(r"`([^`]+)`", cell)}
     assert listed == {row.key for row in TABLE}
+
+
+def test_the_rules_of_placement_list_the_key_as_it_is() -> None:
+    section = (ROOT / "docs" / "placement.md").read_text().partition("## 4.")[2].partition("\n## ")[0]
+    rows = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+    assert re.findall(r"`(\w+)`", "".join(rows)) == list(Key._fields)
