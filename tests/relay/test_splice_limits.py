@@ -1,0 +1,117 @@
+"""What the splice keeps to: the windows of the runtime, and the rules of HTTP/2."""
+
+import pytest
+
+from cri_proxy.relay import frames
+from cri_proxy.relay.frames import ProtocolError
+from cri_proxy.relay.message import pack
+from cri_proxy.relay.splice import Splice
+from tests.fakes.http2 import GREETING, body, parse, request, request_headers
+from tests.fakes.spliced import HOLD, PASS, asked, sent, splice, wants
+
+# Flow control
+
+
+def test_the_runtimes_credit_pays_what_we_sent_in_the_clients_place_first() -> None:
+    made = sent(b"x" * 1000)
+    made.receive_from_runtime(frames.window_update(0, 600) + frames.window_update(1, 600))
+    assert made.to_client == []
+    made.receive_from_runtime(frames.window_update(0, 600))
+    assert parse(made.to_client) == [(frames.WINDOW_UPDATE, 0, 0, (195).to_bytes(4, "big"))]
+
+
+def test_a_large_request_takes_as_many_rounds_as_the_windows_ask() -> None:
+    made = asked()
+    made.resume(1, b"x" * 200_000)
+    got = body(made.to_runtime, 1)
+    assert len(got) == 65_535
+    while len(got) < 200_005:
+        made.to_runtime.clear()
+        made.receive_from_runtime(frames.window_update(0, 30_000) + frames.window_update(1, 20_000))
+        got += body(made.to_runtime, 1)
+    assert got == pack(b"x" * 200_000)
+    assert parse(made.to_runtime)[-1][1] == frames.END_STREAM
+
+
+def test_the_initial_window_is_that_of_the_runtime() -> None:
+    made = Splice(wants)
+    made.receive_from_client(GREETING)
+    made.receive_from_runtime(frames.settings([(frames.SETTINGS_INITIAL_WINDOW_SIZE, 100)]))
+    made.receive_from_client(frames.settings_ack() + request(1, HOLD, b"x"))
+    made.resume(1, b"x" * 1000)
+    assert len(body(made.to_runtime, 1)) == 100
+
+
+def test_a_smaller_initial_window_counts_at_once_for_open_streams() -> None:
+    made = asked()
+    made.receive_from_runtime(frames.settings([(frames.SETTINGS_INITIAL_WINDOW_SIZE, 100)]))
+    made.resume(1, b"x" * 1000)
+    assert len(body(made.to_runtime, 1)) == 100
+
+
+def test_a_larger_initial_window_counts_when_it_is_acknowledged() -> None:
+    made = asked()
+    made.receive_from_runtime(
+        frames.settings([(frames.SETTINGS_INITIAL_WINDOW_SIZE, 70_000)]) + frames.window_update(0, 90_000)
+    )
+    made.resume(1, b"x" * 80_000)
+    assert len(body(made.to_runtime, 1)) == 65_535
+    made.receive_from_client(frames.settings_ack())
+    assert len(body(made.to_runtime, 1)) == 70_000
+
+
+def test_data_of_the_client_waits_when_we_used_the_window_up() -> None:
+    made = sent(b"x" * 60_000)
+    upload = request_headers(3, PASS) + frames.frame(frames.DATA, frames.END_STREAM, 3, bytes(10_000))
+    made.receive_from_client(upload)
+    assert len(body(made.to_runtime, 3)) == 65_535 - 60_005
+    made.receive_from_runtime(frames.window_update(0, 60_005))
+    assert body(made.to_runtime, 3) == bytes(10_000)
+
+
+# Malformed
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        frames.frame(frames.HEADERS, frames.END_HEADERS, 0, b""),
+        frames.frame(frames.HEADERS, frames.END_HEADERS, 1, b"\xff"),
+        frames.frame(frames.HEADERS, frames.PADDED, 1, b"\7abc"),
+        frames.frame(frames.HEADERS, 0, 1, b"") + frames.frame(frames.PING, 0, 0, bytes(8)),
+        frames.frame(frames.CONTINUATION, 0, 1, b""),
+        frames.frame(frames.HEADERS, 0, 1, b"") + frames.frame(frames.CONTINUATION, 0, 3, b""),
+        frames.frame(frames.SETTINGS, 0, 0, b"abc"),
+        frames.frame(frames.DATA, 0, 1, bytes(20_000)),
+    ],
+)
+def test_a_malformed_frame_of_the_client_is_a_protocol_error(data: bytes) -> None:
+    made = splice(frames.frame(frames.PING, 0, 0, bytes(8)))
+    with pytest.raises(ProtocolError):
+        made.receive_from_client(data)
+
+
+def test_a_client_that_does_not_speak_http2_is_a_protocol_error() -> None:
+    with pytest.raises(ProtocolError):
+        Splice(wants).receive_from_client(b"GET / HTTP/1.1\r\n\r\n")
+
+
+def test_what_came_before_a_malformed_frame_is_sent_on() -> None:
+    made = splice()
+    good = request(1, PASS, b"x")
+    with pytest.raises(ProtocolError):
+        made.receive_from_client(good + frames.frame(frames.CONTINUATION, 0, 1, b""))
+    assert b"".join(made.to_runtime) == good
+
+
+def test_a_header_block_without_end_is_a_protocol_error() -> None:
+    made = splice(frames.frame(frames.HEADERS, 0, 1, b""))
+    with pytest.raises(ProtocolError, match="beyond"):
+        for _ in range(100):
+            made.receive_from_client(frames.frame(frames.CONTINUATION, 0, 1, bytes(16_000)))
+
+
+def test_asking_the_client_to_leave_gives_no_call_up() -> None:
+    made = splice()
+    made.go_away()
+    assert parse(made.to_client) == [(frames.GOAWAY, 0, 0, b"\x7f\xff\xff\xff" + bytes(4))]
