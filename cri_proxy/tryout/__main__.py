@@ -110,6 +110,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     paint = Paint(on_terminal and "NO_COLOR" not in os.environ)
     try:
         return asyncio.run(_interruptible(plan, paint))
+    except BrokenPipeError:  # the reader (head, less) has seen enough; everything is removed by now
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except CriProxyError as error:
         sys.stderr.write(f"cri-proxy tryout: {error}\n")
         return 1

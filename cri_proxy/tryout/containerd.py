@@ -88,6 +88,7 @@ class PrivateContainerd:
         self.socket = directory / SOCKET
         self.cgroup_root = f"/{name or directory.name}"
         self._child: Child | None = None
+        self._had_shim_directory = remains.SHIM_SOCKETS.exists()
 
     @property
     def endpoint(self) -> str:
@@ -162,6 +163,8 @@ class PrivateContainerd:
         shutil.rmtree(self.directory, ignore_errors=True)
         for path in shim_sockets:
             path.unlink(missing_ok=True)
+        if not self._had_shim_directory:
+            remains.remove_if_empty(remains.SHIM_SOCKETS, remains.SHIM_SOCKETS.parent)
         cgroups.remove_everywhere(self.cgroup_root)
 
     async def _remove_pods(self) -> None:

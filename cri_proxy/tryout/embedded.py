@@ -32,6 +32,11 @@ def described_machine() -> Machine:
     return describe(DESCRIPTION)
 
 
+def described_in_words(machine: Machine) -> str:
+    """What stands in for a machine and its runtime, as a phrase."""
+    return f"simulated, on a described machine of {len(machine.packages)} packages and {len(machine.nodes)} NUMA nodes"
+
+
 class EmbeddedDaemon:
     """Looks like ``DaemonProcess`` from outside: an endpoint, an admin socket, a log."""
 

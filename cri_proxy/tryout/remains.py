@@ -15,6 +15,7 @@ import psutil
 from cri_proxy.tryout.errors import TryoutError
 
 SHIM = "containerd-shim"
+SHIM_SOCKETS = Path("/run/containerd/s")  # fixed in containerd, whatever its state directory is
 MOUNTINFO = Path("/proc/self/mountinfo")
 KILL_SECONDS = 5.0
 
@@ -55,6 +56,13 @@ def shim_sockets(state: Path) -> tuple[Path, ...]:
         with contextlib.suppress(OSError):
             found.append(Path(note.read_text().strip().removeprefix("unix://")))
     return tuple(found)
+
+
+def remove_if_empty(*directories: Path) -> None:
+    """Remove these directories in this order, those that hold something excepted."""
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            directory.rmdir()
 
 
 def mounts_below(directory: Path, mountinfo: str | None = None) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from cri_proxy.http.view import DecisionView
 from cri_proxy.tryout.kernel import Allowed
 from cri_proxy.tryout.play import LABEL
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec
+from policies.reasons import POOL
 from sysfs.cpuset import CpuSet, NodeSet
 
 MIB = 1 << 20
@@ -77,8 +78,9 @@ def chosen(decision: DecisionView | None) -> str:
 
 
 def why(decision: DecisionView | None) -> str:
-    """The first reason, which is the one that settled it."""
-    return decision.reasons[0].text if decision and decision.reasons else ""
+    """The reason for the pool, else the first one."""
+    reasons = decision.reasons if decision else ()
+    return next((reason.text for reason in reasons if reason.code == POOL), reasons[0].text if reasons else "")
 
 
 def describe_sighting(sighting: Sighting, *, witness: str, paint: Paint) -> list[str]:

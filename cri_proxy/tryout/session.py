@@ -18,7 +18,7 @@ from cri_proxy.tryout.admin import AdminSocket
 from cri_proxy.tryout.child import run
 from cri_proxy.tryout.containerd import PrivateContainerd
 from cri_proxy.tryout.daemon import DaemonProcess, program
-from cri_proxy.tryout.embedded import EmbeddedDaemon, described_machine
+from cri_proxy.tryout.embedded import EmbeddedDaemon, described_in_words, described_machine
 from cri_proxy.tryout.errors import TryoutError
 from cri_proxy.tryout.kernel import own_allowed
 from cri_proxy.tryout.kubelet import Kubelet, RunningPod
@@ -48,8 +48,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What the pods are played on: the daemon's endpoint and admin socket, the node, and who confirms."""
+    """What the pods are played on: whose runtime, the daemon's endpoint and admin socket, and who confirms."""
 
+    whose: str
     endpoint: str
     admin: AdminSocket
     node: Node
@@ -147,19 +148,20 @@ async def _ground(plan: Plan, directory: Path, run_id: str) -> AsyncIterator[Gro
         options = (*_reserve(count), "--available-resources", f"cpu=cpuset:{machine.online}")
         async with EmbeddedDaemon(directory, machine=machine, options=options) as embedded:
             node = Node(16 << 30, log_directory=str(directory / "logs"), image=DEFAULT_IMAGE)
-            yield Ground(embedded.endpoint, embedded.admin, node, count, "model")
+            yield Ground(described_in_words(machine), embedded.endpoint, embedded.admin, node, count, "model")
         return
     count = len(own_allowed().cpus)
-    runtime: PrivateContainerd | RunningRuntime = (
-        PrivateContainerd(directory / "runtime", name=directory.name)
-        if plan.runtime == PRIVATE
-        else RunningRuntime(plan.runtime, directory, run_id=run_id, image=plan.image)
-    )
-    async with runtime:
-        options = _reserve(count) if plan.runtime == PRIVATE else (*_reserve(count), *_leave_others(directory))
-        daemon = DaemonProcess(directory, runtime_endpoint=runtime.endpoint, options=options)
-        async with daemon:
-            yield Ground(daemon.endpoint, daemon.admin, runtime.node, count, "kernel")
+    runtime: PrivateContainerd | RunningRuntime
+    options = _reserve(count)
+    if plan.runtime == PRIVATE:
+        whose = f"its own, below {directory}"
+        runtime = PrivateContainerd(directory / "runtime", name=directory.name)
+    else:
+        whose = f"the one at {plan.runtime}"
+        runtime = RunningRuntime(plan.runtime, directory, run_id=run_id, image=plan.image)
+        options = (*options, *_leave_others(directory))
+    async with runtime, DaemonProcess(directory, runtime_endpoint=runtime.endpoint, options=options) as daemon:
+        yield Ground(whose, daemon.endpoint, daemon.admin, runtime.node, count, "kernel")
 
 
 def _reserve(cpu_count: int) -> tuple[str, ...]:
@@ -176,8 +178,11 @@ def _leave_others(directory: Path) -> tuple[str, ...]:
 
 async def _opening(kubelet: Kubelet, ground: Ground) -> str:
     version = await kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
-    cpus = f"{ground.cpu_count} CPUs" if ground.cpu_count > 1 else "1 CPU"
-    return f"{version.runtime_name} {version.runtime_version} behind {ground.endpoint}, {cpus} to place containers on."
+    reserved = reserved_cpus(ground.cpu_count)
+    cpus = f"{ground.cpu_count} CPU{'s' * (ground.cpu_count > 1)}{f', {reserved} reserved for the system' * reserved}"
+    return f"""\
+cri-proxy in front of {version.runtime_name} {version.runtime_version} ({ground.whose}).
+{cpus}. Every container below was created through {ground.endpoint}."""
 
 
 def _tree(admin: Path) -> str:

@@ -80,7 +80,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     topology = Topology.from_json((HERE / "topologies" / "2s4n-isol.json").read_text())
     outcome = run_machine(topology, job, image=image, out=work / "out", echo=sys.stdout.write)
     print(outcome.steps_seconds, f"attempt {outcome.attempts}")
-    log = work / "out" / "cri-proxy.log"
+    log = work / "out" / "cri-proxy" / "cri-proxy.log"
     assert outcome.exit_status == 0, log.read_text()[-4000:] if log.exists() else "no log"
     found = json.loads((work / "out" / "placement.json").read_text())
     return Report(outcome, seen(found["all run"]), seen(found["restarted"]))

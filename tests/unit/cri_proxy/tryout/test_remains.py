@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from cri_proxy.tryout.remains import end_shims, mounts_below, shim_sockets, shims_of
+from cri_proxy.tryout.remains import end_shims, mounts_below, remove_if_empty, shim_sockets, shims_of
 
 MOUNTINFO = r"""22 1 8:1 / / rw - ext4 /dev/sda1 rw
 31 22 0:5 / /tmp/ours/run/shm rw - tmpfs shm rw
@@ -24,6 +24,14 @@ def test_a_shim_tells_where_its_socket_is(tmp_path: Path) -> None:
     bundle.mkdir(parents=True)
     (bundle / "address").write_text("unix:///run/containerd/s/abc")
     assert shim_sockets(tmp_path) == (Path("/run/containerd/s/abc"),)
+
+
+def test_only_empty_directories_go(tmp_path: Path) -> None:
+    (tmp_path / "a/s").mkdir(parents=True)
+    (tmp_path / "b/s").mkdir(parents=True)
+    (tmp_path / "b/file").touch()
+    remove_if_empty(tmp_path / "a/s", tmp_path / "a", tmp_path / "b/s", tmp_path / "b")
+    assert [path.name for path in tmp_path.rglob("*")] == ["b", "file"]
 
 
 def test_only_shims_of_our_socket_are_ended(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from cri_proxy.tryout.kernel import Allowed
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.tryout.report import Paint, Sighting, asked, chosen, describe_all, describe_sighting, why
 from policies.base import ContainerKey, Pod, QosClass, Reason, Request
+from policies.reasons import POOL
 from sysfs.cpuset import CpuSet, NodeSet
 
 ENGINE = guaranteed("engine", 1000)
@@ -81,6 +82,11 @@ def test_a_mixed_grant_names_its_own_and_the_shared_cpus() -> None:
 def test_a_refusal_is_told_as_one_with_its_reason() -> None:
     refused = replace(DECISION, outcome="refused", container=None, reasons=(Reason("full", "no CPU is free"),))
     assert (chosen(refused), why(refused)) == ("refused", "no CPU is free")
+
+
+def test_the_reason_for_the_pool_comes_before_others() -> None:
+    reasons = (Reason("widened", "others move"), Reason(POOL, "root has it"))
+    assert why(replace(DECISION, reasons=reasons)) == "root has it"
 
 
 def test_colours_are_there_only_when_they_are_on() -> None:
