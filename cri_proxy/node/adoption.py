@@ -12,6 +12,7 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node import live
 from cri_proxy.node.context import Context, Rules
 from cri_proxy.node.live import LiveContainer
+from cri_proxy.state.rows import Row
 from policies.base import Grant, Pinning, QosClass, Request
 from sysfs.cpuset import CpuSet
 
@@ -33,6 +34,17 @@ class Adopted:
         """The order of placing: QoS class, most whole CPUs first, oldest first, id (spec section 8)."""
         qos = _QOS_ORDER.index(self.request.pod.qos)
         return (qos, -(self.request.cpu_request_mcpu // 1000), self.container.created_at_ns, self.container.id)
+
+    def row(self, grant: Grant, order: int) -> Row:
+        """The container as a row that holds ``grant``."""
+        return Row(
+            grant=grant,
+            sandbox_id=self.container.sandbox_id,
+            container_id=self.container.id,
+            state="running" if self.container.state == "running" else "created",
+            acknowledged=self.pinning,
+            created_order=order,
+        )
 
 
 class Adoption:

@@ -69,6 +69,13 @@ class Ledger:
         key = self._keys_by_id.get(container_id)
         return self._rows.get(key) if key is not None else None
 
+    def full_id(self, container_id: str) -> str:
+        """The id that this stands for: containerd takes unambiguous prefixes of ids, and people type them."""
+        if not container_id or container_id in self._keys_by_id:
+            return container_id
+        matches = [known for known in self._keys_by_id if known.startswith(container_id)]
+        return matches[0] if len(matches) == 1 else container_id
+
     def next_order(self) -> int:
         """A number for a new row: rows sort by it in the order of their creation."""
         self._next_order += 1
@@ -130,8 +137,13 @@ class Ledger:
             return
         self._doubted.add(key)
         known = row.acknowledged
-        if known is not None and known.cpus is not None and sent.cpus is not None:
-            self._rows[key] = replace(row, acknowledged=replace(known, cpus=known.cpus | sent.cpus))
+        if known is None:
+            return
+        both = Pinning(
+            known.cpus | sent.cpus if known.cpus is not None and sent.cpus is not None else known.cpus,
+            known.mems | sent.mems if known.mems is not None and sent.mems is not None else known.mems,
+        )
+        self._rows[key] = replace(row, acknowledged=both)
 
     def is_doubted(self, key: ContainerKey) -> bool:
         """Whether the outcome of this container's last update is unknown."""
@@ -158,9 +170,10 @@ class Ledger:
         wanted = self.desired().get(key)
         if row is None or row.state not in ACTIVE or wanted is None or wanted.cpus is None:
             return wanted
-        held = row.acknowledged.cpus if row.acknowledged is not None else None
-        blocked = self.blocked_for(row, wanted.cpus) - (held or CpuSet())
-        cpus = wanted.cpus - blocked
+        held = (row.acknowledged.cpus if row.acknowledged is not None else None) or CpuSet()
+        if row.state != "running":  # it has not been on its CPUs yet, so it need not come onto them now
+            held = held - CpuSet(self._all_held_alone().mask & ~self.held_alone(key).mask)
+        cpus = wanted.cpus - (self.blocked_for(row, wanted.cpus) - held)
         return replace(wanted, cpus=cpus) if cpus else None
 
     def blocked_for(self, row: Row, cpus: CpuSet) -> CpuSet:
@@ -169,27 +182,34 @@ class Ledger:
         own = self.held_alone(key)
         blocked = self._all_held_alone().mask & ~own.mask
         for other in self.sitting_on(row) if row.grant.owned else ():
-            if other.acknowledged is not None and other.acknowledged.cpus is not None:
-                blocked |= other.acknowledged.cpus.mask & row.grant.owned.mask
+            blocked |= self.sat_on(row, other).mask
         return CpuSet(blocked & cpus.mask)
+
+    def sat_on(self, row: Row, other: Row) -> CpuSet:
+        """CPUs that ``row`` owns and ``other`` may be on: all of them where the runtime has said nothing of it."""
+        known = other.acknowledged
+        if known is None:
+            return row.grant.owned
+        return row.grant.owned & known.cpus if known.cpus is not None else CpuSet()
 
     def held_alone(self, key: ContainerKey) -> CpuSet:
         """CPUs that are this container's alone as far as the runtime has confirmed."""
         return self._confirmed_owned.get(key, CpuSet())
 
     def sitting_on(self, row: Row) -> tuple[Row, ...]:
-        """Other live containers whose confirmed cpuset still holds CPUs that this row owns."""
-        owned = row.grant.owned
+        """Other live containers that may still be on CPUs that this row owns, and that are ours to move."""
+        if not row.grant.owned or not self._is_pinned(row):
+            return ()
         return tuple(
             other
             for other in self.active()
-            if other.grant.container != row.grant.container
-            and other.container_id
-            and other.grant.kind is not CpuKind.PRESERVE
-            and other.acknowledged is not None
-            and other.acknowledged.cpus is not None
-            and not other.acknowledged.cpus.isdisjoint(owned)
+            if other.container_id and other.key != row.key and self.sat_on(row, other) and self._is_pinned(other)
         )
+
+    def _is_pinned(self, row: Row) -> bool:
+        """Whether its CPUs are ours to write: not where the operator or an annotation says otherwise."""
+        wanted = self.desired().get(row.key)
+        return wanted is not None and wanted.cpus is not None
 
     def unsettled(self) -> tuple[Row, ...]:
         """Live containers whose confirmed pinning differs from what may be written now."""
@@ -200,9 +220,9 @@ class Ledger:
         wanted = self.desired().get(row.grant.container)
         if wanted is None or not (row.key in self._doubted or _needs_call(wanted, row.acknowledged)):
             return False
-        if row.key in self._doubted:
-            return wanted.cpus is not None or wanted.mems is not None
         target = self.sendable(row.grant.container)
+        if row.key in self._doubted:
+            return target is not None and (target.cpus is not None or target.mems is not None)
         return target is not None and _needs_call(target, row.acknowledged)
 
     def of_pod(self, pod_uid: str) -> tuple[Row, ...]:

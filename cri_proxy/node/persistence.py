@@ -14,7 +14,7 @@ COMMIT_BOUND_SECONDS = 2.0
 
 
 class Persistence:
-    """Saves rows in order; a failure or a slow disk is remembered as ``problem`` until a save succeeds again."""
+    """Saves rows in the order of the calls; ``problem`` is what failed last, until a save succeeds again."""
 
     def __init__(self, store: GrantStore, tasks: Tasks, on_problem: Callable[[str], None]) -> None:
         """``on_problem`` hears of each new problem once."""
@@ -23,9 +23,51 @@ class Persistence:
         self._on_problem = on_problem
         self.problem = ""
         self.failures = 0
+        self._missed = 0
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the store lacks what a failed save should have brought."""
+        return self._missed > 0
 
     async def save(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str] = ()) -> bool:
-        """Make this durable; False when the store failed or took too long (the save may still land later)."""
+        """Make this durable; False when the store failed or took too long (the save may still land later).
+
+        A caller that goes away does not withdraw it.
+        """
+        # A task of its own, so that it starts after those of earlier save_later calls: tasks start in their order.
+        saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._tasks.start(self._save_and_tell(tuple(puts), tuple(deletes), saved), name="save")
+        return await saved
+
+    def save_later(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str] = ()) -> None:
+        """The same without waiting: for what the runtime already knows."""
+        self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
+
+    def catch_up(self, everything: Sequence[Row | SandboxRow]) -> None:
+        """Save again what failed saves may have left out; each by itself, so that none fails for another."""
+        if self.is_behind:
+            self._missed = 0
+            for each in everything:
+                self.save_later([each])
+
+    async def _save_and_forget(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str]) -> None:
+        await self._save(puts, deletes)
+
+    async def _save_and_tell(
+        self,
+        puts: Sequence[Row | SandboxRow],
+        deletes: Sequence[ContainerKey | str],
+        saved: asyncio.Future[bool],
+    ) -> None:
+        is_saved = False
+        try:
+            is_saved = await self._save(puts, deletes)
+        finally:
+            if not saved.done():  # the caller went away
+                saved.set_result(is_saved)
+
+    async def _save(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str]) -> bool:
         try:
             async with asyncio.timeout(COMMIT_BOUND_SECONDS):
                 await self._store.save(puts, deletes)
@@ -36,15 +78,9 @@ class Persistence:
         self.problem = ""
         return True
 
-    def save_later(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str] = ()) -> None:
-        """The same without waiting: for what the runtime already knows."""
-        self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
-
-    async def _save_and_forget(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str]) -> None:
-        await self.save(puts, deletes)
-
     def _failed(self, problem: str) -> bool:
         self.failures += 1
+        self._missed += 1
         if problem != self.problem:
             self._on_problem(problem)
         self.problem = problem

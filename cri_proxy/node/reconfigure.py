@@ -1,20 +1,15 @@
 """Another policy for a node that runs: what is legal stays, the fewest move, or nothing changes at all.
 
-New options and a new machine come this way (spec section 8). The re-plan of all containers is made on a snapshot,
-off the event loop, and taken only if nobody has decided anything meanwhile.
+New options and a new machine come this way (spec section 8).
 """
 
-import asyncio
 from dataclasses import dataclass
 
 from cri_proxy import events
 from cri_proxy.node.context import Rules
 from cri_proxy.node.node import Node
-from policies.base import Allocations, ContainerKey, Policy, Reason, Reinstated
-
-# A node decides a few times a second at most, and a re-plan takes milliseconds: after this many lost races the
-# re-plan is made on the loop, where nobody can come in between.
-RACES = 5
+from cri_proxy.node.replan import replan
+from policies.base import ContainerKey, Policy, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +35,11 @@ async def reconfigure(
     ``must_fit``: refuse the whole change when a container would lose what it was granted for want of room; False
     is for what cannot be refused, as CPUs that went away.
     """
-    result = await _replan(node, policy)
+    ledger = node.context.ledger
+    result = await replan(ledger, policy, lambda: (ledger.allocations, ()))
     had_a_place = [(key, reason) for key, reason in result.unplaced if not _is_unplaced(node, key)]
     if must_fit and had_a_place:
         return NotReconfigured(_no_room(node, had_a_place))
-    ledger = node.context.ledger
     changed = ledger.use_policy(policy, result.allocations)
     node.coordinator.rules = rules
     node.coordinator.remember_fallback()
@@ -53,21 +48,6 @@ async def reconfigure(
     await node.context.persistence.save(changed)
     node.effects.kick()
     return Reconfigured(result.kept, result.replaced)
-
-
-async def _replan(node: Node, policy: Policy) -> Reinstated:
-    """The present grants under the new policy. No ``await`` lies between the last look at the ledger and the return."""
-    ledger = node.context.ledger
-    for _ in range(RACES):
-        version, held = ledger.version, ledger.allocations
-        result = await asyncio.to_thread(_reinstate, policy, held)
-        if ledger.version == version:
-            return result
-    return _reinstate(policy, ledger.allocations)
-
-
-def _reinstate(policy: Policy, held: Allocations) -> Reinstated:
-    return policy.reinstate(held)
 
 
 def _is_unplaced(node: Node, key: ContainerKey) -> bool:

@@ -19,8 +19,9 @@ from cri_proxy.node.effects import NOT_FOUND, Effects
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.node.live import LiveContainer
 from cri_proxy.node.reconcile import newest_by_key, reconcile
+from cri_proxy.node.replan import replan
 from cri_proxy.state.rows import Row, Saved
-from policies.base import Allocations, ContainerKey
+from policies.base import Allocations, Reinstated, Request
 
 RETRY_SECONDS = 0.2
 POLL_SECONDS = 30.0
@@ -49,7 +50,7 @@ class Resync:
         self._ledger.put(*found.rows)
         await self._ask_unacknowledged(found.rows)
         adopted = await self._adoption.read_all(found.unknown)
-        changed = self._reinstate(adopted)
+        changed = await self._reinstate(adopted)
         self._context.persistence.save_later(changed, [*found.dropped, *gone])
         self._context.observer.noted(
             events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
@@ -84,9 +85,8 @@ class Resync:
 
     async def adopt(self, containers: Sequence[LiveContainer]) -> None:
         """Place running containers that nobody has placed: after a fault of ours, or restored from a checkpoint."""
-        adopted = [a for a in await self._adoption.read_all(containers) if self._ledger.holder(a.container.id) is None]
-        for row in self._reinstate(adopted):
-            self._context.persistence.save_later([row])
+        changed = await self._reinstate(await self._adoption.read_all(containers))
+        self._context.persistence.save_later(changed)
         self._effects.kick()
 
     async def adopt_id(self, container_id: str) -> None:
@@ -197,33 +197,24 @@ class Resync:
                 elif row.state in ACTIVE and row.acknowledged is not None:
                     self._ledger.confirm(row.key, row.acknowledged)
 
-    def _reinstate(self, adopted: Sequence[Adopted]) -> tuple[Row, ...]:
+    async def _reinstate(self, found: Sequence[Adopted]) -> tuple[Row, ...]:
         """Put saved, rebuilt and new grants on the machine together; gives the rows that changed."""
-        rebuilt = [a for a in adopted if a.grant is not None]
-        held = self._ledger.allocations
-        grants: Allocations = held.with_grants(*(a.grant for a in rebuilt if a.grant is not None))
-        requests = [a.request for a in sorted(adopted, key=lambda a: a.rank) if a.grant is None]
-        result = self._ledger.policy.reinstate(grants, requests)
-        for key, reason in (*result.replaced, *result.unplaced):
-            grant = result.allocations.get(key)
-            pod = grant.request.pod.name if grant is not None else key.pod_uid
-            self._context.observer.noted(events.REPLACED, pod=pod, container=key.name, reason=reason.text)
-        by_key: dict[ContainerKey, Adopted] = {a.request.container: a for a in adopted}
+        adopted: list[Adopted] = []
+
+        def inputs() -> tuple[Allocations, Sequence[Request]]:
+            adopted[:] = [a for a in found if self._ledger.holder(a.container.id) is None]
+            rebuilt = [a.grant for a in adopted if a.grant is not None]
+            new = sorted((a for a in adopted if a.grant is None), key=lambda a: a.rank)
+            return self._ledger.allocations.with_grants(*rebuilt), [a.request for a in new]
+
+        result = await replan(self._ledger, self._ledger.policy, inputs)
+        self._tell(result)
+        sources = {a.request.container: a for a in adopted}
         changed: list[Row] = []
         for grant in result.allocations.grants:
-            row = self._ledger.get(grant.container)
-            source = by_key.get(grant.container)
+            row, source = self._ledger.get(grant.container), sources.get(grant.container)
             if source is not None:
-                changed.append(
-                    Row(
-                        grant=grant,
-                        sandbox_id=source.container.sandbox_id,
-                        container_id=source.container.id,
-                        state="running" if source.container.state == "running" else "created",
-                        acknowledged=source.pinning,
-                        created_order=self._ledger.next_order(),
-                    )
-                )
+                changed.append(source.row(grant, self._ledger.next_order()))
             elif row is not None and row.grant != grant:
                 changed.append(replace(row, grant=grant))
         self._ledger.put(*changed)
@@ -231,6 +222,12 @@ class Resync:
             if row.acknowledged is not None:
                 self._ledger.confirm(row.key, row.acknowledged)
         return tuple(changed)
+
+    def _tell(self, result: Reinstated) -> None:
+        for key, reason in (*result.replaced, *result.unplaced):
+            grant = result.allocations.get(key)
+            pod = grant.request.pod.name if grant is not None else key.pod_uid
+            self._context.observer.noted(events.REPLACED, pod=pod, container=key.name, reason=reason.text)
 
 
 UNIMPLEMENTED = 12

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from cri_proxy.node.context import Rules
 from cri_proxy.node.node import Node
-from cri_proxy.node.reconfigure import RACES, NotReconfigured, Reconfigured, reconfigure
+from cri_proxy.node.reconfigure import NotReconfigured, Reconfigured, reconfigure
+from cri_proxy.node.replan import RACES
 from cri_proxy.simulate.world import World
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Decision, Pinning, Policy, PoolView, Reinstated, Request, Update
