@@ -77,7 +77,8 @@ class Daemon:
         # A machine that was handed in has no cgroups of its own; this node's would cut its CPUs.
         cgroup_root = settings.sysfs_root if self._machine is None else settings.state_dir
         resolved = policy_options(config, machine, cgroup_root)
-        warnings = (*settings.warnings, *resolved.warnings)
+        policy = build_policy(config.policy, machine, resolved.options)
+        warnings = (*settings.warnings, *resolved.warnings, *policy.notes)
         for warning in warnings:
             self._log.warning(events.CONFIG_WARNING, reason=warning)
         endpoint = await self._runtime_endpoint(machine)
@@ -86,7 +87,7 @@ class Daemon:
         clock = SystemClock()
         journal = Journal(self._log, clock)
         node = build_node(
-            build_policy(config.policy, machine, resolved.options),
+            policy,
             Rules(config.on_policy_error, config.on_store_error, config.adopt, config.strict_annotations),
             Outside(channel, store, clock, journal, config.annotation_domains),
         )

@@ -272,6 +272,10 @@ class Policy(Protocol):
     def machine(self) -> Machine:
         """The machine it places on."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence for everything about the machine that it had to leave out of account."""
+
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Where this container goes, given what others hold (a grant of its own in ``held`` is ignored)."""
 

@@ -42,6 +42,11 @@ class NonePolicy:
         """The machine that it leaves alone."""
         return self._machine
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Nothing is left out where nothing is looked at."""
+        return ()
+
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Always a grant of nothing."""
         return Placed(Grant(request, "", CpuKind.PRESERVE), _UNTOUCHED, (), reasons=(reasons.not_managed(),))

@@ -59,6 +59,10 @@ class Racing:
     def fallback(self, held: Allocations) -> Pinning:
         return self.inner.fallback(held)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
     def pools(self, held: Allocations) -> tuple[PoolView, ...]:
         return self.inner.pools(held)
 
