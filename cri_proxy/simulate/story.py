@@ -52,6 +52,8 @@ def tell(step: Step, outcome: StepOutcome) -> list[str]:
             lines.append(f"     {name}: {place(seen)}")
             lines += [f"         {reason}" for reason in outcome.reasons.get(name, ())]
     lines += [f"     moved {moved.container}: {change(moved)}" for moved in outcome.updated]
+    if isinstance(step.action, Restart | Reconfigure) and outcome.ok and not outcome.updated:
+        lines.append("     nobody moved")
     return lines
 
 

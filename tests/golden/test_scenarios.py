@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.simulate.outcome import Seen, StepOutcome
-from cri_proxy.simulate.perform import Performance, perform
+from cri_proxy.simulate.perform import Performance, perform, perform_files
 from cri_proxy.simulate.scenario import Restart
 from sysfs.cpuset import CpuSet
 from tests.golden.scenarios.record import FOLDER, RECORDED, STORIES, recording, scenarios
@@ -19,6 +19,7 @@ from tests.golden.scenarios.record import FOLDER, RECORDED, STORIES, recording, 
 SCENARIOS = [scenario for path in STORIES for scenario in scenarios(path)]
 NAMES = [f"{Path(s.source).stem}-{s.line}" for s in SCENARIOS]
 ROOT = FOLDER.parent.parent.parent
+EXAMPLES = sorted((ROOT / "configs" / "scenarios").glob("*.yaml"))
 
 
 @cache
@@ -100,6 +101,15 @@ def test_the_order_of_hashes_decides_nothing() -> None:
     assert other.stdout == (FOLDER / "affinity.jsonl").read_text()
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_of_ours_does_what_it_expects(path: Path) -> None:
+    performed = list(perform_files([str(path)]))
+    assert [p.text for p in performed if not p.is_good] == []
+    assert any(outcome.is_expectation for p in performed for outcome in p.outcomes)
+    assert [outcome.error for p in performed for outcome in p.outcomes if not outcome.ok] == []
+
+
 def test_there_are_enough_stories_and_each_is_told_once() -> None:
     abouts = [scenario.about for scenario in SCENARIOS if scenario.about]
     assert len(set(abouts)) == len(SCENARIOS) >= 40
+    assert len(EXAMPLES) >= 4

@@ -60,6 +60,11 @@ def test_a_step_tells_refusals_places_reasons_and_moves() -> None:
     ]
 
 
+def test_a_restart_that_moves_nobody_says_so() -> None:
+    step = parse_scenario("machine: host\nsteps: [restart: both]").steps[0]
+    assert tell(step, StepOutcome(0, step.written, (), {})) == ["  0  restart proxy and runtime", "     nobody moved"]
+
+
 def test_the_heading_says_what_is_played_on_what() -> None:
     scenario = parse_scenario("about: a tale\nmachine: host", "s.yaml")
     assert heading(scenario, describe({"cores": 2, "isolated": "1"}), (), ["careful"]) == [

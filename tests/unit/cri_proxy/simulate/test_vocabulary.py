@@ -1,5 +1,8 @@
 """The functions of expect."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from cri_proxy.simulate.errors import ExpectationError
@@ -93,3 +96,9 @@ def test_a_wrong_question_is_told_what_there_is(text: str, problem: str) -> None
 def test_every_function_is_described_once() -> None:
     described = [*CONTAINER_FUNCTIONS, *MACHINE_FUNCTIONS, *SET_FUNCTIONS, *STEP_FUNCTIONS]
     assert sorted(described) == sorted(FUNCTIONS)
+
+
+def test_every_function_stands_on_the_reference_page_as_it_is_described_here() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "scenarios.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)\(.*?\)` \| (.*) \|$", page, re.MULTILINE))
+    assert rows == CONTAINER_FUNCTIONS | MACHINE_FUNCTIONS | SET_FUNCTIONS | STEP_FUNCTIONS
