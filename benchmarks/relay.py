@@ -224,7 +224,9 @@ def bars(results: dict[str, dict[str, list[Figure]]], feet: dict[str, Footprint]
         Bar("Version, 16 in flight: CPU of splice / grpc", ratio("Version, 16 in flight"), 0.06),
         Bar("ListContainers (500): CPU of splice / grpc", ratio("ListContainers (500)"), 0.3),
         Bar("GetContainerEvents: CPU of splice / grpc", ratio("GetContainerEvents"), 0.06),
-        Bar("Version: p50 that the splice adds / direct (must)", added / direct, 1.0),
+        Bar("Version: p50 that the splice adds, us", added, 150.0),
+        Bar("Version: p50 that the splice adds, us (aim)", added, 60.0),
+        Bar("Version: p50 that the splice adds / direct", added / direct, 1.0),
         Bar("Version: p50 that the splice adds / direct (aim)", added / direct, 0.4),
         Bar("splice at rest: CPU us/s", feet["splice"].idle_cpu_us_per_second, 100.0),
     ]

@@ -13,7 +13,7 @@ from grpc import aio
 
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
 from cri_proxy.relay.calls import Aborted, Failed, Interceptor, Interest, Outcome, Refuse, Replied, Rewrite
-from cri_proxy.relay.listener import Published, claim, private_umask, publish, socket_path
+from cri_proxy.relay.listener import Published, claim, named_errors, private_umask, publish, socket_path
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES
 from cri_proxy.relay.methods import SERVER_STREAMS, UNARY
 from cri_proxy.relay.status import UNKNOWN_OUTCOME
@@ -83,10 +83,14 @@ class GrpcRelay:
         self._server = aio.server(options=_SERVER_OPTIONS)
         handlers = _Handlers(self._channel, self._boundary, self._on_error)
         self._server.add_generic_rpc_handlers((handlers,))
-        with private_umask():
-            self._server.add_insecure_port(f"unix:{temporary}")
-        await self._server.start()
-        self._published = publish(temporary, self._listen, self._runtime)
+        with named_errors(self._listen):
+            try:
+                with private_umask():
+                    self._server.add_insecure_port(f"unix:{temporary}")
+            except RuntimeError as error:  # grpcio's word for a bind that failed
+                raise OSError(str(error)) from error
+            await self._server.start()
+            self._published = publish(temporary, self._listen, self._runtime)
 
     async def stop(self, grace_seconds: float) -> None:
         """Stop accepting, give calls this long to end, then cancel them."""

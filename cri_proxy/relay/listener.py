@@ -57,11 +57,9 @@ def claim(listen: Path, *, take_over: bool = False) -> Path:
     """
     if len(os.fsencode(listen)) > _MAX_PATH_BYTES:
         raise ConfigError(str(listen), 0, "listen", f"a socket path may have {_MAX_PATH_BYTES} bytes; choose a shorter")
-    listen.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    try:
-        mode = listen.stat().st_mode
-    except FileNotFoundError:
-        mode = None
+    with named_errors(listen):
+        listen.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        mode = listen.stat().st_mode if listen.exists() else None
     if mode is not None and not stat.S_ISSOCK(mode):
         raise ConfigError(str(listen), 0, "listen", "is there and is not a socket; remove it or choose another path")
     if mode is not None and not take_over and _answers(listen):
@@ -70,6 +68,16 @@ def claim(listen: Path, *, take_over: bool = False) -> Path:
     temporary = listen.parent / f".{os.getpid():x}-{next(_numbers):x}"
     temporary.unlink(missing_ok=True)
     return temporary
+
+
+@contextmanager
+def named_errors(listen: Path) -> Iterator[None]:
+    """What the system refuses becomes a ConfigError that names the socket."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"{error.strerror or error}; check its directory and the rights there"
+        raise ConfigError(str(listen), 0, "listen", problem) from error
 
 
 @contextmanager
@@ -101,14 +109,15 @@ def listen_on(listen: Path, runtime: Path, *, take_over: bool = False) -> tuple[
     temporary = claim(listen, take_over=take_over)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        with private_umask():
-            server.bind(str(temporary))
-        server.listen(128)
-        return server, publish(temporary, listen, runtime)
-    except OSError as error:
+        with named_errors(listen):
+            with private_umask():
+                server.bind(str(temporary))
+            server.listen(128)
+            return server, publish(temporary, listen, runtime)
+    except ConfigError:
         server.close()
         temporary.unlink(missing_ok=True)
-        raise ConfigError(str(listen), 0, "listen", f"{error.strerror}; check the directory and its rights") from error
+        raise
 
 
 def _answers(path: Path) -> bool:

@@ -118,3 +118,10 @@ def test_withdrawing_twice_is_harmless(tmp_path: Path) -> None:
     server.close()
     published.withdraw()
     published.withdraw()
+
+
+@pytest.mark.parametrize("place", ["file/relay", "file/deeper/relay"])
+def test_a_directory_that_cannot_be_had_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="check its directory"):
+        listen_on(tmp_path / place, tmp_path / "runtime")
