@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,12 +33,20 @@ def run_arguments(directory: Path, runtime_endpoint: str, options: Sequence[str]
 class DaemonProcess:
     """``cri-proxy run`` as a child: started, restarted, killed, asked."""
 
-    def __init__(self, directory: Path, *, runtime_endpoint: str, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        runtime_endpoint: str,
+        options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """``directory`` holds its sockets, state and log; ``options`` follow the ones given here."""
         self.directory = directory
         self.endpoint = f"unix://{directory}/cri-proxy.sock"
         self.admin = AdminSocket(directory / "admin.sock")
         self._arguments = run_arguments(directory, runtime_endpoint, options)
+        self._environment = environment
         self._child: Child | None = None
 
     async def __aenter__(self) -> Self:
@@ -58,7 +66,7 @@ class DaemonProcess:
     async def start(self) -> None:
         """Start it and wait until it decides. Raises TryoutError with its last words."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._child = Child((*program(), *self._arguments), log=self.log)
+        self._child = Child((*program(), *self._arguments), log=self.log, environment=self._environment)
         try:
             await until("the daemon is ready", self._is_ready, seconds=READY_SECONDS)
         except BaseException:

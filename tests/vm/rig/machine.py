@@ -92,6 +92,8 @@ def run_machine(
                 disk.truncate(OUT_DISK_BYTES)
             progress = asyncio.run(_attempt(topology, work, image, echo, timeout_seconds))
             if progress.exit_status is not None:
+                if "output-lost" in progress.steps:
+                    raise MachineError("what the command left in /out could not be packed", "".join(progress.output))
                 _unpack(work / "out.tar", out)
                 steps = tuple(progress.steps.items())
                 return Outcome(progress.exit_status, "".join(progress.output), steps, attempt)

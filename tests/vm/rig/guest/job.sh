@@ -27,7 +27,7 @@ status=$?
 echo done > /dev/rig.control
 disk=$($bb grep -lx rigout /sys/block/vd*/serial)
 disk=${disk%/serial}
-tar -c --exclude="*.sock" -C /out -f /dev/${disk##*/} . 2> /dev/rig.output || echo output-lost > /dev/rig.control
+/usr/bin/tar -c --exclude '*.sock' -C /out -f /dev/${disk##*/} . 2> /dev/rig.output || echo output-lost > /dev/rig.control
 $bb sync
 echo "status $status" > /dev/rig.control
 $bb sleep 0.1

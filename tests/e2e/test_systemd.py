@@ -1,0 +1,55 @@
+"""The daemon tells systemd what the unit in ``packaging/`` waits for (sd_notify(3)), and takes the unit's options."""
+
+import asyncio
+import configparser
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.tryout.containerd import PrivateContainerd
+from cri_proxy.tryout.daemon import DaemonProcess
+from tests.e2e.stage import SETTLE_SECONDS
+
+UNIT = Path(__file__).parent.parent.parent / "packaging" / "cri-proxy.service"
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A short path, for sockets."""
+    directory = Path(tempfile.mkdtemp(prefix="cri-proxy-e2e-", dir="/tmp"))
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def notifications(directory: Path) -> Iterator[socket.socket]:
+    """The socket on which systemd listens."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications:
+        notifications.bind(str(directory / "notify"))
+        notifications.setblocking(False)
+        yield notifications
+
+
+async def test_systemd_is_told_when_the_daemon_is_ready_and_when_it_stops(
+    containerd: PrivateContainerd, directory: Path, notifications: socket.socket
+) -> None:
+    environment = {"NOTIFY_SOCKET": str(directory / "notify")}
+    daemon = DaemonProcess(directory, runtime_endpoint=containerd.endpoint, environment=environment)
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(SETTLE_SECONDS):
+        await daemon.start()
+        ready = await loop.sock_recv(notifications, 4096)
+        await daemon.stop()
+        stopping = await loop.sock_recv(notifications, 4096)
+    assert (ready, stopping) == (b"READY=1", b"STOPPING=1")
+
+
+def test_the_unit_waits_for_being_told() -> None:
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
+    unit.read(UNIT)
+    assert unit["Service"]["Type"] == "notify"
+    assert unit["Service"]["ExecStart"].split()[1:3] == ["run", "--config"]
