@@ -1,8 +1,7 @@
 """StartContainer is the barrier: no container starts while another can still run on the CPUs it owns.
 
-The container's own lock is held from here until the start's reply, so that no update is sent while runc starts
-it. Two starts cannot wait for each other: a container waits only for those that were confirmed on its CPUs
-before it was granted them, and it brings its own pinning up to date before it waits.
+The container's own lock is held from the last look until the start's reply, so that no update is sent while runc
+starts it. Nobody holds a lock while waiting for another container, so two starts cannot wait for each other.
 """
 
 import asyncio
@@ -12,6 +11,7 @@ from cri_proxy import events
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal
 from cri_proxy.node.effects import Effects
+from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Rejected
 from sysfs.cpuset import CpuSet
@@ -27,6 +27,7 @@ class Ticket:
 
     key: ContainerKey
     container_id: str
+    lock: asyncio.Lock
 
 
 class Barrier:
@@ -40,85 +41,96 @@ class Barrier:
         self._coordinator = coordinator
 
     async def before_start(self, container_id: str) -> Ticket | Refusal | None:
-        """Wait until this container may start; None when it is not one of ours."""
-        row = self._ledger.holder(container_id)
-        if row is None:
-            return None
-        await self._effects.lock(row.key).acquire()
-        try:
-            refusal = await self._clear(row.key, container_id)
-        except BaseException:
-            self._effects.lock(row.key).release()
-            raise
-        if refusal is not None:
-            self._effects.lock(row.key).release()
-            return refusal
-        return Ticket(row.key, container_id)
+        """Wait until this container may start; None when it is not one of ours, or holds nothing any more."""
+        attempt = "first"
+        for _ in range(ROUNDS):
+            ticket = await self.take(container_id)
+            if ticket is None or await self._is_clear(ticket):
+                return ticket
+            ticket.lock.release()
+            if await self.clear_for(ticket.key) and ticket.key not in self._effects.failures:
+                continue
+            row = self._ledger.holder(container_id)
+            if row is None or attempt != "first" or not self._place_elsewhere(row):
+                break
+            attempt = "re-planned"
+        return await self._give_up(container_id)
 
     async def take(self, container_id: str) -> Ticket | None:
         """Wait until nobody else talks to the runtime about this container; None when it is not one of ours."""
         row = self._ledger.holder(container_id)
         if row is None:
             return None
-        await self._effects.lock(row.key).acquire()
-        return Ticket(row.key, container_id)
+        lock = self._effects.lock(row.key)
+        await lock.acquire()
+        if self._holds(row.key, container_id):
+            return Ticket(row.key, container_id, lock)
+        lock.release()
+        return None
 
     def done(self, ticket: Ticket) -> None:
         """The call that the ticket was for has its reply: updates of the container go on."""
-        self._effects.lock(ticket.key).release()
+        ticket.lock.release()
         self._effects.kick()
 
-    async def clear_for(self, key: ContainerKey) -> bool:
-        """Wait until nobody sits on CPUs that this container owns; False when somebody could not be moved."""
+    async def clear_for(self, key: ContainerKey, waiting: frozenset[ContainerKey] = frozenset()) -> bool:
+        """Wait until nobody sits on CPUs that this container owns; False when somebody could not be moved.
+
+        The caller holds no container's lock. ``waiting`` are those that wait for this one in their turn: who sits
+        on our CPUs may itself have to wait until others have left the CPUs it moves to.
+        """
         for _ in range(ROUNDS):
             row = self._ledger.get(key)
             sitting = self._ledger.sitting_on(row) if row is not None else ()
             if not sitting:
                 return True
+            behind = waiting | {key}
+            await asyncio.gather(*(self.clear_for(o.key, behind) for o in sitting if o.key not in behind))
             if not all(await asyncio.gather(*(self._effects.settle(other.key) for other in sitting))):
                 return False
         return False
 
-    async def _clear(self, key: ContainerKey, container_id: str) -> Refusal | None:
-        """Own pinning first, then everybody else's; one re-plan when somebody cannot be moved."""
-        for attempt in ("first", "re-planned"):
-            row = self._ledger.get(key)
-            if row is None or row.container_id != container_id:
-                return None  # a newer attempt has taken over; the runtime will say what it thinks of this one
-            own = await self._effects.settle_locked(key)
-            others = own and await self.clear_for(key)
-            # What the container itself could not get before (its CPUs were sat on) it can have now.
-            if own and others and await self._effects.settle_locked(key):
-                return None
-            row = self._ledger.get(key)
-            if row is None or (attempt == "first" and others is False and self._place_elsewhere(row)):
-                continue
-            return self._give_up(row)
-        return None
+    async def _is_clear(self, ticket: Ticket) -> bool:
+        """Bring its own pinning up to date, then look whether anybody is left on its CPUs; no wait after the look."""
+        try:
+            own = await self._effects.settle_locked(ticket.key)
+        except BaseException:
+            ticket.lock.release()
+            raise
+        row = self._ledger.get(ticket.key)
+        return row is None or (own and not self._ledger.sitting_on(row))
+
+    def _holds(self, key: ContainerKey, container_id: str) -> bool:
+        row = self._ledger.get(key)
+        return row is not None and row.container_id == container_id and row.state in ACTIVE
 
     def _place_elsewhere(self, row: Row) -> bool:
-        stuck = CpuSet.of_masks(
-            other.acknowledged.cpus.mask & row.grant.owned.mask
-            for other in self._ledger.sitting_on(row)
-            if other.acknowledged is not None and other.acknowledged.cpus is not None
-        )
+        stuck = CpuSet.of_masks(self._ledger.sat_on(row, other).mask for other in self._ledger.sitting_on(row))
         return bool(stuck) and not isinstance(self._coordinator.place_elsewhere(row, stuck), Rejected)
 
-    def _give_up(self, row: Row) -> Refusal | None:
-        others = ", ".join(
-            f"{o.grant.request.pod.name}/{o.key.name} on {o.acknowledged.cpus}"
-            for o in self._ledger.sitting_on(row)
-            if o.acknowledged is not None
-        )
-        problem = self._effects.failures.get(row.key)
-        text = (
-            f"CPUs {row.grant.owned} of {row.grant.request.pod.name}/{row.key.name} could not be cleared: "
-            + (f"still in use by {others}" if others else "")
-            + (f"; its own update failed: {problem.message}" if problem is not None else "")
-        )
+    async def _give_up(self, container_id: str) -> Ticket | Refusal | None:
+        """Refuse the start, or let it through and say what is wrong."""
+        row = self._ledger.holder(container_id)
+        if row is None:
+            return None
+        text = self._what_is_wrong(row)
         if self._coordinator.rules.on_policy_error == "reject":
             return Refusal("update", text)
-        self._context.observer.noted(
-            events.VIOLATION, container=row.key.name, pod=row.grant.request.pod.name, reason=text
+        pod = row.grant.request.pod.name
+        self._context.observer.noted(events.VIOLATION, container=row.key.name, pod=pod, reason=text)
+        return await self.take(container_id)
+
+    def _what_is_wrong(self, row: Row) -> str:
+        others = ", ".join(
+            f"{o.grant.request.pod.name}/{o.key.name} on {o.acknowledged.cpus if o.acknowledged else 'unknown CPUs'}"
+            for o in self._ledger.sitting_on(row)
         )
-        return None
+        problem = self._effects.failures.get(row.key)
+        problems = (
+            f"still in use by {others}" if others else "",
+            f"its own update failed: {problem.message}" if problem is not None else "",
+        )
+        what = f"CPUs {row.grant.owned}" if row.grant.owned else "the CPUs"
+        return f"{what} of {row.grant.request.pod.name}/{row.key.name} could not be cleared: " + (
+            "; ".join(p for p in problems if p) or "others keep coming onto them"
+        )

@@ -7,12 +7,13 @@ loses it (spec section 7).
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
 
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
-from cri_proxy.node.ledger import ACTIVE
+from cri_proxy.node.ledger import ACTIVE, unmet
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey, Pinning
@@ -42,22 +43,23 @@ class Effects:
         self._ledger = context.ledger
         self._on_vanished = on_vanished
         self._updates = Tasks(lambda error: context.observer.failed_open("update", error))
-        self._locks: dict[ContainerKey, asyncio.Lock] = {}
+        # Gone when nobody holds or awaits them: a lock that is dropped earlier would be two.
+        self._locks: WeakValueDictionary[ContainerKey, asyncio.Lock] = WeakValueDictionary()
         self._moves = asyncio.Semaphore(1)
         self._kicked: set[ContainerKey] = set()
         self.failures: dict[ContainerKey, EffectFailure] = {}
         self.sent = 0
 
     def lock(self, key: ContainerKey) -> asyncio.Lock:
-        """Held by whoever talks to the runtime about this container: a start, an update, ours or the kubelet's."""
+        """Held by whoever talks to the runtime about this container: a start, an update, ours or the kubelet's.
+
+        Keep the lock itself until it is released; asked again, it may be another.
+        """
         return self._locks.setdefault(key, asyncio.Lock())
 
     def forget(self, key: ContainerKey) -> None:
         """The container is gone: drop what is remembered of it."""
         self.failures.pop(key, None)
-        lock = self._locks.get(key)
-        if lock is not None and not lock.locked():
-            del self._locks[key]
 
     def kick(self) -> None:
         """Start an update for every container that is not where it should be; returns at once."""
@@ -68,18 +70,21 @@ class Effects:
                 self._updates.start(self._settle_kicked(key), name=f"update {key.name}")
 
     async def settle(self, key: ContainerKey) -> bool:
-        """Wait for this container's turn and bring it where it may be now; False when the runtime refused for good."""
+        """Wait for this container's turn and bring it where it may be now; False when the runtime refused for good.
+
+        Memory of a running container is not moved: that takes its time, and nobody's start waits for it.
+        """
         async with self.lock(key):
             return await self.settle_locked(key)
 
-    async def settle_locked(self, key: ContainerKey) -> bool:
+    async def settle_locked(self, key: ContainerKey, *, moves_memory: bool = False) -> bool:
         """The same for a caller that holds the container's lock."""
         for delay in (*BACKOFF_SECONDS, None):
             row = self._ledger.get(key)
             if row is None or row.state not in ACTIVE or not row.container_id:
                 return True
             try:
-                await self._bring(row)
+                await self._bring(row, moves_memory=moves_memory)
             except CallFailed as error:
                 if error.code == NOT_FOUND:
                     self._on_vanished(row)
@@ -113,27 +118,55 @@ class Effects:
 
     async def _settle_kicked(self, key: ContainerKey) -> None:
         try:
-            await self.settle(key)
+            if await self.settle(key) and self._memory_waits(key):
+                # One move at a time; whoever waits for its turn holds up nobody else's call about the container.
+                async with self._moves, self.lock(key):
+                    await self.settle_locked(key, moves_memory=True)
         finally:
             self._kicked.discard(key)
         # What this container gave up may be what others waited for.
         self.kick()
 
-    async def _bring(self, row: Row) -> None:
+    async def _bring(self, row: Row, *, moves_memory: bool) -> None:
         """Send what differs: CPUs together with memory nodes that only widen, moves of memory by themselves."""
-        key = row.grant.container
-        while (
-            (current := self._ledger.get(key)) is not None and current.state in ACTIVE and self._ledger.differs(current)
-        ):
-            target = self._ledger.sendable(key)
-            if target is None:
+        while (step := self._next_step(row)) is not None:
+            current, pinning = step
+            is_move = pinning.cpus is None and current.state == "running"
+            if is_move and not moves_memory:
                 return
-            step = _first_step(current, target, doubted=self._ledger.is_doubted(key))
-            if step.cpus is None and step.mems is not None:
-                async with self._moves:
-                    await self._send(current, step, MOVE_TIMEOUT_SECONDS)
-            else:
-                await self._send(current, step, UPDATE_TIMEOUT_SECONDS)
+            if grows(current, pinning):
+                await self.announce(current, pinning)
+                continue  # what may be sent can have changed while that was saved
+            await self._send(current, pinning, MOVE_TIMEOUT_SECONDS if is_move else UPDATE_TIMEOUT_SECONDS)
+
+    def _next_step(self, row: Row) -> tuple[Row, Pinning] | None:
+        """The container as it is now and what the next call carries; None when none is needed.
+
+        A newer attempt of the same name is another container: its turn comes by itself.
+        """
+        current = self._ledger.get(row.key)
+        if current is None or current.state not in ACTIVE or current.container_id != row.container_id:
+            return None
+        target = self._ledger.sendable(row.key)
+        if target is None or not self._ledger.differs(current):
+            return None
+        return current, _first_step(current, unmet(target, current.acknowledged, self._ledger.doubted(row.key)))
+
+    def _memory_waits(self, key: ContainerKey) -> bool:
+        row = self._ledger.get(key)
+        step = self._next_step(row) if row is not None else None
+        return step is not None and step[1].cpus is None
+
+    async def announce(self, row: Row, pinning: Pinning) -> bool:
+        """Save that the container may be on these CPUs too, before a call that lets it onto them.
+
+        Should we not live to see the answer, the store tells. False when it could not be saved.
+        """
+        if not grows(row, pinning):
+            return True
+        self._ledger.doubt(row.key, pinning)
+        doubted = self._ledger.get(row.key)
+        return doubted is None or await self._context.persistence.save([doubted])
 
     async def _send(self, row: Row, step: Pinning, timeout_seconds: float) -> None:
         self.sent += 1
@@ -141,8 +174,11 @@ class Effects:
             await self._context.channel.unary(
                 UPDATE, update_request(row.container_id, step), timeout_seconds=timeout_seconds
             )
-        except (RuntimeUnavailable, asyncio.CancelledError):
-            self._ledger.doubt(row.key, step)
+        except (CallFailed, RuntimeUnavailable, asyncio.CancelledError):
+            # A refusal is no proof that nothing happened either: runc writes one file after the other.
+            current = self._ledger.get(row.key)
+            if current is not None and current.container_id == row.container_id:
+                self._ledger.doubt(row.key, step)
             raise
         self._confirm(row, step)
         self._context.observer.updated(row, step)
@@ -156,11 +192,18 @@ class Effects:
             self._context.persistence.save_later([confirmed])
 
 
-def _first_step(row: Row, target: Pinning, *, doubted: bool) -> Pinning:
-    """What one call may carry: a running container's memory nodes ride along with CPUs only when they widen."""
-    held = None if doubted else row.acknowledged
-    cpus = target.cpus if held is None or target.cpus != held.cpus else None
-    mems = target.mems if held is None or target.mems != held.mems else None
-    if mems is None or cpus is None or row.state != "running" or held is None or held.mems is None:
-        return Pinning(cpus, mems)
-    return Pinning(cpus, mems if held.mems <= mems else None)
+def grows(row: Row, pinning: Pinning) -> bool:
+    """Whether this lets the container onto CPUs on which the runtime has not confirmed it."""
+    known = row.acknowledged
+    return pinning.cpus is not None and known is not None and known.cpus is not None and not pinning.cpus <= known.cpus
+
+
+def _first_step(row: Row, missing: Pinning) -> Pinning:
+    """What of it one call may carry: a running container's memory nodes ride along with CPUs only when they widen.
+
+    Without memory nodes on record a container can use all of them: to name some is to narrow.
+    """
+    if missing.mems is None or missing.cpus is None or row.state != "running":
+        return missing
+    held = row.acknowledged.mems if row.acknowledged is not None else None
+    return missing if held is not None and held <= missing.mems else replace(missing, mems=None)

@@ -24,7 +24,7 @@ class Ledger:
         self._rows: dict[ContainerKey, Row] = {}
         self._keys_by_id: dict[str, ContainerKey] = {}
         self._confirmed_owned: dict[ContainerKey, CpuSet] = {}
-        self._doubted: set[ContainerKey] = set()
+        self._doubted: dict[ContainerKey, Pinning] = {}
         self._foreign: dict[str, CpuSet] = {}
         self._allocations = Allocations()
         self._desired: tuple[int, Mapping[ContainerKey, Pinning]] | None = None
@@ -94,7 +94,7 @@ class Ledger:
             if row.state not in ACTIVE or row.acknowledged is None:
                 self._confirmed_owned.pop(key, None)
             if row.state not in ACTIVE:
-                self._doubted.discard(key)
+                self._doubted.pop(key, None)
             self._next_order = max(self._next_order, row.created_order)
         if rows:
             self._changed()
@@ -106,7 +106,7 @@ class Ledger:
             if row is not None:
                 self._keys_by_id.pop(row.container_id, None)
                 self._confirmed_owned.pop(key, None)
-                self._doubted.discard(key)
+                self._doubted.pop(key, None)
         self._changed()
 
     def confirm(self, key: ContainerKey, pinning: Pinning) -> Row | None:
@@ -114,7 +114,10 @@ class Ledger:
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return None
-        known = row.acknowledged
+        known, doubted = row.acknowledged, self.doubted(key)
+        self._doubted[key] = Pinning(
+            doubted.cpus if pinning.cpus is None else None, doubted.mems if pinning.mems is None else None
+        )
         if known is not None:  # a field that was not written keeps its value
             pinning = Pinning(
                 known.cpus if pinning.cpus is None else pinning.cpus,
@@ -122,7 +125,6 @@ class Ledger:
             )
         confirmed = replace(row, acknowledged=pinning)
         self._rows[key] = confirmed
-        self._doubted.discard(key)
         if pinning.cpus is not None:
             self._confirmed_owned[key] = row.grant.owned & pinning.cpus
             self._alone = None
@@ -131,12 +133,12 @@ class Ledger:
         return confirmed
 
     def doubt(self, key: ContainerKey, sent: Pinning) -> None:
-        """An update whose outcome nobody knows: until the next answer the container may be on the CPUs of both."""
+        """An update whose outcome nobody knows: until the next answer the container may be on both sets."""
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return
-        self._doubted.add(key)
-        known = row.acknowledged
+        known, doubted = row.acknowledged, self.doubted(key)
+        self._doubted[key] = Pinning(sent.cpus or doubted.cpus, sent.mems or doubted.mems)
         if known is None:
             return
         both = Pinning(
@@ -145,9 +147,9 @@ class Ledger:
         )
         self._rows[key] = replace(row, acknowledged=both)
 
-    def is_doubted(self, key: ContainerKey) -> bool:
-        """Whether the outcome of this container's last update is unknown."""
-        return key in self._doubted
+    def doubted(self, key: ContainerKey) -> Pinning:
+        """What was last sent to this container without a known outcome, field by field; None where all is known."""
+        return self._doubted.get(key, Pinning(None, None))
 
     def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet]) -> None:
         """Containers that we leave alone but that have a cpuset of their own: it is withheld."""
@@ -217,13 +219,11 @@ class Ledger:
 
     def differs(self, row: Row) -> bool:
         """Whether a call is needed to bring this container where it may be now."""
-        wanted = self.desired().get(row.grant.container)
-        if wanted is None or not (row.key in self._doubted or _needs_call(wanted, row.acknowledged)):
+        wanted, doubted = self.desired().get(row.key), self.doubted(row.key)
+        if wanted is None or not _needs_call(wanted, row.acknowledged, doubted):
             return False
-        target = self.sendable(row.grant.container)
-        if row.key in self._doubted:
-            return target is not None and (target.cpus is not None or target.mems is not None)
-        return target is not None and _needs_call(target, row.acknowledged)
+        target = self.sendable(row.key)
+        return target is not None and _needs_call(target, row.acknowledged, doubted)
 
     def of_pod(self, pod_uid: str) -> tuple[Row, ...]:
         """Active rows of this pod."""
@@ -256,9 +256,14 @@ class Ledger:
         self._allocations = Allocations(grants=tuple(grants), withheld=CpuSet(withheld))
 
 
-def _needs_call(target: Pinning, acknowledged: Pinning | None) -> bool:
-    if acknowledged is None:
-        return target.cpus is not None or target.mems is not None
-    return (target.cpus is not None and target.cpus != acknowledged.cpus) or (
-        target.mems is not None and target.mems != acknowledged.mems
+def unmet(target: Pinning, acknowledged: Pinning | None, doubted: Pinning) -> Pinning:
+    """Those fields of ``target`` that the runtime has not confirmed; None for the others."""
+    known = acknowledged if acknowledged is not None else Pinning(None, None)
+    return Pinning(
+        target.cpus if doubted.cpus is not None or target.cpus != known.cpus else None,
+        target.mems if doubted.mems is not None or target.mems != known.mems else None,
     )
+
+
+def _needs_call(target: Pinning, acknowledged: Pinning | None, doubted: Pinning) -> bool:
+    return unmet(target, acknowledged, doubted) != Pinning(None, None)

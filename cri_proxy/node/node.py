@@ -109,7 +109,7 @@ def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
         effects=effects,
         barrier=barrier,
         resync=Resync(context, effects, coordinator, adoption),
-        resizes=Resizes(context, barrier, coordinator),
+        resizes=Resizes(context, effects, barrier, coordinator),
         store=outside.store,
         background=Tasks(lambda error: outside.observer.failed_open("background", error)),
     )

@@ -4,15 +4,16 @@ The kubelet's own cpuset fields never pass; everything else does. Growth is a su
 holds, so the CPUs that it gains are cleared of others before the call goes on (spec section 7).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.node.barrier import Barrier, Ticket
 from cri_proxy.node.context import Context
-from cri_proxy.node.coordinator import Coordinator, Reservation
+from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
+from cri_proxy.node.effects import Effects, grows
 from cri_proxy.node.reader import Reader
 from cri_proxy.relay.calls import Aborted, Failed, Outcome, Replied
-from policies.base import Pinning, Rejected
+from policies.base import ContainerKey, Pinning, Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,35 +28,88 @@ class PlannedUpdate:
 class Resizes:
     """Plans and finishes the kubelet's updates."""
 
-    def __init__(self, context: Context, barrier: Barrier, coordinator: Coordinator) -> None:
+    def __init__(self, context: Context, effects: Effects, barrier: Barrier, coordinator: Coordinator) -> None:
         """Works on the node's shared parts."""
         self._context = context
+        self._effects = effects
         self._ledger = context.ledger
         self._barrier = barrier
         self._coordinator = coordinator
 
     async def plan(
-        self, ticket: Ticket, reader: Reader, request: pb.UpdateContainerResourcesRequest
-    ) -> PlannedUpdate | Rejected:
-        """What to send instead of the kubelet's request; the caller holds the container's lock."""
-        row = self._ledger.get(ticket.key)
-        if row is None or row.container_id != ticket.container_id:
-            return PlannedUpdate(ticket, Pinning(None, None), None)
-        wanted = reader.merge_update(row.grant.request, request.linux)
-        if wanted == row.grant.request:
-            return PlannedUpdate(ticket, self._present(ticket), None)
-        reservation = self._coordinator.resize(row, wanted)
-        if isinstance(reservation, Rejected):
-            return reservation
+        self, reader: Reader, request: pb.UpdateContainerResourcesRequest
+    ) -> PlannedUpdate | Rejected | Refusal | None:
+        """What to send instead of the kubelet's request; None when the container is not one of ours.
+
+        The container's lock is held when, and only when, there is a plan: ``finish`` lets go of it.
+        """
+        ticket = await self._barrier.take(request.container_id)
+        if ticket is None:
+            return None
+        reservation = None
         try:
-            await self._barrier.clear_for(ticket.key)
+            row = self._ledger.get(ticket.key)
+            wanted = reader.merge_update(row.grant.request, request.linux) if row is not None else None
+            if row is not None and wanted is not None and wanted != row.grant.request:
+                resized = self._coordinator.resize(row, wanted)
+                if isinstance(resized, Rejected):
+                    ticket.lock.release()
+                    return resized
+                reservation = resized
+        except BaseException:
+            ticket.lock.release()
+            raise
+        if reservation is None:
+            return await self._announced(PlannedUpdate(ticket, Pinning(None, None), None))
+        ticket.lock.release()
+        return await self._cleared(request.container_id, ticket.key, reservation)
+
+    async def _cleared(
+        self, container_id: str, key: ContainerKey, reservation: Reservation
+    ) -> PlannedUpdate | Refusal | None:
+        """Others off the CPUs that it gains; meanwhile its lock is free, so that nobody waits for us in a circle."""
+        try:
+            await self._barrier.clear_for(key)
+            ticket = await self._barrier.take(container_id)
         except BaseException:
             self._coordinator.roll_back_resize(reservation)
             raise
-        return PlannedUpdate(ticket, self._present(ticket), reservation)
+        if ticket is None:
+            return None
+        return await self._announced(PlannedUpdate(ticket, Pinning(None, None), reservation))
+
+    async def _announced(self, planned: PlannedUpdate) -> PlannedUpdate | Refusal:
+        """The plan with the container's present pinning, saved before the runtime hears of it."""
+        saved = True
+        try:
+            if planned.reservation is not None:
+                row = self._ledger.get(planned.ticket.key)
+                saved = row is None or await self._context.persistence.save([row])
+            pinning = self._present(planned.ticket)
+            while (row := self._ledger.get(planned.ticket.key)) is not None and grows(row, pinning):
+                saved = await self._effects.announce(row, pinning) and saved
+                pinning = self._present(planned.ticket)
+        except BaseException:
+            self._abandon(planned)
+            raise
+        if planned.reservation is not None and not saved and self._coordinator.rules.on_store_error == "reject":
+            self._abandon(planned)
+            return Refusal("store", f"the new size cannot be saved: {self._context.persistence.problem}")
+        return replace(planned, pinning=pinning)
+
+    def _abandon(self, planned: PlannedUpdate) -> None:
+        if planned.reservation is not None:
+            self._coordinator.roll_back_resize(planned.reservation)
+        self._barrier.done(planned.ticket)
 
     def finish(self, planned: PlannedUpdate, outcome: Outcome) -> None:
-        """The runtime has answered, or nobody knows."""
+        """The runtime has answered, or nobody knows; the container's lock is free again."""
+        try:
+            self._take_outcome(planned, outcome)
+        finally:
+            self._barrier.done(planned.ticket)
+
+    def _take_outcome(self, planned: PlannedUpdate, outcome: Outcome) -> None:
         key = planned.ticket.key
         row = self._ledger.get(key)
         if row is None or row.container_id != planned.ticket.container_id:

@@ -8,6 +8,7 @@ shared set.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from cri_proxy import events
@@ -16,6 +17,7 @@ from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
+from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.node.reader import Reader
 from cri_proxy.relay.calls import Aborted, Call, Failed, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
@@ -173,8 +175,11 @@ class CriInterceptor:
         refusal = await self._ready()
         if refusal is not None:
             return _refused(refusal)
-        if self._context.ledger.holder(container_id) is None:
-            # Created without us (restored from a checkpoint, or while deciding failed): placed now at the latest.
+        container_id = self._context.ledger.full_id(container_id)
+        holder = self._context.ledger.holder(container_id)
+        if holder is None or holder.state not in ACTIVE:
+            # Created without us (restored from a checkpoint, or while deciding failed), or released before it ever
+            # ran (containerd takes a stop of a created container and can start it afterwards): placed now.
             await self._node.resync.adopt_id(container_id)
         ticket = await self._node.barrier.before_start(container_id)
         if isinstance(ticket, Refusal):
@@ -185,9 +190,11 @@ class CriInterceptor:
 
         def finish(outcome: Outcome) -> None:
             row = self._context.ledger.holder(container_id)
-            if isinstance(outcome, Replied) and row is not None:
-                self._coordinator.set_state(row, "running")
-            self._node.barrier.done(held)
+            try:
+                if isinstance(outcome, Replied) and row is not None:
+                    self._coordinator.set_state(row, "running")
+            finally:
+                self._node.barrier.done(held)
             if isinstance(outcome, Aborted) and outcome.sent:
                 self._context.tasks.start(self._node.resync.check_all("unknown start"), name="ask")
 
@@ -198,24 +205,21 @@ class CriInterceptor:
         refusal = await self._ready()
         if refusal is not None:
             return _refused(refusal)
-        ticket = await self._node.barrier.take(request.container_id)
-        if ticket is None:
-            return _Answer(Forward())
+        request.container_id = self._context.ledger.full_id(request.container_id)
+        planned = await self._node.resizes.plan(self._reader, request)
+        match planned:
+            case None:
+                return _Answer(Forward())
+            case Refusal():
+                return _refused(planned)
+            case Rejected():
+                return _refused(Refusal("full", planned.reason.text))
         try:
-            planned = await self._node.resizes.plan(ticket, self._reader, request)
+            message = write.write_update(call.message, planned.pinning)
         except BaseException:
-            self._node.barrier.done(ticket)
+            self._node.resizes.finish(planned, Aborted(sent=False))
             raise
-        if isinstance(planned, Rejected):
-            self._node.barrier.done(ticket)
-            return _refused(Refusal("full", planned.reason.text))
-        message = write.write_update(call.message, planned.pinning)
-
-        def finish(outcome: Outcome) -> None:
-            self._node.resizes.finish(planned, outcome)
-            self._node.barrier.done(ticket)
-
-        return _Answer(Rewrite(message), finish)
+        return _Answer(Rewrite(message), partial(self._node.resizes.finish, planned))
 
     async def _stop_container(self, call: Call) -> _Answer:
         container_id = pb.StopContainerRequest.FromString(call.message).container_id
@@ -250,7 +254,7 @@ class CriInterceptor:
         return _Answer(Forward(), finish)
 
     def _held_by(self, container_id: str) -> tuple[Row, ...]:
-        row = self._context.ledger.holder(container_id)
+        row = self._context.ledger.holder(self._context.ledger.full_id(container_id))
         return (row,) if row is not None else ()
 
     def _releases(self, why: str, rows: Callable[[], tuple[Row, ...]]) -> Finisher:
