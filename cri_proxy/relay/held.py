@@ -32,6 +32,7 @@ class HeldCall:
     phase: Phase = Phase.COLLECTING
     request: bytearray = field(default_factory=bytearray)
     client_open: bool = True
+    reply_begun: bool = False
     _reply: bytearray = field(default_factory=bytearray)
     _reply_encoding: bytes = b""
     _reply_too_large: bool = False
@@ -40,9 +41,11 @@ class HeldCall:
         """The request's message. Raises MessageError when it is not exactly one."""
         return unpack_one(bytes(self.request), self.encoding)
 
-    def see_reply_headers(self, headers: Headers) -> None:
-        """The reply begins."""
-        self._reply_encoding = headers.get(b"grpc-encoding", self._reply_encoding)
+    def see_reply_headers(self, headers: Headers | None) -> None:
+        """The reply begins (None: with headers that could not be read)."""
+        self.reply_begun = True
+        if headers is not None:
+            self._reply_encoding = headers.get(b"grpc-encoding", self._reply_encoding)
 
     def see_reply(self, body: bytes) -> None:
         """A part of the reply passes. Beyond the bound we stop reading along."""

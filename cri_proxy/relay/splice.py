@@ -126,7 +126,7 @@ class Splice:
         call = self._held.get(stream)
         if call is not None and call.phase is not Phase.SENDING:
             self._forget(call)
-            self._answer(stream, code, message, client_open=call.client_open)
+            self._answer(stream, code, message, client_open=call.client_open, begun=call.reply_begun)
 
     def go_away(self) -> None:
         """Ask the client to open no more streams here. None is given up: what is on its way still counts."""
@@ -249,7 +249,7 @@ class Splice:
             headers = None
         if flags & frames.END_STREAM:
             self._end_by_runtime(call, call.outcome(headers))
-        elif headers is not None:
+        else:
             call.see_reply_headers(headers)
         return True
 
@@ -322,16 +322,16 @@ class Splice:
         del self._held[call.stream]
         self._upstream.close(call.stream)
 
-    def _answer(self, stream: int, code: int, message: str, *, client_open: bool) -> None:
-        """Reset a stream towards the runtime and answer the client with trailers only."""
+    def _answer(self, stream: int, code: int, message: str, *, client_open: bool, begun: bool = False) -> None:
+        """Reset a stream towards the runtime and answer the client with trailers only.
+
+        A runtime may have begun its reply before it has the request: then these are the reply's trailers, which
+        must not hold pseudo-header fields (RFC 9113, 8.1).
+        """
         _remember(self._runtime_ignored, stream)
         self.to_runtime.append(frames.rst_stream(stream, frames.CANCEL))
-        fields = [
-            (b":status", b"200"),
-            (b"content-type", b"application/grpc"),
-            (b"grpc-status", b"%d" % code),
-            (b"grpc-message", encode_message(message)),
-        ]
+        fields = [] if begun else [(b":status", b"200"), (b"content-type", b"application/grpc")]
+        fields += [(b"grpc-status", b"%d" % code), (b"grpc-message", encode_message(message))]
         flags = frames.END_STREAM | frames.END_HEADERS
         self.to_client.append(frames.frame(frames.HEADERS, flags, stream, write_literals(fields)))
         if client_open:  # the answer is complete, the request need not be (RFC 9113, 8.1)

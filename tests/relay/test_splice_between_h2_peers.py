@@ -39,6 +39,8 @@ class Call:
     got: bytearray = field(default_factory=bytearray)
     seen: bytearray = field(default_factory=bytearray)
     seen_end: bool = False
+    known: bool = False  # to the runtime
+    begun: bool = False  # the reply
     answered: bool = False
     unanswered: bytes = b""
     outcome: Outcome | None = None
@@ -63,8 +65,9 @@ class World:
 
     def step(self) -> None:
         """One random thing happens."""
-        acts = [self.start_call, self.send_request, self.answer, self.credit, self.decide, self.resize, self.cancel]
-        self.random.choices([self.carry, *acts], weights=[12, 3, 4, 4, 4, 3, 0.3, 0.4])[0]()
+        acts = [self.start_call, self.send_request, self.answer, self.credit, self.decide]
+        rare = [self.resize, self.cancel, self.begin_early]
+        self.random.choices([self.carry, *acts, *rare], weights=[12, 3, 4, 4, 4, 3, 0.3, 0.4, 1])[0]()
 
     def finish(self) -> None:
         """Everything that can still happen, happens."""
@@ -147,9 +150,8 @@ class World:
         """The runtime echoes complete requests, as its windows allow."""
         for stream, call in self.calls.items():
             if call.seen_end and not call.answered:
-                if not call.unanswered:
-                    self.runtime.send_headers(stream, [(b":status", b"200"), (b"content-type", b"application/grpc")])
-                    call.unanswered = bytes(call.seen)
+                self.begin(stream, call)
+                call.unanswered = call.unanswered or bytes(call.seen)
                 size = min(self.runtime.local_flow_control_window(stream), 16_384, len(call.unanswered))
                 if size > 0:
                     self.runtime.send_data(stream, call.unanswered[:size])
@@ -157,6 +159,18 @@ class World:
                 if not call.unanswered:
                     self.runtime.send_headers(stream, [(b"grpc-status", b"0")], end_stream=True)
                     call.answered = True
+                return
+
+    def begin(self, stream: int, call: Call) -> None:
+        if not call.begun:
+            self.runtime.send_headers(stream, [(b":status", b"200"), (b"content-type", b"application/grpc")])
+            call.begun = True
+
+    def begin_early(self) -> None:
+        """The runtime begins a reply before it has the request."""
+        for stream, call in self.calls.items():
+            if call.known and not call.answered and not call.begun:
+                self.begin(stream, call)
                 return
 
     def credit(self) -> None:
@@ -192,6 +206,8 @@ class World:
             call = self.calls[event.stream_id]
             call.seen += event.data
             self.owed.append((self.runtime, event.stream_id, event.flow_controlled_length))
+        if isinstance(event, h2.events.RequestReceived):
+            self.calls[event.stream_id].known = True
         if isinstance(event, h2.events.StreamEnded):
             self.calls[event.stream_id].seen_end = True
         if isinstance(event, h2.events.StreamReset):

@@ -175,6 +175,13 @@ def test_a_refused_call_is_reset_at_the_runtime_and_answered_with_trailers_only(
     assert made.events == []
 
 
+def test_a_refusal_after_the_runtime_began_to_reply_is_written_as_trailers() -> None:
+    made = asked()
+    made.receive_from_runtime(reply_headers(1))
+    made.refuse(1, 9, "no")
+    assert status(made.to_client, 1) == {b"grpc-status": b"9", b"grpc-message": b"no"}
+
+
 def test_what_the_runtime_still_says_of_a_refused_call_goes_nowhere_and_is_credited() -> None:
     made = asked()
     made.refuse(1, 9, "no")
