@@ -210,7 +210,9 @@ def _pack(path: Path, topology: Topology, job: Job) -> None:
 def _unpack(disk: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tarfile.open(disk) as archive:
-        archive.extractall(out, filter="data")
+        # Debian's Python 3.11.2 does not know the argument ``filter`` yet; later versions warn without a filter.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(out)
 
 
 def _last_words(work: Path) -> str:
