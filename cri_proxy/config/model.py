@@ -187,7 +187,7 @@ class Config:
     relay: Annotated[
         Literal["splice", "grpc"],
         Option("relay", "How calls are relayed: frame by frame, or with grpc.aio", flag="--relay", is_reloadable=False),
-    ] = "grpc"
+    ] = "splice"
     listen: Annotated[
         str,
         Option(
