@@ -15,7 +15,7 @@ METHODS = (
     "/not.yet.Invented/Method",
     "/runtime.v1alpha2.RuntimeServiceOld/Version",
 )
-CALLS = 120
+CALLS = 80
 
 
 def random_call(choose: random.Random) -> tuple[str, bytes, Script | None, tuple[tuple[str, str | bytes], ...]]:

@@ -236,7 +236,7 @@ def expected(call: Call) -> tuple[bytes, bytes]:
 
 
 @given(st.integers(0, 2**32), st.integers(10, 150))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_neither_peer_complains_and_every_call_comes_to_what_it_should(seed: int, steps: int) -> None:
     world = World(seed)
     for _ in range(steps):

@@ -82,13 +82,13 @@ TURNS = st.lists(st.tuples(st.just(True), CLIENT_FRAMES) | st.tuples(st.just(Fal
 
 
 @given(TURNS, st.integers(0, 999), st.sampled_from([1, 7, 30]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_chunking_gives_the_same_bytes_and_events(turns: list[tuple[bool, bytes]], seed: int, largest: int) -> None:
     assert talk(turns) == talk(chunked(turns, seed, largest))
 
 
 @given(TURNS, st.lists(st.tuples(st.integers(0, 500), st.integers(1, 255)), min_size=1, max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_damaged_bytes_break_the_conversation_at_most(
     turns: list[tuple[bool, bytes]], damage: list[tuple[int, int]]
 ) -> None:

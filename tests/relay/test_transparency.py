@@ -156,8 +156,8 @@ def test_30_open_streams_do_not_keep_a_call_waiting(via: str) -> None:
 
 def test_events_keep_their_order(via: str) -> None:
     async def act(stage: Stage) -> None:
-        answer = await stage.call(EVENTS, b"x", script=Script(replies=2000, reply_bytes=100))
-        assert [int(reply.split()[0]) for reply in answer.replies] == list(range(2000))
+        answer = await stage.call(EVENTS, b"x", script=Script(replies=1000, reply_bytes=100))
+        assert [int(reply.split()[0]) for reply in answer.replies] == list(range(1000))
 
     play(via, act)
 

@@ -1,7 +1,7 @@
 """Frames: any chunking of a byte stream gives the same frames; malformed ones are named."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.relay import frames
@@ -33,6 +33,7 @@ def raw_frames(cutter: FrameCutter, data: bytes) -> list[bytes]:
 
 
 @given(FRAMES, st.lists(st.integers(0, 30)))
+@settings(deadline=None)
 def test_any_chunking_gives_the_same_frames(sent: list[bytes], sizes: list[int]) -> None:
     cutter = FrameCutter()
     got = [frame for chunk in chunks(b"".join(sent), sizes) for frame in raw_frames(cutter, chunk)]
@@ -40,6 +41,7 @@ def test_any_chunking_gives_the_same_frames(sent: list[bytes], sizes: list[int])
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 30)))
+@settings(deadline=None)
 def test_any_bytes_are_cut_or_named_never_raised(data: bytes, sizes: list[int]) -> None:
     whole, parts = FrameCutter(), FrameCutter()
     assert raw_frames(whole, data) == [f for chunk in chunks(data, sizes) for f in raw_frames(parts, chunk)]

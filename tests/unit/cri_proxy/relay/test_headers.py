@@ -2,7 +2,7 @@
 
 import hpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.relay.frames import ProtocolError
@@ -28,6 +28,7 @@ def test_the_example_of_the_standard_is_read() -> None:
 
 
 @given(st.lists(st.tuples(FIELDS, st.booleans(), st.none() | st.sampled_from([0, 64, 200, 4096, 8192])), max_size=12))
+@settings(max_examples=50, deadline=None)
 def test_the_reader_follows_any_encoder(blocks: list[tuple[list[tuple[bytes, bytes, bool]], bool, int | None]]) -> None:
     encoder, reader = hpack.Encoder(), HeaderReader()
     for fields, huffman, table_bytes in blocks:
@@ -41,6 +42,7 @@ def test_the_reader_follows_any_encoder(blocks: list[tuple[list[tuple[bytes, byt
 
 
 @given(st.binary(max_size=60))
+@settings(max_examples=50, deadline=None)
 def test_any_block_is_read_or_is_a_protocol_error(block: bytes) -> None:
     reader = HeaderReader()
     try:
@@ -50,6 +52,7 @@ def test_any_block_is_read_or_is_a_protocol_error(block: bytes) -> None:
 
 
 @given(st.binary(max_size=30))
+@settings(max_examples=50, deadline=None)
 def test_any_huffman_string_is_read_as_the_library_reads_it(raw: bytes) -> None:
     block = b"\x00\x01x" + bytes((0x80 | len(raw),)) + raw
     try:
@@ -87,6 +90,7 @@ def test_with_a_table_of_size_0_nothing_is_kept() -> None:
 
 
 @given(st.lists(st.tuples(st.binary(min_size=1, max_size=300), st.binary(max_size=5000)), max_size=5))
+@settings(max_examples=50, deadline=None)
 def test_our_literals_are_read_by_any_decoder_and_leave_its_table_alone(fields: list[tuple[bytes, bytes]]) -> None:
     decoder = hpack.Decoder()
     assert [tuple(field) for field in decoder.decode(write_literals(fields), raw=True)] == fields

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES, MessageError, pack, unpack_one
@@ -17,11 +17,13 @@ def compressed(message: bytes) -> bytes:
 
 
 @given(st.binary(max_size=300))
+@settings(deadline=None)
 def test_a_message_is_unpacked_as_it_was_packed(message: bytes) -> None:
     assert unpack_one(pack(message)) == message
 
 
 @given(st.binary(max_size=30))
+@settings(deadline=None)
 def test_any_bytes_are_one_message_or_an_error(body: bytes) -> None:
     try:
         assert pack(unpack_one(body)) == body

@@ -2,7 +2,7 @@
 
 import grpc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
@@ -15,6 +15,7 @@ def test_numbers_are_those_of_grpc() -> None:
 
 
 @given(st.text(max_size=60).filter(lambda text: text.isprintable()))
+@settings(deadline=None)
 def test_a_message_survives_the_trip(message: str) -> None:
     encoded = encode_message(message)
     assert decode_message(encoded) == message
@@ -22,6 +23,7 @@ def test_a_message_survives_the_trip(message: str) -> None:
 
 
 @given(st.binary(max_size=60))
+@settings(deadline=None)
 def test_any_message_can_be_shown(raw: bytes) -> None:
     assert isinstance(decode_message(raw), str)
 

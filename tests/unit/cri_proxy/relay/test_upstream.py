@@ -143,4 +143,4 @@ class WindowMachine(RuleBasedStateMachine):
 
 
 TestWindows = WindowMachine.TestCase
-TestWindows.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestWindows.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -5,7 +5,7 @@ import h2.connection
 import h2.events
 import h2.settings
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.relay import frames
@@ -87,6 +87,7 @@ def test_a_reply_is_given_whole() -> None:
 
 
 @given(st.lists(st.integers(1, 50)))
+@settings(deadline=None)
 def test_any_chunking_gives_the_same_events(sizes: list[int]) -> None:
     data, made, events, start = reply(1, b"message" * 20), client(), [], 0
     for size in [*sizes, len(data)]:
@@ -182,6 +183,7 @@ def test_a_malformed_frame_is_a_protocol_error(data: bytes) -> None:
 
 
 @given(st.binary(max_size=100))
+@settings(deadline=None)
 def test_any_bytes_are_read_or_are_a_protocol_error(data: bytes) -> None:
     try:
         client().receive(data)
