@@ -3,13 +3,16 @@
 New options and a new machine come this way (spec section 8).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cri_proxy import events
 from cri_proxy.node.context import Rules
+from cri_proxy.node.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.replan import replan
-from policies.base import ContainerKey, Policy, Reason
+from cri_proxy.state.rows import Row
+from policies.base import ContainerKey, Policy, Reason, Reinstated
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +35,15 @@ async def reconfigure(
 ) -> Reconfigured | NotReconfigured:
     """Put this policy and these rules in force; the updates that follow go out in the background.
 
-    ``must_fit``: refuse the whole change when a container would lose what it was granted for want of room; False
-    is for what cannot be refused, as CPUs that went away.
+    ``must_fit``: refuse the whole change when a container would lose what it was granted for want of room, or when
+    containers would have to change places with no CPU to spare; False is for what cannot be refused, as CPUs that
+    went away.
     """
     ledger = node.context.ledger
     result = await replan(ledger, policy, lambda: (ledger.allocations, ()))
-    had_a_place = [(key, reason) for key, reason in result.unplaced if not _is_unplaced(node, key)]
-    if must_fit and had_a_place:
-        return NotReconfigured(_no_room(node, had_a_place))
+    problem = _problem(ledger, policy, result) if must_fit else ""
+    if problem:
+        return NotReconfigured(f"{problem}; nothing was changed")
     changed = ledger.use_policy(policy, result.allocations)
     node.coordinator.rules = rules
     node.coordinator.remember_fallback()
@@ -50,19 +54,55 @@ async def reconfigure(
     return Reconfigured(result.kept, result.replaced)
 
 
-def _is_unplaced(node: Node, key: ContainerKey) -> bool:
-    """Whether the container already went without what it asked for, so that it has nothing to lose."""
-    row = node.context.ledger.get(key)
-    if row is None:
-        return True
-    grant = row.grant
-    return not (grant.owned or grant.shared_mcpu or grant.reserved_mcpu)
+def _problem(ledger: Ledger, policy: Policy, result: Reinstated) -> str:
+    """Why the change is not made; '' when it is."""
+    lost = [(key, reason) for key, reason in result.unplaced if _has_something_to_lose(ledger, key)]
+    if lost:
+        return f"the change leaves no room for {_names(ledger, [key for key, _ in lost])} ({lost[0][1].text})"
+    stuck = _stuck(ledger, policy, result)
+    if stuck:
+        who = _names(ledger, stuck)
+        return f"{who} would have to change places with no CPU to spare: free a CPU first, or choose others"
+    return ""
 
 
-def _no_room(node: Node, unplaced: list[tuple[ContainerKey, Reason]]) -> str:
-    names = []
-    for key, _ in unplaced:
-        row = node.context.ledger.get(key)
-        pod = row.grant.request.pod.name if row is not None else key.pod_uid
-        names.append(f"{pod}/{key.name}")
-    return f"the change leaves no room for {', '.join(names)} ({unplaced[0][1].text}); nothing was changed"
+def _stuck(ledger: Ledger, policy: Policy, result: Reinstated) -> tuple[ContainerKey, ...]:
+    """Who would wait for each other's CPUs for ever, though every update went well: tried on a ledger of its own."""
+    if not result.replaced:
+        return ()  # whoever stays on his own CPUs keeps nobody from his
+    rows = tuple(ledger.active())
+    trial = Ledger(ledger.policy)
+    trial.put(*rows)
+    for row in rows:
+        if row.acknowledged is not None:
+            trial.confirm(row.key, row.acknowledged)
+    trial.use_policy(policy, result.allocations)
+    for _ in range(len(rows) + 1):  # each round settles somebody for good, or nobody
+        moved = [row for row in trial.unsettled() if _moves(trial, row)]
+        if not moved:
+            break
+    return tuple(row.key for row in trial.active() if _is_elsewhere(trial, row))
+
+
+def _moves(trial: Ledger, row: Row) -> bool:
+    """Let this container's update go well; False when there is none to send."""
+    target = trial.sendable(row.key)
+    return target is not None and target != row.acknowledged and trial.confirm(row.key, target) is not None
+
+
+def _is_elsewhere(ledger: Ledger, row: Row) -> bool:
+    wanted = ledger.desired().get(row.key)
+    if wanted is None or wanted.cpus is None or row.acknowledged is None or not row.container_id:
+        return False
+    return row.acknowledged.cpus != wanted.cpus
+
+
+def _has_something_to_lose(ledger: Ledger, key: ContainerKey) -> bool:
+    """False for a container that went without what it asked for before."""
+    row = ledger.get(key)
+    return row is not None and bool(row.grant.owned or row.grant.shared_mcpu or row.grant.reserved_mcpu)
+
+
+def _names(ledger: Ledger, keys: Iterable[ContainerKey]) -> str:
+    rows = ((key, ledger.get(key)) for key in keys)
+    return ", ".join(f"{row.grant.request.pod.name if row else key.pod_uid}/{key.name}" for key, row in rows)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy import events
 from cri_proxy.simulate.outcome import Seen, StepOutcome
 from cri_proxy.simulate.perform import Performance, perform, perform_files
 from cri_proxy.simulate.scenario import Restart
@@ -70,6 +71,12 @@ def test_the_parts_of_a_cpuset_make_it_up() -> None:
 
 def test_whoever_is_in_a_pool_has_cpus() -> None:
     assert [where for where, everybody in moments() for seen in everybody.values() if seen.pool and not seen.cpus] == []
+
+
+def test_no_story_shows_a_fault_of_ours() -> None:
+    problems = [p for performance in performances() for outcome in performance.outcomes for p in outcome.problems]
+    assert [p for p in problems if p.startswith((events.FAULT, events.UPDATE_FAILED, events.VIOLATION))] == []
+    assert problems  # refusals are told
 
 
 def test_a_restart_changes_nothing() -> None:

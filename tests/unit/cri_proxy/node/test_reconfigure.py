@@ -10,7 +10,18 @@ from cri_proxy.node.reconfigure import NotReconfigured, Reconfigured, reconfigur
 from cri_proxy.node.replan import RACES
 from cri_proxy.simulate.world import World
 from cri_proxy.state.rows import Row
-from policies.base import Allocations, ContainerKey, Decision, Pinning, Policy, PoolView, Reinstated, Request, Update
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    CpuKind,
+    Decision,
+    Pinning,
+    Policy,
+    PoolView,
+    Reinstated,
+    Request,
+    Update,
+)
 from sysfs.describe import describe
 from sysfs.model import Machine
 from tests.fakes.grants import row, small_policy
@@ -121,6 +132,20 @@ def test_whoever_had_no_place_before_is_no_reason_to_refuse() -> None:
     node = on_node(holder("a", "1-7"))
     change(node, "0-1", must_fit=False)
     assert isinstance(change(node, "0-2"), Reconfigured)
+
+
+def living(name: str, owned: str, acknowledged: str) -> Row:
+    """A container that runs where the runtime has confirmed it; without CPUs of its own it is a system pod."""
+    made = row(name, owned=owned, acknowledged=acknowledged)
+    return made if owned else replace(made, grant=replace(made.grant, kind=CpuKind.RESERVED))
+
+
+def test_changing_places_with_no_cpu_to_spare_is_refused() -> None:
+    node = on_node(living("system", "", "0"), living("a", "5", "5"), living("b", "1-4,6-7", "1-4,6-7"))
+    result = change(node, "5")
+    assert isinstance(result, NotReconfigured)
+    assert "pod-1/a, pod-1/system would have to change places" in result.text
+    assert node.effects.sent == 0
 
 
 def plans_with(races: int) -> int:
