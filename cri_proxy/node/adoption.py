@@ -1,19 +1,19 @@
 """Containers that run without a row of ours: read from the runtime, rebuilt from their annotation, or left alone."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from cri_proxy import events
 from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
-from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.errors import CallFailed
 from cri_proxy.node import live
 from cri_proxy.node.context import Context, Rules
 from cri_proxy.node.live import LiveContainer
 from cri_proxy.state.rows import Row
-from policies.base import Grant, Pinning, QosClass, Request
+from policies.base import CpuKind, Grant, Pinning, QosClass, Request
 from sysfs.cpuset import CpuSet
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
@@ -65,15 +65,26 @@ class Adoption:
         """Whether this container was seen and left alone by the operator's choice."""
         return container_id in self._left
 
+    def keep_left(self, live_ids: Collection[str]) -> None:
+        """Forget those left alone that are no longer among these: their CPUs are free again."""
+        kept = {container_id: cpus for container_id, cpus in self._left.items() if container_id in live_ids}
+        if kept != self._left:
+            self._left = kept
+            self._context.ledger.note_foreign(kept)
+
     async def read_all(self, containers: Sequence[LiveContainer]) -> tuple[Adopted, ...]:
         """Read these containers; those that vanish meanwhile, or are to be left alone, are left out.
 
         A container that is left alone but has a cpuset of its own has those CPUs withheld from exclusive use.
+        Raises RuntimeUnavailable.
         """
-        read_ones = await asyncio.gather(*(self._read(c) for c in containers))
+        read_ones = await asyncio.gather(*(self._read(c) for c in containers), return_exceptions=True)
+        for failure in read_ones:
+            if isinstance(failure, BaseException):
+                raise failure
         kept = []
         for adopted in read_ones:
-            if adopted is None:
+            if adopted is None or isinstance(adopted, BaseException):
                 continue
             if adopted.grant is None and self._rules().adopt == "leave":
                 everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
@@ -105,10 +116,12 @@ class Adoption:
             async with self._slots:
                 status = await live.container_status(self._context.channel, container.id)
                 sandbox = await live.sandbox_status(self._context.channel, container.sandbox_id)
-        except (CallFailed, RuntimeUnavailable) as error:
+        except CallFailed as error:
             self._context.observer.noted(events.NOT_ADOPTED, container=container.key.name, reason=str(error))
             return None
         found = read_status(status, sandbox.status, domains=self._domains(), node_memory_bytes=self._memory_bytes)
+        if found.state not in (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING):
+            return None  # it has ended since it was listed
         return Adopted(container, found.request, self._pinning(found), _rebuilt(found))
 
     def _pinning(self, found: Existing) -> Pinning:
@@ -117,19 +130,24 @@ class Adoption:
 
 
 def _rebuilt(found: Existing) -> Grant | None:
-    """The grant that we left in the container's annotations, cut to the cpuset that is live; None without one."""
+    """The grant that we left in the container's annotations, where the live cpuset bears it out; else None."""
     if not found.grant_text or found.cpus is None:
         return None
     try:
         parts = grant_parts_from_text(found.grant_text)
     except GrantTextError:
         return None
+    exclusive = parts.exclusive
+    if parts.kind is CpuKind.EXCLUSIVE and 1000 * len(found.cpus) == found.request.cpu_request_mcpu:
+        exclusive = found.cpus  # resized since it was created: all that it is on is its own
+    if not exclusive | parts.isolated <= found.cpus:
+        return None
     return Grant(
         request=found.request,
         pool=parts.pool,
         kind=parts.kind,
-        exclusive=parts.exclusive & found.cpus,
-        isolated=parts.isolated & found.cpus,
+        exclusive=exclusive,
+        isolated=parts.isolated,
         shared_mcpu=parts.shared_mcpu,
         reserved_mcpu=parts.reserved_mcpu,
         mems=found.mems or parts.mems,

@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from cri_proxy.errors import CriProxyError
 from cri_proxy.node.context import Context, Rules
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.state.rows import Row
-from policies.base import Decision, Pinning, Placed, Previous, Rejected, Request
+from policies.base import ContainerKey, Pinning, Placed, Previous, Reason, Rejected, Request
 from sysfs.cpuset import CpuSet
 
 RefusalKind = Literal["full", "strict", "annotation", "store", "update", "not-ready"]
@@ -40,6 +41,16 @@ class Reservation:
     decision: Placed
 
 
+@dataclass(eq=False)
+class NotRecovered(CriProxyError):
+    """Nothing can be decided because taking up the saved state failed by a fault of ours; tried again for ever."""
+
+    problem: str
+
+    def __str__(self) -> str:
+        return f"the saved placements could not be taken up: {self.problem}"
+
+
 class Coordinator:
     """Owns the ledger's changes."""
 
@@ -49,6 +60,8 @@ class Coordinator:
         self._ledger = context.ledger
         self._effects = effects
         self._ready = asyncio.Event()
+        self._is_open = False
+        self._fault = ""
         self._fallback = Pinning(None, None)
         self.rules = rules
         self.check_pod: Callable[[str], Awaitable[None]] = _nothing_to_check
@@ -57,21 +70,36 @@ class Coordinator:
     @property
     def is_ready(self) -> bool:
         """Whether decisions are made: the saved state has been held against the runtime."""
-        return self._ready.is_set()
+        return self._is_open
 
     def open(self) -> None:
         """Start to decide."""
-        self._ready.set()
         self.remember_fallback()
+        self._is_open, self._fault = True, ""
+        self._ready.set()
+
+    def cannot_open(self, fault: str) -> None:
+        """A fault of ours keeps the saved state from being taken up: until ``open`` nobody waits for a decision."""
+        self._fault = fault
+        self._ready.set()
 
     async def wait_ready(self) -> None:
-        """Wait until decisions are made; a caller's deadline cancels this."""
+        """Wait until decisions are made; a caller's deadline cancels this. Raises NotRecovered."""
         await self._ready.wait()
+        if self._fault:
+            raise NotRecovered(self._fault)
 
     @property
     def fallback(self) -> Pinning:
-        """The root's shared set and memory nodes of the last good snapshot, for when deciding fails."""
-        return self._fallback
+        """The root's shared set and memory nodes of the last good snapshot, for when deciding fails.
+
+        Less what was granted exclusively since, as long as anything is left of it.
+        """
+        known = self._fallback
+        if known.cpus is None:
+            return known
+        owned = CpuSet.of_masks(grant.owned.mask for grant in self._ledger.allocations.grants)
+        return replace(known, cpus=(known.cpus - owned) or known.cpus)
 
     def remember_fallback(self) -> None:
         """Take the present snapshot as the last good one."""
@@ -82,7 +110,7 @@ class Coordinator:
     ) -> Reservation | Refusal:
         """Find a place for a container that is about to be created, and make it durable."""
         if problems and self.rules.strict_annotations:
-            return Refusal("annotation", "; ".join(problems))
+            return self._refused(request, Refusal("annotation", "; ".join(problems)))
         if self._ledger.of_pod(request.container.pod_uid):
             # The exit of an init container is announced by nothing before the next create.
             await self.check_pod(request.container.pod_uid)
@@ -92,15 +120,27 @@ class Coordinator:
             await self.check_all("before a refusal")
             decided = self._decide_and_reserve(request, sandbox_id)
         seconds = self._context.clock.monotonic_seconds() - started
-        decision: Decision = decided.decision if isinstance(decided, Reservation) else decided
-        self._context.observer.decided(request, decision, problems=problems, seconds=seconds)
         if isinstance(decided, Rejected):
+            self._context.observer.decided(request, decided, problems=problems, seconds=seconds)
             return Refusal("strict" if decided.reason.code.startswith("strict") else "full", decided.reason.text)
-        saved = await self._save_reservation(decided)
+        try:
+            self._context.observer.decided(request, decided.decision, problems=problems, seconds=seconds)
+            saved = await self._save_reservation(decided)
+        except BaseException:
+            # A fault of ours, or the caller went away before a byte reached the runtime: definite.
+            self.roll_back(decided)
+            raise
         if not saved and self.rules.on_store_error == "reject":
             self.roll_back(decided)
-            return Refusal("store", f"the placement cannot be saved: {self._context.persistence.problem}")
+            problem = f"the placement cannot be saved: {self._context.persistence.problem}"
+            return self._refused(request, Refusal("store", problem))
         return decided
+
+    def _refused(self, request: Request, refusal: Refusal) -> Refusal:
+        """Tell of a container that is refused although, or before, it was decided on."""
+        decision = Rejected(Reason(refusal.kind, refusal.text))
+        self._context.observer.decided(request, decision, problems=(), seconds=0.0)
+        return refusal
 
     def commit(self, reservation: Reservation, container_id: str, written: Pinning) -> None:
         """The runtime has created the container under this id, with ``written`` as its pinning."""
@@ -120,7 +160,7 @@ class Coordinator:
             return
         key = reservation.row.key
         self._ledger.drop(key)
-        restored = self._restore(reservation.before)
+        restored = self._restore(reservation.before, key)
         own = [row for row in restored if row.key == key]
         self._context.persistence.save_later(restored, [] if own else [key])
         self._effects.kick()
@@ -145,9 +185,14 @@ class Coordinator:
             self._context.persistence.save_later([changed])
 
     def release(self, row: Row, why: str) -> None:
-        """Free what the container holds; where it was is remembered until its sandbox is removed. Idempotent."""
+        """Free what the container holds; where it was is remembered until its sandbox is removed. Idempotent.
+
+        A container whose creation is under way has nothing to release: that call's own answer says what it holds.
+        """
         current = self._ledger.get(row.key)
         if current is None or current.container_id != row.container_id or current.state not in ACTIVE:
+            return
+        if current.state == "reserved":
             return
         remembered = replace(current, state="exited", acknowledged=None)
         self._ledger.put(remembered)
@@ -176,7 +221,7 @@ class Coordinator:
 
     def roll_back_resize(self, reservation: Reservation) -> None:
         """The runtime refused the new size: back to the old one where that is still free."""
-        restored = self._restore(reservation.before)
+        restored = self._restore(reservation.before, reservation.row.key)
         self._context.persistence.save_later(restored)
         self._effects.kick()
 
@@ -219,34 +264,31 @@ class Coordinator:
 
     async def _save_reservation(self, reservation: Reservation) -> bool:
         moved = self._ledger.grants_with(reservation.decision.moved)
-        try:
-            return await self._context.persistence.save([reservation.row, *moved])
-        except asyncio.CancelledError:
-            # The caller went away before a byte reached the runtime: definite.
-            self.roll_back(reservation)
-            raise
+        return await self._context.persistence.save([reservation.row, *moved])
 
     def _current(self, reservation: Reservation) -> Row | None:
         """The reservation's row as it is now; None when a newer attempt has taken its place."""
         row = self._ledger.get(reservation.row.key)
         return row if row is not None and row.created_order == reservation.row.created_order else None
 
-    def _restore(self, before: tuple[Row, ...]) -> tuple[Row, ...]:
+    def _restore(self, before: tuple[Row, ...], own: ContainerKey) -> tuple[Row, ...]:
         """Put rows back as they were if that is still legal; else keep what is, and forget an own earlier row."""
-        if not before:
+        rows = tuple(restored for row in before if (restored := self._as_before(row, own)) is not None)
+        held = self._ledger.allocations.with_grants(*(row.grant for row in rows if row.state in ACTIVE))
+        if self._ledger.policy.reinstate(held).kept != tuple(grant.container for grant in held.grants):
             return ()
-        held = self._ledger.allocations.with_grants(*(row.grant for row in before if row.state in ACTIVE))
-        result = self._ledger.policy.reinstate(held)
-        if result.replaced or result.unplaced:
-            return ()
-        rows = tuple(self._with_present_runtime_view(row) for row in before)
         self._ledger.put(*rows)
         return rows
 
-    def _with_present_runtime_view(self, row: Row) -> Row:
-        """An earlier grant, but the container's state and acknowledged pinning as they are known now."""
+    def _as_before(self, row: Row, own: ContainerKey) -> Row | None:
+        """An earlier grant with what is known of its container now; None when that container is gone meanwhile."""
         now = self._ledger.get(row.key)
-        return row if now is None or now.container_id != row.container_id else replace(now, grant=row.grant)
+        if now is None and row.key == own:
+            # An earlier attempt whose own creation was under way too: the runtime is asked what became of it.
+            return replace(row, state="pending") if row.state == "reserved" else row
+        if now is None or now.created_order != row.created_order or now.state not in ACTIVE:
+            return None
+        return replace(now, grant=row.grant)
 
 
 async def _nothing_to_check(_: str) -> None:

@@ -4,7 +4,7 @@ Owned by the coordinator and touched only from the event loop, never across an `
 (docs/adr/0002). Policies get frozen snapshots; the version tells whether a snapshot is still current.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cri_proxy.state.rows import Row, SandboxRow
@@ -71,10 +71,11 @@ class Ledger:
 
     def full_id(self, container_id: str) -> str:
         """The id that this stands for: containerd takes unambiguous prefixes of ids, and people type them."""
-        if not container_id or container_id in self._keys_by_id:
-            return container_id
-        matches = [known for known in self._keys_by_id if known.startswith(container_id)]
-        return matches[0] if len(matches) == 1 else container_id
+        return _full_id(container_id, self._keys_by_id)
+
+    def full_sandbox_id(self, sandbox_id: str) -> str:
+        """The same for a sandbox."""
+        return _full_id(sandbox_id, self.sandboxes)
 
     def next_order(self) -> int:
         """A number for a new row: rows sort by it in the order of their creation."""
@@ -254,6 +255,13 @@ class Ledger:
                 if row.grant.kind is CpuKind.PRESERVE and row.acknowledged and row.acknowledged.cpus:
                     withheld |= row.acknowledged.cpus.mask
         self._allocations = Allocations(grants=tuple(grants), withheld=CpuSet(withheld))
+
+
+def _full_id(text: str, known: Collection[str]) -> str:
+    if not text or text in known:
+        return text
+    matches = [full for full in known if full.startswith(text)]
+    return matches[0] if len(matches) == 1 else text
 
 
 def unmet(target: Pinning, acknowledged: Pinning | None, doubted: Pinning) -> Pinning:

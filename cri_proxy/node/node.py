@@ -1,12 +1,13 @@
 """One node put together: the same parts serve the daemon, the simulation, the demo and the tests."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
+from cri_proxy.errors import StoreError
 from cri_proxy.node.adoption import Adoption
 from cri_proxy.node.barrier import Barrier
 from cri_proxy.node.context import Context, Rules
@@ -18,12 +19,13 @@ from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.resizes import Resizes
 from cri_proxy.node.resync import Resync
 from cri_proxy.runtime.channel import RuntimeChannel
-from cri_proxy.state.rows import GrantStore, Row, SandboxRow
+from cri_proxy.state.rows import GrantStore, Row, SandboxRow, Saved
 from cri_proxy.tasks import Tasks
 from policies.base import Policy
 
 # At the end: saves that are under way are nearly done, whatever else is under way is found again at the next start.
 LAST_SAVES_SECONDS = 3.0
+AFTER_FAULT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,38 @@ class Node:
     background: Tasks = field(repr=False)
 
     async def recover(self) -> None:
-        """Load what was saved, hold it against the runtime, start to decide. Waits for the runtime."""
-        await self.resync.recover(self.store.load())
+        """Load what was saved, hold it against the runtime, start to decide. Waits for the runtime.
+
+        A fault of ours on the way is reported and tried again; meanwhile calls follow ``onPolicyError``.
+        """
+        try:
+            saved = self.store.load()
+        except StoreError as error:  # as after a lost store: rebuilt from the runtime
+            self.context.observer.noted(events.STORE_DEGRADED, reason=str(error))
+            saved = Saved()
+        await self._until_it_ends(lambda: self.resync.recover(saved), "recover", self.coordinator.cannot_open)
 
     def start_watching(self) -> None:
-        """Look after exits, failed updates and unknown outcomes from now on."""
-        self.background.start(self.resync.poll(), name="poll")
-        self.background.start(self.resync.watch(), name="events")
+        """Look after exits, failed updates and unknown outcomes from now on, whatever goes wrong in between."""
+        self.background.start(self._until_it_ends(self.resync.poll, "poll"), name="keep polling")
+        self.background.start(self._until_it_ends(self.resync.watch, "events"), name="keep watching")
+
+    async def _until_it_ends(
+        self,
+        work: Callable[[], Coroutine[object, object, None]],
+        name: str,
+        on_fault: Callable[[str], None] | None = None,
+    ) -> None:
+        """Run this, and again a while after each fault; the fault itself is reported by ``background``."""
+        while True:
+            task = self.background.start(work(), name=name)
+            await asyncio.wait([task])
+            error = None if task.cancelled() else task.exception()
+            if error is None:
+                return
+            if on_fault is not None:
+                on_fault(repr(error))
+            await self.context.clock.sleep(AFTER_FAULT_SECONDS)
 
     def remember_sandbox(self, sandbox: SandboxRow) -> None:
         """A pod sandbox was made."""

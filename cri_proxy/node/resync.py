@@ -21,10 +21,11 @@ from cri_proxy.node.live import LiveContainer
 from cri_proxy.node.reconcile import newest_by_key, reconcile
 from cri_proxy.node.replan import replan
 from cri_proxy.state.rows import Row, Saved
-from policies.base import Allocations, Reinstated, Request
+from policies.base import Allocations, Grant, Reinstated, Request
 
 RETRY_SECONDS = 0.2
 POLL_SECONDS = 30.0
+UNIMPLEMENTED = 12  # gRPC status
 
 
 class Resync:
@@ -42,7 +43,15 @@ class Resync:
 
     async def recover(self, saved: Saved) -> None:
         """Restore the saved state, adopt what is unknown, then let decisions be made. Waits for the runtime."""
-        node = await self._first_list()
+        while True:
+            node = await self._first_list()
+            try:
+                await self._take_up(saved, node)
+                return
+            except RuntimeUnavailable:  # half of the node would be unknown, and its CPUs seem free
+                await self._context.clock.sleep(RETRY_SECONDS)
+
+    async def _take_up(self, saved: Saved, node: live.LiveNode) -> None:
         found = reconcile(saved.rows, node)
         known_sandboxes = {sandbox_id for sandbox_id, _ in node.sandboxes}
         self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes if s.sandbox_id in known_sandboxes})
@@ -50,7 +59,7 @@ class Resync:
         self._ledger.put(*found.rows)
         await self._ask_unacknowledged(found.rows)
         adopted = await self._adoption.read_all(found.unknown)
-        changed = await self._reinstate(adopted)
+        changed = await self._reinstate(adopted, self._ledger.next_order())
         self._context.persistence.save_later(changed, [*found.dropped, *gone])
         self._context.observer.noted(
             events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
@@ -78,19 +87,27 @@ class Resync:
 
     async def check_all(self, why: str) -> None:
         """Hold every row against one full list; adopt what is unknown."""
-        unknown = await self._check(tuple(self._ledger.active()), "")
+        unknown = await self._check(tuple(self._ledger.rows()), "")
         if unknown:
             self._context.observer.noted(events.UNKNOWN_CONTAINERS, count=len(unknown), reason=why)
             await self.adopt(unknown)
 
     async def adopt(self, containers: Sequence[LiveContainer]) -> None:
         """Place running containers that nobody has placed: after a fault of ours, or restored from a checkpoint."""
-        changed = await self._reinstate(await self._adoption.read_all(containers))
+        order = self._ledger.next_order()
+        try:
+            found = await self._adoption.read_all(containers)
+        except RuntimeUnavailable as error:
+            self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
+            return
+        changed = await self._reinstate(found, order)
         self._context.persistence.save_later(changed)
         self._effects.kick()
 
     async def adopt_id(self, container_id: str) -> None:
         """The same for one container that is known by its id alone."""
+        if not self._coordinator.is_ready:
+            return  # it will be found when the saved state is taken up
         try:
             node = await live.list_node(self._context.channel, GRANT_KEY)
         except (CallFailed, RuntimeUnavailable):
@@ -104,6 +121,7 @@ class Resync:
             await self._coordinator.wait_ready()
             await self.check_all("slow check")
             self._effects.retry_failed()
+            self._context.persistence.catch_up([*self._ledger.rows(), *self._ledger.sandboxes.values()])
 
     async def watch(self) -> None:
         """Hear of exits from the runtime's events where it has them; ends where it has none."""
@@ -129,12 +147,14 @@ class Resync:
         missing from the list and well.
         """
         before = [row for row in rows if row.state != "reserved"]
+        sandboxes_before = tuple(self._ledger.sandboxes)
         pods = {row.sandbox_id: row.key.pod_uid for row in before}
         try:
             if sandbox_id:
                 containers = await live.list_containers(self._context.channel, pods, GRANT_KEY, sandbox_id=sandbox_id)
             else:
-                containers = (await live.list_node(self._context.channel, GRANT_KEY)).containers
+                node = await live.list_node(self._context.channel, GRANT_KEY)
+                containers = node.containers
         except (CallFailed, RuntimeUnavailable) as error:
             self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
             return ()
@@ -142,18 +162,34 @@ class Resync:
         newest = newest_by_key(containers)
         for row in before:
             self._judge(row, by_id.get(row.container_id), newest.get(row.key))
+        if not sandbox_id:
+            self._forget_gone(before, sandboxes_before, node)
         creating = {row.key for row in self._ledger.active() if not row.container_id}
         return tuple(c for key, c in sorted(newest.items()) if self._is_unknown(c) and key not in creating)
 
+    def _forget_gone(self, before: Sequence[Row], sandboxes_before: Sequence[str], node: live.LiveNode) -> None:
+        """Drop what is remembered of sandboxes that were removed behind our back."""
+        present = {sandbox_id for sandbox_id, _ in node.sandboxes}
+        for sandbox_id in {row.sandbox_id for row in before} | set(sandboxes_before):
+            rows = self._ledger.of_sandbox(sandbox_id)
+            if sandbox_id not in present and all(row.state == "exited" for row in rows):
+                self._coordinator.forget_sandbox(sandbox_id, "gone")
+        self._adoption.keep_left({c.id for c in node.containers if c.is_live})
+
     def _is_unknown(self, container: LiveContainer) -> bool:
-        return self._ledger.holder(container.id) is None and not self._adoption.is_left(container.id)
+        """Live, and nothing is held for it. One that was released and has not run since holds nothing."""
+        row = self._ledger.holder(container.id)
+        if row is not None and (row.state in ACTIVE or container.state != "running"):
+            return False
+        return not self._adoption.is_left(container.id)
 
     def _judge(self, row: Row, listed: LiveContainer | None, newest: LiveContainer | None) -> None:
         current = self._ledger.get(row.key)
         if current is None or current.created_order != row.created_order:
             return
         if row.state == "pending":
-            self._resolve(current, newest)
+            if current.state == "pending":  # else another check has resolved it meanwhile
+                self._resolve(current, newest)
         elif row.container_id == current.container_id and (listed is None or not listed.is_live):
             self._coordinator.release(current, "exited" if listed is not None else "gone")
         elif listed is not None and listed.state == "running":
@@ -197,15 +233,19 @@ class Resync:
                 elif row.state in ACTIVE and row.acknowledged is not None:
                     self._ledger.confirm(row.key, row.acknowledged)
 
-    async def _reinstate(self, found: Sequence[Adopted]) -> tuple[Row, ...]:
-        """Put saved, rebuilt and new grants on the machine together; gives the rows that changed."""
+    async def _reinstate(self, found: Sequence[Adopted], order: int) -> tuple[Row, ...]:
+        """Put saved, rebuilt and new grants on the machine together; gives the rows that changed.
+
+        ``order`` is when ``found`` were listed: whoever has been decided on since is newer than they.
+        """
         adopted: list[Adopted] = []
 
         def inputs() -> tuple[Allocations, Sequence[Request]]:
-            adopted[:] = [a for a in found if self._ledger.holder(a.container.id) is None]
-            rebuilt = [a.grant for a in adopted if a.grant is not None]
-            new = sorted((a for a in adopted if a.grant is None), key=lambda a: a.rank)
-            return self._ledger.allocations.with_grants(*rebuilt), [a.request for a in new]
+            held = self._ledger.allocations
+            adopted[:] = [a for a in found if self._is_wanted(a, order)]
+            rebuilt = {a.request.container: a.grant for a in adopted if a.grant and _is_free(held, a.grant)}
+            new = sorted((a for a in adopted if a.request.container not in rebuilt), key=lambda a: a.rank)
+            return held.with_grants(*rebuilt.values()), [a.request for a in new]
 
         result = await replan(self._ledger, self._ledger.policy, inputs)
         self._tell(result)
@@ -219,9 +259,15 @@ class Resync:
                 changed.append(replace(row, grant=grant))
         self._ledger.put(*changed)
         for row in changed:
-            if row.acknowledged is not None:
+            if row.key in sources and row.acknowledged is not None:
                 self._ledger.confirm(row.key, row.acknowledged)
         return tuple(changed)
+
+    def _is_wanted(self, adopted: Adopted, order: int) -> bool:
+        row = self._ledger.get(adopted.request.container)
+        if row is None or row.state not in ACTIVE:
+            return True
+        return row.container_id not in ("", adopted.container.id) and row.created_order < order
 
     def _tell(self, result: Reinstated) -> None:
         for key, reason in (*result.replaced, *result.unplaced):
@@ -230,4 +276,6 @@ class Resync:
             self._context.observer.noted(events.REPLACED, pod=pod, container=key.name, reason=reason.text)
 
 
-UNIMPLEMENTED = 12
+def _is_free(held: Allocations, grant: Grant) -> bool:
+    """Whether nobody else owns these CPUs: whoever has them now keeps them."""
+    return all(g.owned.isdisjoint(grant.owned) for g in held.grants if g.container != grant.container)

@@ -145,7 +145,8 @@ class CriInterceptor:
         if refusal is not None:
             return _refused(refusal)
         found = await self._reader.read_create(request)
-        placed = await self._coordinator.place(found.request, request.pod_sandbox_id, problems=found.problems)
+        sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
+        placed = await self._coordinator.place(found.request, sandbox_id, problems=found.problems)
         if isinstance(placed, Refusal):
             return _refused(placed)
         reservation: Reservation = placed
@@ -230,12 +231,16 @@ class CriInterceptor:
         return _Answer(Forward(), self._releases("removed", lambda: self._held_by(container_id)))
 
     async def _stop_sandbox(self, call: Call) -> _Answer:
-        sandbox_id = pb.StopPodSandboxRequest.FromString(call.message).pod_sandbox_id
+        sandbox_id = self._context.ledger.full_sandbox_id(
+            pb.StopPodSandboxRequest.FromString(call.message).pod_sandbox_id
+        )
         rows = self._context.ledger.of_sandbox
         return _Answer(Forward(), self._releases("sandbox stopped", lambda: rows(sandbox_id)))
 
     async def _remove_sandbox(self, call: Call) -> _Answer:
-        sandbox_id = pb.RemovePodSandboxRequest.FromString(call.message).pod_sandbox_id
+        sandbox_id = self._context.ledger.full_sandbox_id(
+            pb.RemovePodSandboxRequest.FromString(call.message).pod_sandbox_id
+        )
 
         def finish(outcome: Outcome) -> None:
             if _took_effect(outcome):
