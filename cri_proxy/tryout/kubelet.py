@@ -1,5 +1,6 @@
 """The kubelet's part of a pod's life, over any channel to a CRI runtime (directly, or through the proxy)."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -113,6 +114,11 @@ class Kubelet:
         """The verbose status of a container."""
         request = pb.ContainerStatusRequest(container_id=container_id, verbose=True)
         return await self.call("ContainerStatus", request, pb.ContainerStatusResponse)
+
+    async def pid(self, container_id: str) -> int:
+        """The container's first process as the host numbers it (in the verbose status of containerd and CRI-O)."""
+        info = (await self.status(container_id)).info.get("info", "{}")
+        return int(json.loads(info).get("pid", 0))
 
     async def execute(self, container_id: str, *command: str) -> str:
         """What a command run inside prints. Raises TryoutError when it fails."""

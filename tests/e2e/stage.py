@@ -84,10 +84,6 @@ class Stage:
         """The resources in the container's OCI specification, as containerd recorded them last."""
         return dict((await self.info(container_id))["runtimeSpec"]["linux"]["resources"])
 
-    async def pid(self, container_id: str) -> int:
-        """The container's first process, as the host numbers it."""
-        return int((await self.info(container_id))["pid"])
-
     async def printed(self, spec: PodSpec, *, lines: int, container: str = "c0") -> list[str]:
         """The first lines that a container printed; what comes before them is time and stream (CRI log format)."""
         folder = f"{spec.namespace}_{spec.name}_{spec.pod_uid}"

@@ -29,7 +29,7 @@ async def test_an_exclusive_cpu_leaves_the_shared_set_and_comes_back(stage: Stag
 async def test_others_are_off_the_cpu_before_the_first_instruction_of_its_owner(stage: Stage, two: TwoCpus) -> None:
     """The new container's first deed is to read the mask of the other one's process, through the host's /proc."""
     shared = await stage.run("shared", SHARED)
-    pid = await stage.pid(shared.container_id("c0"))
+    pid = await stage.direct.pid(shared.container_id("c0"))
     look = f"grep Cpus_allowed_list /host/{pid}/status; grep Cpus_allowed_list /proc/self/status; sleep 1000000"
     spec = PodSpec("alone", (guaranteed("c0", 1000),), namespace="e2e")
     sandbox_id = await stage.kubelet.run_sandbox(spec)

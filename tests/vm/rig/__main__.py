@@ -16,7 +16,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.vm.rig", description=__doc__)
     parser.add_argument("topology", type=Path, help="a file of tests/vm/topologies")
     parser.add_argument("--out", type=Path, help="where what the command leaves in /out goes")
-    parser.add_argument("--timeout", type=float, default=300.0, metavar="SECONDS")
+    parser.add_argument("--timeout", type=float, default=330.0, metavar="SECONDS")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     try:

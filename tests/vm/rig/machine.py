@@ -13,7 +13,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from tests.vm.rig.topology import Topology
 QEMU = "qemu-system-x86_64"
 ACCELERATOR = "tcg,thread=single,tb-size=512"
 ATTEMPTS = 3  # a machine that dies or hangs before it is ready is started again
+READY_SECONDS = 90.0  # 13 on two idle cores
 OUT_DISK_BYTES = 1 << 28
 JOB = Path(__file__).with_name("guest") / "job.sh"
 KERNEL_PARAMETERS = (
@@ -77,20 +78,25 @@ def run_machine(
     *,
     image: Path,
     out: Path,
-    timeout_seconds: float = 300.0,
+    timeout_seconds: float = 330.0,
     echo: Callable[[str], object] = sys.stdout.write,
 ) -> Outcome:
-    """Run the job; what it leaves in /out comes back in ``out``. Raises MachineError when the machine fails it."""
+    """Run the job; what it leaves in /out comes back in ``out``. Raises MachineError when the machine fails it.
+
+    ``timeout_seconds`` is for all attempts together.
+    """
     if shutil.which(QEMU) is None:
         raise MachineError(f"{QEMU} is not installed: apt-get install --no-install-recommends qemu-system-x86")
     with tempfile.TemporaryDirectory(prefix="cri-proxy-vm-") as name:
         work = Path(name)
         _pack(work / "job.tar", topology, job)
+        deadline = time.monotonic() + timeout_seconds
         for attempt in range(1, ATTEMPTS + 1):
             (work / "out.tar").write_bytes(b"")
             with (work / "out.tar").open("r+b") as disk:
                 disk.truncate(OUT_DISK_BYTES)
-            progress = asyncio.run(_attempt(topology, work, image, echo, timeout_seconds))
+            command = _qemu_command(topology, work, image)
+            progress = asyncio.run(_attempt(command, work, echo, deadline - time.monotonic()))
             if progress.exit_status is not None:
                 if "output-lost" in progress.steps:
                     raise MachineError("what the command left in /out could not be packed", "".join(progress.output))
@@ -105,14 +111,14 @@ def run_machine(
 
 
 async def _attempt(
-    topology: Topology, work: Path, image: Path, echo: Callable[[str], object], timeout_seconds: float
+    command: Sequence[str], work: Path, echo: Callable[[str], object], timeout_seconds: float
 ) -> _Progress:
     progress = _Progress()
     with (work / "qemu.log").open("wb") as log:
         # setpriv: no orphan machine when we are killed. stdin stays an open pipe: at its end QEMU would take the
         # output port for closed, and the guest's writes would block.
         process = await asyncio.create_subprocess_exec(
-            *("setpriv", "--pdeathsig", "KILL", *_qemu_command(topology, work, image)),
+            *("setpriv", "--pdeathsig", "KILL", *command),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
@@ -120,7 +126,7 @@ async def _attempt(
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds), asyncio.TaskGroup() as group:
-                boot = group.create_task(_require_ready(progress, process, timeout_seconds / 2))
+                boot = group.create_task(_require_ready(progress, process))
                 group.create_task(_follow_control(work / "control", progress, process))
                 await _follow_output(process, progress, echo)
                 await process.wait()
@@ -132,9 +138,9 @@ async def _attempt(
     return progress
 
 
-async def _require_ready(progress: _Progress, process: asyncio.subprocess.Process, seconds: float) -> None:
+async def _require_ready(progress: _Progress, process: asyncio.subprocess.Process) -> None:
     try:
-        await asyncio.wait_for(progress.ready.wait(), seconds)
+        await asyncio.wait_for(progress.ready.wait(), READY_SECONDS)
     except TimeoutError:
         process.kill()
 

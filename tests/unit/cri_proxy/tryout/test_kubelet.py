@@ -49,6 +49,13 @@ def test_an_update_is_seen_from_inside(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_a_container_has_a_process(tmp_path: Path) -> None:
+    async def story(kubelet: Kubelet) -> None:
+        assert await kubelet.pid((await kubelet.run_pod(WEB)).container_id("c0")) > 0
+
+    play(tmp_path, story)
+
+
 def test_a_removed_pod_is_gone_and_may_be_removed_again(tmp_path: Path) -> None:
     async def story(kubelet: Kubelet) -> None:
         pod = await kubelet.run_pod(WEB)
