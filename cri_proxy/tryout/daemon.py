@@ -12,6 +12,7 @@ from cri_proxy.tryout.child import Child
 from cri_proxy.tryout.waiting import until
 
 READY_SECONDS = 60.0
+LOG = "cri-proxy.log"
 
 
 def program() -> tuple[str, ...]:
@@ -40,6 +41,7 @@ class DaemonProcess:
         runtime_endpoint: str,
         options: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        ready_seconds: float = READY_SECONDS,
     ) -> None:
         """``directory`` holds its sockets, state and log; ``options`` follow the ones given here."""
         self.directory = directory
@@ -47,6 +49,7 @@ class DaemonProcess:
         self.admin = AdminSocket(directory / "admin.sock")
         self._arguments = run_arguments(directory, runtime_endpoint, options)
         self._environment = environment
+        self._ready_seconds = ready_seconds
         self._child: Child | None = None
 
     async def __aenter__(self) -> Self:
@@ -61,14 +64,14 @@ class DaemonProcess:
     @property
     def log(self) -> Path:
         """What it prints."""
-        return self.directory / "cri-proxy.log"
+        return self.directory / LOG
 
     async def start(self) -> None:
         """Start it and wait until it decides. Raises TryoutError with its last words."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._child = Child((*program(), *self._arguments), log=self.log, environment=self._environment)
         try:
-            await until("the daemon is ready", self._is_ready, seconds=READY_SECONDS)
+            await until("the daemon is ready", self._is_ready, seconds=self._ready_seconds)
         except BaseException:
             await self.stop()
             raise

@@ -11,7 +11,7 @@ from cri_proxy.app import EMBEDDED, Daemon
 from cri_proxy.cli import run as run_command
 from cri_proxy.logs import configure_logging
 from cri_proxy.tryout.admin import AdminSocket
-from cri_proxy.tryout.daemon import READY_SECONDS, run_arguments
+from cri_proxy.tryout.daemon import LOG, READY_SECONDS, run_arguments
 from cri_proxy.tryout.waiting import until
 from sysfs.describe import describe
 from sysfs.model import Machine
@@ -44,7 +44,7 @@ class EmbeddedDaemon:
         """``directory`` holds its sockets, state and log."""
         self.endpoint = f"unix://{directory}/cri-proxy.sock"
         self.admin = AdminSocket(directory / "admin.sock")
-        self.log = directory / "cri-proxy.log"
+        self.log = directory / LOG
         self._machine = machine
         self._arguments = run_arguments(directory, EMBEDDED, options)
         self._closing = AsyncExitStack()

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.errors import CallFailed
+from cri_proxy.errors import CallFailed, CriProxyError
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded_state import DEFAULT_IMAGE
 from cri_proxy.tryout.admin import AdminSocket
 from cri_proxy.tryout.child import run
 from cri_proxy.tryout.containerd import PrivateContainerd
-from cri_proxy.tryout.daemon import DaemonProcess, program
+from cri_proxy.tryout.daemon import LOG, DaemonProcess, program
 from cri_proxy.tryout.embedded import EmbeddedDaemon, described_in_words, described_machine
 from cri_proxy.tryout.errors import TryoutError
 from cri_proxy.tryout.kernel import own_allowed
@@ -69,8 +69,17 @@ async def hold_session(plan: Plan, *, say: Callable[[str], None], paint: Paint) 
                 say(_invitation(ground))
                 await asyncio.Event().wait()
             return confirmed
+    except CriProxyError:
+        if words := last_words(directory / LOG):
+            say(f"The daemon's last words:\n{words}")
+        raise
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def last_words(log: Path, *, lines: int = 20) -> str:
+    """The end of a log; '' when there is none."""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else ""
 
 
 async def _perform(plan: Plan, ground: Ground, run_id: str, *, say: Callable[[str], None], paint: Paint) -> bool:

@@ -79,7 +79,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     outcome = run_machine(topology, job, image=image, out=work / "out", echo=sys.stdout.write)
     print(outcome.steps_seconds, f"attempt {outcome.attempts}")
     log = work / "out" / "cri-proxy" / "cri-proxy.log"
-    assert outcome.exit_status == 0, log.read_text()[-4000:] if log.exists() else "no log"
+    if outcome.exit_status:
+        words = log.read_text()[-4000:] if log.exists() else "the daemon was not started"
+        pytest.fail(f"{outcome.output}\n{words}", pytrace=False)
     return Report(parse(json.loads((work / "out" / "placement.json").read_text())))
 
 

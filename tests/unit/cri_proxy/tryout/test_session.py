@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.tryout.report import Paint
-from cri_proxy.tryout.session import EMBEDDED, Plan, hold_session
+from cri_proxy.tryout.session import EMBEDDED, Plan, hold_session, last_words
 
 PLAIN = Paint(is_on=False)
 
@@ -33,6 +33,12 @@ def test_an_interrupted_session_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(story())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_words_are_the_end_of_the_log(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("one\ntwo\nthree\n")
+    assert last_words(tmp_path / "log", lines=2) == "two\nthree"
+    assert last_words(tmp_path / "none") == ""
 
 
 def void(_: object) -> None:
