@@ -105,7 +105,10 @@ class Barrier:
         return row is not None and row.container_id == container_id and row.state in ACTIVE
 
     def _place_elsewhere(self, row: Row) -> bool:
-        stuck = CpuSet.of_masks(self._ledger.sat_on(row, other).mask for other in self._ledger.sitting_on(row))
+        """Place it where nobody sits who cannot be moved: not only off the CPUs that it was to have."""
+        sitting = self._ledger.sitting_on(row)
+        known = (o.acknowledged.cpus for o in sitting if o.acknowledged is not None)
+        stuck = CpuSet.of_masks(cpus.mask for cpus in (*known, row.grant.owned if sitting else None) if cpus)
         return bool(stuck) and not isinstance(self._coordinator.place_elsewhere(row, stuck), Rejected)
 
     async def _give_up(self, container_id: str) -> Ticket | Refusal | None:

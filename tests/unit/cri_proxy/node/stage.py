@@ -1,0 +1,101 @@
+"""A node on the embedded runtime for one test, and a policy that can be broken."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from cri_proxy.node.context import Rules
+from cri_proxy.runtime.embedded_faults import Gate
+from policies.base import Allocations, ContainerKey, Decision, Pinning, Policy, PoolView, Reinstated, Request, Update
+from sysfs.cpuset import CpuSet
+from sysfs.model import Machine
+from tests.fakes.grants import small_policy
+from tests.fakes.site import Site
+
+T = TypeVar("T")
+REJECT = Rules(on_policy_error="reject", on_store_error="reject")
+
+
+class FragilePolicy:
+    """Another policy whose methods named in ``broken`` raise."""
+
+    def __init__(self, inner: Policy) -> None:
+        self._inner = inner
+        self.broken: set[str] = set()
+
+    def _check(self, method: str) -> None:
+        if method in self.broken or "all" in self.broken:
+            raise ZeroDivisionError(f"{method} is broken")
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def machine(self) -> Machine:
+        return self._inner.machine
+
+    def decide(self, held: Allocations, request: Request) -> Decision:
+        self._check("decide")
+        return self._inner.decide(held, request)
+
+    def pinnings(self, held: Allocations) -> Mapping[ContainerKey, Pinning]:
+        self._check("pinnings")
+        return self._inner.pinnings(held)
+
+    def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
+        return self._inner.release(held, container)
+
+    def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
+        self._check("reinstate")
+        return self._inner.reinstate(held, requests)
+
+    def fallback(self, held: Allocations) -> Pinning:
+        self._check("fallback")
+        return self._inner.fallback(held)
+
+    def pools(self, held: Allocations) -> tuple[PoolView, ...]:
+        return self._inner.pools(held)
+
+
+def play(act: Callable[[Site], Awaitable[None]], *, rules: Rules | None = None, modern: bool = True) -> None:
+    """Act on a node of 2 packages with 4 CPUs each, CPU 0 reserved; no fault of ours may have been reported."""
+    site = Site(small_policy(), rules=rules, modern=modern)
+
+    async def run() -> None:
+        await site.open()
+        await act(site)
+
+    asyncio.run(run())
+    assert site.log.errors == []
+
+
+def owned(site: Site, container_id: str) -> CpuSet:
+    """What the ledger says this container owns."""
+    row = site.node.context.ledger.holder(container_id)
+    assert row is not None
+    return row.grant.owned
+
+
+def background(work: Awaitable[T]) -> asyncio.Task[T]:
+    """Run this while the test goes on; the test awaits it."""
+
+    async def run() -> T:
+        return await work
+
+    return asyncio.get_running_loop().create_task(run())
+
+
+async def soon(condition: Callable[[], bool]) -> None:
+    """Let others run until this holds."""
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to be")
+
+
+async def entered(gate: Gate) -> None:
+    """A call stands before the gate."""
+    async with asyncio.timeout(5):
+        await gate.entered()

@@ -1,0 +1,271 @@
+"""Which updates go out, carrying what, and what is believed after each answer."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import RuntimeUnavailable
+from cri_proxy.node.coordinator import Refusal
+from cri_proxy.node.effects import BACKOFF_SECONDS
+from cri_proxy.node.resync import POLL_SECONDS
+from cri_proxy.state.rows import Row
+from cri_proxy.tryout.pods import ContainerSpec, guaranteed
+from policies.base import Pinning, QosClass
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.clock import ManualClock
+from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.stage import background, entered, play, soon
+
+UPDATE = "UpdateContainerResources"
+SHARES = ContainerSpec("c", cpu_request_mcpu=500)
+
+
+async def sharing(site: Site) -> Row:
+    """A container that shares CPUs 4-7."""
+    return holder(site, (await site.run("s", SHARES)).container_id("c"))
+
+
+def holder(site: Site, container_id: str) -> Row:
+    row = site.node.context.ledger.holder(container_id)
+    assert row is not None
+    return row
+
+
+def sent(site: Site) -> list[tuple[str, str]]:
+    return [(update.cpus, update.mems) for update in site.runtime.updates]
+
+
+def test_only_what_differs_is_sent() -> None:
+    async def act(site: Site) -> None:
+        await sharing(site)
+        await site.run("other socket", ContainerSpec("c", cpu_request_mcpu=100))
+        await site.run("a", guaranteed("c", 2000))
+        assert sent(site) == [("6-7", "")]
+        await site.node.effects.settle_all()
+        assert len(sent(site)) == 1
+
+    play(act)
+
+
+def test_an_update_of_our_own_sets_nothing_but_the_cpuset() -> None:
+    async def act(site: Site) -> None:
+        await sharing(site)
+        await site.run("a", guaranteed("c", 2000))
+        linux = pb.UpdateContainerResourcesRequest.FromString(site.runtime.updates[0].message).linux
+        assert linux == pb.LinuxContainerResources(cpuset_cpus="6-7")
+
+    play(act)
+
+
+def test_of_several_wishes_the_newest_goes_out() -> None:
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        lock = site.node.effects.lock(row.key)
+        await lock.acquire()
+        runs = [background(site.run(f"owns {mcpu}", guaranteed("c", mcpu))) for mcpu in (2000, 3000, 1000)]
+        await soon(lambda: len(list(site.node.context.ledger.active())) == 4)
+        lock.release()
+        await asyncio.gather(*runs)
+        assert sent(site) == [("7", "")]
+
+    play(act)
+
+
+def test_a_wish_that_is_withdrawn_in_time_causes_no_call() -> None:
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        lock = site.node.effects.lock(row.key)
+        await lock.acquire()
+        ledger = site.node.context.ledger
+        other = replace(row.grant.request, container=replace(row.key, name="x"), cpu_request_mcpu=2000)
+        placed = await site.node.coordinator.place(
+            replace(other, pod=replace(other.pod, qos=QosClass.GUARANTEED)), "sandbox"
+        )
+        assert not isinstance(placed, Refusal)
+        site.node.effects.kick()
+        site.node.coordinator.roll_back(placed)
+        lock.release()
+        await site.node.settle()
+        assert (sent(site), ledger.unsettled()) == ([], ())
+
+    play(act)
+
+
+def test_without_an_answer_the_container_counts_as_being_on_both_sets() -> None:
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        gate = site.runtime.faults.block(UPDATE)
+        run = background(site.run("a", guaranteed("c", 2000)))
+        await entered(gate)
+        site.runtime.faults.abort(lambda: RuntimeUnavailable("", "gone"))
+        await soon(lambda: site.node.context.ledger.doubted(row.key).cpus is not None)
+        known = holder(site, row.container_id).acknowledged
+        assert known is not None
+        assert str(known.cpus) == "4-7"
+        gate.release()
+        await run
+        assert site.cpus(row.container_id) == "6-7"
+
+    play(act)
+
+
+def test_a_refused_update_is_in_doubt_as_well() -> None:
+    """runc writes one file after the other: a refusal is no proof that nothing happened."""
+
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        a = await site.run("a", guaranteed("c", 2000))
+        site.runtime.faults.fail_next(UPDATE, 2, "half done", times=len(BACKOFF_SECONDS) + 1, after=True)
+        await site.kubelet.remove_pod(a.sandbox_id)
+        await site.node.settle()
+        known = holder(site, row.container_id).acknowledged
+        assert known is not None
+        assert str(known.cpus) == "4-7"
+        assert site.node.context.ledger.doubted(row.key).cpus == CpuSet.parse("4-7")
+        site.log.errors.clear()
+
+    play(act)
+
+
+def test_cpus_that_an_update_adds_are_saved_before_it_goes_out() -> None:
+    """Should the process die with the call under way, the next one knows where the container may be."""
+
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        a = await site.run("a", guaranteed("c", 2000))
+        gate = site.runtime.faults.block(UPDATE)
+        await site.kubelet.remove_pod(a.sandbox_id)
+        await entered(gate)
+        saved = {r.container_id: r.acknowledged for r in site.store.load().rows}[row.container_id]
+        assert saved is not None
+        assert str(saved.cpus) == "4-7"
+        gate.release()
+        await site.node.settle()
+
+    play(act)
+
+
+def test_a_failed_update_is_retried_with_growing_pauses_then_counted() -> None:
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        site.runtime.faults.fail_next(UPDATE, 2, "stuck", times=len(BACKOFF_SECONDS) + 1)
+        began = site.clock.monotonic_seconds()
+        site.node.context.ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
+        assert not await site.node.effects.settle(row.key)
+        assert site.clock.monotonic_seconds() - began == pytest.approx(sum(BACKOFF_SECONDS))
+        assert site.node.effects.failures[row.key].message == "stuck"
+        site.log.errors.clear()
+
+    play(act)
+
+
+def test_what_was_given_up_is_tried_again_by_the_slow_check() -> None:
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        site.runtime.faults.fail_next(UPDATE, 2, "stuck", times=len(BACKOFF_SECONDS) + 1)
+        site.node.context.ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
+        await site.node.effects.settle_all()
+        site.node.effects.kick()
+        assert site.node.effects.failures.keys() == {row.key}
+        site.node.effects.retry_failed()
+        await site.node.settle()
+        assert (site.node.effects.failures, sent(site)) == ({}, [("4-7", "")])
+        site.log.errors.clear()
+
+    play(act)
+
+
+def test_an_update_never_reaches_a_newer_attempt_that_has_no_id_yet() -> None:
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        gate = site.runtime.faults.block(UPDATE)
+        ledger = site.node.context.ledger
+        ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
+        site.node.effects.kick()
+        await entered(gate)
+        ledger.put(replace(row, container_id="", state="reserved", acknowledged=None))
+        gate.release()
+        await site.node.settle()
+        assert [update.container_id for update in site.runtime.updates] == [row.container_id]
+
+    play(act)
+
+
+def move(site: Site, row: Row, mems: str, cpus: str = "4-7") -> None:
+    """The container is known to be on these; its grant says CPUs 4-7 and node 1."""
+    site.node.context.ledger.put(replace(row, acknowledged=Pinning(CpuSet.parse(cpus), NodeSet.parse(mems) or None)))
+
+
+@pytest.mark.parametrize("known", ["0-1", "0", ""])
+def test_memory_of_a_running_container_is_narrowed_in_a_call_of_its_own(known: str) -> None:
+    """Without nodes on record it can use all of them, so naming some narrows."""
+
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        move(site, row, known, cpus="3-7")
+        site.node.effects.kick()
+        await site.node.settle()
+        assert sent(site) == [("4-7", ""), ("", "1")]
+
+    play(act)
+
+
+def test_nobodys_start_waits_for_a_memory_move() -> None:
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        move(site, row, "0-1")
+        assert await site.node.effects.settle(row.key)
+        assert sent(site) == []
+
+    play(act)
+
+
+def test_memory_moves_one_container_at_a_time_and_who_waits_holds_no_lock() -> None:
+    async def act(site: Site) -> None:
+        rows = [await sharing(site), holder(site, (await site.run("t", SHARES)).container_id("c"))]
+        for row in rows:
+            move(site, row, "0-1", cpus=str(row.acknowledged.cpus if row.acknowledged else ""))
+        gate = site.runtime.faults.block(UPDATE)
+        site.node.effects.kick()
+        await entered(gate)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert gate.waiting == 1
+        assert [site.node.effects.lock(row.key).locked() for row in rows].count(True) == 1
+        gate.release()
+        await site.node.settle()
+        assert len(sent(site)) == 2
+
+    play(act)
+
+
+def test_a_lock_lives_as_long_as_somebody_uses_it() -> None:
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        lock = site.node.effects.lock(row.key)
+        await lock.acquire()
+        site.node.coordinator.release(row, "test")
+        assert site.node.effects.lock(row.key) is lock
+
+    play(act)
+
+
+def test_the_slow_check_comes_every_half_minute() -> None:
+    async def act(site: Site) -> None:
+        clock = ManualClock()
+        site.clock = clock  # type: ignore[assignment]  # the same protocol
+        await site.open()
+        site.node.start_watching()
+        pod = await site.run("s", SHARES)
+        await soon(lambda: clock.waiting > 0)
+        site.runtime.faults.fail_next("GetContainerEvents", 12, "no events")
+        site.runtime.node.on_event = None
+        site.runtime.exit(pod.container_id("c"))
+        assert len(list(site.node.context.ledger.active())) == 1
+        await clock.advance(POLL_SECONDS)
+        await soon(lambda: not list(site.node.context.ledger.active()))
+        await site.node.close()
+
+    play(act)
