@@ -42,10 +42,14 @@ def perform_files(paths: Iterable[str]) -> Iterator[Performance]:
 
 def perform(scenario: Scenario) -> Performance:
     """Play one scenario from an empty node."""
+    made: list[Performance] = []
     try:
-        return asyncio.run(_perform(scenario))
+        # Not the coroutine's result: asyncio.run formats that of its finished task while it puts signal handlers
+        # back (Handlers(handler) in signal.py), which for a long scenario takes as long as the scenario.
+        asyncio.run(_perform(scenario, made))
     except ScenarioError as error:
         return failed(error)
+    return made[0]
 
 
 def failed(error: ScenarioError) -> Performance:
@@ -53,7 +57,7 @@ def failed(error: ScenarioError) -> Performance:
     return Performance((), f"{error}", error=str(error))
 
 
-async def _perform(scenario: Scenario) -> Performance:
+async def _perform(scenario: Scenario, made: list[Performance]) -> None:
     player = Player(scenario)
     await player.open()
     try:
@@ -64,6 +68,6 @@ async def _perform(scenario: Scenario) -> Performance:
             lines += tell(scenario.steps[outcome.index], outcome)
             outcomes.append(outcome)
         lines.append(summary(outcomes))
-        return Performance(tuple(outcomes), "\n".join(lines), warnings)
+        made.append(Performance(tuple(outcomes), "\n".join(lines), warnings))
     finally:
         await player.close()
