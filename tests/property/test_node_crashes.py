@@ -7,11 +7,10 @@ for later happens. A kubelet that starts anew finishes the story.
 import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import pytest
 
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.node.node import Node
 from cri_proxy.runtime.embedded import EmbeddedChannel, EmbeddedRuntime
 from cri_proxy.state.memory import MemoryStore
@@ -152,7 +151,7 @@ class Scene(Site):
         assert {row.container_id for row in rows} == {self.alone, self.sharing}
 
 
-async def bury(node: Node, *tasks: asyncio.Task[None]) -> None:
+async def bury(node: Node, *tasks: asyncio.Task[None] | asyncio.Task[Literal[True]]) -> None:
     """End the coroutines of a dead process."""
     for task in tasks:
         task.cancel()
@@ -170,7 +169,8 @@ async def live_and_die(fatal: int, *, before: bool) -> bool:
     death = Death(fatal, before=before)
     scene.runtime.death = scene.store.death = death
     async with asyncio.timeout(20):
-        story, end = asyncio.ensure_future(scene.story()), asyncio.ensure_future(death.came.wait())  # noqa: TID251
+        loop = asyncio.get_running_loop()
+        story, end = loop.create_task(scene.story()), loop.create_task(death.came.wait())
         await asyncio.wait([story, end], return_when=asyncio.FIRST_COMPLETED)
         died, dead = death.came.is_set(), scene.node
         if not died:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from cri_proxy.node.context import Rules
 from cri_proxy.runtime.embedded_faults import Gate
+from cri_proxy.tryout.kubelet import Kubelet
 from policies.base import Allocations, ContainerKey, Decision, Pinning, Policy, PoolView, Reinstated, Request, Update
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
@@ -34,6 +35,10 @@ class FragilePolicy:
     @property
     def machine(self) -> Machine:
         return self._inner.machine
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._inner.notes
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         self._check("decide")
@@ -75,6 +80,11 @@ def owned(site: Site, container_id: str) -> CpuSet:
     row = site.node.context.ledger.holder(container_id)
     assert row is not None
     return row.grant.owned
+
+
+def direct(site: Site) -> Kubelet:
+    """A kubelet that goes past the proxy."""
+    return Kubelet(site.runtime.channel(), site.kubelet.node)
 
 
 def background(work: Awaitable[T]) -> asyncio.Task[T]:
