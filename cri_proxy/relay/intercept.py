@@ -46,8 +46,9 @@ class _Answer:
 class CriInterceptor:
     """Implements ``relay.calls.Interceptor`` for CRI v1."""
 
-    def __init__(self, node: Node, reader: Reader) -> None:
+    def __init__(self, node: Node, reader: Reader, *, ready_bound_seconds: float = READY_BOUND_SECONDS) -> None:
         """Acts on this node; ``reader`` understands messages."""
+        self._ready_bound_seconds = ready_bound_seconds
         self._node = node
         self._context: Context = node.context
         self._coordinator: Coordinator = node.coordinator
@@ -113,7 +114,7 @@ class CriInterceptor:
 
     async def _ready(self) -> Refusal | None:
         try:
-            async with asyncio.timeout(READY_BOUND_SECONDS):
+            async with asyncio.timeout(self._ready_bound_seconds):
                 await self._coordinator.wait_ready()
         except TimeoutError:
             return Refusal("not-ready", "the saved placements are not yet checked against the runtime; try again")
