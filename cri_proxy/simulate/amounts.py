@@ -10,7 +10,7 @@ from policies.base import QosClass
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
 
 AMOUNT_KEYS = ("cpu", "cpu_request", "cpu_limit", "memory", "memory_request", "memory_limit")
-CONTAINER_KEYS = ("name", *AMOUNT_KEYS)
+CONTAINER_KEYS = ("name", "devices", *AMOUNT_KEYS)
 UPDATE_KEYS = ("container", *AMOUNT_KEYS)
 
 

@@ -23,6 +23,7 @@ from cri_proxy.simulate.scenario import (
     Update,
 )
 from policies.base import Labels, QosClass
+from sysfs.pci import is_address
 
 TOP_KEYS = ("about", "machine", "config", "steps")
 STEP_KEYS = (
@@ -165,7 +166,21 @@ def _container(item: Located, qos: QosClass | None) -> NewContainer:
     fields = item.mapping(CONTAINER_KEYS, "a container")
     if "name" not in fields:
         raise item.refuse("a container: name is missing")
-    return NewContainer(_name(fields["name"], "name"), amounts_of(item, fields, qos))
+    devices = fields["devices"].items("devices") if "devices" in fields else []
+    return NewContainer(
+        _name(fields["name"], "name"),
+        amounts_of(item, fields, qos),
+        tuple(_address(device) for device in devices),
+    )
+
+
+def _address(value: Located) -> str:
+    """A PCI address, as machines and CDI names spell it."""
+    text = value.text("devices").lower()
+    full = text if text.count(":") == 2 else f"0000:{text}"
+    if not is_address(full):
+        raise value.refuse(f"devices: expected a PCI address like 0000:3b:00.0, got {value.shown()}")
+    return full
 
 
 def _update(value: Located) -> Update:

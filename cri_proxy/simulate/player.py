@@ -18,6 +18,7 @@ from cri_proxy.simulate.scenario import (
     Create,
     Delete,
     Expect,
+    NewContainer,
     OnContainer,
     Reconfigure,
     Restart,
@@ -28,12 +29,15 @@ from cri_proxy.simulate.scenario import (
 from cri_proxy.simulate.sight import reasons_for, see
 from cri_proxy.simulate.vocabulary import vocabulary
 from cri_proxy.simulate.world import World
-from cri_proxy.tryout.pods import ContainerSpec, resources, sandbox_config
+from cri_proxy.tryout.pods import ContainerSpec, create_request, resources, sandbox_config
 from policies.base import PoolView
 from policies.errors import PolicyBaseError
 from sysfs.errors import SysfsBaseError
 from sysfs.model import Machine
 from sysfs.sources import load_machine
+
+# How a device plugin would name the devices that it hands out (CDI: vendor/class=device).
+CDI_KIND = "cri-proxy.io/pci"
 
 
 class Player:
@@ -135,10 +139,12 @@ class Player:
             earlier = known.attempt(container.name) if known is not None else None
             if earlier is not None and self._is_live(earlier):
                 raise NoSuchThing(f"{create.pod}/{container.name} runs already; use restart-container or another name")
+            self._require_devices(container)
         spec = self._pods.planned(create)
         if known is None:
             known = KnownPod(spec, await self._run_sandbox(spec))
-        self._pods.put(replace(known, spec=spec))
+        devices = {**known.devices, **{c.name: c.devices for c in create.containers}}
+        self._pods.put(replace(known, spec=spec, devices=devices))
         names = {container.name for container in create.containers}
         wanted = [container for container in spec.containers if container.name in names]
         errors = [(c.name, await self._try_to_run(spec.namespace, spec.name, c)) for c in wanted]
@@ -164,7 +170,10 @@ class Player:
         kubelet = self.world.kubelet
         earlier = pod.attempt(spec.name)
         number = earlier.number + 1 if earlier is not None else 0
-        container_id = await kubelet.create(pod.spec, spec, pod.sandbox_id, attempt=number)
+        request = create_request(pod.spec, spec, pod.sandbox_id, node=kubelet.node, attempt=number)
+        for address in pod.devices.get(spec.name, ()):
+            request.config.CDI_devices.add(name=f"{CDI_KIND}={address}")
+        container_id = (await kubelet.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
         self._pods.put(pod.with_attempt(Attempt(spec, container_id, number)))
         await kubelet.start(container_id)
         if earlier is not None:
@@ -208,6 +217,12 @@ class Player:
 
     def _is_live(self, attempt: Attempt) -> bool:
         return any(seen.is_live and seen.id == attempt.id for seen in self._seen.values())
+
+    def _require_devices(self, container: NewContainer) -> None:
+        there = [device.address for device in self.machine.devices]
+        missing = [address for address in container.devices if address not in there]
+        if missing:
+            raise NoSuchThing(f"the machine has no device {missing[0]}; it has {', '.join(there) or 'none'}")
 
     def _require_live(self, found: Found) -> None:
         if not self._is_live(found.attempt):

@@ -1,7 +1,7 @@
 """The pods of a scenario as its kubelet knows them: specifications, sandboxes, and the present attempt of each name."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from cri_proxy.errors import CriProxyError
 from cri_proxy.simulate.amounts import DeclaredPod, container_spec
@@ -31,11 +31,15 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class KnownPod:
-    """A pod whose sandbox runs, with its containers by name, in the order of their creation."""
+    """A pod whose sandbox runs, with its containers in the order of their creation.
+
+    ``devices`` are the PCI addresses that its containers are given, by container name.
+    """
 
     spec: DeclaredPod
     sandbox_id: str
     attempts: tuple[Attempt, ...] = ()
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def attempt(self, name: str) -> Attempt | None:
         """The container of this name, or None."""

@@ -32,10 +32,11 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class NewContainer:
-    """A container of a create step."""
+    """A container of a create step; ``devices`` are PCI addresses of the machine that it is given."""
 
     name: str
     amounts: Amounts
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

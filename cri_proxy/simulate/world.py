@@ -3,7 +3,7 @@
 Nothing here decides: a scenario's containers go the way that a kubelet's go on a real node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +11,13 @@ from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.model import Config
 from cri_proxy.config.resources import Resolved, policy_options
+from cri_proxy.cri.hints import pci_addresses
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import ConfigError
 from cri_proxy.node.context import Rules
 from cri_proxy.node.journal import Journal
 from cri_proxy.node.node import Node, Outside, build_node
-from cri_proxy.node.reader import Reader, no_hints
+from cri_proxy.node.reader import Reader
 from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
 from cri_proxy.node.view import NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
@@ -27,9 +29,10 @@ from cri_proxy.state.memory import MemoryStore
 from cri_proxy.tryout import pods
 from cri_proxy.tryout.image import IMAGE
 from cri_proxy.tryout.kubelet import Kubelet
-from policies.base import Policy
+from policies.base import Policy, TopologyHint
 from policies.errors import PolicyBaseError
 from policies.registry import build_policy
+from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
 # Nothing lies below it: a machine that is not this host has no cgroups whose CPUs could count.
@@ -174,11 +177,17 @@ class World:
     def _kubelet(self) -> Kubelet:
         """A kubelet in front of the proxy."""
         memory_bytes = sum(node.memory_bytes for node in self.machine.nodes)
-        reader = Reader(memory_bytes, self._setup.config.annotation_domains, no_hints)
+        reader = Reader(memory_bytes, self._setup.config.annotation_domains, self._hints_of)
         relay = InProcessRelay(
             CriInterceptor(self.node, reader), self._channel, lambda error: self.journal.failed_open("relay", error)
         )
         return Kubelet(relay, pods.Node(memory_bytes))
+
+    async def _hints_of(self, config: pb.ContainerConfig) -> Sequence[TopologyHint]:
+        """Where the container's devices are: told by the machine, as sysfs tells it on a node."""
+        places = {device.address: device for device in self.machine.devices}
+        found = [places[address] for address in pci_addresses(config) if address in places]
+        return [TopologyHint(d.address, d.local_cpus, NodeSet.of([d.node])) for d in found if d.node >= 0]
 
     async def _leave(self) -> None:
         """What a process leaves behind when it ends: what was saved."""

@@ -94,6 +94,7 @@ def test_a_step_remembers_how_and_where_it_was_written() -> None:
             "- create:\n    pod: web\n    containers:\n    - name: a\n      cpus: 2",
             "s.yaml:7: a container: unknown key",
         ),
+        ("- create: {pod: web, containers: [{name: a, devices: [gpu0]}]}", "expected a PCI address"),
         ("- update: {cpu: 1}", "container is missing"),
         ("- update: {container: a/b}", "nothing is changed"),
         ("- reconfigure: 3", "expected a mapping of options"),
