@@ -51,6 +51,13 @@ _OWN_METADATA: Final = ("user-agent", "te", "content-type")
 _NO_DEADLINE_SECONDS: Final = 1e9
 """``time_remaining()`` gives about 9.2e18 for a call without a deadline, not None."""
 
+_ONE_REQUEST_SECONDS: Final = 0.01
+"""How long a method of unknown shape may take to show that it has one request: a unary caller ends with it at once.
+
+Sent together with its end, such a request cannot meet a runtime that has refused the call meanwhile: grpcio then
+sometimes reports INTERNAL in the place of the runtime's own status.
+"""
+
 _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -201,13 +208,22 @@ class _Stream:
 
     async def run(self, requests: object, context: _Context) -> None:
         """Pass on one call with any number of requests."""
-        start = self._channel.stream_stream(self._method)
-        call: _UpstreamCall = start(timeout=_timeout(context), metadata=_metadata(context))
-        pump = self._pumps.start(_pump(context.read, call), name=f"requests of {self._method}")
+        incoming = _Requests()
+        reader = self._pumps.start(incoming.read_all(context.read), name=f"requests of {self._method}")
         try:
-            await self._replies(call, context)
+            message = await incoming.only_one(_ONE_REQUEST_SECONDS)
+            if message is not None:
+                await self.run_server_stream(message, context)
+                return
+            start = self._channel.stream_stream(self._method)
+            call: _UpstreamCall = start(timeout=_timeout(context), metadata=_metadata(context))
+            pump = self._pumps.start(_pump(incoming, call), name=f"requests of {self._method}")
+            try:
+                await self._replies(call, context)
+            finally:
+                pump.cancel()
         finally:
-            pump.cancel()
+            reader.cancel()
 
     async def _replies(self, call: _UpstreamCall, context: _Context) -> None:
         try:
@@ -224,10 +240,43 @@ class _Stream:
             call.cancel()
 
 
-async def _pump(read: Callable[[], Awaitable[object]], call: _UpstreamCall) -> None:
+class _Requests:
+    """The caller's requests as they come, a few at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[object] = asyncio.Queue(maxsize=2)
+        self._first: object = _EOF
+        self._count = 0
+        self._at_end = asyncio.Event()
+
+    async def read_all(self, read: Callable[[], Awaitable[object]]) -> None:
+        """Take requests from the caller until there are no more."""
+        while (request := await read()) is not _EOF:
+            if self._count == 0:
+                self._first = request
+            self._count += 1
+            await self._waiting.put(request)
+        self._at_end.set()
+        await self._waiting.put(_EOF)
+
+    async def only_one(self, seconds: float) -> bytes | None:
+        """The request of a caller that has sent exactly one and no more within this time; else None."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._at_end.wait()
+        except TimeoutError:
+            return None
+        return self._first if self._count == 1 and isinstance(self._first, bytes) else None
+
+    async def next(self) -> object:
+        """The next request, or EOF."""
+        return await self._waiting.get()
+
+
+async def _pump(requests: _Requests, call: _UpstreamCall) -> None:
     """Carry requests to the runtime until the caller has no more. A call that ended meanwhile says so by its reply."""
     try:
-        while (request := await read()) is not _EOF:
+        while (request := await requests.next()) is not _EOF:
             await call.write(request)
         await call.done_writing()
     except (aio.AioRpcError, aio.UsageError, grpc.RpcError):
