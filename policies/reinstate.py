@@ -142,7 +142,8 @@ class _Work:
 def why_illegal(tree: PoolTree, supply: Supply, grant: Grant) -> str:
     """What makes a saved grant impossible here beside those already kept; '' when nothing does."""
     if grant.kind is CpuKind.PRESERVE:
-        return ""
+        # Without the wish to be left alone it is what the policy none left of a container.
+        return "" if grant.request.wishes.preserve_cpu else "it was not placed under the policy none"
     if grant.pool not in tree.by_name:
         return f"there is no pool {grant.pool!r}"
     if grant.mems.mask & ~tree.machine.memory_nodes.mask:

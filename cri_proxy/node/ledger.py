@@ -252,7 +252,8 @@ class Ledger:
             row = self._rows[key]
             if row.state in ACTIVE:
                 grants.append(row.grant)
-                if row.grant.kind is CpuKind.PRESERVE and row.acknowledged and row.acknowledged.cpus:
+                # What the policy none let through has no wish to keep its CPUs: the next policy may give them away.
+                if row.grant.request.wishes.preserve_cpu and row.acknowledged and row.acknowledged.cpus:
                     withheld |= row.acknowledged.cpus.mask
         self._allocations = Allocations(grants=tuple(grants), withheld=CpuSet(withheld))
 

@@ -99,6 +99,13 @@ def test_the_system_and_preserved_containers_stay() -> None:
     assert POLICY.reinstate(held).allocations == held
 
 
+def test_what_the_policy_none_let_through_is_placed() -> None:
+    passed = Grant(request("late/c", 1000), "", CpuKind.PRESERVE)
+    found = POLICY.reinstate(HELD.with_grants(passed))
+    assert told(found.replaced) == ["late"]
+    assert len(CpuSet.parse(owners(found)["late"])) == 1
+
+
 @pytest.mark.parametrize(
     ("grant", "problem"),
     [
@@ -110,7 +117,8 @@ def test_the_system_and_preserved_containers_stay() -> None:
         (Grant(request(), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("5")), "CPUs 5 are not all free"),
         (Grant(request(), "NUMA node #1", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("9")), "in NUMA node #1"),
         (Grant(request(), "root", CpuKind.ISOLATED, isolated=CpuSet.parse("3")), ""),
-        (Grant(request(), "", CpuKind.PRESERVE), ""),
+        (Grant(request(preserve_cpu=True), "", CpuKind.PRESERVE), ""),
+        (Grant(request(), "", CpuKind.PRESERVE), "not placed under the policy none"),
         (Grant(request(), "root", CpuKind.RESERVED), ""),
     ],
 )

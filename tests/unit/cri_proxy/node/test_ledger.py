@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from policies.base import Pinning
+from policies.base import CpuKind, Grant, Pinning, Wishes
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import ledger_with, row
 
@@ -71,3 +71,12 @@ def test_every_change_has_a_version_of_its_own() -> None:
     before = ledger.version
     ledger.drop(row("a").key)
     assert ledger.version > before
+
+
+def test_only_who_wishes_to_be_left_alone_keeps_others_from_owning_its_cpus() -> None:
+    """A container that the policy none let through has no such wish: the next policy may give its CPUs away."""
+    passed = row("a", acknowledged="1-2")
+    wish = replace(passed.grant.request, wishes=Wishes(preserve_cpu=True))
+    for request, withheld in ((passed.grant.request, ""), (wish, "1-2")):
+        ledger = ledger_with(replace(passed, grant=Grant(request, "", CpuKind.PRESERVE)))
+        assert str(ledger.allocations.withheld) == withheld
