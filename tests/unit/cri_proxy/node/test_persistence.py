@@ -1,0 +1,89 @@
+"""What is durable when, and what happens when the store fails."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from cri_proxy.errors import StoreError
+from cri_proxy.node.persistence import Persistence
+from cri_proxy.state.memory import MemoryStore
+from cri_proxy.tasks import Tasks
+from tests.fakes.rows import make_row
+from tests.unit.cri_proxy.node.stage import background
+
+ROW = make_row()
+DISK = StoreError("state.db", "disk full")
+
+
+class Desk:
+    """A store, what saves to it, and the problems that were told."""
+
+    def __init__(self) -> None:
+        self.store, self.tasks, self.told = MemoryStore(), Tasks(), list[str]()
+        self.saver = Persistence(self.store, self.tasks, self.told.append)
+
+
+def at_desk(act: Callable[[Desk], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await act(Desk())
+
+    asyncio.run(run())
+
+
+def test_saves_take_effect_in_the_order_of_the_calls() -> None:
+    async def act(desk: Desk) -> None:
+        desk.saver.save_later([ROW])
+        assert await desk.saver.save([], [ROW.key])
+        await desk.tasks.join()
+        assert desk.store.load().rows == ()
+
+    at_desk(act)
+
+
+def test_a_caller_that_goes_away_does_not_withdraw_its_save() -> None:
+    async def act(desk: Desk) -> None:
+        saving = background(desk.saver.save([ROW]))
+        await asyncio.sleep(0)
+        saving.cancel()
+        await asyncio.wait([saving])
+        await desk.tasks.join()
+        assert desk.store.load().rows == (ROW,)
+
+    at_desk(act)
+
+
+def test_a_failure_is_told_once_and_lasts_until_a_save_succeeds() -> None:
+    async def act(desk: Desk) -> None:
+        desk.store.failure = DISK
+        assert [await desk.saver.save([ROW]) for _ in range(2)] == [False, False]
+        assert (desk.told, desk.saver.problem, desk.saver.failures) == ([str(DISK)], str(DISK), 2)
+        desk.store.failure = None
+        assert await desk.saver.save([ROW])
+        assert desk.saver.problem == ""
+
+    at_desk(act)
+
+
+def test_after_a_failure_everything_is_saved_again_once() -> None:
+    async def act(desk: Desk) -> None:
+        desk.store.failure = DISK
+        await desk.saver.save([ROW])
+        desk.store.failure = None
+        assert desk.saver.is_behind
+        desk.saver.catch_up([ROW])
+        desk.saver.catch_up([ROW])
+        await desk.tasks.join()
+        assert (desk.store.load().rows, desk.store.saves, desk.saver.is_behind) == ((ROW,), 1, False)
+
+    at_desk(act)
+
+
+def test_a_fault_in_a_save_is_no_success_and_holds_nobody_up() -> None:
+    async def act(desk: Desk) -> None:
+        faults: list[BaseException] = []
+        saver = Persistence(desk.store, Tasks(faults.append), desk.told.append)
+        desk.store.failure = ValueError("ours")  # type: ignore[assignment]  # what a store must not raise
+        assert not await saver.save([ROW])
+        await asyncio.sleep(0)
+        assert [str(fault) for fault in faults] == ["ours"]
+
+    at_desk(act)

@@ -1,0 +1,51 @@
+"""CRI messages as requests on this node."""
+
+import asyncio
+from collections.abc import Sequence
+
+from cri_proxy.cri.annotations import DOMAINS
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.node.reader import Reader, no_hints
+from cri_proxy.tryout.pods import Node, PodSpec, create_request, guaranteed, sandbox_config
+from policies.base import QosClass, TopologyHint
+from sysfs.cpuset import CpuSet, NodeSet
+
+HINT = TopologyHint("/dev/x", CpuSet.parse("1"), NodeSet.parse("0"))
+READER = Reader(4 << 30, DOMAINS, no_hints)
+
+
+def message(*annotations: tuple[str, str]) -> pb.CreateContainerRequest:
+    spec = PodSpec("web", (guaranteed("c", 2000),), annotations=annotations)
+    return create_request(spec, spec.containers[0], "sandbox", node=Node(4 << 30))
+
+
+async def one_hint(config: pb.ContainerConfig) -> Sequence[TopologyHint]:
+    return (HINT,)
+
+
+def test_a_create_is_read_with_the_nodes_device_hints() -> None:
+    found = asyncio.run(Reader(4 << 30, DOMAINS, one_hint).read_create(message()))
+    assert (found.request.cpu_request_mcpu, found.request.hints, found.problems) == (2000, (HINT,), ())
+
+
+def test_an_annotation_that_is_not_understood_becomes_a_sentence() -> None:
+    found = asyncio.run(READER.read_create(message(("cri-proxy.io/prefer-isolated-cpus", "perhaps"))))
+    assert ["prefer-isolated-cpus" in problem for problem in found.problems] == [True]
+
+
+def test_only_the_operators_domains_count() -> None:
+    reader = Reader(4 << 30, ("example.com",), no_hints)
+    assert asyncio.run(reader.read_create(message(("cri-proxy.io/prefer-isolated-cpus", "perhaps")))).problems == ()
+
+
+def test_a_sandbox_is_read_as_its_pod() -> None:
+    spec = PodSpec("web", (guaranteed("c", 2000),))
+    pod = READER.pod_of(sandbox_config(spec, Node(4 << 30)))
+    assert (pod.uid, pod.name, pod.qos) == (spec.pod_uid, "web", QosClass.GUARANTEED)
+
+
+def test_an_update_changes_only_what_it_names() -> None:
+    request = asyncio.run(READER.read_create(message())).request
+    assert READER.merge_update(request, pb.LinuxContainerResources()) == request
+    merged = READER.merge_update(request, pb.LinuxContainerResources(memory_limit_in_bytes=1 << 20))
+    assert (merged.memory_limit_bytes, merged.cpu_request_mcpu) == (1 << 20, 2000)
