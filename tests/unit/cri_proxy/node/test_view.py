@@ -1,0 +1,135 @@
+"""The node as others may look at it."""
+
+from cri_proxy.config.model import Config
+from cri_proxy.errors import CallFailed, StoreError
+from cri_proxy.node.view import NodeView
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from sysfs.cpuset import CpuSet
+from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.stage import entered, play
+
+SHARES = ContainerSpec("c", cpu_request_mcpu=500)
+
+
+def view(site: Site) -> NodeView:
+    return NodeView(site.node, site.journal, config=Config(), name="worker-1", warnings=("look here",))
+
+
+def test_the_status_shows_every_container_with_what_it_holds() -> None:
+    async def act(site: Site) -> None:
+        a = await site.run("a", guaranteed("c", 2500))
+        status = view(site).status()
+        (container,) = status.containers
+        assert (status.node, status.policy, status.is_ready) == ("worker-1", "topology-aware", True)
+        assert (container.pod, container.state, container.kind, container.qos) == (
+            "a",
+            "running",
+            "mixed",
+            "Guaranteed",
+        )
+        assert (container.container_id, container.shared_mcpu) == (a.container_id("c"), 500)
+        assert str(container.cpus) == site.cpus(container.container_id)
+        assert {pool.name for pool in status.pools} == {"root", "socket #0", "socket #1"}
+        assert status.warnings == ("look here",)
+
+    play(act)
+
+
+def test_a_container_whose_update_waits_says_so() -> None:
+    async def act(site: Site) -> None:
+        await site.run("s", SHARES)
+        gate = site.runtime.faults.block("UpdateContainerResources")
+        spec = PodSpec("a", (guaranteed("c", 2000),))
+        await site.kubelet.create(spec, spec.containers[0], await site.kubelet.run_sandbox(spec))
+        await entered(gate)
+        notes = {c.pod: c.notes for c in view(site).status().containers}
+        assert notes["s"] == ("an update waits: the runtime has it on CPUs 4-7",)
+        gate.release()
+        await site.node.settle()
+        assert all(not c.notes for c in view(site).status().containers)
+
+    play(act)
+
+
+def test_an_update_that_the_runtime_refuses_is_a_warning() -> None:
+    async def act(site: Site) -> None:
+        await site.run("s", SHARES)
+        site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
+        spec = PodSpec("a", (guaranteed("c", 2000),))
+        await site.kubelet.create(spec, spec.containers[0], await site.kubelet.run_sandbox(spec))
+        await site.node.settle()
+        assert "default/s/c: the runtime refuses its update: stuck" in view(site).status().warnings
+        site.log.errors.clear()
+
+    play(act)
+
+
+def test_exclusive_cpus_that_an_unpinned_container_can_reach_are_a_warning() -> None:
+    async def act(site: Site) -> None:
+        annotations = (("cpu.preserve.cri-proxy.io/pod", "true"),)
+        await site.kubelet.run_pod(PodSpec("free", (SHARES,), annotations=annotations))
+        await site.run("a", guaranteed("c", 2000))
+        assert any("default/free/c" in warning for warning in view(site).status().warnings)
+
+    play(act)
+
+
+def test_the_explanation_of_a_placement_has_its_ranking_and_whom_it_displaced() -> None:
+    async def act(site: Site) -> None:
+        await site.run("s", SHARES)
+        await site.run("a", guaranteed("c", 2000))
+        (decision,) = view(site).explain("a", "c").decisions
+        assert (decision.outcome, decision.displaced[0].pod, str(decision.displaced[0].cpus)) == ("placed", "s", "6-7")
+        assert decision.ranking[0].outcome == "chosen"
+        assert decision.container is not None
+
+    play(act)
+
+
+def test_a_refused_container_is_explained_too() -> None:
+    async def act(site: Site) -> None:
+        try:
+            await site.run("huge", guaranteed("c", 9000))
+        except CallFailed:
+            (decision,) = view(site).explain("huge", None).decisions
+        assert (decision.outcome, decision.container) == ("refused", None)
+        assert "wanted 9 exclusive CPUs" in decision.reasons[0].text
+
+    play(act)
+
+
+def test_what_was_kept_over_a_restart_is_explained_as_restored() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", guaranteed("c", 2000))
+        await site.open()
+        (decision,) = view(site).explain("a", None).decisions
+        assert (decision.outcome, decision.decided_at_seconds) == ("restored", None)
+
+    play(act)
+
+
+def test_nothing_is_explained_of_a_pod_that_nobody_knows() -> None:
+    async def act(site: Site) -> None:
+        assert view(site).explain("nobody", None).decisions == ()
+
+    play(act)
+
+
+def test_a_store_that_fails_makes_the_node_degraded_not_dead() -> None:
+    async def act(site: Site) -> None:
+        assert view(site).health().is_ready
+        site.store.failure = StoreError("state.db", "disk full")
+        await site.run("a", guaranteed("c", 2000))
+        health = view(site).health()
+        assert (health.is_alive, health.is_ready) == (True, False)
+        assert "disk full" in health.problems[0]
+
+    play(act)
+
+
+def test_the_machine_and_the_configuration_are_shown_as_they_are() -> None:
+    async def act(site: Site) -> None:
+        assert view(site).topology().online == CpuSet.parse("0-7")
+        assert view(site).config() == Config()
+
+    play(act)

@@ -1,0 +1,151 @@
+"""The relay without sockets: what the interceptor is asked and told."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cri_proxy.cri.methods import RUNTIME
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.relay.calls import Aborted, Call, Failed, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
+from cri_proxy.relay.inprocess import InProcessRelay
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from tests.fakes.machines import small_machine
+
+VERSION = RUNTIME + "Version"
+REQUEST = pb.VersionRequest(version="1").SerializeToString()
+
+
+class Scripted:
+    """Answers every call with ``verdict``, or waits when there is none; keeps what it was told."""
+
+    def __init__(self, verdict: Verdict | None, interest: Interest = Interest.HOLD) -> None:
+        self.verdict = verdict
+        self.interest = interest
+        self.asked: list[Call] = []
+        self.told: list[Outcome] = []
+
+    def wants(self, method: str) -> Interest:
+        return self.interest
+
+    async def on_request(self, call: Call) -> Verdict:
+        self.asked.append(call)
+        if self.verdict is None:
+            await asyncio.Event().wait()
+        assert self.verdict is not None
+        return self.verdict
+
+    def on_outcome(self, call: Call, outcome: Outcome) -> None:
+        self.told.append(outcome)
+
+
+class Scene:
+    def __init__(self, scripted: Scripted) -> None:
+        self.scripted = scripted
+        self.runtime = EmbeddedRuntime(small_machine())
+        self.faults: list[BaseException] = []
+        self.relay = InProcessRelay(scripted, self.runtime.channel(), self.faults.append)
+
+    async def call(self, message: bytes = REQUEST) -> bytes:
+        return await self.relay.unary(VERSION, message, timeout_seconds=1.0)
+
+
+def play(scripted: Scripted, act: Callable[[Scene], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await act(Scene(scripted))
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_not_wanted_is_not_shown() -> None:
+    async def act(scene: Scene) -> None:
+        assert pb.VersionResponse.FromString(await scene.call()).runtime_name
+        assert (scene.scripted.asked, scene.scripted.told) == ([], [])
+
+    play(Scripted(Forward(), Interest.PASS), act)
+
+
+def test_a_method_that_is_refused_never_reaches_the_runtime() -> None:
+    async def act(scene: Scene) -> None:
+        with pytest.raises(CallFailed) as refused:
+            await scene.call()
+        assert (refused.value.code, scene.scripted.asked) == (12, [])
+
+    play(Scripted(Forward(), Interest.REFUSE), act)
+
+
+def test_a_held_call_goes_on_and_its_reply_is_told() -> None:
+    async def act(scene: Scene) -> None:
+        reply = await scene.call()
+        assert scene.scripted.told == [Replied(reply)]
+
+    play(Scripted(Forward()), act)
+
+
+def test_a_rewritten_call_goes_on_rewritten() -> None:
+    async def act(scene: Scene) -> None:
+        with pytest.raises(CallFailed, match="unmarshal"):
+            await scene.call()
+
+    play(Scripted(Rewrite(b"\xff")), act)
+
+
+def test_a_refused_call_gets_its_status_and_no_outcome() -> None:
+    async def act(scene: Scene) -> None:
+        with pytest.raises(CallFailed, match="no room") as refused:
+            await scene.call()
+        assert (refused.value.code, scene.scripted.told) == (8, [])
+
+    play(Scripted(Refuse(8, "no room")), act)
+
+
+def test_a_status_of_the_runtime_is_definite() -> None:
+    async def act(scene: Scene) -> None:
+        scene.runtime.faults.fail_next("Version", 2, "no")
+        with pytest.raises(CallFailed):
+            await scene.call()
+        assert scene.scripted.told == [Failed(2, "no")]
+
+    play(Scripted(Forward()), act)
+
+
+@pytest.mark.parametrize("code", [1, 4, 14])
+def test_a_status_that_only_says_when_the_runtime_gave_up_is_not(code: int) -> None:
+    async def act(scene: Scene) -> None:
+        scene.runtime.faults.fail_next("Version", code, "late")
+        with pytest.raises(CallFailed):
+            await scene.call()
+        assert scene.scripted.told == [Aborted(sent=True)]
+
+    play(Scripted(Forward()), act)
+
+
+def test_a_runtime_that_is_away_leaves_the_outcome_open() -> None:
+    async def act(scene: Scene) -> None:
+        scene.runtime.go_away()
+        with pytest.raises(RuntimeUnavailable):
+            await scene.call()
+        assert scene.scripted.told == [Aborted(sent=True)]
+
+    play(Scripted(Forward()), act)
+
+
+def test_a_caller_that_goes_away_before_the_verdict_has_sent_nothing() -> None:
+    async def act(scene: Scene) -> None:
+        calling = asyncio.get_running_loop().create_task(scene.call())
+        await asyncio.sleep(0)
+        calling.cancel()
+        await asyncio.wait([calling])
+        assert scene.scripted.told == [Aborted(sent=False)]
+
+    play(Scripted(None), act)
+
+
+def test_streams_pass() -> None:
+    async def act(scene: Scene) -> None:
+        method, request = RUNTIME + "StreamContainers", pb.StreamContainersRequest().SerializeToString()
+        assert [reply async for reply in scene.relay.stream(method, request)] == []
+        await scene.relay.close()
+
+    play(Scripted(Forward()), act)
