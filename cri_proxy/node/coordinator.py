@@ -211,9 +211,13 @@ class Coordinator:
         self._ledger.sandboxes.pop(sandbox_id, None)
         self._context.persistence.save_later([], [sandbox_id, *(row.key for row in rows)])
 
-    def resize(self, row: Row, request: Request) -> Reservation | Rejected:
-        """Re-plan a container in place for a changed request; ``roll_back_resize`` undoes it."""
-        return self._regrant(row, replace(request, previous=Previous(row.grant.pool, row.grant.owned)))
+    def resize(self, row: Row, request: Request, *, is_last_try: bool = True) -> Reservation | Rejected:
+        """Re-plan a container in place for a changed request; ``roll_back_resize`` undoes it.
+
+        A refusal is told of on the last try only.
+        """
+        wanted = replace(request, previous=Previous(row.grant.pool, row.grant.owned))
+        return self._regrant(row, wanted, tells_refusal=is_last_try)
 
     def place_elsewhere(self, row: Row, without: CpuSet) -> Reservation | Rejected:
         """Place a container again, without CPUs that others could not be moved from."""
@@ -225,13 +229,16 @@ class Coordinator:
         self._context.persistence.save_later(restored)
         self._effects.kick()
 
-    def _regrant(self, row: Row, request: Request, withheld: CpuSet = CpuSet()) -> Reservation | Rejected:
+    def _regrant(
+        self, row: Row, request: Request, *, withheld: CpuSet = CpuSet(), tells_refusal: bool = True
+    ) -> Reservation | Rejected:
         """Decide again for a container that the runtime already has, and take the new grant at once."""
         held = self._ledger.allocations
         started = self._context.clock.monotonic_seconds()
         decision = self._ledger.policy.decide(replace(held, withheld=held.withheld | withheld), request)
         seconds = self._context.clock.monotonic_seconds() - started
-        self._context.observer.decided(request, decision, problems=(), seconds=seconds)
+        if tells_refusal or not isinstance(decision, Rejected):
+            self._context.observer.decided(request, decision, problems=(), seconds=seconds)
         if isinstance(decision, Rejected):
             return decision
         moved = self._ledger.grants_with(decision.moved)

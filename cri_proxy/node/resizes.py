@@ -43,6 +43,16 @@ class Resizes:
 
         The container's lock is held when, and only when, there is a plan: ``finish`` lets go of it.
         """
+        planned = await self._plan(reader, request, is_last_try=False)
+        if isinstance(planned, Rejected):
+            # The room may be there: of exits that nobody announced only a list tells (spec section 7).
+            await self._coordinator.check_all("before a refusal")
+            planned = await self._plan(reader, request, is_last_try=True)
+        return planned
+
+    async def _plan(
+        self, reader: Reader, request: pb.UpdateContainerResourcesRequest, *, is_last_try: bool
+    ) -> PlannedUpdate | Rejected | Refusal | None:
         ticket = await self._barrier.take(request.container_id)
         if ticket is None:
             return None
@@ -51,7 +61,7 @@ class Resizes:
             row = self._ledger.get(ticket.key)
             wanted = reader.merge_update(row.grant.request, request.linux) if row is not None else None
             if row is not None and wanted is not None and wanted != row.grant.request:
-                resized = self._coordinator.resize(row, wanted)
+                resized = self._coordinator.resize(row, wanted, is_last_try=is_last_try)
                 if isinstance(resized, Rejected):
                     ticket.lock.release()
                     return resized

@@ -89,6 +89,18 @@ def test_a_resize_that_does_not_fit_is_refused() -> None:
     play(act)
 
 
+def test_before_a_resize_is_refused_the_runtime_is_asked_who_has_ended() -> None:
+    """A runtime without events tells of an exit in its lists only."""
+
+    async def act(site: Site) -> None:
+        ended, grows = await site.run("a", guaranteed("c", 3000)), await site.run("b", guaranteed("c", 3000))
+        site.runtime.exit(ended.container_id("c"))
+        await resize(site, grows, 6000)
+        assert site.cpus(grows.container_id("c")) == "1-6"
+
+    play(act, modern=False)
+
+
 def test_after_a_resize_without_an_answer_the_pinning_is_sent_again() -> None:
     async def act(site: Site) -> None:
         a, _ = await pair(site)
