@@ -160,6 +160,8 @@ class RuntimeClient(RuntimeChannel):
                 except OSError as error:
                     raise RuntimeUnavailable(method, f"{self._path}: {error.strerror or error}") from error
                 self._links = (*(old for old in self._links if old.open), link)
+                if not link.usable:  # accepted and closed before we could say a word: nobody would ever answer
+                    raise RuntimeUnavailable(method, f"{self._path}: closed the connection at once")
             return self._links[-1]
 
 

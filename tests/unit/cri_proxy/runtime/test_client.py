@@ -146,3 +146,21 @@ def test_closing_breaks_calls_under_way(run: Callable[[Act], None]) -> None:
             await call
 
     run(act)
+
+
+def test_a_connection_that_is_closed_at_once_breaks_the_call_at_once(tmp_path: Path) -> None:
+    """A relay whose runtime is away accepts and closes: the end can come before the call has begun."""
+
+    async def converse() -> None:
+        def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+
+        server = await asyncio.start_unix_server(close, tmp_path / "runtime")
+        client = RuntimeClient(str(tmp_path / "runtime"))
+        async with asyncio.timeout(20):
+            for _ in range(50):
+                with pytest.raises(RuntimeUnavailable):
+                    await client.unary(ECHO, b"", timeout_seconds=15)
+        server.close()
+
+    asyncio.run(converse())
