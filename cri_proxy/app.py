@@ -97,6 +97,9 @@ class Daemon:
         await self._open_relays(endpoint, CriInterceptor(node, reader))
         view = NodeView(node, journal, config=config, name=settings.node_name, warnings=warnings)
         await self._open_admin(view)
+        # The kubelet may come: what needs no decision is served, and the rest waits for the runtime as it would
+        # without us. To wait for it here would keep the node down while the runtime is.
+        notify("READY=1\nSTATUS=waiting for the runtime")
         node.background.start(self._recover(node), name="recover")
 
     async def stop(self) -> None:
@@ -111,7 +114,7 @@ class Daemon:
         # What start-up made stays: the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        notify("READY=1")
+        notify("STATUS=placing containers")
 
     async def _runtime_endpoint(self, machine: Machine) -> str:
         """The runtime's socket; the embedded runtime gets one beside our own."""
