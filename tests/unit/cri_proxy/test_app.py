@@ -1,0 +1,208 @@
+"""The daemon's wiring: what is open when, with either relay, and what is left behind."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from cri_proxy.app import Daemon, PassAll, notify, run_on_loop
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.settings import Settings, settle
+from cri_proxy.cri.methods import IMAGE
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed, CriProxyError, RuntimeUnavailable
+from cri_proxy.relay.calls import Call, Forward, Interest, Replied
+from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.server import RuntimeServer
+from cri_proxy.state.lock import DeciderLock, LockHeld
+from cri_proxy.tryout.image import IMAGE as IMAGE_NAME
+from cri_proxy.tryout.kubelet import Kubelet
+from cri_proxy.tryout.pods import Node, PodSpec, guaranteed
+from cri_proxy.tryout.waiting import until
+from policies.errors import PolicyBaseError
+from tests.fakes.machines import small_machine
+from tests.fakes.site import Silent
+
+MACHINE = small_machine()
+SPEC = PodSpec("web", (guaranteed("c", 2000),))
+CONFIG = """
+availableResources: {cpu: "cpuset:0-7"}
+reservedResources: {cpu: "cpuset:0"}
+http: "off"
+listen: unix://DIR/proxy.sock
+runtimeEndpoint: embedded
+stateDir: DIR/state
+"""
+Act = Callable[[Daemon], Awaitable[None]]
+
+
+def settings_in(directory: Path, more: str = "") -> Settings:
+    return settle(parse_config((CONFIG + more).replace("DIR", str(directory))))
+
+
+def serve(settings: Settings, act: Act) -> Silent:
+    """Start a daemon, act, stop it."""
+    log = Silent()
+
+    async def run() -> None:
+        daemon = Daemon(settings, log=log, machine=MACHINE)
+        try:
+            await daemon.start()
+            await act(daemon)
+        finally:
+            await daemon.stop()
+
+    asyncio.run(run())
+    return log
+
+
+async def is_ready(daemon: Daemon) -> bool:
+    return daemon.node is not None and daemon.node.coordinator.is_ready
+
+
+def kubelet(settings: Settings) -> tuple[RuntimeClient, Kubelet]:
+    client = RuntimeClient(settings.listen)
+    return client, Kubelet(client, Node(4 << 30, log_directory="", image="localhost/app:1"))
+
+
+async def run_pod(settings: Settings, daemon: Daemon) -> None:
+    await until("it decides", lambda: is_ready(daemon), seconds=5)
+    client, caller = kubelet(settings)
+    try:
+        await caller.run_pod(SPEC)
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("relay", ["splice", "grpc"])
+def test_with_either_relay_a_container_is_placed(tmp_path: Path, relay: Literal["splice", "grpc"]) -> None:
+    settings = replace(settings_in(tmp_path), relay=relay)
+
+    async def act(daemon: Daemon) -> None:
+        await run_pod(settings, daemon)
+        assert daemon.node is not None
+        (row,) = daemon.node.context.ledger.active()
+        assert (row.state, len(row.grant.owned)) == ("running", 2)
+
+    assert serve(settings, act).errors == []
+
+
+def test_after_the_end_nothing_is_left_but_the_state_and_the_next_one_can_start(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+
+    async def act(daemon: Daemon) -> None:
+        await until("it decides", lambda: is_ready(daemon), seconds=5)
+
+    for _ in range(2):
+        assert serve(settings, act).errors == []
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["state"]
+    DeciderLock.acquire(tmp_path / "state").release()
+
+
+def test_who_finds_the_lock_taken_does_not_start_and_takes_nothing(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    lock = DeciderLock.acquire(tmp_path / "state")
+    with pytest.raises(LockHeld, match="stop it, or use another --state-dir"):
+        serve(settings, run_nothing)
+    lock.release()
+    assert not (tmp_path / "proxy.sock").exists()
+
+
+async def run_nothing(daemon: Daemon) -> None:
+    return
+
+
+def test_a_start_that_fails_gives_the_lock_back(tmp_path: Path) -> None:
+    broken = CONFIG.replace('"cpuset:0-7"', '"cpuset:64-65"')
+    settings = settle(parse_config(broken.replace("DIR", str(tmp_path))))
+    with pytest.raises((PolicyBaseError, CriProxyError), match="64-65"):
+        serve(settings, run_nothing)
+    DeciderLock.acquire(tmp_path / "state").release()
+
+
+def test_while_the_runtime_is_away_pass_through_fails_promptly_and_decisions_wait(tmp_path: Path) -> None:
+    settings = replace(settings_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock")
+
+    async def act(daemon: Daemon) -> None:
+        client, caller = kubelet(settings)
+        async with asyncio.timeout(5):
+            with pytest.raises((CallFailed, RuntimeUnavailable)):
+                await caller.sandboxes()
+        assert not await is_ready(daemon)
+        await client.close()
+
+    serve(settings, act)
+
+
+def test_a_separate_image_service_has_a_socket_of_its_own_that_passes_everything(tmp_path: Path) -> None:
+    images = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/service.sock\n"
+    settings = settings_in(tmp_path, images)
+
+    async def act(daemon: Daemon) -> None:
+        server = RuntimeServer(EmbeddedRuntime(MACHINE, image_names=(IMAGE_NAME,)), settings.image_endpoint)
+        await server.start()
+        client = RuntimeClient(settings.image_listen)
+        request = pb.ListImagesRequest().SerializeToString()
+        reply = pb.ListImagesResponse.FromString(await client.unary(IMAGE + "ListImages", request, timeout_seconds=5))
+        assert len(reply.images) == 1
+        await client.close()
+        await server.stop()
+
+    serve(settings, act)
+
+
+def test_the_image_sockets_interceptor_wants_nothing() -> None:
+    call = Call(1, IMAGE + "PullImage", b"")
+    assert PassAll().wants(call.method) is Interest.PASS
+    assert asyncio.run(PassAll().on_request(call)) == Forward()
+    PassAll().on_outcome(call, Replied(b""))
+
+
+@pytest.fixture
+def notify_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> socket.socket:
+    """Where systemd listens; the environment is how it tells."""
+    path = str(tmp_path / "notify")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listener.bind(path)
+    listener.settimeout(5)
+    monkeypatch.setenv("NOTIFY_SOCKET", path)
+    return listener
+
+
+def test_systemd_is_told_when_decisions_are_made_and_when_it_stops(
+    tmp_path: Path, notify_socket: socket.socket
+) -> None:
+    async def act(daemon: Daemon) -> None:
+        await until("it decides", lambda: is_ready(daemon), seconds=5)
+        assert (await asyncio.to_thread(notify_socket.recv, 100)).startswith(b"READY=1")
+
+    serve(settings_in(tmp_path / "run"), act)
+    assert notify_socket.recv(100).startswith(b"STOPPING=1")
+    notify_socket.close()
+
+
+def test_nobody_to_tell_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    notify("READY=1")
+    monkeypatch.delenv("NOTIFY_SOCKET")
+    notify("READY=1")
+
+
+def test_a_damaged_state_file_is_moved_aside_and_reported(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    serve(settings, run_nothing)
+    (tmp_path / "state" / "state.db").write_bytes(b"garbage" * 1000)
+    log = serve(settings, run_nothing)
+    assert any("store_damaged" in error for error in log.errors)
+
+
+def test_what_runs_on_the_loop_gives_the_exit_status() -> None:
+    async def work() -> int:
+        return 3
+
+    assert run_on_loop(work()) == 3
