@@ -174,15 +174,16 @@ def notify_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> socket.soc
     return listener
 
 
-def test_systemd_is_told_when_decisions_are_made_and_when_it_stops(
+def test_systemd_is_told_when_it_serves_when_it_decides_and_when_it_stops(
     tmp_path: Path, notify_socket: socket.socket
 ) -> None:
     async def act(daemon: Daemon) -> None:
         await until("it decides", lambda: is_ready(daemon), seconds=5)
-        assert (await asyncio.to_thread(notify_socket.recv, 100)).startswith(b"READY=1")
+        heard = [await asyncio.to_thread(notify_socket.recv, 100) for _ in range(2)]
+        assert [message.partition(b"=")[0] for message in heard] == [b"READY", b"STATUS"]
 
     serve(settings_in(tmp_path / "run"), act)
-    assert notify_socket.recv(100).startswith(b"STOPPING=1")
+    assert notify_socket.recv(100) == b"STOPPING=1"
     notify_socket.close()
 
 
