@@ -75,6 +75,7 @@ def run(argv: Sequence[str], *, seconds: float, environment: Mapping[str, str] |
         done = subprocess.run(
             list(argv),
             stdin=subprocess.DEVNULL,
+            start_new_session=True,
             capture_output=True,
             text=True,
             timeout=seconds,

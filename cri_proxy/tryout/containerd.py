@@ -21,7 +21,7 @@ from cri_proxy.tryout.image import IMAGE, write_image
 from cri_proxy.tryout.kernel import CAP_SYS_RESOURCE, has_capability, memory_total_bytes
 from cri_proxy.tryout.kubelet import Kubelet
 from cri_proxy.tryout.pods import Node
-from cri_proxy.tryout.waiting import until
+from cri_proxy.tryout.waiting import finish, until
 
 READY_SECONDS = 60.0
 SOCKET = "containerd.sock"
@@ -108,14 +108,14 @@ class PrivateContainerd:
         try:
             await self.start()
         except BaseException:
-            await self.stop()
+            await finish(self.stop())
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.stop()
+        await finish(self.stop())
 
     async def start(self) -> None:
         """Make the directory, start, import the image. Raises TryoutError with containerd's last words."""

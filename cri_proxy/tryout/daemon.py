@@ -9,7 +9,7 @@ from typing import Self
 
 from cri_proxy.tryout.admin import AdminSocket
 from cri_proxy.tryout.child import Child
-from cri_proxy.tryout.waiting import until
+from cri_proxy.tryout.waiting import finish, until
 
 READY_SECONDS = 60.0
 LOG = "cri-proxy.log"
@@ -59,7 +59,7 @@ class DaemonProcess:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.stop()
+        await finish(self.stop())
 
     @property
     def log(self) -> Path:
@@ -73,7 +73,7 @@ class DaemonProcess:
         try:
             await until("the daemon is ready", self._is_ready, seconds=self._ready_seconds)
         except BaseException:
-            await self.stop()
+            await finish(self.stop())
             raise
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int | None:

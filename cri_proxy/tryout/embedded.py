@@ -12,7 +12,7 @@ from cri_proxy.cli import run as run_command
 from cri_proxy.logs import configure_logging
 from cri_proxy.tryout.admin import AdminSocket
 from cri_proxy.tryout.daemon import LOG, READY_SECONDS, run_arguments
-from cri_proxy.tryout.waiting import until
+from cri_proxy.tryout.waiting import finish, until
 from sysfs.describe import describe
 from sysfs.model import Machine
 
@@ -60,14 +60,14 @@ class EmbeddedDaemon:
             await daemon.start()
             await until("the daemon is ready", self.admin.is_ready, seconds=READY_SECONDS)
         except BaseException:
-            await self._closing.aclose()
+            await finish(self._closing.aclose())
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._closing.aclose()
+        await finish(self._closing.aclose())
 
 
 def _open_log(path: Path) -> TextIO:

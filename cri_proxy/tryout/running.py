@@ -17,6 +17,7 @@ from cri_proxy.tryout.kernel import memory_total_bytes
 from cri_proxy.tryout.kubelet import Kubelet
 from cri_proxy.tryout.play import LABEL
 from cri_proxy.tryout.pods import Node
+from cri_proxy.tryout.waiting import finish
 
 IMPORT_SECONDS = 60.0
 IMAGE_SERVICE = "/runtime.v1.ImageService/"
@@ -46,14 +47,14 @@ class RunningRuntime:
             )
             await self._bring_image()
         except BaseException:
-            await self._leave()
+            await finish(self._leave())
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._leave()
+        await finish(self._leave())
 
     async def _leave(self) -> None:
         try:
