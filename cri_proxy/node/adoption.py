@@ -72,7 +72,7 @@ class Adoption:
             self._left = kept
             self._context.ledger.note_foreign(kept)
 
-    async def read_all(self, containers: Sequence[LiveContainer]) -> tuple[Adopted, ...]:
+    async def read_all(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> tuple[Adopted, ...]:
         """Read these containers; those that vanish meanwhile, or are to be left alone, are left out.
 
         A container that is left alone but has a cpuset of its own has those CPUs withheld from exclusive use.
@@ -86,7 +86,7 @@ class Adoption:
         for adopted in read_ones:
             if adopted is None or isinstance(adopted, BaseException):
                 continue
-            if adopted.grant is None and self._rules().adopt == "leave":
+            if may_leave and adopted.grant is None and self._rules().adopt == "leave":
                 everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
                 own = CpuSet() if everywhere or adopted.pinning.cpus is None else adopted.pinning.cpus
                 self._left[adopted.container.id] = own

@@ -39,7 +39,13 @@ def reconcile(saved: Iterable[Row], node: LiveNode) -> Reconciled:
         else:
             kept.append(match)
     held = {row.container_id for row in kept if row.state != "exited"}
-    unknown = tuple(newest[key] for key in sorted(newest) if newest[key].id not in held)
+    # One that was stopped before it ever ran is still listed as created; it holds nothing until it is started.
+    released = {row.container_id for row in kept if row.state == "exited"}
+    unknown = tuple(
+        container
+        for _, container in sorted(newest.items())
+        if container.id not in held and (container.id not in released or container.state == "running")
+    )
     return Reconciled(tuple(kept), tuple(dropped), unknown)
 
 

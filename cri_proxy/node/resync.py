@@ -92,11 +92,14 @@ class Resync:
             self._context.observer.noted(events.UNKNOWN_CONTAINERS, count=len(unknown), reason=why)
             await self.adopt(unknown)
 
-    async def adopt(self, containers: Sequence[LiveContainer]) -> None:
-        """Place running containers that nobody has placed: after a fault of ours, or restored from a checkpoint."""
+    async def adopt(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> None:
+        """Place running containers that nobody has placed: after a fault of ours, or restored from a checkpoint.
+
+        ``may_leave``: ``adopt: leave`` applies, which is about containers that were there before us.
+        """
         order = self._ledger.next_order()
         try:
-            found = await self._adoption.read_all(containers)
+            found = await self._adoption.read_all(containers, may_leave=may_leave)
         except RuntimeUnavailable as error:
             self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
             return
@@ -106,13 +109,14 @@ class Resync:
 
     async def adopt_id(self, container_id: str) -> None:
         """The same for one container that is known by its id alone."""
-        if not self._coordinator.is_ready:
-            return  # it will be found when the saved state is taken up
+        if not self._coordinator.is_ready or self._adoption.is_left(container_id):
+            return  # it will be found when the saved state is taken up; or was, and left alone
         try:
             node = await live.list_node(self._context.channel, GRANT_KEY)
         except (CallFailed, RuntimeUnavailable):
             return
-        await self.adopt([c for c in newest_by_key(node.containers).values() if c.id == container_id])
+        found = [c for c in newest_by_key(node.containers).values() if c.id == container_id]
+        await self.adopt(found, may_leave=False)
 
     async def poll(self) -> None:
         """The slow check, for ever: exits that nobody announced, updates that failed, outcomes that are unknown."""

@@ -2,9 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
+from cri_proxy.node.ledger import Ledger
 from policies.base import CpuKind, Grant, Pinning, Wishes
+from policies.options import PolicyOptions
+from policies.registry import build_policy
 from sysfs.cpuset import CpuSet
-from tests.fakes.grants import ledger_with, row
+from tests.fakes.grants import NODES, ledger_with, row, small_policy
 
 
 def cpus(pinning: Pinning | None) -> str | None:
@@ -80,3 +85,48 @@ def test_only_who_wishes_to_be_left_alone_keeps_others_from_owning_its_cpus() ->
     for request, withheld in ((passed.grant.request, ""), (wish, "1-2")):
         ledger = ledger_with(replace(passed, grant=Grant(request, "", CpuKind.PRESERVE)))
         assert str(ledger.allocations.withheld) == withheld
+
+
+def test_an_answer_ends_the_doubt_about_the_fields_that_it_is_about() -> None:
+    ledger = ledger_with(row("b", acknowledged="1-7"))
+    ledger.doubt(row("b").key, Pinning(CpuSet.parse("1-7"), NODES))
+    ledger.confirm(row("b").key, Pinning(CpuSet.parse("1-7"), None))
+    assert ledger.doubted(row("b").key) == Pinning(None, NODES)
+
+
+def test_a_container_that_has_not_run_yet_does_not_start_on_cpus_that_others_still_hold_alone() -> None:
+    """The grant of ``a`` shrank to CPU 1; that it left CPU 2 is not confirmed."""
+    ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"))
+    ledger.put(replace(row("a", owned="1"), acknowledged=Pinning(CpuSet.parse("1-2"), None)))
+    ledger.put(replace(row("b", state="created"), acknowledged=Pinning(CpuSet.parse("2-7"), None)))
+    assert cpus(ledger.sendable(row("b").key)) == "3-7"
+
+
+def test_where_cpus_are_not_pinned_nobody_sits_on_anybodys() -> None:
+    machine = small_policy().machine
+    options = PolicyOptions(machine.online, CpuSet.parse("0"), pin_cpu=False)
+    ledger = Ledger(build_policy("topology-aware", machine, options))
+    ledger.put(row("a", owned="1", acknowledged="1"), row("b", acknowledged="0-7"))
+    assert ledger.sitting_on(row("a", owned="1")) == ()
+
+
+def test_whose_pinning_is_unknown_may_sit_anywhere() -> None:
+    ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b"))
+    assert [r.key.name for r in ledger.sitting_on(row("a", owned="1"))] == ["b"]
+
+
+def test_while_nothing_may_be_sent_a_doubt_asks_for_no_call() -> None:
+    """Else it would be tried again and again at once."""
+    ledger = ledger_with(row("b", acknowledged="1-7"))
+    ledger.put(row("a", owned="1"))
+    ledger.doubt(row("a").key, Pinning(CpuSet.parse("1"), None))
+    known = ledger.get(row("a").key)
+    assert known is not None
+    assert not ledger.differs(known)
+
+
+@pytest.mark.parametrize(
+    ("text", "full"), [("id-a", "id-a"), ("id-al", "id-alone"), ("id-", "id-"), ("", ""), ("x", "x")]
+)
+def test_an_unambiguous_prefix_stands_for_an_id(text: str, full: str) -> None:
+    assert ledger_with(row("a"), row("alone")).full_id(text) == full

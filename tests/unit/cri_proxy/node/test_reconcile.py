@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from cri_proxy.node.live import LiveContainer, LiveNode
 from cri_proxy.node.reconcile import newest_by_key, reconcile
 from policies.base import ContainerKey
@@ -46,6 +48,12 @@ def test_a_create_whose_outcome_was_unknown_takes_the_container_that_came_of_it(
 def test_a_create_that_never_happened_is_dropped() -> None:
     reserved = replace(ROW, state="reserved", container_id="", acknowledged=None)
     assert reconcile([reserved], node()).dropped == (KEY,)
+
+
+@pytest.mark.parametrize(("state", "unknown"), [("created", 0), ("running", 1)])
+def test_a_container_that_was_released_before_it_ran_holds_nothing_until_it_runs(state: str, unknown: int) -> None:
+    released = replace(ROW, state="exited", acknowledged=None)
+    assert len(reconcile([released], node(live(state=state))).unknown) == unknown
 
 
 def test_a_live_container_without_a_row_is_unknown() -> None:

@@ -185,6 +185,19 @@ def test_a_container_made_without_us_is_placed_at_the_latest_when_it_starts() ->
     play(act)
 
 
+@pytest.mark.parametrize("there_before", [True, False])
+def test_adopt_leave_is_about_containers_that_were_there_before_us(there_before: bool) -> None:
+    async def act(site: Site) -> None:
+        spec = PodSpec("a", (OWNS_2,))
+        container = await direct(site).create(spec, OWNS_2, await direct(site).run_sandbox(spec))
+        if there_before:
+            await site.open()
+        await site.kubelet.start(container)
+        assert (site.node.context.ledger.holder(container) is None) == there_before
+
+    play(act, rules=Rules(adopt="leave"))
+
+
 def test_a_start_before_its_create_is_the_runtimes_to_refuse() -> None:
     async def act(site: Site) -> None:
         with pytest.raises(CallFailed) as refused:
