@@ -47,6 +47,7 @@ class Effects:
         self._locks: WeakValueDictionary[ContainerKey, asyncio.Lock] = WeakValueDictionary()
         self._moves = asyncio.Semaphore(1)
         self._kicked: set[ContainerKey] = set()
+        self._someone_is_held_back = False
         self.failures: dict[ContainerKey, EffectFailure] = {}
         self.sent = 0
 
@@ -63,9 +64,11 @@ class Effects:
 
     def kick(self) -> None:
         """Start an update for every container that is not where it should be; returns at once."""
-        for row in self._ledger.unsettled():
+        unmet = self._ledger.unmet()
+        self._someone_is_held_back = any(self._ledger.is_held_back(row) for row in unmet)
+        for row in unmet:
             key = row.grant.container
-            if key not in self._kicked and key not in self.failures:
+            if key not in self._kicked and key not in self.failures and self._ledger.differs(row):
                 self._kicked.add(key)
                 self._updates.start(self._settle_kicked(key), name=f"update {key.name}")
 
@@ -124,8 +127,8 @@ class Effects:
                     await self.settle_locked(key, moves_memory=True)
         finally:
             self._kicked.discard(key)
-        # What this container gave up may be what others waited for.
-        self.kick()
+        if self._someone_is_held_back:  # perhaps by what this container has given up
+            self.kick()
 
     async def _bring(self, row: Row, *, moves_memory: bool) -> None:
         """Send what differs: CPUs together with memory nodes that only widen, moves of memory by themselves."""

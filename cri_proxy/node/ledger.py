@@ -4,6 +4,7 @@ Owned by the coordinator and touched only from the event loop, never across an `
 (docs/adr/0002). Policies get frozen snapshots; the version tells whether a snapshot is still current.
 """
 
+from bisect import insort
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ class Ledger:
         """An empty ledger for this policy."""
         self._policy = policy
         self._rows: dict[ContainerKey, Row] = {}
+        self._order: list[ContainerKey] = []  # the rows' keys, ascending
         self._keys_by_id: dict[str, ContainerKey] = {}
         self._confirmed_owned: dict[ContainerKey, CpuSet] = {}
         self._doubted: dict[ContainerKey, Pinning] = {}
@@ -54,7 +56,7 @@ class Ledger:
 
     def rows(self) -> Iterator[Row]:
         """Every row, by container."""
-        return iter([self._rows[key] for key in sorted(self._rows)])
+        return iter([self._rows[key] for key in self._order])
 
     def active(self) -> Iterator[Row]:
         """Rows whose grant counts, by container."""
@@ -90,6 +92,8 @@ class Ledger:
             if old is not None and old.container_id != row.container_id:
                 self._keys_by_id.pop(old.container_id, None)
             self._rows[key] = row
+            if old is None:
+                insort(self._order, key)
             if row.container_id:
                 self._keys_by_id[row.container_id] = key
             if row.state not in ACTIVE or row.acknowledged is None:
@@ -105,6 +109,7 @@ class Ledger:
         for key in keys:
             row = self._rows.pop(key, None)
             if row is not None:
+                self._order.remove(key)
                 self._keys_by_id.pop(row.container_id, None)
                 self._confirmed_owned.pop(key, None)
                 self._doubted.pop(key, None)
@@ -214,17 +219,26 @@ class Ledger:
         wanted = self.desired().get(row.key)
         return wanted is not None and wanted.cpus is not None
 
+    def unmet(self) -> tuple[Row, ...]:
+        """Live containers whose confirmed pinning differs from what they should have, whether or not it may be sent."""
+        return tuple(row for row in self.active() if row.container_id and self._is_unmet(row))
+
     def unsettled(self) -> tuple[Row, ...]:
         """Live containers whose confirmed pinning differs from what may be written now."""
         return tuple(row for row in self.active() if row.container_id and self.differs(row))
 
     def differs(self, row: Row) -> bool:
         """Whether a call is needed to bring this container where it may be now."""
-        wanted, doubted = self.desired().get(row.key), self.doubted(row.key)
-        if wanted is None or not _needs_call(wanted, row.acknowledged, doubted):
-            return False
-        target = self.sendable(row.key)
-        return target is not None and _needs_call(target, row.acknowledged, doubted)
+        target = self.sendable(row.key) if self._is_unmet(row) else None
+        return target is not None and _needs_call(target, row.acknowledged, self.doubted(row.key))
+
+    def _is_unmet(self, row: Row) -> bool:
+        wanted = self.desired().get(row.key)
+        return wanted is not None and _needs_call(wanted, row.acknowledged, self.doubted(row.key))
+
+    def is_held_back(self, row: Row) -> bool:
+        """Whether others keep this container from what it should have."""
+        return self.sendable(row.key) != self.desired().get(row.key)
 
     def of_pod(self, pod_uid: str) -> tuple[Row, ...]:
         """Active rows of this pod."""
@@ -248,8 +262,7 @@ class Ledger:
         self._alone = None
         withheld = CpuSet.of_masks(cpus.mask for cpus in self._foreign.values()).mask
         grants = []
-        for key in sorted(self._rows):
-            row = self._rows[key]
+        for row in self.rows():
             if row.state in ACTIVE:
                 grants.append(row.grant)
                 # What the policy none let through has no wish to keep its CPUs: the next policy may give them away.
