@@ -23,6 +23,7 @@ ANNOTATION_IGNORED: Final = "annotation_ignored"
 
 # Effects.
 UPDATED: Final = "updated"
+ROLLED_BACK: Final = "rolled_back"  # the runtime did not create it: nothing is held
 UPDATE_FAILED: Final = "update_failed"
 VIOLATION: Final = "violation"  # exclusive CPUs that somebody else can still reach
 

@@ -47,6 +47,14 @@ class Adopted:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A container that is left alone by the operator's choice; ``cpus`` None = it can run anywhere."""
+
+    name: str
+    cpus: CpuSet | None
+
+
 class Adoption:
     """Reads containers that we have no row for."""
 
@@ -58,19 +66,23 @@ class Adoption:
         self._context = context
         self._rules = rules
         self._domains = domains
-        self._left: dict[str, CpuSet] = {}
+        self._left: dict[str, Left] = {}
         self._slots = live.status_slots()
 
     def is_left(self, container_id: str) -> bool:
         """Whether this container was seen and left alone by the operator's choice."""
         return container_id in self._left
 
+    def left(self) -> tuple[Left, ...]:
+        """The containers that are left alone, by name."""
+        return tuple(sorted(self._left.values(), key=lambda left: left.name))
+
     def keep_left(self, live_ids: Collection[str]) -> None:
         """Forget those left alone that are no longer among these: their CPUs are free again."""
-        kept = {container_id: cpus for container_id, cpus in self._left.items() if container_id in live_ids}
+        kept = {container_id: left for container_id, left in self._left.items() if container_id in live_ids}
         if kept != self._left:
             self._left = kept
-            self._context.ledger.note_foreign(kept)
+            self._withhold()
 
     async def read_all(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> tuple[Adopted, ...]:
         """Read these containers; those that vanish meanwhile, or are to be left alone, are left out.
@@ -88,12 +100,17 @@ class Adoption:
                 continue
             if may_leave and adopted.grant is None and self._rules().adopt == "leave":
                 everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
-                own = CpuSet() if everywhere or adopted.pinning.cpus is None else adopted.pinning.cpus
-                self._left[adopted.container.id] = own
+                own = None if everywhere else adopted.pinning.cpus
+                pod = adopted.request.pod
+                self._left[adopted.container.id] = Left(f"{pod.namespace}/{pod.name}/{adopted.container.key.name}", own)
             else:
                 kept.append(adopted)
-        self._context.ledger.note_foreign(self._left)
+        self._withhold()
         return tuple(kept)
+
+    def _withhold(self) -> None:
+        """CPUs of a container that brought its own cpuset are not given to others alone."""
+        self._context.ledger.note_foreign({i: left.cpus for i, left in self._left.items() if left.cpus is not None})
 
     async def present_pinning(self, container_id: str) -> Pinning:
         """What the runtime has recorded for this container. Raises CallFailed and RuntimeUnavailable."""

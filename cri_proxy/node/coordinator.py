@@ -128,11 +128,11 @@ class Coordinator:
             saved = await self._save_reservation(decided)
         except BaseException:
             # A fault of ours, or the caller went away before a byte reached the runtime: definite.
-            self.roll_back(decided)
+            self.roll_back(decided, "the caller left before the runtime was asked")
             raise
         if not saved and self.rules.on_store_error == "reject":
-            self.roll_back(decided)
             problem = f"the placement cannot be saved: {self._context.persistence.problem}"
+            self.roll_back(decided, problem)
             return self._refused(request, Refusal("store", problem))
         return decided
 
@@ -154,10 +154,11 @@ class Coordinator:
         self.remember_fallback()
         self._effects.kick()
 
-    def roll_back(self, reservation: Reservation) -> None:
+    def roll_back(self, reservation: Reservation, why: str) -> None:
         """The runtime did not create it: everything is as before."""
         if self._current(reservation) is None:
             return
+        self._context.observer.not_created(reservation.row, why)
         key = reservation.row.key
         self._ledger.drop(key)
         restored = self._restore(reservation.before, key)

@@ -1,7 +1,7 @@
 """One log line per decision, and the last decision of every container for ``explain``."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cri_proxy import events
@@ -11,6 +11,17 @@ from policies.base import ContainerKey, Decision, Pinning, Placed, Request
 
 # Decisions kept for explain: several times the containers that a kubelet runs on a node (110 pods by default).
 KEPT_DECISIONS = 4096
+
+_WORTH_A_LOOK = frozenset(
+    {
+        events.CHECK_FAILED,
+        events.NOT_ADOPTED,
+        events.RUNTIME_AWAY,
+        events.STORE_DEGRADED,
+        events.UNKNOWN_CONTAINERS,
+        events.UNPLACED,
+    }
+)
 
 
 class Log(Protocol):
@@ -82,6 +93,13 @@ class Journal:
             duration_seconds=round(seconds, 6),
         )
 
+    def not_created(self, row: Row, why: str) -> None:
+        """The runtime did not create a container that had a place: nothing is held, and ``explain`` says so."""
+        self._log.warning(events.ROLLED_BACK, **_who(row.grant.request), reason=why)
+        record = self._records.get(row.key)
+        if record is not None:
+            self._records[row.key] = replace(record, problems=(*record.problems, f"not created: {why}"))
+
     def failed_open(self, what: str, error: BaseException) -> None:
         """A fault of ours: loud, with where it happened."""
         self.faults += 1
@@ -100,8 +118,13 @@ class Journal:
         self._log.info(events.RELEASED, **_who(row.grant.request), exclusive=str(row.grant.owned) or None, reason=why)
 
     def noted(self, event: str, **fields: object) -> None:
-        """Anything else."""
-        self._log.info(event, **fields)
+        """Anything else, as loud as it is serious."""
+        if event == events.VIOLATION:
+            self._log.error(event, **fields)
+        elif event in _WORTH_A_LOOK:
+            self._log.warning(event, **fields)
+        else:
+            self._log.info(event, **fields)
 
     def _name(self, key: ContainerKey) -> str:
         """POD/CONTAINER where the pod's name is known, else by its uid."""

@@ -49,6 +49,7 @@ class Node:
     barrier: Barrier
     resync: Resync
     resizes: Resizes
+    adoption: Adoption
     store: GrantStore
     background: Tasks = field(repr=False)
 
@@ -137,6 +138,7 @@ def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
         barrier=barrier,
         resync=Resync(context, effects, coordinator, adoption),
         resizes=Resizes(context, effects, barrier, coordinator),
+        adoption=adoption,
         store=outside.store,
         background=Tasks(lambda error: outside.observer.failed_open("background", error)),
     )

@@ -12,6 +12,9 @@ class Observer(Protocol):
     def decided(self, request: Request, decision: Decision, *, problems: tuple[str, ...], seconds: float) -> None:
         """A container was placed or refused; ``problems`` are annotations that were not understood."""
 
+    def not_created(self, row: Row, why: str) -> None:
+        """The place that was reserved for a container is given back."""
+
     def failed_open(self, what: str, error: BaseException) -> None:
         """Our own code failed at ``what``; the call went on without a decision, or was refused by choice."""
 

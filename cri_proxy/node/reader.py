@@ -30,11 +30,11 @@ class Reader:
     domains: Sequence[str]
     hints_of: HintsOf
 
-    async def read_create(self, message: pb.CreateContainerRequest) -> Understood:
-        """What a container that is about to be created asks for."""
+    async def read_create(self, message: pb.CreateContainerRequest, sandbox: pb.PodSandboxConfig) -> Understood:
+        """What a container that is about to be created in this pod asks for."""
         found = read.read_create(
             message,
-            message.sandbox_config,
+            sandbox,
             domains=self.domains,
             hints=await self.hints_of(message.config),
             node_memory_bytes=self.memory_bytes,

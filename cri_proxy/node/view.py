@@ -1,15 +1,19 @@
 """The node as others may look at it: ``http.view.DaemonView`` filled from the ledger and the journal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cri_proxy.config.model import Config
 from cri_proxy.http.view import ContainerView, DecisionView, DisplacedView, ExplainView, Health, StatusView
+from cri_proxy.node.adoption import Left
 from cri_proxy.node.journal import DecisionRecord, Journal
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, CpuKind, Placed, Request, Update
+from policies.base import ContainerKey, Placed, Request, Update
 from sysfs.model import Machine
+
+# A name or two tell an operator where to look; hundreds would hide the rest of the page.
+REACHABLE_SHOWN = 4
 
 
 class NodeView:
@@ -36,9 +40,9 @@ class NodeView:
     def status(self) -> StatusView:
         """Pools and containers now."""
         allocations = self._ledger.allocations
-        containers = sorted(
-            (self._container(row) for row in self._ledger.active()), key=lambda c: (c.namespace, c.pod, c.name)
-        )
+        unpinned = self._unpinned()
+        containers = [self._container(row, unpinned) for row in self._ledger.active()]
+        containers.sort(key=lambda c: (c.namespace, c.pod, c.name))
         return StatusView(
             node=self._name,
             policy=self._ledger.policy.name,
@@ -70,11 +74,6 @@ class NodeView:
 
     def _present_warnings(self) -> tuple[str, ...]:
         notes = []
-        unpinned = [r for r in self._ledger.active() if r.grant.kind is CpuKind.PRESERVE]
-        owners = any(r.grant.owned for r in self._ledger.active())
-        if owners and unpinned:
-            names = ", ".join(_name(r.grant.request) for r in unpinned)
-            notes.append(f"exclusive CPUs are reachable by containers that are not pinned: {names}")
         notes += [
             f"{_name(row.grant.request)}: the runtime refuses its update: {failure.message}"
             for key, failure in sorted(self._node.effects.failures.items())
@@ -82,7 +81,17 @@ class NodeView:
         ]
         return tuple(notes)
 
-    def _container(self, row: Row) -> ContainerView:
+    def _unpinned(self) -> tuple[Left, ...]:
+        """Containers whose cpuset is not ours to write: they can be on CPUs that others own (spec section 5)."""
+        desired = self._ledger.desired()
+        ours = [
+            Left(_name(row.grant.request), row.acknowledged.cpus if row.acknowledged is not None else None)
+            for row in self._ledger.active()
+            if (pinning := desired.get(row.key)) is not None and pinning.cpus is None
+        ]
+        return (*ours, *self._node.adoption.left())
+
+    def _container(self, row: Row, unpinned: Sequence[Left]) -> ContainerView:
         grant, request = row.grant, row.grant.request
         pinning = self._ledger.desired().get(row.key)
         return ContainerView(
@@ -101,7 +110,7 @@ class NodeView:
             isolated=grant.isolated,
             shared_mcpu=grant.shared_mcpu,
             reserved_mcpu=grant.reserved_mcpu,
-            notes=self._notes(row),
+            notes=(*self._notes(row), *_reachable(row, unpinned)),
         )
 
     def _notes(self, row: Row) -> tuple[str, ...]:
@@ -117,7 +126,7 @@ class NodeView:
 
     def _decision(self, request: Request) -> DecisionView:
         row = self._ledger.get(request.container)
-        holds = self._container(row) if row is not None and row.state in ACTIVE else None
+        holds = self._container(row, self._unpinned()) if row is not None and row.state in ACTIVE else None
         record = self._journal.record_of(request.container)
         if record is None:
             return DecisionView(request, "restored", holds, None, 0.0)
@@ -156,6 +165,17 @@ class NodeView:
             return row.grant.request
         record = self._journal.record_of(key)
         return record.request if record is not None else None
+
+
+def _reachable(row: Row, unpinned: Sequence[Left]) -> tuple[str, ...]:
+    """A note on who else can run on CPUs that this container owns, and why."""
+    owned, own_name = row.grant.owned, _name(row.grant.request)
+    names = [u.name for u in unpinned if u.name != own_name and (u.cpus is None or not u.cpus.isdisjoint(owned))]
+    if not owned or not names:
+        return ()
+    more = len(names) - REACHABLE_SHOWN
+    shown = ", ".join(names[:REACHABLE_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return (f"its CPUs are reachable by: {shown} (not pinned by us)",)
 
 
 def _name(request: Request) -> str:

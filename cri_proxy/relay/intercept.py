@@ -7,7 +7,7 @@ shared set.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import assert_never
 
@@ -23,12 +23,13 @@ from cri_proxy.node.reader import Reader
 from cri_proxy.relay.calls import Aborted, Call, Failed, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
 from cri_proxy.relay.status import Code
 from cri_proxy.state.rows import Row, SandboxRow
-from policies.base import Pinning, Rejected
+from policies.base import CpuKind, Pinning, Rejected
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 RUNTIME = "/runtime.v1.RuntimeService/"
 OLD_RUNTIME = "/runtime.v1alpha2.RuntimeService/"
 CREATE = RUNTIME + "CreateContainer"
+UPDATE = RUNTIME + "UpdateContainerResources"
 # How long a call waits for the saved state to be held against the runtime; then it is refused, and retried.
 READY_BOUND_SECONDS = 10.0
 
@@ -58,7 +59,8 @@ class CriInterceptor:
             RUNTIME + "RunPodSandbox": self._run_sandbox,
             CREATE: self._create,
             RUNTIME + "StartContainer": self._start,
-            RUNTIME + "UpdateContainerResources": self._update,
+            UPDATE: self._update,
+            RUNTIME + "UpdatePodSandboxResources": self._update_sandbox,
             RUNTIME + "StopContainer": self._stop_container,
             RUNTIME + "RemoveContainer": self._remove_container,
             RUNTIME + "StopPodSandbox": self._stop_sandbox,
@@ -96,14 +98,22 @@ class CriInterceptor:
         self._context.observer.failed_open(call.method, error)
         if self._coordinator.rules.on_policy_error == "reject":
             return _Answer(Refuse(Code.INTERNAL, f"cri-proxy: {call.method.rpartition('/')[2]} failed: {error!r}"))
-        if call.method != CREATE:
-            return _Answer(Forward())
+        finish = self._created_unplaced if call.method == CREATE else None
         try:
-            message = write.write_create(call.message, self._coordinator.fallback, None)
-        except Exception as second:  # noqa: BLE001 - not even the fallback can be written: as it came
+            if call.method == CREATE:
+                return _Answer(Rewrite(write.write_create(call.message, self._coordinator.fallback, None)), finish)
+            if call.method == UPDATE:
+                return _Answer(Rewrite(self._without_cpuset(call.message)))
+        except Exception as second:  # noqa: BLE001 - not even that can be written: as it came
             self._context.observer.failed_open("fallback", second)
-            return _Answer(Forward(), self._created_unplaced)
-        return _Answer(Rewrite(message), self._created_unplaced)
+        return _Answer(Forward(), finish)
+
+    def _without_cpuset(self, message: bytes) -> bytes:
+        """The kubelet's update with the pinning that the container has: its own cpuset fields never pass."""
+        container_id = pb.UpdateContainerResourcesRequest.FromString(message).container_id
+        row = self._context.ledger.holder(container_id)
+        known = row.acknowledged if row is not None and row.grant.kind is not CpuKind.PRESERVE else None
+        return write.write_update(message, known) if known is not None else message
 
     def _created_unplaced(self, outcome: Outcome) -> None:
         """A container without a decision is placed by an update as soon as the engine works."""
@@ -140,13 +150,36 @@ class CriInterceptor:
 
         return _Answer(Forward(), finish)
 
+    async def _update_sandbox(self, call: Call) -> _Answer:
+        """Note the pod's new sums; the call passes unchanged."""
+        request = pb.UpdatePodSandboxResourcesRequest.FromString(call.message)
+
+        def finish(outcome: Outcome) -> None:
+            ledger = self._context.ledger
+            known = ledger.sandboxes.get(ledger.full_sandbox_id(request.pod_sandbox_id))
+            if not isinstance(outcome, Replied) or known is None:
+                return
+            config = pb.PodSandboxConfig.FromString(known.config)
+            config.linux.overhead.MergeFrom(request.overhead)
+            config.linux.resources.MergeFrom(request.resources)
+            self._node.remember_sandbox(replace(known, config=config.SerializeToString()))
+
+        return _Answer(Forward(), finish)
+
+    def _sandbox_of(self, request: pb.CreateContainerRequest, sandbox_id: str) -> pb.PodSandboxConfig:
+        """The pod's configuration: the request's own copy, or what RunPodSandbox told where a client leaves it out."""
+        known = self._context.ledger.sandboxes.get(sandbox_id)
+        if request.HasField("sandbox_config") or known is None:
+            return request.sandbox_config
+        return pb.PodSandboxConfig.FromString(known.config)
+
     async def _create(self, call: Call) -> _Answer:
         request = pb.CreateContainerRequest.FromString(call.message)
         refusal = await self._ready()
         if refusal is not None:
             return _refused(refusal)
-        found = await self._reader.read_create(request)
         sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
+        found = await self._reader.read_create(request, self._sandbox_of(request, sandbox_id))
         placed = await self._coordinator.place(found.request, sandbox_id, problems=found.problems)
         if isinstance(placed, Refusal):
             return _refused(placed)
@@ -157,8 +190,10 @@ class CriInterceptor:
                 case Replied(message=message):
                     answer = pb.CreateContainerResponse.FromString(message)
                     self._coordinator.commit(reservation, answer.container_id, _written(request, reservation.pinning))
-                case Failed() | Aborted(sent=False):
-                    self._coordinator.roll_back(reservation)
+                case Failed(message=words):
+                    self._coordinator.roll_back(reservation, f"the runtime refused: {words}")
+                case Aborted(sent=False):
+                    self._coordinator.roll_back(reservation, "the caller left before the runtime was asked")
                 case Aborted():
                     self._coordinator.leave_pending(reservation)
                     self._context.tasks.start(self._node.resync.check_all("unknown create"), name="ask")
@@ -168,7 +203,7 @@ class CriInterceptor:
         try:
             message = write.write_create(call.message, reservation.pinning, grant_to_text(reservation.decision.grant))
         except BaseException:
-            self._coordinator.roll_back(reservation)
+            self._coordinator.roll_back(reservation, "a fault of ours")
             raise
         return _Answer(Rewrite(message), finish)
 

@@ -73,7 +73,7 @@ def test_a_roll_back_restores_the_earlier_row_and_the_moved_grants() -> None:
         coordinator.release(row, "test")
         before = ledger.get(row.key)
         second = await place(site, request("c", 3000))
-        coordinator.roll_back(second)
+        coordinator.roll_back(second, "the runtime refused")
         assert ledger.get(row.key) == before
 
     play(act)
@@ -91,7 +91,7 @@ def test_a_roll_back_does_not_bring_back_a_container_that_went_meanwhile() -> No
         assert row is not None
         reservation = moved_along(site, await place(site, request("x", 1000)), row)
         await site.kubelet.remove_pod(a.sandbox_id)
-        site.node.coordinator.roll_back(reservation)
+        site.node.coordinator.roll_back(reservation, "the runtime refused")
         assert rows(site) == []
 
     play(act)
@@ -105,7 +105,7 @@ def test_a_roll_back_does_not_replace_a_newer_attempt_of_a_moved_container() -> 
         reservation = moved_along(site, await place(site, request("x", 1000)), row)
         site.runtime.exit(row.container_id)
         again = await site.kubelet.create(a.spec, a.spec.containers[0], a.sandbox_id, attempt=1)
-        site.node.coordinator.roll_back(reservation)
+        site.node.coordinator.roll_back(reservation, "the runtime refused")
         assert [r.container_id for r in rows(site)] == [again]
 
     play(act)
@@ -313,7 +313,7 @@ def test_when_the_second_of_two_creates_fails_the_first_is_asked_for() -> None:
     async def act(site: Site) -> None:
         await place(site, request("c", 2000))
         second = await place(site, request("c", 3000))
-        site.node.coordinator.roll_back(second)
+        site.node.coordinator.roll_back(second, "the runtime refused")
         assert [row.state for row in rows(site)] == ["pending"]
 
     play(act)
@@ -350,7 +350,7 @@ def test_a_reply_about_a_container_that_is_gone_changes_nothing() -> None:
         site.node.coordinator.forget_sandbox("sandbox-1", "test")
         site.node.coordinator.commit(reservation, "late", Pinning(None, None))
         site.node.coordinator.leave_pending(reservation)
-        site.node.coordinator.roll_back(reservation)
+        site.node.coordinator.roll_back(reservation, "the runtime refused")
         assert rows(site) == []
 
     play(act)

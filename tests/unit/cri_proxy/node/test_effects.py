@@ -85,7 +85,7 @@ def test_a_wish_that_is_withdrawn_in_time_causes_no_call() -> None:
         )
         assert not isinstance(placed, Refusal)
         site.node.effects.kick()
-        site.node.coordinator.roll_back(placed)
+        site.node.coordinator.roll_back(placed, "the runtime refused")
         lock.release()
         await site.node.settle()
         assert (sent(site), ledger.unsettled()) == ([], ())

@@ -117,3 +117,11 @@ def test_updates_failures_and_releases_name_the_container() -> None:
         (events.RELEASED, "a"),
         ("anything", None),
     ]
+
+
+def test_what_an_operator_must_see_is_louder_than_the_rest() -> None:
+    log = Lines()
+    journal = Journal(log, ManualClock())
+    for event in (events.VIOLATION, events.RUNTIME_AWAY, events.RECOVERED):
+        journal.noted(event)
+    assert [level for level, _, _ in log.lines] == ["error", "warning", "info"]

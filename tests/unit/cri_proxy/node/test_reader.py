@@ -1,11 +1,11 @@
 """CRI messages as requests on this node."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 
 from cri_proxy.cri.annotations import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.node.reader import Reader, no_hints
+from cri_proxy.node.reader import Reader, Understood, no_hints
 from cri_proxy.tryout.pods import Node, PodSpec, create_request, guaranteed, sandbox_config
 from policies.base import QosClass, TopologyHint
 from sysfs.cpuset import CpuSet, NodeSet
@@ -23,19 +23,23 @@ async def one_hint(config: pb.ContainerConfig) -> Sequence[TopologyHint]:
     return (HINT,)
 
 
+def read(reader: Reader, request: pb.CreateContainerRequest) -> Coroutine[object, object, Understood]:
+    return reader.read_create(request, request.sandbox_config)
+
+
 def test_a_create_is_read_with_the_nodes_device_hints() -> None:
-    found = asyncio.run(Reader(4 << 30, DOMAINS, one_hint).read_create(message()))
+    found = asyncio.run(read(Reader(4 << 30, DOMAINS, one_hint), message()))
     assert (found.request.cpu_request_mcpu, found.request.hints, found.problems) == (2000, (HINT,), ())
 
 
 def test_an_annotation_that_is_not_understood_becomes_a_sentence() -> None:
-    found = asyncio.run(READER.read_create(message(("cri-proxy.io/prefer-isolated-cpus", "perhaps"))))
+    found = asyncio.run(read(READER, message(("cri-proxy.io/prefer-isolated-cpus", "perhaps"))))
     assert ["prefer-isolated-cpus" in problem for problem in found.problems] == [True]
 
 
 def test_only_the_operators_domains_count() -> None:
     reader = Reader(4 << 30, ("example.com",), no_hints)
-    assert asyncio.run(reader.read_create(message(("cri-proxy.io/prefer-isolated-cpus", "perhaps")))).problems == ()
+    assert asyncio.run(read(reader, message(("cri-proxy.io/prefer-isolated-cpus", "perhaps")))).problems == ()
 
 
 def test_a_sandbox_is_read_as_its_pod() -> None:
@@ -45,7 +49,7 @@ def test_a_sandbox_is_read_as_its_pod() -> None:
 
 
 def test_an_update_changes_only_what_it_names() -> None:
-    request = asyncio.run(READER.read_create(message())).request
+    request = asyncio.run(read(READER, message())).request
     assert READER.merge_update(request, pb.LinuxContainerResources()) == request
     merged = READER.merge_update(request, pb.LinuxContainerResources(memory_limit_in_bytes=1 << 20))
     assert (merged.memory_limit_bytes, merged.cpu_request_mcpu) == (1 << 20, 2000)

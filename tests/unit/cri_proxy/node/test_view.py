@@ -1,5 +1,7 @@
 """The node as others may look at it."""
 
+import pytest
+
 from cri_proxy.config.model import Config
 from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.node.view import NodeView
@@ -64,16 +66,6 @@ def test_an_update_that_the_runtime_refuses_is_a_warning() -> None:
     play(act)
 
 
-def test_exclusive_cpus_that_an_unpinned_container_can_reach_are_a_warning() -> None:
-    async def act(site: Site) -> None:
-        annotations = (("cpu.preserve.cri-proxy.io/pod", "true"),)
-        await site.kubelet.run_pod(PodSpec("free", (SHARES,), annotations=annotations))
-        await site.run("a", guaranteed("c", 2000))
-        assert any("default/free/c" in warning for warning in view(site).status().warnings)
-
-    play(act)
-
-
 def test_the_explanation_of_a_placement_has_its_ranking_and_whom_it_displaced() -> None:
     async def act(site: Site) -> None:
         await site.run("s", SHARES)
@@ -131,5 +123,27 @@ def test_the_machine_and_the_configuration_are_shown_as_they_are() -> None:
     async def act(site: Site) -> None:
         assert view(site).topology().online == CpuSet.parse("0-7")
         assert view(site).config() == Config()
+
+    play(act)
+
+
+def test_whoever_is_not_pinned_is_named_where_it_can_reach_exclusive_cpus() -> None:
+    async def act(site: Site) -> None:
+        await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
+        await site.run("a", guaranteed("c", 2000))
+        notes = {c.pod: c.notes for c in view(site).status().containers}
+        assert notes["a"] == ("its CPUs are reachable by: default/free/c (not pinned by us)",)
+
+    play(act)
+
+
+def test_a_container_that_the_runtime_did_not_create_holds_nothing_and_says_why() -> None:
+    async def act(site: Site) -> None:
+        site.runtime.faults.fail_next("CreateContainer", 2, "no such image")
+        with pytest.raises(CallFailed):
+            await site.run("a", guaranteed("c", 2000))
+        (decision,) = view(site).explain("a", None).decisions
+        assert decision.container is None
+        assert decision.problems == ("not created: the runtime refused: no such image",)
 
     play(act)

@@ -12,6 +12,7 @@ from cri_proxy.node.reader import Reader, no_hints
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Refuse, Replied
 from cri_proxy.relay.intercept import CREATE, RUNTIME, CriInterceptor
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, create_request, guaranteed
+from policies.base import CpuKind
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
@@ -28,6 +29,7 @@ HELD = (
     "StopPodSandbox",
     "RemovePodSandbox",
     "RestorePod",
+    "UpdatePodSandboxResources",
 )
 
 
@@ -278,5 +280,45 @@ def test_what_is_sent_on_once_is_forgotten() -> None:
         call = Call(7, CREATE, b"")
         site.interceptor.on_outcome(call, Replied(b""))
         assert site.node.context.ledger.allocations.grants == ()
+
+    play(act)
+
+
+def test_a_kubelets_cpuset_does_not_pass_even_when_we_fail() -> None:
+    async def run() -> None:
+        site, policy = fragile()
+        await site.open()
+        pod = await site.run("a", OWNS_2)
+        policy.broken.add("all")
+        linux = pb.LinuxContainerResources(cpu_quota=100_000, cpu_period=100_000, cpuset_cpus="0-7")
+        before = site.cpus(pod.container_id("c"))
+        await site.kubelet.update(pod.container_id("c"), linux)
+        assert site.cpus(pod.container_id("c")) == before
+        assert site.runtime.record(pod.container_id("c")).cpu_quota == 100_000
+
+    asyncio.run(run())
+
+
+def test_a_create_without_the_pods_configuration_takes_the_one_that_was_remembered() -> None:
+    async def act(site: Site) -> None:
+        spec = PodSpec("a", (OWNS_2,), annotations=(("cri-proxy.io/prefer-shared-cpus", "true"),))
+        sandbox_id = await site.kubelet.run_sandbox(spec)
+        request = create_request(spec, OWNS_2, sandbox_id, node=site.kubelet.node)
+        request.ClearField("sandbox_config")
+        await site.kubelet.call("CreateContainer", request, pb.CreateContainerResponse)
+        (row,) = site.node.context.ledger.active()
+        assert (row.grant.request.pod.name, row.grant.kind) == ("a", CpuKind.SHARED)
+
+    play(act)
+
+
+def test_the_sums_of_a_pod_are_noted_when_they_change() -> None:
+    async def act(site: Site) -> None:
+        pod = await site.run("a", OWNS_2)
+        sums = pb.LinuxContainerResources(cpu_shares=4096)
+        request = pb.UpdatePodSandboxResourcesRequest(pod_sandbox_id=pod.sandbox_id, resources=sums)
+        await site.kubelet.call("UpdatePodSandboxResources", request, pb.UpdatePodSandboxResourcesResponse)
+        known = pb.PodSandboxConfig.FromString(site.node.context.ledger.sandboxes[pod.sandbox_id].config)
+        assert known.linux.resources.cpu_shares == 4096
 
     play(act)
