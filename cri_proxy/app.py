@@ -69,6 +69,7 @@ class Daemon:
         lock = DeciderLock.acquire(settings.state_dir)
         self._closing.callback(lock.release)
         store = Store.open(settings.state_dir / "state.db")
+        self._closing.push_async_callback(store.close)  # the node closes it first, where the start gets that far
         if store.recovered:
             self._log.error(events.STORE_DAMAGED, reason=store.recovered)
         machine = self._machine or discover(settings.sysfs_root)
