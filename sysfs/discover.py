@@ -11,6 +11,7 @@ from sysfs.assemble import Facts, assemble
 from sysfs.caches import read_caches
 from sysfs.cpus import read_cpus, read_isolated, read_offline, read_online
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.errors import MachineSourceError
 from sysfs.model import Machine
 from sysfs.nodes import read_nodes
 from sysfs.pci import read_devices
@@ -18,7 +19,10 @@ from sysfs.reader import DirectoryTree, Reader, Tree
 
 
 def discover(root: Path = Path("/")) -> Machine:
-    """The machine whose ``sys`` and ``proc`` stand below ``root``. Raises SysfsError."""
+    """The machine whose ``sys`` and ``proc`` stand below ``root``. Raises SysfsError, MachineSourceError when none is there."""
+    if not (root / "sys" / "devices").is_dir():
+        problem = "no sys/devices in it" if root.is_dir() else "there is no such directory"
+        raise MachineSourceError(str(root), f"{problem}; --sysfs-root names the one that holds sys/ and proc/")
     return discover_tree(DirectoryTree(root))
 
 

@@ -24,7 +24,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or draw the machine; 1 when it cannot be read."""
+    """Print or draw the machine; 1 when it cannot be read, or the picture not be written."""
     from cri_proxy.cli.output import emit
     from sysfs.as_json import json_value
     from sysfs.errors import SysfsBaseError
@@ -34,11 +34,21 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         machine = load_machine(args.machine)
-        if args.svg is not None:
-            args.svg.write_text(picture(machine), encoding="utf-8")
-            return 0
     except (SysfsBaseError, OSError) as error:
         print(f"cri-proxy topology: {error}", file=sys.stderr)
         return 1
+    if args.svg is not None:
+        return _write(args.svg, picture(machine))
     emit(json_value(machine), args.output, outline(machine).rstrip())
+    return 0
+
+
+def _write(file: Path, text: str) -> int:
+    """Write the picture; 1 when that cannot be done."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        print(f"cri-proxy topology: {file}: the picture cannot be written: {reason}", file=sys.stderr)
+        return 1
     return 0

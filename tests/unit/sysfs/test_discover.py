@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sysfs.discover import discover, discover_tree
-from sysfs.errors import SysfsError
+from sysfs.errors import MachineSourceError, SysfsError
 from tests.fakes.machines import renumber, small_machine
 from tests.fakes.sysfs_tree import memory_tree, tree_of, write_tree
 
@@ -29,11 +29,18 @@ def test_cpu_numbers_may_be_sparse_and_beyond_1024() -> None:
 
 
 def test_an_empty_tree_is_no_machine(tmp_path: Path) -> None:
-    for root in (tmp_path, tmp_path / "none"):
-        with pytest.raises(SysfsError, match="online"):
-            discover(root)
+    (tmp_path / "sys" / "devices").mkdir(parents=True)
+    with pytest.raises(SysfsError, match="online"):
+        discover(tmp_path)
     with pytest.raises(SysfsError, match="online"):
         discover_tree(memory_tree({}))
+
+
+@pytest.mark.parametrize(("name", "problem"), [(".", "no sys/devices in it"), ("none", "no such directory")])
+def test_a_root_without_a_tree_is_named_with_the_remedy(tmp_path: Path, name: str, problem: str) -> None:
+    with pytest.raises(MachineSourceError, match=rf"{problem}; --sysfs-root names") as caught:
+        discover(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value)
 
 
 def test_what_was_guessed_is_noted_once(tmp_path: Path) -> None:

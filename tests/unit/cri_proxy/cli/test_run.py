@@ -79,3 +79,10 @@ def test_a_wrong_file_is_a_clear_no(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_missing_file_is_an_error_with_its_name() -> None:
     with pytest.raises(ConfigError, match=r"/nonexistent\.yaml: cannot read"):
         settings_from(parsed("--config", "/nonexistent.yaml"))
+
+
+def test_a_root_without_a_machine_is_named_with_the_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["run", "--sysfs-root", "/nowhere", "--state-dir", str(tmp_path), "--listen", f"unix://{tmp_path}/l.sock"]
+    assert run_command(argv) == 1
+    problem = "machine '/nowhere': there is no such directory; --sysfs-root names the one that holds sys/ and proc/"
+    assert capsys.readouterr().err == f"cri-proxy run: {problem}\n"

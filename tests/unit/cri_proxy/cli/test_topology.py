@@ -40,6 +40,12 @@ def test_what_cannot_be_done_is_said_on_standard_error(
     assert "/nowhere" in capsys.readouterr().err
 
 
+def test_a_picture_that_cannot_be_written_is_one_plain_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--machine", SPEC, "--svg", "/nowhere/m.svg") == 1
+    problem = "/nowhere/m.svg: the picture cannot be written: No such file or directory"
+    assert capsys.readouterr().err == f"cri-proxy topology: {problem}\n"
+
+
 def test_the_machine_is_the_host_unless_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run() == 0
     assert "online 0" in capsys.readouterr().out
