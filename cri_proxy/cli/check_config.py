@@ -1,14 +1,20 @@
-"""``cri-proxy check-config``: whether a configuration is valid, and what it would change."""
+"""``cri-proxy check-config``: whether the daemon would start with a configuration, and what it would change."""
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from cri_proxy.config.model import Config
 
 HELP = "check a configuration, and show what it would change against the running daemon"
 EXAMPLE = """\
 cri-proxy check-config /etc/cri-proxy/config.yaml
-cri-proxy check-config /etc/cri-proxy/configmap --node-group realtime"""
+cri-proxy check-config /etc/cri-proxy/configmap --node-group realtime
+cri-proxy check-config config.yaml --machine worker-7.tar.xz"""
+
+# A machine that is not this host has no cgroups whose CPUs could count.
+_NO_ROOT = Path("/dev/null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is printed. ``file`` is the one that applied; ``against`` is ``defaults`` or ``daemon``."""
+    """What is printed. ``file`` is the one that applied; ``against`` is ``defaults`` or ``daemon``.
+
+    ``machine`` is what the CPUs were resolved on, a directory or a ``--machine``; ``available`` and ``reserved`` are
+    CPU lists, '' where the configuration is not valid.
+    """
 
     valid: bool
     file: str
@@ -36,6 +46,9 @@ class Report:
     warnings: tuple[str, ...] = ()
     against: str = "defaults"
     changes: tuple[Change, ...] = ()
+    machine: str = ""
+    available: str = ""
+    reserved: str = ""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +58,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", type=Path, metavar="PATH", help="a file, or a mounted ConfigMap directory")
     parser.add_argument("--node-name", default="", help="chooses in a directory (default: this host's name)")
     parser.add_argument("--node-group", default="", help="chooses in a directory")
+    parser.add_argument(
+        "--machine",
+        default="",
+        metavar="SPEC",
+        help="the machine whose CPUs are meant, as in cri-proxy topology (default: where the daemon would look)",
+    )
     add_admin_option(parser)
 
 
@@ -52,13 +71,17 @@ def run(args: argparse.Namespace) -> int:
     """Print the report; 1 when the configuration is not valid."""
     from cri_proxy.cli.output import emit
 
-    report = check(args.path, args.admin, node_name=args.node_name, node_group=args.node_group)
+    report = check(args.path, args.admin, names=(args.node_name, args.node_group), machine=args.machine)
     emit(report, args.output, render_report(report))
     return 0 if report.valid else 1
 
 
-def check(path: Path, admin: Path, *, node_name: str = "", node_group: str = "") -> Report:
-    """Load and settle the configuration; compare it with the daemon's if one answers, else with the defaults."""
+def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine: str = "") -> Report:
+    """Load and resolve the configuration as the daemon's start does, and compare it with what the daemon has.
+
+    ``names`` are the node's and its group's. Without a daemon it is compared with the defaults. The CPUs are those
+    of ``machine``, else of the file's ``sysfsRoot``, else of the running daemon's.
+    """
     from cri_proxy.config.load import load_config
     from cri_proxy.config.model import Config
     from cri_proxy.config.settings import host_node_name, settle
@@ -66,6 +89,7 @@ def check(path: Path, admin: Path, *, node_name: str = "", node_group: str = "")
     from cri_proxy.http.client import DaemonUnreachable, ask
     from cri_proxy.http.routes import config_json
 
+    node_name, node_group = names
     try:
         loaded = load_config(path, node_name=node_name or host_node_name(), node_group=node_group)
         settle(loaded.config, config_path=loaded.path)
@@ -77,7 +101,61 @@ def check(path: Path, admin: Path, *, node_name: str = "", node_group: str = "")
     except DaemonUnreachable:
         against, old = "defaults", config_json(Config())
     changes = compare(old, config_json(loaded.config), loaded.given)
-    return Report(True, str(loaded.path), warnings=loaded.warnings, against=against, changes=changes)
+    report = Report(True, str(loaded.path), warnings=loaded.warnings, against=against, changes=changes)
+    root = loaded.config.sysfs_root if "sysfsRoot" in loaded.given else str(_at(old, ("sysfsRoot",)) or "/")
+    return resolve(report, loaded.config, Path(root), machine)
+
+
+def resolve(report: Report, config: Config, root: Path, spec: str = "") -> Report:
+    """The report with the CPUs of a machine; not valid when the daemon would refuse to start on it.
+
+    The machine is that of ``spec`` (a ``--machine``), '' = the one below ``root``.
+    """
+    from cri_proxy.config.resources import policy_options
+    from cri_proxy.errors import ConfigError
+    from policies.errors import PolicyBaseError
+    from policies.registry import build_policy
+    from sysfs.discover import discover
+    from sysfs.errors import SysfsBaseError
+    from sysfs.sources import load_machine
+
+    report = replace(report, machine=spec or str(root))
+    cgroup_root = _cgroup_root(spec) if spec else root
+    unchecked: tuple[str, ...] = ()
+    try:
+        machine = load_machine(spec) if spec else discover(root)
+        if cgroup_root == _NO_ROOT:
+            config, unchecked = without_cgroup(config)
+        resolved = policy_options(config, machine, cgroup_root)
+        policy = build_policy(config.policy, machine, resolved.options)
+    except ConfigError as error:
+        return replace(report, valid=False, key=error.key, error=error.problem)
+    except (PolicyBaseError, SysfsBaseError) as error:
+        return replace(report, valid=False, error=str(error))
+    return replace(
+        report,
+        warnings=(*report.warnings, *unchecked, *resolved.warnings, *policy.notes),
+        available=str(resolved.options.available),
+        reserved=str(resolved.options.reserved),
+    )
+
+
+def _cgroup_root(spec: str) -> Path:
+    """Where this machine's ``sys/fs/cgroup`` is."""
+    if spec == "host":
+        return Path("/")
+    return Path(spec) if not spec.lstrip().startswith("{") and Path(spec).is_dir() else _NO_ROOT
+
+
+def without_cgroup(config: Config) -> tuple[Config, tuple[str, ...]]:
+    """The configuration for a machine whose cgroups are not here, and a warning where they would count."""
+    from cri_proxy.config.cpus import CgroupCpus
+
+    spec = config.available.cpu
+    if not isinstance(spec, CgroupCpus):
+        return config, ()
+    warning = f"availableResources.cpu: {spec} is a cgroup of the node: not checked here, all online CPUs are taken"
+    return replace(config, available=replace(config.available, cpu=None)), (warning,)
 
 
 def compare(old: object, new: object, given: frozenset[str]) -> tuple[Change, ...]:
@@ -104,9 +182,13 @@ def render_report(report: Report) -> str:
     """The report for people."""
     from cri_proxy.errors import ConfigError
 
+    warnings = [f"warning: {warning}" for warning in report.warnings]
     if not report.valid:
-        return f"not valid: {ConfigError(report.file, report.line, report.key, report.error)}"
-    lines = [f"{report.file}: valid", *(f"warning: {warning}" for warning in report.warnings)]
+        where = f" (on the machine {report.machine})" if report.machine else ""
+        problem = ConfigError(report.file, report.line, report.key, report.error)
+        return "\n".join([f"not valid: {problem}{where}", *warnings])
+    reserved = f"reserved {report.reserved}" if report.reserved else "none reserved"
+    lines = [f"{report.file}: valid", f"CPUs of {report.machine}: available {report.available}, {reserved}", *warnings]
     other = "the running daemon" if report.against == "daemon" else "the defaults (no daemon answers)"
     if not report.changes:
         return "\n".join([*lines, f"the same as {other}"])

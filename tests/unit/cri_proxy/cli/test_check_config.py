@@ -9,10 +9,13 @@ from cri_proxy.cli.check_config import Change, check, compare, render_report
 from cri_proxy.cli.main import run_command
 from cri_proxy.config.load import parse_config
 from cri_proxy.http.routes import config_json
+from sysfs.describe import describe
 from tests.fakes.serving import served
+from tests.fakes.sysfs_tree import write_tree
 from tests.fakes.views import FixedDaemon
 
 TEXT = "adopt: leave\nreservedResources: {cpu: 750m}\n"
+RUN = ["run", "--config"]
 
 
 @pytest.fixture
@@ -44,7 +47,8 @@ def test_what_the_file_does_not_say_is_told_apart(path: Path, tmp_path: Path) ->
 def test_no_difference_is_said(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(tmp_path / "a.sock", FixedDaemon(parse_config(TEXT))):
         assert run_command(["check-config", str(path), "--admin", f"{tmp_path}/a.sock"]) == 0
-    assert capsys.readouterr().out == f"{path}: valid\nthe same as the running daemon\n"
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0], lines[-1]) == (f"{path}: valid", "the same as the running daemon")
 
 
 @pytest.mark.parametrize(
@@ -74,3 +78,52 @@ def test_an_option_that_one_side_does_not_know_counts_as_not_set() -> None:
 def test_what_was_left_out_is_shown(path: Path, tmp_path: Path) -> None:
     path.write_text("policy: {Active: none}\nrdt: {}")
     assert "warning: rdt:" in render_report(check(path, tmp_path / "a.sock"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "availableResources: {cpu: 'cpuset:0'}\nreservedResources: {cpu: 'cpuset:1'}",
+            "CPU 1 is not available; avail",
+        ),
+        ("reservedResources: {cpu: 100}", "reservedResources.cpu: cannot reserve 100: "),
+        ("availableResources: {cpu: 'cpuset:999'}", "availableResources.cpu: CPU 999 does not exist; online are 0"),
+        ("availableResources: {cpu: /nope}", "availableResources.cpu: /nope is no cgroup with a cpuset: name one"),
+        ("sysfsRoot: /nope", "machine '/nope': there is no such directory; --sysfs-root names"),
+    ],
+)
+def test_what_run_refuses_on_this_machine_is_not_valid(
+    path: Path, text: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path.write_text(f"{text}\nstateDir: {path.parent}\nlisten: unix://{path.parent}/l.sock\n")
+    said = [(run_command([*words, str(path)]), "".join(capsys.readouterr())) for words in (["check-config"], RUN)]
+    assert [(status, problem in text) for status, text in said] == [(1, True), (1, True)]
+
+
+def test_the_cpus_are_those_of_the_machine_that_is_named(path: Path, tmp_path: Path) -> None:
+    path.write_text("reservedResources: {cpu: 3}\navailableResources: {cpu: exclude-cpuset:7}")
+    report = check(path, tmp_path / "a.sock", machine="{cores: 8}")
+    assert (report.valid, report.available, report.reserved) == (True, "0-6", "0-2")
+    assert not check(path, tmp_path / "a.sock", machine="{cores: 2}").valid
+
+
+def test_the_cpus_are_those_of_the_running_daemons_machine(path: Path, tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "tree", describe({"cores": 16}))
+    path.write_text("reservedResources: {cpu: 12}")
+    with served(tmp_path / "a.sock", FixedDaemon(parse_config(f"sysfsRoot: {root}"))):
+        report = check(path, tmp_path / "a.sock")
+    assert (report.valid, report.machine, report.reserved) == (True, str(root), "0-11")
+
+
+def test_what_run_would_warn_of_is_shown(path: Path, tmp_path: Path) -> None:
+    path.write_text("adopt: pin")
+    report = check(path, tmp_path / "a.sock", machine="{cores: 2}")
+    assert "warning: reservedResources.cpu is not set" in render_report(report)
+
+
+def test_a_cgroup_of_another_machine_cannot_be_checked_and_is_warned_of(path: Path, tmp_path: Path) -> None:
+    path.write_text("availableResources: {cpu: /kubepods}")
+    report = check(path, tmp_path / "a.sock", machine="{cores: 2}")
+    assert report.valid
+    assert "/kubepods is a cgroup of the node: not checked" in report.warnings[0]
