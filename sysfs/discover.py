@@ -19,7 +19,10 @@ from sysfs.reader import DirectoryTree, Reader, Tree
 
 
 def discover(root: Path = Path("/")) -> Machine:
-    """The machine whose ``sys`` and ``proc`` stand below ``root``. Raises SysfsError, MachineSourceError when none is there."""
+    """The machine whose ``sys`` and ``proc`` stand below ``root``.
+
+    Raises MachineSourceError when there is no such tree, SysfsError for one that cannot be believed.
+    """
     if not (root / "sys" / "devices").is_dir():
         problem = "no sys/devices in it" if root.is_dir() else "there is no such directory"
         raise MachineSourceError(str(root), f"{problem}; --sysfs-root names the one that holds sys/ and proc/")
