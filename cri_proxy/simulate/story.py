@@ -102,7 +102,14 @@ def _operators_headline(action: Reconfigure | Restart | Expect) -> str:
 
 
 def place(seen: Seen) -> str:
-    """Where a container is, in one line."""
+    """Where a container is, in one line: what the runtime has on record, made of what the policy granted."""
+    memory = f"{plural(seen.mems, 'memory node')} {seen.mems}" if seen.mems else "memory not pinned"
+    return f"{_cpus(seen)}, {memory}{f', {seen.pool}' if seen.pool else ''}"
+
+
+def _cpus(seen: Seen) -> str:
+    if not seen.cpus:
+        return "CPUs not pinned"  # whatever is booked for it: under PinCPU false nobody is kept off these CPUs
     parts = [
         f"{plural(ids, 'CPU')} {ids} {kind}"
         for ids, kind in ((seen.isolated, "isolated"), (seen.exclusive, "exclusive"), (seen.reserved, "reserved"))
@@ -111,9 +118,7 @@ def place(seen: Seen) -> str:
     if seen.shared:
         booked = f" ({seen.shared_mcpu}m)" if seen.shared_mcpu else ""
         parts.append(f"{plural(seen.shared, 'CPU')} {seen.shared} shared{booked}")
-    cpus = " + ".join(parts) or "CPUs not pinned"
-    memory = f", {plural(seen.mems, 'memory node')} {seen.mems}" if seen.mems else ", memory not pinned"
-    return f"{cpus}{memory}{f', {seen.pool}' if seen.pool else ''}"
+    return " + ".join(parts)
 
 
 def change(moved: Moved) -> str:

@@ -4,6 +4,7 @@ import pytest
 
 from cri_proxy.simulate.outcome import Moved, Seen, StepOutcome
 from cri_proxy.simulate.parse import parse_scenario
+from cri_proxy.simulate.perform import perform
 from cri_proxy.simulate.story import change, heading, headline, place, summary, tell
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.describe import describe
@@ -33,6 +34,14 @@ def test_a_place_says_what_the_cpus_are_to_the_container() -> None:
     assert place(SHARING) == "CPUs 4-7 shared (250m), memory node 1"
     assert place(OWNING) == "CPU 2 exclusive, memory node 0, root"
     assert place(Seen("id", "running")) == "CPUs not pinned, memory not pinned"
+
+
+def test_cpus_that_are_granted_and_not_pinned_are_not_called_exclusive() -> None:
+    config = "config: {reservedResources: {cpu: 1}, topologyAware: {PinCPU: false}}"
+    create = "create: {pod: g, qos: guaranteed, containers: [{name: c, cpu: 1}]}"
+    told = perform(parse_scenario(f"machine: {{cores: 4, memory: 1Gi}}\n{config}\nsteps:\n- {create}")).text
+    assert "g/c: CPUs not pinned, memory node 0, root" in told
+    assert "CPU 1 exclusive" not in told
 
 
 def test_a_move_says_what_changed_and_nothing_else() -> None:
