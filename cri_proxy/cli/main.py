@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 PROG = "cri-proxy"
 DESCRIPTION = "Puts the containers of a Kubernetes node on the right CPUs and memory, from in front of the runtime."
@@ -41,6 +41,14 @@ class Command(Protocol):
         """Do it: 0 good, 1 a clear no, 2 wrong usage."""
 
 
+class CommandParser(argparse.ArgumentParser):
+    """Tells wrong usage in one line, not below a screen of options."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where the options stand; exit status 2."""
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
 def load_command(name: str) -> Command:
     """The module of a command."""
     return cast("Command", importlib.import_module(f"cri_proxy.cli.{name.replace('-', '_')}"))
@@ -48,7 +56,7 @@ def load_command(name: str) -> Command:
 
 def command_parser(name: str, command: Command, *, prints: bool) -> argparse.ArgumentParser:
     """The parser of one command, with its example in the help."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=f"{PROG} {name}",
         description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
         epilog=f"example:\n{_indented(command.EXAMPLE)}",

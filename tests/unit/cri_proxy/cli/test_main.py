@@ -55,6 +55,23 @@ def test_a_wrong_option_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> No
     assert "--colour" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("argv", "problem"),
+    [
+        (["run", "--relay=x"], "argument --relay: "),
+        (["run", "--colour"], "unrecog"),
+        (["capture"], "the following arg"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line_that_names_the_help(
+    argv: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(argv) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"cri-proxy {argv[0]}: {problem}")
+    assert line.endswith(f"; see cri-proxy {argv[0]} --help")
+
+
 def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["status", "--wat"]) == 2
     assert "--wat" in capsys.readouterr().err
