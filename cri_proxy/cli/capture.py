@@ -2,12 +2,29 @@
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 HELP = "write what discovery reads of this machine into an archive, for bug reports and simulation"
 EXAMPLE = """\
 cri-proxy capture machine.tar.xz
 cri-proxy topology --machine machine.tar.xz"""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is printed.
+
+    ``unreadable`` are files that gave an error when read, each after its name (``EIO sys/...``). ``problem`` is why
+    discovery fails on what was captured, '' when it does not.
+    """
+
+    file: str
+    bytes: int
+    files: int
+    links: int
+    unreadable: tuple[str, ...]
+    problem: str
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +41,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the archive and check that it reads back; 1 when it cannot be written, 2 for another kind of name."""
+    from cri_proxy.cli.output import emit
     from sysfs.capture import capture
     from sysfs.errors import SysfsBaseError
     from sysfs.sources import load_machine
@@ -39,9 +57,19 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"cri-proxy capture: {args.file}: {error.strerror or error}", file=sys.stderr)
         return 1
-    print(f"{args.file}: {done.files} files and {done.links} links, {len(done.unreadable)} that could not be read")
+    problem = ""
     try:
         load_machine(str(args.file))
     except SysfsBaseError as error:
-        print(f"discovery fails on this machine, which is worth a bug report: {error}", file=sys.stderr)
+        problem = str(error)
+        print(f"discovery fails on this machine, which is worth a bug report: {problem}", file=sys.stderr)
+    size_bytes = args.file.stat().st_size
+    report = Report(str(args.file), size_bytes, done.files, done.links, done.unreadable, problem)
+    emit(report, args.output, render_report(report))
     return 0
+
+
+def render_report(report: Report) -> str:
+    """The report for people."""
+    unreadable = f"{len(report.unreadable)} that could not be read"
+    return f"{report.file}: {report.bytes} bytes, {report.files} files and {report.links} links, {unreadable}"

@@ -6,7 +6,8 @@ import sys
 HELP = "watch an emulated two-socket machine fill with pods, and see why"
 EXAMPLE = """\
 cri-proxy demo
-cri-proxy demo --pace 0"""
+cri-proxy demo --pace 0
+cri-proxy demo -o json"""
 # Seconds between two steps on a terminal: time to read five lines.
 PACE_SECONDS = 2.0
 
@@ -22,9 +23,16 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play it."""
+    """Play it; as data, its scenario's answer as ``simulate`` gives it."""
     import asyncio
 
+    if args.output != "text":
+        from cri_proxy.cli.output import emit
+        from cri_proxy.simulate.demo import demo_scenario
+        from cri_proxy.simulate.perform import perform
+
+        emit(perform(demo_scenario()).json_value(), args.output, "")
+        return 0
     pace_seconds = args.pace
     if pace_seconds is None:
         pace_seconds = PACE_SECONDS if sys.stdout.isatty() else 0.0

@@ -16,10 +16,10 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("status", True),
     ("explain", True),
     ("topology", True),
-    ("capture", False),
+    ("capture", True),
     ("simulate", True),
     ("check-config", True),
-    ("demo", False),
+    ("demo", True),
 )
 OUTPUTS = ("text", "json", "yaml")
 EXIT_NO = 1

@@ -1,20 +1,18 @@
 """``cri-proxy capture``."""
 
-import argparse
+import json
 from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli import capture
+from cri_proxy.cli.main import run_command
 from sysfs.sources import load_machine
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import CPU, write_tree
 
 
 def run(*words: object) -> int:
-    parser = argparse.ArgumentParser()
-    capture.register(parser)
-    return capture.run(parser.parse_args([str(word) for word in words]))
+    return run_command(["capture", *map(str, words)])
 
 
 def test_a_capture_is_a_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,6 +28,16 @@ def test_a_machine_that_cannot_be_read_is_captured_all_the_same(
     root = write_tree(tmp_path / "tree", small_machine(), {f"{CPU}/online": "0-"})
     assert run(tmp_path / "m.tar.xz", "--sysfs-root", root) == 0
     assert "worth a bug report: sys/devices/system/cpu/online" in capsys.readouterr().err
+
+
+def test_what_was_written_can_be_had_as_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = write_tree(tmp_path / "tree", small_machine(), {f"{CPU}/online": "0-"})
+    file = tmp_path / "m.tar.xz"
+    assert run(file, "--sysfs-root", root, "-o", "json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["file"], report["bytes"], report["unreadable"]) == (str(file), file.stat().st_size, [])
+    assert report["files"] > 10
+    assert report["problem"].startswith("sys/devices/system/cpu/online: expected")
 
 
 @pytest.mark.parametrize(
