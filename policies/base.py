@@ -102,6 +102,7 @@ class Previous:
 
     pool: str
     owned: CpuSet
+    added: tuple[CpuSet, ...] = ()  # as in ``Grant``
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,7 @@ class Grant:
     shared_mcpu: int = 0  # booked in the pool's shared account; 0 for containers that ask for nothing
     reserved_mcpu: int = 0  # booked on the reserved CPUs
     mems: NodeSet = NodeSet()  # memory nodes; empty = not written
+    added: tuple[CpuSet, ...] = ()  # owned CPUs that came with each growth, oldest first; the others came before
 
     @property
     def container(self) -> ContainerKey:
@@ -144,6 +146,13 @@ class Grant:
     def owned(self) -> CpuSet:
         """CPUs that nobody else may run on."""
         return self.exclusive | self.isolated
+
+    @property
+    def as_previous(self) -> Previous | None:
+        """What a new attempt or size of this container wants again; None for kinds that have no place of their own."""
+        if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
+            return None
+        return Previous(self.pool, self.owned, self.added)
 
 
 @dataclass(frozen=True, slots=True)

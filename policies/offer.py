@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-from policies.base import Grant, Request
+from policies.base import Grant, Previous, Request
 from policies.cpus import Quarry, pick_cpus, within_limits
 from policies.demand import Demand, Isolation
 from policies.options import PolicyOptions
 from policies.pools import Pool, PoolTree
 from policies.supply import Room, Supply
+from sysfs.cpuset import CpuSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,18 @@ class Taken:
 
     exclusive: int
     isolated: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Holding:
+    """Earlier CPUs that can be had, by kind: masks."""
+
+    ordinary: int
+    isolated: int
+
+    @property
+    def cpus(self) -> int:
+        return self.ordinary | self.isolated
 
 
 def offers_of(case: Case, room: Room, lenient: Room) -> tuple[Offer, ...]:
@@ -111,13 +124,51 @@ def _keepable(case: Case, pool: Pool, owned: int) -> int:
             return 0
     if owned.bit_count() <= count:
         return owned if ordinary | isolated == owned else 0
-    if case.demand.isolation is not Isolation.NO and isolated.bit_count() >= count:
-        return _pick_among(case, pool, isolated, count)
-    if ordinary.bit_count() >= count:
-        return _pick_among(case, pool, ordinary, count)
     if (ordinary | isolated).bit_count() < count:
         return 0
-    return ordinary | _pick_among(case, pool, isolated, count - ordinary.bit_count())
+    return _oldest(case, pool, _Holding(ordinary, isolated), count)
+
+
+def _oldest(case: Case, pool: Pool, free: _Holding, count: int) -> int:
+    """So many of the earlier CPUs that are free: what was added last is given back first (spec section 7)."""
+    kept = 0
+    for batch in additions(case.request.previous):
+        here = _Holding(free.ordinary & batch, free.isolated & batch)
+        missing = count - kept.bit_count()
+        if here.cpus.bit_count() >= missing:
+            return kept | _pick_of_one_age(case, pool, here, missing, kept)
+        kept |= here.cpus
+    return kept
+
+
+def _pick_of_one_age(case: Case, pool: Pool, free: _Holding, count: int, near: int) -> int:
+    if case.demand.isolation is not Isolation.NO and free.isolated.bit_count() >= count:
+        return _pick_among(case, pool, free.isolated, count, near)
+    if free.ordinary.bit_count() >= count:
+        return _pick_among(case, pool, free.ordinary, count, near)
+    more = count - free.ordinary.bit_count()
+    return free.ordinary | _pick_among(case, pool, free.isolated, more, near | free.ordinary)
+
+
+def additions(previous: Previous | None) -> tuple[int, ...]:
+    """The earlier CPUs as masks, in the order in which they came; every CPU is in one of them."""
+    if previous is None:
+        return ()
+    batches: list[int] = []
+    left = previous.owned.mask
+    for later in reversed(previous.added):
+        batches.append(later.mask & left)
+        left &= ~later.mask
+    return tuple(batch for batch in (left, *reversed(batches)) if batch)
+
+
+def added_after(case: Case, offer: Offer, taken: Taken) -> tuple[CpuSet, ...]:
+    """``Grant.added`` of what is taken: the ages of kept CPUs, and those that come now as the newest."""
+    if not offer.keep:
+        return ()
+    kept = [batch & offer.keep for batch in additions(case.request.previous)]
+    came = (taken.exclusive | taken.isolated) & ~offer.keep
+    return tuple(CpuSet(batch) for batch in (*kept, came) if batch)[1:]
 
 
 def _pick_among(case: Case, pool: Pool, cpus: int, count: int, near: int = 0) -> int:

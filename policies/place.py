@@ -14,7 +14,7 @@ from policies.cpus import whole_core_counts
 from policies.demand import Isolation
 from policies.device_hints import hint_scores
 from policies.lift import plan_lifts
-from policies.offer import Case, Offer, Taken, offers_of, take
+from policies.offer import Case, Offer, Taken, added_after, offers_of, take
 from policies.pools import Pool
 from policies.score import Key, deciding_field, ranked
 from policies.supply import Room, Supply, room_of
@@ -220,6 +220,7 @@ def _placement(case: Case, ranking: _Ranking, found: _Found) -> Placement:
         isolated=CpuSet(taken.isolated),
         shared_mcpu=demand.shared_mcpu,
         mems=_mems(case, found.pool),
+        added=added_after(case, found.offer, taken),
     )
     return Placement(grant, found.moved, _why(case, ranking, found), _told(case, ranking, found))
 

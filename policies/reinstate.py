@@ -9,7 +9,6 @@ from policies.base import (
     ContainerKey,
     CpuKind,
     Grant,
-    Previous,
     QosClass,
     Reason,
     Reinstated,
@@ -79,15 +78,18 @@ class _Work:
     def again(self, grant: Grant) -> Request:
         """The request of a grant that cannot be kept, wanting back its pool and what can be had of its CPUs."""
         root, supply = self._tree.root, self._standing.supply
-        owned = grant.owned.mask & (root.sharable | root.isolated) & ~supply.owned & ~supply.withheld
-        return replace(grant.request, previous=Previous(grant.pool, CpuSet(owned)))
+        previous = grant.as_previous
+        if previous is not None:
+            owned = grant.owned.mask & (root.sharable | root.isolated) & ~supply.owned & ~supply.withheld
+            previous = replace(previous, owned=CpuSet(owned))
+        return replace(grant.request, previous=previous)
 
     def resized(self, request: Request) -> Request:
         """A new request of a container that holds something wants that back."""
         own = self._standing.held.get(request.container)
         if own is None or request.previous is not None:
             return request
-        return replace(request, previous=Previous(own.pool, own.owned))
+        return replace(request, previous=own.as_previous)
 
     def add(self, request: Request, reason: Reason, *, keep: Request) -> None:
         """Place a container; ``keep`` is the request that its grant remembers."""

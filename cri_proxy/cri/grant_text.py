@@ -9,7 +9,7 @@ from policies.base import CpuKind, Grant
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 VERSION = 1
-_T = TypeVar("_T", str, int)
+_T = TypeVar("_T", str, int, list[object])
 
 
 @dataclass(eq=False)
@@ -34,11 +34,12 @@ class GrantParts:
     shared_mcpu: int
     reserved_mcpu: int
     mems: NodeSet
+    added: tuple[CpuSet, ...] = ()
 
 
 def grant_to_text(grant: Grant) -> str:
     """The grant's parts as compact JSON with a version; sets in the kernel's list format."""
-    parts = {
+    parts: dict[str, object] = {
         "v": VERSION,
         "pool": grant.pool,
         "kind": grant.kind.value,
@@ -48,6 +49,8 @@ def grant_to_text(grant: Grant) -> str:
         "reserved_mcpu": grant.reserved_mcpu,
         "mems": str(grant.mems),
     }
+    if grant.added:
+        parts["added"] = [str(cpus) for cpus in grant.added]
     return json.dumps(parts, separators=(",", ":"))
 
 
@@ -65,6 +68,7 @@ def grant_parts_from_text(text: str) -> GrantParts:
             shared_mcpu=_typed(parts["shared_mcpu"], int),
             reserved_mcpu=_typed(parts["reserved_mcpu"], int),
             mems=NodeSet.parse(_typed(parts["mems"], str)),
+            added=tuple(CpuSet.parse(_typed(cpus, str)) for cpus in _typed(parts.get("added", []), list)),
         )
     except KeyError as error:
         raise GrantTextError(text, f"{error} is missing") from None

@@ -154,9 +154,10 @@ def _rebuilt(found: Existing) -> Grant | None:
         parts = grant_parts_from_text(found.grant_text)
     except GrantTextError:
         return None
-    exclusive = parts.exclusive
+    exclusive, added = parts.exclusive, parts.added
     if parts.kind is CpuKind.EXCLUSIVE and 1000 * len(found.cpus) == found.request.cpu_request_mcpu:
-        exclusive = found.cpus  # resized since it was created: all that it is on is its own
+        # Resized since it was created: all that it is on is its own. What it was not created with came last.
+        exclusive, added = found.cpus, (*added, found.cpus - exclusive)
     if not exclusive | parts.isolated <= found.cpus:
         return None
     return Grant(
@@ -168,4 +169,5 @@ def _rebuilt(found: Existing) -> Grant | None:
         shared_mcpu=parts.shared_mcpu,
         reserved_mcpu=parts.reserved_mcpu,
         mems=found.mems or parts.mems,
+        added=tuple(held for cpus in added if (held := cpus & (exclusive | parts.isolated))),
     )

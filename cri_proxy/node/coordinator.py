@@ -14,7 +14,7 @@ from cri_proxy.node.context import Context, Rules
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, Pinning, Placed, Previous, Reason, Rejected, Request
+from policies.base import ContainerKey, Pinning, Placed, Reason, Rejected, Request
 from sysfs.cpuset import CpuSet
 
 RefusalKind = Literal["full", "strict", "annotation", "store", "update", "not-ready"]
@@ -217,7 +217,7 @@ class Coordinator:
 
         A refusal is told of on the last try only.
         """
-        wanted = replace(request, previous=Previous(row.grant.pool, row.grant.owned))
+        wanted = replace(request, previous=row.grant.as_previous)
         return self._regrant(row, wanted, tells_refusal=is_last_try)
 
     def place_elsewhere(self, row: Row, without: CpuSet) -> Reservation | Rejected:
@@ -253,7 +253,7 @@ class Coordinator:
         """One step for the event loop: nobody else can decide between the two."""
         earlier = self._ledger.get(request.container)
         if earlier is not None:
-            request = replace(request, previous=Previous(earlier.grant.pool, earlier.grant.owned))
+            request = replace(request, previous=earlier.grant.as_previous)
         decision = self._ledger.policy.decide(self._ledger.allocations, request)
         if isinstance(decision, Rejected):
             return decision

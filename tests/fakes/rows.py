@@ -35,6 +35,7 @@ def make_sandbox(sandbox_id: str = "s1", *, config: bytes = b"\x0a\x00\xff") -> 
 uids = st.sampled_from(["u1", "u2", "u3"])
 names = st.sampled_from(["a", "b", "c"])
 cpusets = st.integers(0, (1 << 70) - 1).map(CpuSet)
+cpuset_lists = st.lists(cpusets, max_size=2).map(tuple)
 nodesets = st.integers(0, 255).map(NodeSet)
 pods = st.builds(
     Pod,
@@ -58,7 +59,7 @@ def grants() -> st.SearchStrategy[Grant]:
         wishes=...,
         affinities=st.lists(st.builds(Affinity, scope=...), max_size=2).map(tuple),
         hints=st.lists(hints, max_size=2).map(tuple),
-        previous=st.none() | st.builds(Previous, pool=st.text(max_size=5), owned=cpusets),
+        previous=st.none() | st.builds(Previous, pool=st.text(max_size=5), owned=cpusets, added=cpuset_lists),
         origins=st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=2).map(tuple),
     )
     return st.builds(
@@ -71,6 +72,7 @@ def grants() -> st.SearchStrategy[Grant]:
         shared_mcpu=st.integers(0, 10**6),
         reserved_mcpu=st.integers(0, 10**6),
         mems=nodesets,
+        added=cpuset_lists,
     )
 
 

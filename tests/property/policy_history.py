@@ -12,7 +12,6 @@ from policies.base import (
     Placed,
     Pod,
     Policy,
-    Previous,
     QosClass,
     Rejected,
     Request,
@@ -106,8 +105,7 @@ def _release(world: World, rng: random.Random) -> Step:
 def _resize(world: World, rng: random.Random) -> Step:
     grant = rng.choice(world.held.grants)
     mcpu = 0 if grant.request.pod.qos is QosClass.BEST_EFFORT else rng.choice(SIZES)
-    previous = Previous(grant.pool, grant.owned)
-    return decided("resize", world, replace(grant.request, cpu_request_mcpu=mcpu, previous=previous))
+    return decided("resize", world, replace(grant.request, cpu_request_mcpu=mcpu, previous=grant.as_previous))
 
 
 def _reconfigure(world: World, rng: random.Random, number: int) -> Step:

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.base import Allocations, Grant, Previous, Request, TopologyHint
+from policies.base import Allocations, Grant, Previous, Request, TopologyHint, Wishes
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
@@ -88,7 +88,7 @@ def test_a_container_that_restarts_at_once_gets_its_place_back(machine: Machine,
             continue
         old = step.before.held.get(step.subject.container)
         assert old is not None
-        again = replace(old.request, previous=Previous(old.pool, old.owned))
+        again = replace(old.request, previous=old.as_previous)
         placed = decided("restart", step.after, again).placed
         assert placed is not None
         assert placed.grant == replace(old, request=again)
@@ -108,6 +108,28 @@ def test_a_resize_keeps_the_cpus_that_it_can(machine: Machine, seed: int) -> Non
         assert old is not None
         was, now = old.owned, step.placed.grant.owned
         assert not was or not now or was <= now or now <= was
+
+
+@FEW
+@given(machines(), SEEDS)
+def test_shrinking_gives_back_what_was_added_last(machine: Machine, seed: int) -> None:
+    """Nothing given back is older than anything kept, whatever sizes a container went through beside others."""
+    rng = random.Random(seed)
+    world = last(play(start(machine, rng), rng, STEPS // 8))
+    own = replace(random_request(machine, rng, 0), wishes=Wishes(prefer_shared=False), cpu_limit_mcpu=None)
+    came: dict[int, int] = {}
+    for number in range(STEPS // 8):
+        grant = world.held.get(own.container)
+        wanted = replace(
+            own, cpu_request_mcpu=1000 * rng.randrange(1, 7), previous=grant.as_previous if grant else None
+        )
+        step = decided("resize", world, wanted)
+        if step.placed is not None:
+            world, now = step.after, step.placed.grant.owned
+            kept = [came[cpu] for cpu in came if cpu in now]
+            given_back = [came[cpu] for cpu in came if cpu not in now]
+            assert not kept or not given_back or max(kept) <= min(given_back)
+            came = {cpu: came.get(cpu, number) for cpu in now}
 
 
 @FEW
@@ -144,13 +166,20 @@ class Renumbering:
     def cpu_set(self, old: CpuSet) -> CpuSet:
         return CpuSet.of(self.cpus[c] for c in old)
 
+    def cpu_sets(self, old: tuple[CpuSet, ...]) -> tuple[CpuSet, ...]:
+        return tuple(self.cpu_set(one) for one in old)
+
     def request(self, old: Request) -> Request:
         hints = (
             TopologyHint(h.source, self.cpu_set(h.cpus), NodeSet.of(self.nodes[n] for n in h.nodes)) for h in old.hints
         )
         previous = old.previous
         if previous is not None:
-            previous = Previous(self.pools[previous.pool] if previous.pool else "", self.cpu_set(previous.owned))
+            previous = Previous(
+                self.pools[previous.pool] if previous.pool else "",
+                self.cpu_set(previous.owned),
+                self.cpu_sets(previous.added),
+            )
         return replace(old, hints=tuple(hints), previous=previous)
 
     def grant(self, old: Grant) -> Grant:
@@ -161,6 +190,7 @@ class Renumbering:
             exclusive=self.cpu_set(old.exclusive),
             isolated=self.cpu_set(old.isolated),
             mems=NodeSet.of(self.nodes[n] for n in old.mems),
+            added=self.cpu_sets(old.added),
         )
 
     def world(self, old: World, machine: Machine) -> World:

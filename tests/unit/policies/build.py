@@ -76,9 +76,9 @@ def wish_for(container: str, weight: int = 1) -> tuple[Affinity, ...]:
     return (Affinity(Expression("name", "In", (container,)), weight),)
 
 
-def before(pool: str, owned: str = "") -> Previous:
-    """What a container held before."""
-    return Previous(pool, CpuSet.parse(owned))
+def before(pool: str, owned: str = "", *added: str) -> Previous:
+    """What a container held before; ``added`` to it in this order."""
+    return Previous(pool, CpuSet.parse(owned), tuple(CpuSet.parse(cpus) for cpus in added))
 
 
 def placed(decision: Decision) -> Placed:

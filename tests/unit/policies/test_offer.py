@@ -1,7 +1,9 @@
 """What one pool would give: counts, kept CPUs, isolated or sliced."""
 
+import pytest
+
 from policies.base import CpuKind, Grant, Request
-from policies.offer import Offer, Taken, offers_of, take
+from policies.offer import Offer, Taken, additions, offers_of, take
 from policies.supply import room_of
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import BEST_EFFORT, before, case_of, four_nodes, request, tree_of
@@ -104,3 +106,19 @@ def test_the_earlier_pool_is_wanted_again_by_sharers_too() -> None:
 def test_earlier_cpus_count_even_if_their_pool_is_gone() -> None:
     wanted = request(mcpu=2000, previous=before("socket #9", "5-6"))
     assert [offer(p, wanted).previous for p in ("NUMA node #1", "NUMA node #0")] == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("count", "kept"), [(1, "9"), (2, "9,14"), (3, "9,14-15"), (4, "9,12,14-15"), (5, "8-9,12,14-15")]
+)
+def test_shrinking_gives_back_what_was_added_last(count: int, kept: str) -> None:
+    previous = before("socket #1", "8-10,12,14-15", "14", "12,15", "8,10")
+    assert taken("socket #1", request(mcpu=1000 * count, previous=previous)) == (kept, "")
+
+
+def test_shrinking_keeps_an_isolated_cpu_that_was_there_first() -> None:
+    assert taken("NUMA node #1", request(mcpu=2000, previous=before("NUMA node #1", "5-7", "5-6"))) == ("6", "7")
+
+
+def test_ages_of_cpus_that_are_no_longer_held_are_forgotten() -> None:
+    assert additions(before("root", "1-3,5", "3-4", "4", "5")) == (0b110, 0b1000, 0b100000)

@@ -263,3 +263,18 @@ def test_a_choice_is_explained_against_the_next_pool() -> None:
     )
     assert [r.outcome for r in decision.ranking] == ["chosen", *["not tried"] * 6]
     assert [name for name, _ in decision.ranking[0].key][:3] == ["fits", "previous", "isolated"]
+
+
+def test_after_growing_and_shrinking_a_container_ends_on_the_cpu_that_it_had_first() -> None:
+    """Through every size in turn, each wanting back what the one before left."""
+    held = fill(POLICY, request("a/c", 1000))
+    first = held.grants[0].owned
+    seen = []
+    for count in (3, 4, 3, 2, 1):
+        held = fill(POLICY, request("a/c", 1000 * count, previous=held.grants[0].as_previous), held=held)
+        seen.append(held.grants[0])
+    grown, more, *shrunk = seen
+    assert (more.added, [len(g.owned) for g in shrunk]) == ((grown.owned - first, more.owned - grown.owned), [3, 2, 1])
+    assert shrunk[0].owned == grown.owned
+    assert first <= shrunk[1].owned <= grown.owned
+    assert (shrunk[2].owned, shrunk[2].added) == (first, ())

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,11 @@ def test_every_grant_reads_back(
     )
 
 
+def test_the_order_in_which_cpus_came_reads_back() -> None:
+    grown = replace(GRANT, added=(CpuSet.of([5]), CpuSet.of([4])))
+    assert grant_parts_from_text(grant_to_text(grown)).added == grown.added
+
+
 def test_the_text_is_one_short_line_that_people_can_read() -> None:
     assert grant_to_text(GRANT) == (
         '{"v":1,"pool":"NUMA node #1","kind":"mixed","exclusive":"4-5","isolated":"",'
@@ -39,6 +45,8 @@ def test_the_text_is_one_short_line_that_people_can_read() -> None:
         ({"exclusive": 3}, "expected str"),
         ({"shared_mcpu": "500"}, "expected int"),
         ({"shared_mcpu": True}, "expected int"),
+        ({"added": "4-5"}, "expected list"),
+        ({"added": [4]}, "expected str"),
     ],
 )
 def test_a_field_that_cannot_be_read_is_named(change: dict[str, object], problem: str) -> None:

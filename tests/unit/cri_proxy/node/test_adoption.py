@@ -5,6 +5,7 @@ from cri_proxy.node import live
 from cri_proxy.node.adoption import Adopted, Adoption
 from cri_proxy.node.context import Rules
 from cri_proxy.node.live import LiveContainer
+from cri_proxy.tryout import pods
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import ContainerKey, Pinning, QosClass
 from sysfs.cpuset import CpuSet
@@ -49,6 +50,20 @@ def test_one_that_was_made_through_us_is_rebuilt_from_its_annotation() -> None:
         assert one.grant is not None
         assert (one.grant.owned, one.grant.shared_mcpu, one.pinning) == (row.grant.owned, 500, row.acknowledged)
         assert one.row(one.grant, 7).container_id == row.container_id
+
+    play(act)
+
+
+def test_one_that_grew_since_it_was_made_is_known_to_have_its_other_cpus_later() -> None:
+    async def act(site: Site) -> None:
+        run = await site.run("a", guaranteed("c", 1000))
+        small = CpuSet.parse(site.cpus(run.container_id("c")))
+        size = pods.resources(run.spec, guaranteed("c", 3000), site.kubelet.node)
+        await site.kubelet.update(run.container_id("c"), size)
+        (one,) = await adoption(site).read_all(await listed(site))
+        assert one.grant is not None
+        assert one.grant.added == (one.grant.owned - small,)
+        assert len(one.grant.owned) == 3
 
     play(act)
 
