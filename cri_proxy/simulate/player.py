@@ -11,6 +11,7 @@ from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.simulate.amounts import DeclaredPod, resized
 from cri_proxy.simulate.errors import ExpectationError, ScenarioError
 from cri_proxy.simulate.expressions import evaluate
+from cri_proxy.simulate.mistakes import check_steps
 from cri_proxy.simulate.outcome import Seen, StepOutcome, moved_between
 from cri_proxy.simulate.pods import Attempt, Found, KnownPod, NoSuchThing, Pods
 from cri_proxy.simulate.scenario import (
@@ -46,9 +47,10 @@ class Player:
     def __init__(self, scenario: Scenario, clock: Clock | None = None) -> None:
         """Build the node; ``clock`` None: one that makes every run the same.
 
-        Raises ScenarioError when the machine or the configuration does not do.
+        Raises ScenarioError when the machine or the configuration does not do, or a step cannot be meant.
         """
         self.scenario = scenario
+        check_steps(scenario)
         try:
             self.machine: Machine = load_machine(machine_source(scenario))
             self.world = World(self.machine, scenario.config, clock)

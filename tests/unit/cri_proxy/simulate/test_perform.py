@@ -17,7 +17,16 @@ def test_a_scenario_that_is_met_is_good() -> None:
 
 
 def test_a_refused_step_is_an_answer_like_any_other() -> None:
-    assert perform(parse_scenario("machine: {cores: 2}\nsteps: [delete: nobody]")).is_good
+    create = "create: {pod: a, qos: guaranteed, containers: [{name: c, cpu: 3}]}"
+    performance = perform(parse_scenario(f"machine: {{cores: 2}}\nsteps: [{create}, stop: a/c]"))
+    assert performance.is_good
+    assert [o.ok for o in performance.outcomes] == [False, False]
+
+
+def test_a_step_that_cannot_be_meant_is_a_no_that_names_it() -> None:
+    performance = perform(parse_scenario("machine: {cores: 2}\nsteps:\n- delete: nobody", "s.yaml"))
+    assert not performance.is_good
+    assert performance.error.startswith("s.yaml:3: step 0: there is no pod nobody")
 
 
 def test_an_unmet_expectation_and_a_machine_that_does_not_do_are_a_no() -> None:

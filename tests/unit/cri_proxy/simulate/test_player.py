@@ -59,10 +59,6 @@ def test_one_refused_container_of_a_pod_does_not_stop_the_others() -> None:
 @pytest.mark.parametrize(
     ("step", "problem"),
     [
-        ("stop: web/c0", "there is no pod web"),
-        ("exit: own/c1", "pod own has no container c1"),
-        ("update: {container: own/c9, cpu: 1}", "has no container c9"),
-        ("delete: web", "there is no pod web; there are own"),
         ("create: {pod: own, containers: [{name: c0, cpu: 1}]}", "runs already"),
         ("update: {container: own/c0, cpu: 4}", "wanted 4 exclusive CPUs"),
         ("reconfigure: {reservedResources: {cpu: 3}}", "leaves no room for own/c0"),
@@ -72,6 +68,19 @@ def test_a_step_that_cannot_be_done_changes_nothing(step: str, problem: str) -> 
     before, after = play(OWN, step)
     assert problem in after.error
     assert after.containers == before.containers
+
+
+@pytest.mark.parametrize("step", ["delete: web", "stop: own/c1", "reconfigure: {http: off}"])
+def test_a_step_that_cannot_be_meant_is_no_refusal(step: str) -> None:
+    with pytest.raises(ScenarioError, match="step 1: "):
+        play(OWN, step)
+
+
+def test_what_was_removed_or_refused_cannot_be_stopped_again() -> None:
+    big = "create: {pod: big, qos: guaranteed, containers: [{name: c0, cpu: 9}]}"
+    outcomes = play(OWN, "stop: own/c0", "stop: own/c0", "delete: own", "delete: own", big, "stop: big/c0")
+    assert [o.ok for o in outcomes] == [True, True, False, True, False, False, False]
+    assert outcomes[2].error == "pod own has no container c0; it has none"
 
 
 def test_an_ended_container_holds_nothing_and_can_be_made_again() -> None:
