@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from cri_proxy.cli.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
 from cri_proxy.cli.render_status import cpu_text, use_text
+from cri_proxy.cri.annotations import without_effect
 from cri_proxy.http.view import ContainerView, DecisionView, ExplainView
 from policies.base import Affinity, CpuKind, Expression, Ranked, Request
 from sysfs.cpuset import CpuSet, NodeSet
@@ -47,6 +48,7 @@ def render_decision(decision: DecisionView, *, colours: bool = False) -> str:
         _section("pools, best first", _ranking(decision.ranking, colours), colours),
         _section("others changed by it", _displaced(decision), colours),
         _section("not understood, and ignored", _problems(decision.problems), colours),
+        _section("known, without effect yet", _idle(decision.request), colours),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
@@ -255,6 +257,11 @@ def _displaced(decision: DecisionView) -> list[str]:
     for name in decision.moved:
         lines += paragraph(f"{name}: moved to a wider pool to make room", "    ", first="  - ")
     return lines
+
+
+def _idle(request: Request) -> list[str]:
+    keys = without_effect(request.origins)
+    return [line for key in keys for line in paragraph(f"annotation {key}", "    ", first="  - ")]
 
 
 def _problems(problems: Sequence[str]) -> list[str]:

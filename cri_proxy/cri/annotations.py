@@ -10,7 +10,7 @@ The narrowest scope wins; within a scope the first domain that has the key. A va
 reported and counts as absent, so that the next wider one applies.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -19,6 +19,8 @@ from cri_proxy.cri.annotation_values import by_container, parse_text, shared_pre
 from policies.base import Affinity, Wishes
 
 DOMAINS = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
+# Before the key of an annotation in ``origins`` that is known and changes nothing.
+WITHOUT_EFFECT = "without effect: "
 GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/grant_text.py
 
 Value = bool | tuple[bool, int] | tuple[Affinity, ...]
@@ -51,7 +53,10 @@ class AnnotationProblem:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What the annotations say about one container. ``origins`` name the annotation behind each field."""
+    """What the annotations say about one container.
+
+    ``origins`` name the annotation behind each field; see also ``without_effect``.
+    """
 
     wishes: Wishes = Wishes()
     affinities: tuple[Affinity, ...] = ()
@@ -131,7 +136,12 @@ TABLE: tuple[Annotation, ...] = (
         "near",
     ),
     Annotation(
-        "cpu.preserve", truth, "preserve_cpu", "Leave the container's CPU set alone.", ("true", "false"), "[0, 1]"
+        "cpu.preserve",
+        truth,
+        "preserve_cpu",
+        "Leave the container's CPU set alone.",
+        ("true", "false"),
+        "[0, 1]",
     ),
     Annotation(
         "memory.preserve",
@@ -163,7 +173,8 @@ TABLE: tuple[Annotation, ...] = (
 )
 
 
-# Keys of the peers that say nothing here; they must not be taken for misspellings of ours.
+# Keys of the peers that change nothing here yet. They are no mistakes, hence no problems: nri-plugins and
+# cri-resource-manager act on them, and a pod may be written for several of us.
 _OF_PEERS = frozenset(
     {
         "allow.topologyhints",
@@ -201,7 +212,10 @@ def parse_annotations(annotations: Mapping[str, str], container: str, domains: S
         wishes=_wishes(found),
         affinities=tuple(a for f in lists if isinstance(f.value, tuple) for a in f.value if isinstance(a, Affinity)),
         uses_hints=hints is None or hints.value is True,
-        origins=tuple((key, f.full_key) for key, f in sorted(found.items()) if f),
+        origins=(
+            *((key, f.full_key) for key, f in sorted(found.items()) if f),
+            *_without_effect(annotations, container, domains),
+        ),
         problems=tuple(problems),
     )
 
@@ -268,6 +282,36 @@ def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterato
             near = get_close_matches(key, known, n=1, cutoff=_NEAR)
             if near:
                 yield AnnotationProblem(full_key, _cut(text), f"there is no {key}; did you mean {near[0]}?")
+
+
+def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The annotations among these origins that are known and change nothing.
+
+    >>> without_effect(parse_annotations({"cri-proxy.io/memory-type": "dram"}, "c0").origins)
+    ('cri-proxy.io/memory-type',)
+    """
+    return tuple(full_key for field, full_key in origins if field.startswith(WITHOUT_EFFECT))
+
+
+def _without_effect(
+    annotations: Mapping[str, str], container: str, domains: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    for full_key, text in sorted(annotations.items()):
+        key = _key_in(full_key, domains)
+        if key in _OF_PEERS and _is_about(full_key, text, container):
+            yield f"{WITHOUT_EFFECT}{full_key}", full_key
+
+
+def _is_about(full_key: str, text: str, container: str) -> bool:
+    """Whether this annotation speaks of the container: alone, in a map by container name, or of the whole pod."""
+    _, is_named, name = full_key.partition("/container.")
+    if is_named:
+        return name == container
+    try:
+        entries = by_container(parse_text(text))
+    except ValueError:
+        return True
+    return entries is None or container in entries
 
 
 def _key_in(full_key: str, domains: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """Looking at the node from outside: what the runtime has on record, beside what the ledger says it is made of."""
 
+from cri_proxy.cri.annotations import without_effect
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.simulate.outcome import Seen
@@ -53,9 +54,10 @@ def _grant(world: World, key: ContainerKey, container_id: str) -> Grant | None:
 
 
 def reasons_for(world: World, key: ContainerKey) -> tuple[str, ...]:
-    """Why the container is where it is: the sentences of its last decision, and what was not understood."""
+    """Why the container is where it is: its annotations that count for nothing, and what the last decision says."""
     record = world.journal.record_of(key)
     if record is None:
         return ()
     decided = record.decision.reasons if isinstance(record.decision, Placed) else (record.decision.reason,)
-    return (*record.problems, *(reason.text for reason in decided))
+    idle = (f"annotation {key}: known, without effect yet" for key in without_effect(record.request.origins))
+    return (*record.problems, *idle, *(reason.text for reason in decided))

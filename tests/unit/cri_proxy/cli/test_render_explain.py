@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.cli.render_explain import MEANINGS, bytes_text, render_decision, render_explain
+from cri_proxy.cri.annotations import WITHOUT_EFFECT
 from cri_proxy.http.view import ExplainView
 from policies.base import Previous, Reason, TopologyHint
 from policies.score import Key
@@ -105,3 +106,12 @@ def test_no_line_is_longer_than_a_terminal() -> None:
 @pytest.mark.parametrize(("count", "text"), [(0, "0"), (1 << 30, "1Gi"), (3 << 20, "3Mi"), (1000, "1000")])
 def test_bytes_are_shown_in_full(count: int, text: str) -> None:
     assert bytes_text(count) == text
+
+
+def test_an_annotation_without_effect_is_named_apart_from_those_not_understood() -> None:
+    decision = decision_view()
+    key = "hide-hyperthreads.cri-proxy.io/pod"
+    request = replace(decision.request, origins=((f"{WITHOUT_EFFECT}{key}", key),))
+    text = render_decision(replace(decision, request=request, problems=()))
+    assert text.endswith(f"known, without effect yet\n  - annotation {key}")
+    assert "not understood" not in text

@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.annotations import DOMAINS, TABLE, Annotation, parse_annotations, table_markdown
+from cri_proxy.cri.annotations import (
+    DOMAINS,
+    TABLE,
+    Annotation,
+    parse_annotations,
+    table_markdown,
+    without_effect,
+)
 from policies.base import Affinity, Expression, Wishes
 
 NAME = "io.kubernetes.container.name"
@@ -86,6 +93,27 @@ def test_a_misspelt_key_is_reported_with_what_was_meant(key: str, meant: str) ->
 @pytest.mark.parametrize("key", [f"{OURS}/grant", f"{NRI}/memory-type", f"strict.topologyhints.{NRI}/pod", "a.b/c"])
 def test_keys_of_the_peers_and_others_are_no_misspellings(key: str) -> None:
     assert parse_annotations({key: "true"}, "c0").problems == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "is_told"),
+    [
+        (f"{NRI}/memory-type", "dram", True),
+        (f"hide-hyperthreads.{OURS}/pod", "true", True),
+        (f"unlimited-burstable.{NRI}/container.c0", "package", True),
+        (f"unlimited-burstable.{NRI}/container.c1", "package", False),
+        (f"{SEED}/cold-start", "c0: {duration: 1m}", True),
+        (f"{SEED}/cold-start", "c1: {duration: 1m}", False),
+        (f"{SEED}/cold-start", "{", True),
+        (f"strict.topologyhints.{NRI}/pod", "true", True),
+        (f"{OURS}/grant", "{}", False),
+        ("example.com/memory-type", "dram", False),
+    ],
+)
+def test_a_known_key_without_effect_is_told_and_is_no_problem(key: str, value: str, is_told: bool) -> None:
+    parsed = parse_annotations({key: value, f"{OURS}/prefer-shared-cpus": "true"}, "c0")
+    assert without_effect(parsed.origins) == ((key,) if is_told else ())
+    assert (parsed.problems, parsed.wishes.prefer_shared) == ((), True)
 
 
 def test_a_value_that_is_not_understood_lets_the_next_one_apply() -> None:

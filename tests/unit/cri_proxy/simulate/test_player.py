@@ -109,6 +109,13 @@ def test_every_placement_comes_with_its_reasons() -> None:
     assert any("2 exclusive CPUs" in reason for reason in play(OWN)[0].reasons["own/c0"])
 
 
+def test_an_annotation_without_effect_is_told_and_refuses_nobody() -> None:
+    create = "create: {pod: a, annotations: {cri-proxy.io/memory-type: dram}, containers: [{name: c}]}"
+    outcome = play("reconfigure: {strictAnnotations: true}", create)[1]
+    assert outcome.ok
+    assert "annotation cri-proxy.io/memory-type: known, without effect yet" in outcome.reasons["a/c"]
+
+
 def test_an_expectation_that_is_not_met_says_what_was_found() -> None:
     outcome = play(OWN, "expect: [\"cpus('own/c0') == {1}\", \"cpus('x/y') == {}\", ok()]")[1]
     assert outcome.problems == (
