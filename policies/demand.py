@@ -21,6 +21,7 @@ class Demand:
 
     ``whole`` CPUs are owned alone (isolated ones if wanted and free), ``shared_mcpu`` comes from the shared set.
     ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 = no preference.
+    ``conflict`` is what else was asked for that makes the strict wish for isolated CPUs impossible; '' = nothing.
     """
 
     kind: CpuKind
@@ -30,6 +31,7 @@ class Demand:
     isolation: Isolation = Isolation.NO
     levels_up: int = 0
     burst_mcpu: int = 0
+    conflict: str = ""
 
     @property
     def is_zero(self) -> bool:
@@ -47,7 +49,7 @@ def demand_of(request: Request, options: PolicyOptions) -> Demand:
     if reserved is None:
         reserved = options.is_reserved_namespace(request.pod.namespace)
     if reserved:
-        return Demand(CpuKind.RESERVED, reserved_mcpu=mcpu)
+        return Demand(CpuKind.RESERVED, reserved_mcpu=mcpu, conflict=_conflict(request, mcpu, reserved=True))
     whole = mcpu // 1000 if _wants_exclusive(request, options) else 0
     return Demand(
         CpuKind.SHARED,
@@ -56,7 +58,25 @@ def demand_of(request: Request, options: PolicyOptions) -> Demand:
         isolation=_isolation(request, options) if whole else Isolation.NO,
         levels_up=0 if whole else wishes.levels_up,
         burst_mcpu=(request.cpu_limit_mcpu or 0) if request.pod.qos is QosClass.BURSTABLE else 0,
+        conflict=_conflict(request, mcpu, reserved=False),
     )
+
+
+def _conflict(request: Request, mcpu: int, *, reserved: bool) -> str:
+    """Why a strict wish for isolated CPUs can be met by no machine, as the end of a sentence."""
+    wishes = request.wishes
+    if not wishes.require_isolated:
+        return ""
+    namespace = request.pod.namespace
+    conflicts = (
+        (reserved and wishes.prefer_reserved, "prefer-reserved-cpus asks for the reserved CPUs"),
+        (reserved, f"namespace {namespace} runs on the reserved CPUs, unless prefer-reserved-cpus is false"),
+        (wishes.levels_up, f"prefer-shared-cpus asks for shared CPUs, {wishes.levels_up} up"),
+        (wishes.prefer_shared, "prefer-shared-cpus asks for shared CPUs"),
+        (not mcpu, "no CPU is requested"),
+        (mcpu % 1000, f"only whole CPUs can be isolated, and {mcpu}m are requested"),
+    )
+    return next((text for is_so, text in conflicts if is_so), "")
 
 
 def _wants_exclusive(request: Request, options: PolicyOptions) -> bool:

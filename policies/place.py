@@ -65,10 +65,13 @@ class _Found:
 
 def place(case: Case) -> Placement | Rejected:
     """Where this container goes."""
+    if case.demand.conflict:
+        return Rejected(reasons.strict_conflict(case.demand.conflict))
     match case.demand.kind:
         case CpuKind.PRESERVE:
             grant = Grant(case.request, "", CpuKind.PRESERVE)
-            return Placement(grant, reasons=(reasons.preserved(),))
+            why = reasons.preserved(wants_isolated=case.request.wishes.require_isolated)
+            return Placement(grant, reasons=(why,))
         case CpuKind.RESERVED:
             return _place_reserved(case)
         case _:

@@ -17,7 +17,8 @@ EMPTIED = "shared-emptied"
 LIFTED = "lifted"
 DISPLACED = "displaced"
 CPU_FULL = "cpu-full"
-ISOLATED_MISSING = "isolated-missing"
+STRICT_ISOLATED = "strict-isolated"  # refusals of a strict wish begin with "strict"
+STRICT_CONFLICT = "strict-conflict"
 NOTHING_SHARED = "nothing-shared"
 ADDED = "added"
 ILLEGAL = "illegal"
@@ -36,7 +37,8 @@ REASON_CODES = (
     LIFTED,
     DISPLACED,
     CPU_FULL,
-    ISOLATED_MISSING,
+    STRICT_ISOLATED,
+    STRICT_CONFLICT,
     NOTHING_SHARED,
     ADDED,
     ILLEGAL,
@@ -62,9 +64,10 @@ def wanted_text(demand: Demand) -> str:
     return given_text(0 if strict else demand.whole, demand.whole if strict else 0, demand.shared_mcpu)
 
 
-def preserved() -> Reason:
-    """The container keeps the cpuset that it brings."""
-    return Reason(PRESERVED, "its cpuset is preserved by annotation")
+def preserved(*, wants_isolated: bool) -> Reason:
+    """The container keeps the cpuset that it brings, whatever else it asks for."""
+    ignored = ", so require-isolated-cpus has no effect" if wants_isolated else ""
+    return Reason(PRESERVED, f"its cpuset is preserved by annotation{ignored}")
 
 
 def not_managed() -> Reason:
@@ -134,7 +137,12 @@ def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: i
 
 def isolated_missing(demand: Demand, free: int) -> Reason:
     """A strict wish for isolated CPUs cannot be met."""
-    return Reason(ISOLATED_MISSING, f"wanted {wanted_text(demand)}; free isolated CPUs in root: {free}")
+    return Reason(STRICT_ISOLATED, f"wanted {wanted_text(demand)}; free isolated CPUs in root: {free}")
+
+
+def strict_conflict(conflict: str) -> Reason:
+    """A strict wish for isolated CPUs beside another wish that excludes it; ``conflict`` names that one."""
+    return Reason(STRICT_CONFLICT, f"require-isolated-cpus cannot be met: {conflict}")
 
 
 def nothing_shared() -> Reason:

@@ -146,7 +146,10 @@ def test_a_container_is_refused_only_when_the_machine_is_full(machine: Machine, 
         match step.refused.reason.code:
             case "cpu-full":
                 assert asked > root.shared_free_mcpu or asked // 1000 > len(root.shared) - last_cpu
-            case "isolated-missing":
+            case "strict-conflict":
+                assert step.subject.wishes.require_isolated
+                assert not step.subject.wishes.preserve_cpu
+            case "strict-isolated":
                 assert step.subject.wishes.require_isolated
                 assert asked // 1000 > len(root.isolated_free)
             case other:

@@ -1,6 +1,7 @@
 """What a request amounts to: spec section 2, one rule each."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -80,8 +81,32 @@ def test_requiring_isolated_cpus_asks_for_whole_ones_in_any_class() -> None:
     assert (found.whole, found.isolation) == (2, Isolation.REQUIRE)
 
 
-def test_requiring_isolated_cpus_means_nothing_below_one_cpu() -> None:
-    assert demand(500, require_isolated=True).isolation is Isolation.NO
+@pytest.mark.parametrize(
+    ("mcpu", "keys", "conflict"),
+    [
+        (500, {}, "only whole CPUs can be isolated, and 500m are requested"),
+        (1500, {}, "only whole CPUs can be isolated, and 1500m are requested"),
+        (0, {}, "no CPU is requested"),
+        (2000, {"qos": BEST_EFFORT}, "no CPU is requested"),
+        (2000, {"prefer_shared": True}, "prefer-shared-cpus asks for shared CPUs"),
+        (2000, {"prefer_shared": True, "levels_up": 2}, "prefer-shared-cpus asks for shared CPUs, 2 up"),
+        (2000, {"prefer_reserved": True}, "prefer-reserved-cpus asks for the reserved CPUs"),
+        (
+            2000,
+            {"namespace": "kube-system"},
+            "namespace kube-system runs on the reserved CPUs, unless prefer-reserved-cpus is false",
+        ),
+        (2000, {"namespace": "kube-system", "prefer_reserved": False}, ""),
+        (2000, {"prefer_isolated": False, "prefer_shared": False}, ""),
+        (2000, {"given": SHARED}, ""),
+        (2000, {"preserve_cpu": True}, ""),
+    ],
+)
+def test_what_else_is_asked_can_contradict_the_strict_wish_for_isolated_cpus(
+    mcpu: int, keys: dict[str, Any], conflict: str
+) -> None:
+    assert demand(mcpu, require_isolated=True, **keys).conflict == conflict
+    assert demand(mcpu, **keys).conflict == ""
 
 
 def test_kube_system_is_reserved_unless_annotated() -> None:

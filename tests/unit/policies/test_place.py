@@ -95,8 +95,22 @@ def test_isolated_cpus_are_in_no_shared_set() -> None:
 
 def test_a_strict_wish_for_isolated_cpus_refuses() -> None:
     refusal = rejected(ISOLATED.decide(NOTHING, request(mcpu=2000, require_isolated=True)))
+    assert refusal.reason.code.startswith("strict")
     assert refusal.reason.text == "wanted 2 isolated CPUs; free isolated CPUs in root: 1"
     assert {r.outcome for r in refusal.ranking} == {f"too few isolated CPUs: {n} free" for n in (0, 1)}
+
+
+def test_a_strict_wish_that_contradicts_another_refuses_rather_than_being_dropped() -> None:
+    wishes = ({"prefer_shared": True}, {"prefer_reserved": True}, {"namespace": "kube-system"}, {"mcpu": 500})
+    for wish in wishes:
+        refusal = rejected(ISOLATED.decide(NOTHING, request(**{"mcpu": 1000, "require_isolated": True} | wish)))
+        assert refusal.reason.code == "strict-conflict"
+        assert refusal.reason.text.startswith("require-isolated-cpus cannot be met: ")
+
+
+def test_a_preserved_container_is_told_that_its_strict_wish_has_no_effect() -> None:
+    decision = placed(ISOLATED.decide(NOTHING, request(mcpu=1000, preserve_cpu=True, require_isolated=True)))
+    assert decision.reasons[0].text == "its cpuset is preserved by annotation, so require-isolated-cpus has no effect"
 
 
 def test_affinity_pulls_into_the_same_node() -> None:
