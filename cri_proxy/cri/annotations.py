@@ -139,7 +139,7 @@ TABLE: tuple[Annotation, ...] = (
         "cpu.preserve",
         truth,
         "preserve_cpu",
-        "Leave the container's CPU set alone.",
+        "Leave the container's CPU set alone, and its memory nodes with it.",
         ("true", "false"),
         "[0, 1]",
     ),

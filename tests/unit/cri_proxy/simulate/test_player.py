@@ -146,3 +146,9 @@ def test_a_machines_path_counts_from_the_scenarios_directory(tmp_path: Path) -> 
     assert machine_source(replace(scenario, machine="a.tar.xz:r/1")) == f"{tmp_path}/a.tar.xz:r/1"
     assert machine_source(replace(scenario, machine="b.tar.xz")) == "b.tar.xz"
     assert machine_source(replace(scenario, machine="host")) == "host"
+
+
+def test_whoever_preserves_its_cpus_has_its_memory_left_alone_too() -> None:
+    create = "create: {pod: a, annotations: {cri-proxy.io/cpu.preserve: true}, containers: [{name: c, cpu: 1}]}"
+    seen = play(create)[0].containers["a/c"]
+    assert (str(seen.cpus), str(seen.mems)) == ("", "")
