@@ -1,10 +1,13 @@
 """``cri-proxy capture``."""
 
 import json
+import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from cri_proxy.cli.capture import Report
 from cri_proxy.cli.main import run_command
 from sysfs.sources import load_machine
 from tests.fakes.machines import small_machine
@@ -49,3 +52,9 @@ def test_what_cannot_be_done_is_said_and_leaves_no_file(
     assert run(tmp_path / file, "--sysfs-root", root) == status
     assert capsys.readouterr().err.startswith("cri-proxy capture: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_reference_documents_every_key_of_the_answer() -> None:
+    page = Path(__file__).parents[4] / "docs" / "reference" / "capture.md"
+    cells = re.findall(r"^\| (`.*?`) \|", page.read_text(), re.MULTILINE)
+    assert re.findall(r"`(\w+)`", " ".join(cells)) == [f.name for f in fields(Report)]

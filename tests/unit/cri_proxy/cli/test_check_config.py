@@ -1,11 +1,13 @@
 """The check-config command."""
 
 import json
+import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.check_config import Change, check, compare, render_report
+from cri_proxy.cli.check_config import Change, Report, check, compare, render_report
 from cri_proxy.cli.main import run_command
 from cri_proxy.config.load import parse_config
 from cri_proxy.http.routes import config_json
@@ -127,3 +129,10 @@ def test_a_cgroup_of_another_machine_cannot_be_checked_and_is_warned_of(path: Pa
     report = check(path, tmp_path / "a.sock", machine="{cores: 2}")
     assert report.valid
     assert "/kubepods is a cgroup of the node: not checked" in report.warnings[0]
+
+
+def test_the_reference_documents_every_key_of_the_answer() -> None:
+    page = Path(__file__).parents[4] / "docs" / "reference" / "check-config.md"
+    cells = re.findall(r"^\| (`.*?`) \|", page.read_text(), re.MULTILINE)
+    keys = [f.name for f in (*fields(Report), *fields(Change))]
+    assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(keys)

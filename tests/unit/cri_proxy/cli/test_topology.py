@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,12 @@ def test_a_picture_that_cannot_be_written_is_one_plain_line(capsys: pytest.Captu
 def test_the_machine_is_the_host_unless_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run() == 0
     assert "online 0" in capsys.readouterr().out
+
+
+def test_the_reference_documents_every_key_of_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--machine", "{cores: 2, memory: 1Gi, pci: [{address: '01:00.0', node: 0}]}", output="json") == 0
+    value = json.loads(capsys.readouterr().out)
+    parts = [key for items in value.values() if isinstance(items, list) for item in items[:1] for key in item]
+    page = Path(__file__).parents[4] / "docs" / "reference" / "topology.md"
+    documented = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `.*$", page.read_text(), re.MULTILINE))))
+    assert {*value, *parts} == documented
