@@ -15,6 +15,8 @@ from policies.base import (
     Rejected,
     Request,
 )
+from policies.demand import demand_of
+from policies.options import PolicyOptions
 from policies.place import Placement
 from policies.pools import PoolTree
 from policies.supply import Supply, empty_supply
@@ -34,12 +36,21 @@ class Standing:
 Placer = Callable[[Standing, Request], Placement | Rejected]
 
 
-def reinstate(tree: PoolTree, held: Allocations, requests: Sequence[Request], place: Placer) -> Reinstated:
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decides here: the pools, the options, and who places under them."""
+
+    tree: PoolTree
+    options: PolicyOptions
+    place: Placer
+
+
+def reinstate(rules: Rules, held: Allocations, requests: Sequence[Request]) -> Reinstated:
     """Keep every grant that is legal here, re-place the others, then place the requests in their order.
 
     Where ``place`` rejects, the container shares the root with nothing booked, and is reported.
     """
-    work = _Work(tree, held, place)
+    work = _Work(rules, held)
     illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
     for grant, reason in illegal:
         work.add(work.again(grant), reason, keep=grant.request)
@@ -55,18 +66,17 @@ def _urgency(grant: Grant) -> tuple[int, int, ContainerKey]:
 class _Work:
     """The standing while it is rebuilt; never leaves this module."""
 
-    def __init__(self, tree: PoolTree, held: Allocations, place: Placer) -> None:
-        self._tree = tree
-        self._place = place
-        self._before = held
+    def __init__(self, rules: Rules, held: Allocations) -> None:
+        self._rules = rules
+        self._tree = rules.tree
         empty = Allocations((), held.withheld)
-        self._standing = Standing(empty, empty_supply(tree, held.withheld.mask))
+        self._standing = Standing(empty, empty_supply(rules.tree, held.withheld.mask))
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}
 
     def keep(self, grant: Grant) -> Reason | None:
         """Take the grant over as it is, or say why not."""
-        problem = why_illegal(self._tree, self._standing.supply, grant)
+        problem = why_illegal(self._rules, self._standing.supply, grant)
         if problem:
             return reasons.illegal(problem)
         supply = self._standing.supply.plus(grant)
@@ -93,7 +103,7 @@ class _Work:
 
     def add(self, request: Request, reason: Reason, *, keep: Request) -> None:
         """Place a container; ``keep`` is the request that its grant remembers."""
-        placement = self._place(self._standing, request)
+        placement = self._rules.place(self._standing, request)
         if isinstance(placement, Rejected):
             self._share_root(keep, placement.reason)
             return
@@ -107,7 +117,10 @@ class _Work:
             self._give_up_one()
         root = self._tree.root
         mems = NodeSet() if request.wishes.preserve_memory else NodeSet(root.mems)
-        self._take(Grant(request, root.name, CpuKind.SHARED, mems=mems))
+        demand = demand_of(request, self._rules.options)
+        # Somebody shares by now: on what, the kind tells.
+        kind = CpuKind.RESERVED if demand.kind is CpuKind.RESERVED else CpuKind.SHARED
+        self._take(Grant(request, root.name, kind, reserved_mcpu=demand.reserved_mcpu, mems=mems))
         self._unplaced[request.container] = reason
 
     def _give_up_one(self) -> None:
@@ -141,11 +154,18 @@ class _Work:
         )
 
 
-def why_illegal(tree: PoolTree, supply: Supply, grant: Grant) -> str:
-    """What makes a saved grant impossible here beside those already kept; '' when nothing does."""
+def why_illegal(rules: Rules, supply: Supply, grant: Grant) -> str:
+    """What makes a saved grant impossible here beside those already kept; '' when nothing does.
+
+    Options that only say what new containers prefer make no grant illegal: nobody moves for them.
+    """
+    tree = rules.tree
     if grant.kind is CpuKind.PRESERVE:
         # Without the wish to be left alone it is what the policy none left of a container.
         return "" if grant.request.wishes.preserve_cpu else "it was not placed under the policy none"
+    other_kind = _why_other_kind(rules.options, grant)
+    if other_kind:
+        return other_kind
     if grant.pool not in tree.by_name:
         return f"there is no pool {grant.pool!r}"
     if grant.mems.mask & ~tree.machine.memory_nodes.mask:
@@ -153,6 +173,19 @@ def why_illegal(tree: PoolTree, supply: Supply, grant: Grant) -> str:
     if grant.kind is CpuKind.RESERVED:
         return "" if supply.reserved_set() else "no CPU is reserved or shared"
     return _why_cpus_illegal(tree, supply, grant)
+
+
+def _why_other_kind(options: PolicyOptions, grant: Grant) -> str:
+    """Containers that belong on the reserved CPUs run there and no others do; preserved ones are let go."""
+    request = grant.request
+    wanted = demand_of(request, options).kind
+    if wanted is CpuKind.PRESERVE:
+        return "its cpuset is to be preserved"
+    if (wanted is CpuKind.RESERVED) == (grant.kind is CpuKind.RESERVED):
+        return ""
+    if request.wishes.prefer_reserved is not None:
+        return f"its annotation {'asks for' if wanted is CpuKind.RESERVED else 'declines'} the reserved CPUs"
+    return f"its namespace {request.pod.namespace} is {'now' if wanted is CpuKind.RESERVED else 'no longer'} reserved"
 
 
 def _why_cpus_illegal(tree: PoolTree, supply: Supply, grant: Grant) -> str:

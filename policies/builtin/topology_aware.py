@@ -22,7 +22,7 @@ from policies.options import PolicyOptions
 from policies.pinning import all_pinnings, changed_pinnings, pinning_of
 from policies.place import Placement, place
 from policies.pools import build_pools
-from policies.reinstate import Standing, reinstate
+from policies.reinstate import Rules, Standing, reinstate
 from policies.supply import Supply, empty_supply, followed, room_of
 from policies.views import pool_views
 from sysfs.cpuset import CpuSet, NodeSet
@@ -116,7 +116,7 @@ class TopologyAware:
         def placed(standing: Standing, request: Request) -> Placement | Rejected:
             return self._place(standing, request)[1]
 
-        return reinstate(self._tree, held, requests, placed)
+        return reinstate(Rules(self._tree, self._options, placed), held, requests)
 
     def fallback(self, held: Allocations) -> Pinning:
         """The root's shared set (else the reserved CPUs) and memory nodes. No CPUs when every one is owned."""

@@ -61,6 +61,7 @@ def random_options(machine: Machine, rng: random.Random, available: CpuSet) -> P
         colocate_pods=rng.random() < 0.2,
         colocate_namespaces=rng.random() < 0.1,
         l3_pools=rng.choice((None, None, True, False)),
+        reserved_namespaces=rng.choice(((), (), ("batch",))),
     )
 
 

@@ -47,6 +47,16 @@ def check_pinnings(world: World) -> None:
             assert cpus == world.options.reserved
 
 
+def check_reserved(world: World) -> None:
+    """On the reserved CPUs are those who ask for it, else those whose namespace is reserved now, and nobody else."""
+    for grant in world.held.grants:
+        wishes, namespace = grant.request.wishes, grant.request.pod.namespace
+        if not wishes.preserve_cpu:
+            by_namespace = world.options.is_reserved_namespace(namespace)
+            wanted = by_namespace if wishes.prefer_reserved is None else wishes.prefer_reserved
+            assert (grant.kind is CpuKind.RESERVED) == wanted, grant.container
+
+
 def subtree(views: tuple[PoolView, ...], top: str) -> set[str]:
     names = {top}
     for view in views:
@@ -97,6 +107,7 @@ def test_every_step_of_a_history_keeps_the_invariants(machine: Machine, seed: in
     rng = random.Random(seed)
     for step in play(start(machine, rng), rng, STEPS):
         check_pinnings(step.after)
+        check_reserved(step.after)
         check_capacity(step.after)
         check_updates(step)
         check_size(step)

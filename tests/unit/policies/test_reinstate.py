@@ -2,8 +2,9 @@
 
 import pytest
 
-from policies.base import Allocations, CpuKind, Grant, Reinstated
-from policies.reinstate import why_illegal
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Reinstated, Rejected, Request
+from policies.place import Placement
+from policies.reinstate import Rules, Standing, why_illegal
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import (
@@ -12,6 +13,7 @@ from tests.unit.policies.build import (
     cpus,
     fill,
     four_nodes,
+    options,
     request,
     supply_of,
     topology_aware,
@@ -26,6 +28,10 @@ HELD = fill(
 
 def told(pairs: tuple[tuple[object, object], ...], field: str = "pod_uid") -> list[str]:
     return [getattr(key, field) for key, _ in pairs]
+
+
+def never_asked(standing: Standing, wanted: Request) -> Placement | Rejected:
+    raise AssertionError(wanted)
 
 
 def owners(found: Reinstated) -> dict[str, str]:
@@ -106,6 +112,40 @@ def test_what_the_policy_none_let_through_is_placed() -> None:
     assert len(CpuSet.parse(owners(found)["late"])) == 1
 
 
+def test_a_change_of_the_reserved_namespaces_moves_those_whom_it_concerns() -> None:
+    old = topology_aware(four_nodes(), "0", reserved_namespaces=("mon*",))
+    wanted = (request(f"{name}/c", 100, BURSTABLE, namespace=name) for name in ("mon", "log", "web", "kube-system"))
+    held = fill(old, *wanted)
+    new = topology_aware(four_nodes(), "0", reserved_namespaces=("log*",))
+    found = new.reinstate(held)
+    assert {key.pod_uid: reason.text for key, reason in found.replaced} == {
+        "mon": "its saved grant cannot be kept: its namespace mon is no longer reserved",
+        "log": "its saved grant cannot be kept: its namespace log is now reserved",
+    }
+    assert {uid: cpus(new, found.allocations, f"{uid}/c") for uid in ("log", "kube-system")} == {
+        "log": "0", "kube-system": "0",
+    }  # fmt: skip
+    placed_anew = found.allocations.get(ContainerKey("mon", "c"))
+    assert placed_anew is not None
+    assert (placed_anew.kind, placed_anew.pool.startswith("NUMA node")) == (CpuKind.SHARED, True)
+
+
+@pytest.mark.parametrize("change", [{"prefer_shared": True}, {"prefer_isolated": False}, {"colocate_pods": True}])
+def test_options_about_preferences_move_nobody(change: dict[str, bool]) -> None:
+    policy = topology_aware(four_nodes(isolated="7"), "0")
+    held = fill(policy, request("a/c", 1000), request("b/c", 2000), request("b/d", 500))
+    assert topology_aware(four_nodes(isolated="7"), "0", **change).reinstate(held).allocations == held
+
+
+def test_a_system_container_without_a_place_is_reserved_where_others_share() -> None:
+    bare = topology_aware(small_machine(packages=1, cores=2, threads=1))
+    held = fill(bare, request("a/c", 1000), request("b/c", 1000))
+    found = bare.reinstate(held, [request("k/c", 100, BURSTABLE, namespace="kube-system")])
+    assert told(found.unplaced) == ["b", "k"]
+    assert bare.reinstate(found.allocations).allocations == found.allocations
+    assert cpus(bare, found.allocations, "k/c") == "1"
+
+
 @pytest.mark.parametrize(
     ("grant", "problem"),
     [
@@ -119,13 +159,19 @@ def test_what_the_policy_none_let_through_is_placed() -> None:
         (Grant(request(), "root", CpuKind.ISOLATED, isolated=CpuSet.parse("3")), ""),
         (Grant(request(preserve_cpu=True), "", CpuKind.PRESERVE), ""),
         (Grant(request(), "", CpuKind.PRESERVE), "not placed under the policy none"),
-        (Grant(request(), "root", CpuKind.RESERVED), ""),
+        (Grant(request(prefer_reserved=True), "root", CpuKind.RESERVED), ""),
+        (Grant(request(namespace="kube-system"), "root", CpuKind.RESERVED), ""),
+        (Grant(request(), "root", CpuKind.RESERVED), "its namespace default is no longer reserved"),
+        (Grant(request(namespace="kube-system"), "root", CpuKind.SHARED), "its namespace kube-system is now reserved"),
+        (Grant(request(prefer_reserved=False), "root", CpuKind.RESERVED), "its annotation declines the reserved CPUs"),
+        (Grant(request(prefer_reserved=True), "root", CpuKind.SHARED), "its annotation asks for the reserved CPUs"),
+        (Grant(request(preserve_cpu=True), "root", CpuKind.SHARED), "its cpuset is to be preserved"),
     ],
 )
 def test_what_makes_a_grant_illegal(grant: Grant, problem: str) -> None:
     tree = tree_of(four_nodes(isolated="3"), "0")
     other = Grant(request("o/c"), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("5"))
-    found = why_illegal(tree, supply_of(tree, other), grant)
+    found = why_illegal(Rules(tree, options(tree.machine, "0"), never_asked), supply_of(tree, other), grant)
     assert (problem in found) if problem else found == ""
 
 
