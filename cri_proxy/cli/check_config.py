@@ -184,7 +184,7 @@ def render_report(report: Report) -> str:
 
     warnings = [f"warning: {warning}" for warning in report.warnings]
     if not report.valid:
-        where = f" (on the machine {report.machine})" if report.machine else ""
+        where = f" (on the machine {report.machine})" if report.machine and report.key else ""
         problem = ConfigError(report.file, report.line, report.key, report.error)
         return "\n".join([f"not valid: {problem}{where}", *warnings])
     reserved = f"reserved {report.reserved}" if report.reserved else "none reserved"

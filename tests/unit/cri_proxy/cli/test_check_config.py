@@ -118,6 +118,13 @@ def test_the_cpus_are_those_of_the_running_daemons_machine(path: Path, tmp_path:
     assert (report.valid, report.machine, report.reserved) == (True, str(root), "0-11")
 
 
+def test_a_no_names_the_machine_once(path: Path, tmp_path: Path) -> None:
+    path.write_text("reservedResources: {cpu: 3}")
+    spec = "{cores: 2}"
+    assert render_report(check(path, tmp_path / "a.sock", machine=spec)).endswith(f" (on the machine {spec})")
+    assert render_report(check(path, tmp_path / "a.sock", machine="/nope")).count("/nope") == 1
+
+
 def test_what_run_would_warn_of_is_shown(path: Path, tmp_path: Path) -> None:
     path.write_text("adopt: pin")
     report = check(path, tmp_path / "a.sock", machine="{cores: 2}")
