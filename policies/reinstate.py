@@ -59,8 +59,10 @@ def reinstate(rules: Rules, held: Allocations, requests: Sequence[Request]) -> R
     return work.result()
 
 
-def _urgency(grant: Grant) -> tuple[int, int, ContainerKey]:
-    return (_QOS_ORDER[grant.request.pod.qos], -len(grant.owned), grant.container)
+def _urgency(grant: Grant) -> tuple[int, int, int, ContainerKey]:
+    """Smallest first. What was let through under the policy none owns nothing: its request tells its size."""
+    request = grant.request
+    return (_QOS_ORDER[request.pod.qos], -len(grant.owned), -request.cpu_request_mcpu, grant.container)
 
 
 class _Work:

@@ -112,6 +112,14 @@ def test_what_the_policy_none_let_through_is_placed() -> None:
     assert len(CpuSet.parse(owners(found)["late"])) == 1
 
 
+def test_the_largest_that_the_policy_none_let_through_is_placed_first() -> None:
+    small = topology_aware(small_machine(packages=1, cores=4, threads=1), "0")
+    sizes = {"a": 1000, "b": 3000, "c": 2000}
+    passed = (Grant(request(f"{name}/c", mcpu), "", CpuKind.PRESERVE) for name, mcpu in sizes.items())
+    found = small.reinstate(Allocations().with_grants(*passed))
+    assert owners(found) == {"a": "", "b": "1-3", "c": ""}
+
+
 def test_a_change_of_the_reserved_namespaces_moves_those_whom_it_concerns() -> None:
     old = topology_aware(four_nodes(), "0", reserved_namespaces=("mon*",))
     wanted = (request(f"{name}/c", 100, BURSTABLE, namespace=name) for name in ("mon", "log", "web", "kube-system"))
