@@ -13,7 +13,10 @@ from sysfs.cpuset import CpuSet
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One request in its circumstances. ``supply`` and ``others`` are without a grant of the container itself."""
+    """One request in its circumstances. ``supply`` and ``others`` are without a grant of the container itself.
+
+    ``holds``: there is such a grant, so this is about a new size.
+    """
 
     tree: PoolTree
     options: PolicyOptions
@@ -21,6 +24,7 @@ class Case:
     others: tuple[Grant, ...]
     request: Request
     demand: Demand
+    holds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

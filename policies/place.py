@@ -241,9 +241,9 @@ def _why(case: Case, ranking: _Ranking, found: _Found) -> tuple[Reason, ...]:
     why = list(found.reasons)
     offer, previous = found.offer, case.request.previous
     if previous is not None and offer.keep:
-        why.append(reasons.previous_kept(CpuSet(offer.keep)))
+        why.append(reasons.previous_kept(CpuSet(offer.keep), previous, holds=case.holds))
     elif previous is not None and not offer.previous:
-        why.append(reasons.previous_lost(previous.pool, previous.owned))
+        why.append(reasons.previous_lost(previous, holds=case.holds))
     used_up = _used_up(case, found)
     if used_up:
         why.append(reasons.emptied(used_up))
@@ -251,7 +251,8 @@ def _why(case: Case, ranking: _Ranking, found: _Found) -> tuple[Reason, ...]:
         case.tree.root.isolated or case.request.wishes.prefer_isolated
     )
     if wished and not offer.isolated:
-        why.append(reasons.isolated_short(pools[found.best].name, case.demand.whole))
+        exist = bool(case.tree.root.isolated)
+        why.append(reasons.isolated_short(pools[found.best].name, case.demand.whole, exist=exist))
     rest = [i for i in ranking.order if i != found.best]
     runner_up = pools[rest[0]].name if rest else ""
     field = deciding_field(ranking.keys[found.best], ranking.keys[rest[0]]) if rest else ""
@@ -290,14 +291,14 @@ def _why_unfit(case: Case, ranking: _Ranking, pool: int) -> str:
     if case.demand.isolation is Isolation.REQUIRE and free_isolated < case.demand.whole:
         return f"too few isolated CPUs: {free_isolated} free"
     free = max(0, ranking.room.free_mcpu[pool])
-    return f"too small: {free}m free, of which {ranking.room.give[pool]} CPUs can be owned"
+    return reasons.too_small(free, ranking.room.give[pool])
 
 
 def _rejected(case: Case, ranking: _Ranking) -> Rejected:
     pools, supply, demand = case.tree.pools, case.supply, case.demand
     free_isolated = supply.free_isolated(0).bit_count()
     if demand.isolation is Isolation.REQUIRE and free_isolated < demand.whole:
-        reason = reasons.isolated_missing(demand, free_isolated)
+        reason = reasons.isolated_missing(demand, free_isolated, exist=bool(case.tree.root.isolated))
     elif demand.is_zero:
         reason = reasons.nothing_shared()
     else:

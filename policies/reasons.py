@@ -1,6 +1,6 @@
 """The sentences of decisions, one function each, and the bounded set of their codes (they become metric labels)."""
 
-from policies.base import Grant, Reason
+from policies.base import Grant, Previous, Reason
 from policies.demand import Demand, Isolation
 from policies.score import WHY_WORSE
 from sysfs.cpuset import CpuSet
@@ -50,6 +50,14 @@ def _plural(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
+def _cpus(cpus: CpuSet) -> str:
+    return f"CPU{'' if len(cpus) == 1 else 's'} {cpus}"
+
+
+def _cpus_are(cpus: CpuSet) -> str:
+    return f"{_cpus(cpus)} {'is' if len(cpus) == 1 else 'are'}"
+
+
 def given_text(exclusive: int, isolated: int, shared_mcpu: int) -> str:
     """So many CPUs of each kind, in words."""
     parts = [_plural(n, f"{kind} CPU") for n, kind in ((exclusive, "exclusive"), (isolated, "isolated")) if n]
@@ -78,7 +86,7 @@ def not_managed() -> Reason:
 def reserved(cpus: CpuSet, *, by_annotation: bool) -> Reason:
     """It runs on the reserved CPUs, or on the root's shared set if there are none."""
     why = "asked for by annotation" if by_annotation else "its namespace is reserved"
-    where = f"the reserved CPUs {cpus}" if cpus else "the shared set of the root, as no CPU is reserved"
+    where = f"the reserved {_cpus(cpus)}" if cpus else "the shared set of the root, as no CPU is reserved"
     return Reason(RESERVED, f"runs on {where}: {why}")
 
 
@@ -93,20 +101,32 @@ def levels_up(best: str, pool: str, levels: int) -> Reason:
     return Reason(LEVELS_UP, f"{_plural(levels, 'level')} above the best pool {best} was asked for: {pool}")
 
 
-def previous_kept(cpus: CpuSet) -> Reason:
-    """It has its earlier CPUs."""
-    return Reason(PREVIOUS_KEPT, f"its earlier CPUs {cpus} were free and are kept")
+def previous_kept(kept: CpuSet, previous: Previous, *, holds: bool) -> Reason:
+    """It has its earlier CPUs, or those that it ``holds`` at this moment."""
+    if not holds:
+        text = f"its earlier {_cpus(kept)} {'was free and is' if len(kept) == 1 else 'were free and are'} kept"
+    elif kept == previous.owned:
+        text = f"its {_cpus_are(kept)} kept"
+    else:
+        rule = ", those that it had first" if previous.added else ""
+        text = f"of its {_cpus(previous.owned)}, {_cpus_are(kept)} kept{rule}"
+    return Reason(PREVIOUS_KEPT, text)
 
 
-def previous_lost(pool: str, cpus: CpuSet) -> Reason:
-    """Its earlier CPUs are gone."""
-    what = f"its earlier CPUs {cpus}" if cpus else f"its earlier pool {pool}"
-    return Reason(PREVIOUS_LOST, f"{what} could not be had again: placed anew")
+def previous_lost(previous: Previous, *, holds: bool) -> Reason:
+    """Its earlier place is taken; what it ``holds`` at this moment does not go with what it asks for now."""
+    what = _cpus(previous.owned) if previous.owned else f"pool {previous.pool}"
+    text = f"its {what} cannot be kept" if holds else f"its earlier {what} could not be had again"
+    return Reason(PREVIOUS_LOST, f"{text}: placed anew")
 
 
-def isolated_short(pool: str, wanted: int) -> Reason:
-    """It takes ordinary CPUs since isolated ones ran out."""
-    return Reason(ISOLATED_SHORT, f"{pool} has fewer than {wanted} isolated CPUs free: ordinary CPUs are taken instead")
+def isolated_short(pool: str, wanted: int, *, exist: bool) -> Reason:
+    """It takes ordinary CPUs since isolated ones ran out, or none ``exist`` among the available ones."""
+    text = f"{pool} has fewer than {wanted} isolated CPUs free" if wanted > 1 else f"{pool} has no isolated CPU free"
+    if not exist:
+        text = "no available CPU is kernel-isolated"
+    instead = "an ordinary CPU is" if wanted == 1 else "ordinary CPUs are"
+    return Reason(ISOLATED_SHORT, f"{text}: {instead} taken instead")
 
 
 def emptied(pools: tuple[str, ...]) -> Reason:
@@ -120,7 +140,7 @@ def displaced(cpus: CpuSet, count: int) -> Reason:
     """Others lose or gain CPUs by this."""
     if not cpus:
         return Reason(DISPLACED, f"{_plural(count, 'other container')} changed")
-    return Reason(DISPLACED, f"CPUs {cpus} are no longer shared: {_plural(count, 'other container')} changed")
+    return Reason(DISPLACED, f"{_cpus_are(cpus)} no longer shared: {_plural(count, 'other container')} changed")
 
 
 def lifted(moved: tuple[Grant, ...]) -> Reason:
@@ -131,13 +151,20 @@ def lifted(moved: tuple[Grant, ...]) -> Reason:
 
 def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: int) -> Reason:
     """The machine is full."""
-    text = f"wanted {wanted_text(demand)}; free in root: {max(0, free_mcpu)}m shared capacity, {whole} CPUs to own"
-    return Reason(CPU_FULL, text if best == "root" else f"{text}; most in {best}: {max(0, best_mcpu)}m")
+    own = _plural(whole, "CPU")
+    text = f"wanted {wanted_text(demand)}; free in root: {max(0, free_mcpu)}m shared capacity, {own} to own"
+    return Reason(CPU_FULL, text if best == "root" or best_mcpu <= 0 else f"{text}; most in {best}: {best_mcpu}m")
 
 
-def isolated_missing(demand: Demand, free: int) -> Reason:
-    """A strict wish for isolated CPUs cannot be met."""
-    return Reason(STRICT_ISOLATED, f"wanted {wanted_text(demand)}; free isolated CPUs in root: {free}")
+def too_small(free_mcpu: int, whole: int) -> str:
+    """Why a pool was refused, for the ranking."""
+    return f"too small: {free_mcpu}m free, of which {_plural(whole, 'CPU')} can be owned"
+
+
+def isolated_missing(demand: Demand, free: int, *, exist: bool) -> Reason:
+    """A strict wish for isolated CPUs cannot be met: too few are free, or none ``exist`` among the available ones."""
+    there = f"free isolated CPUs in root: {free}" if exist else "no available CPU is kernel-isolated"
+    return Reason(STRICT_ISOLATED, f"wanted {wanted_text(demand)}; {there}")
 
 
 def strict_conflict(conflict: str) -> Reason:

@@ -72,7 +72,7 @@ class TopologyAware:
         base = standing.supply if own is None else standing.supply.minus(own)
         others = standing.held.without(request.container).grants
         demand = demand_of(request, self._options)
-        case = Case(self._tree, self._options, base, others, request, demand)
+        case = Case(self._tree, self._options, base, others, request, demand, holds=own is not None)
         return case, place(case)
 
     def decide(self, held: Allocations, request: Request) -> Decision:

@@ -264,6 +264,12 @@ def test_earlier_cpus_that_are_gone_are_said_to_be() -> None:
     assert (str(decision.grant.owned), codes(decision)) == ("4-5", ["previous-lost", "pool"])
 
 
+def test_a_container_that_grows_is_told_that_it_keeps_what_it_holds() -> None:
+    held = fill(POLICY, request("a/c", 1000))
+    decision = placed(POLICY.decide(held, request("a/c", 2000, previous=held.grants[0].as_previous)))
+    assert decision.reasons[0].text == "its CPU 4 is kept"
+
+
 def test_memory_follows_the_pool_unless_it_is_preserved() -> None:
     assert str(placed(POLICY.decide(NOTHING, request(mcpu=5000))).pinning.mems) == "2-3"
     preserved = placed(POLICY.decide(NOTHING, request(mcpu=5000, preserve_memory=True)))

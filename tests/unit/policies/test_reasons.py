@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from policies import reasons
-from policies.base import CpuKind, Grant
+from policies.base import CpuKind, Grant, Previous
 from policies.demand import Demand, Isolation
 from sysfs.cpuset import CpuSet
-from tests.unit.policies.build import request
+from tests.unit.policies.build import before, request
 
 TWO = Demand(CpuKind.SHARED, whole=2, shared_mcpu=500)
 
@@ -39,7 +39,12 @@ def test_what_is_given_tells_isolated_cpus_from_ordinary_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpus", "start"), [("0-1", "runs on the reserved CPUs 0-1"), ("", "runs on the shared set of")]
+    ("cpus", "start"),
+    [
+        ("0", "runs on the reserved CPU 0:"),
+        ("0-1", "runs on the reserved CPUs 0-1:"),
+        ("", "runs on the shared set of"),
+    ],
 )
 def test_a_system_container_is_told_where_it_runs(cpus: str, start: str) -> None:
     assert reasons.reserved(CpuSet.parse(cpus), by_annotation=False).text.startswith(start)
@@ -51,6 +56,64 @@ def test_a_refusal_says_what_was_wanted_what_is_free_and_where() -> None:
         "wanted 2 exclusive CPUs and 500m shared; free in root: 2400m shared capacity, 2 CPUs to own; "
         "most in socket #0: 1400m"
     )
+
+
+def test_a_refusal_counts_in_good_english_and_leaves_out_where_nothing_is_free() -> None:
+    text = reasons.cpu_full(TWO, 900, 1, "NUMA node #0", 0).text
+    assert text.endswith("free in root: 900m shared capacity, 1 CPU to own")
+    assert reasons.too_small(900, 1) == "too small: 900m free, of which 1 CPU can be owned"
+
+
+@pytest.mark.parametrize(
+    ("pool", "wanted", "exist", "text"),
+    [
+        ("root", 1, False, "no available CPU is kernel-isolated: an ordinary CPU is taken instead"),
+        ("root", 2, False, "no available CPU is kernel-isolated: ordinary CPUs are taken instead"),
+        ("root", 1, True, "root has no isolated CPU free: an ordinary CPU is taken instead"),
+        ("root", 2, True, "root has fewer than 2 isolated CPUs free: ordinary CPUs are taken instead"),
+    ],
+)
+def test_what_was_taken_instead_of_isolated_cpus_is_said(pool: str, wanted: int, exist: bool, text: str) -> None:
+    assert reasons.isolated_short(pool, wanted, exist=exist).text == text
+
+
+def test_a_strict_refusal_says_whether_there_are_isolated_cpus_at_all() -> None:
+    strict = Demand(CpuKind.SHARED, whole=1, isolation=Isolation.REQUIRE)
+    found = [reasons.isolated_missing(strict, 0, exist=exist).text for exist in (True, False)]
+    assert found == [
+        "wanted 1 isolated CPU; free isolated CPUs in root: 0",
+        "wanted 1 isolated CPU; no available CPU is kernel-isolated",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("previous", "kept", "holds", "text"),
+    [
+        (before("root", "1"), "1", False, "its earlier CPU 1 was free and is kept"),
+        (before("root", "1-2"), "1-2", False, "its earlier CPUs 1-2 were free and are kept"),
+        (before("root", "1"), "1", True, "its CPU 1 is kept"),
+        (before("root", "1-2"), "1-2", True, "its CPUs 1-2 are kept"),
+        (before("root", "1-3"), "1", True, "of its CPUs 1-3, CPU 1 is kept"),
+        (before("root", "1-3", "3"), "1-2", True, "of its CPUs 1-3, CPUs 1-2 are kept, those that it had first"),
+    ],
+)
+def test_what_is_kept_is_told_otherwise_to_one_that_still_holds_it(
+    previous: Previous, kept: str, holds: bool, text: str
+) -> None:
+    assert reasons.previous_kept(CpuSet.parse(kept), previous, holds=holds).text == text
+
+
+@pytest.mark.parametrize(
+    ("owned", "holds", "text"),
+    [
+        ("1", False, "its earlier CPU 1 could not be had again: placed anew"),
+        ("", False, "its earlier pool root could not be had again: placed anew"),
+        ("1-2", True, "its CPUs 1-2 cannot be kept: placed anew"),
+        ("", True, "its pool root cannot be kept: placed anew"),
+    ],
+)
+def test_what_is_lost_is_told_otherwise_to_one_that_still_holds_it(owned: str, holds: bool, text: str) -> None:
+    assert reasons.previous_lost(before("root", owned), holds=holds).text == text
 
 
 def test_lifted_containers_are_named() -> None:
@@ -68,4 +131,5 @@ def test_the_codes_are_a_bounded_set_and_every_sentence_uses_one() -> None:
 
 def test_what_is_displaced_is_counted() -> None:
     assert reasons.displaced(CpuSet.parse("4-5"), 3).text == "CPUs 4-5 are no longer shared: 3 other containers changed"
+    assert reasons.displaced(CpuSet.parse("4"), 1).text == "CPU 4 is no longer shared: 1 other container changed"
     assert reasons.displaced(CpuSet(), 1).text == "1 other container changed"
