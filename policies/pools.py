@@ -11,6 +11,7 @@ from types import MappingProxyType
 from policies.domains import Domain, Domains, Level, build_domains
 from policies.errors import PolicyOptionsError
 from policies.options import PolicyOptions
+from sysfs.cpuset import CpuSet
 from sysfs.model import CoreKind, Machine
 
 KINDS = {Level.ROOT: "root", Level.PACKAGE: "package", Level.DIE: "die", Level.NODE: "node", Level.L3: "l3"}
@@ -116,11 +117,16 @@ def _split_cpus(machine: Machine, options: PolicyOptions) -> tuple[_Split, tuple
     reserved = options.reserved.mask & available
     isolated = machine.isolated.mask & available & ~reserved
     sharable = available & ~reserved & ~isolated
-    if sharable or reserved:
-        return _Split(available, sharable, isolated, reserved), ()
-    # A container needs some CPU to share: with every CPU isolated, isolation cannot be kept.
-    note = "every available CPU is kernel-isolated and none is reserved: they are used as ordinary CPUs"
-    return _Split(available, available, 0, 0), (note,)
+    split = _Split(available, sharable, isolated, reserved)
+    if sharable:
+        return split, ()
+    if isolated and not reserved:
+        # A container needs some CPU to share: with every CPU isolated, isolation cannot be kept.
+        note = f"every available CPU ({CpuSet(isolated)}) is kernel-isolated, none reserved: used as ordinary CPUs"
+        return replace(split, sharable=isolated, isolated=0), (note,)
+    others = f"the others ({CpuSet(isolated)}) are kernel-isolated" if isolated else "there are no others"
+    note = f"no available CPU is left to share: {CpuSet(reserved)} reserved, {others}; requests for a share are refused"
+    return split, (note,)
 
 
 @dataclass(frozen=True, slots=True)

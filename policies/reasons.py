@@ -121,10 +121,10 @@ def previous_lost(previous: Previous, *, holds: bool) -> Reason:
 
 
 def isolated_short(pool: str, wanted: int, *, exist: bool) -> Reason:
-    """It takes ordinary CPUs since isolated ones ran out, or none ``exist`` among the available ones."""
+    """It takes ordinary CPUs since isolated ones ran out, or none ``exist`` at all."""
     text = f"{pool} has fewer than {wanted} isolated CPUs free" if wanted > 1 else f"{pool} has no isolated CPU free"
     if not exist:
-        text = "no available CPU is kernel-isolated"
+        text = "this node has no kernel-isolated CPUs for containers"
     instead = "an ordinary CPU is" if wanted == 1 else "ordinary CPUs are"
     return Reason(ISOLATED_SHORT, f"{text}: {instead} taken instead")
 
@@ -162,8 +162,8 @@ def too_small(free_mcpu: int, whole: int) -> str:
 
 
 def isolated_missing(demand: Demand, free: int, *, exist: bool) -> Reason:
-    """A strict wish for isolated CPUs cannot be met: too few are free, or none ``exist`` among the available ones."""
-    there = f"free isolated CPUs in root: {free}" if exist else "no available CPU is kernel-isolated"
+    """A strict wish for isolated CPUs cannot be met: too few are free, or none ``exist`` at all."""
+    there = f"free isolated CPUs in root: {free}" if exist else "this node has no such CPUs for containers"
     return Reason(STRICT_ISOLATED, f"wanted {wanted_text(demand)}; {there}")
 
 

@@ -53,7 +53,7 @@ class TopologyAware:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One sentence for every level that was left out of the pools because it does not nest."""
+        """One sentence for every level that the pools leave out as it does not nest, and for want of ordinary CPUs."""
         return self._tree.notes
 
     def _supply(self, held: Allocations) -> Supply:

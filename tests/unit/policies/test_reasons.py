@@ -67,8 +67,8 @@ def test_a_refusal_counts_in_good_english_and_leaves_out_where_nothing_is_free()
 @pytest.mark.parametrize(
     ("pool", "wanted", "exist", "text"),
     [
-        ("root", 1, False, "no available CPU is kernel-isolated: an ordinary CPU is taken instead"),
-        ("root", 2, False, "no available CPU is kernel-isolated: ordinary CPUs are taken instead"),
+        ("root", 1, False, "this node has no kernel-isolated CPUs for containers: an ordinary CPU is taken instead"),
+        ("root", 2, False, "this node has no kernel-isolated CPUs for containers: ordinary CPUs are taken instead"),
         ("root", 1, True, "root has no isolated CPU free: an ordinary CPU is taken instead"),
         ("root", 2, True, "root has fewer than 2 isolated CPUs free: ordinary CPUs are taken instead"),
     ],
@@ -82,7 +82,7 @@ def test_a_strict_refusal_says_whether_there_are_isolated_cpus_at_all() -> None:
     found = [reasons.isolated_missing(strict, 0, exist=exist).text for exist in (True, False)]
     assert found == [
         "wanted 1 isolated CPU; free isolated CPUs in root: 0",
-        "wanted 1 isolated CPU; no available CPU is kernel-isolated",
+        "wanted 1 isolated CPU; this node has no such CPUs for containers",
     ]
 
 

@@ -77,6 +77,20 @@ def test_levels_that_do_not_nest_are_noted() -> None:
     assert "NUMA node 0 does not lie inside one die" in topology_aware(machine).notes[0]
 
 
+@pytest.mark.parametrize(
+    ("isolated", "reserved", "note"),
+    [
+        ("0-3", "", "every available CPU (0-3) is kernel-isolated, none reserved: used as ordinary CPUs"),
+        ("1-3", "0", "no available CPU is left to share: 0 reserved, the others (1-3) are kernel-isolated"),
+        ("", "0-3", "no available CPU is left to share: 0-3 reserved, there are no others"),
+        ("1-2", "0", ""),
+    ],
+)
+def test_a_want_of_ordinary_cpus_is_noted(isolated: str, reserved: str, note: str) -> None:
+    notes = topology_aware(small_machine(packages=1, isolated=isolated), reserved).notes
+    assert [text.partition(";")[0] for text in notes] == ([note] if note else [])
+
+
 def test_options_without_an_available_cpu_are_refused() -> None:
     machine = small_machine()
     with pytest.raises(PolicyOptionsError):
