@@ -93,7 +93,7 @@ class World:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the daemon would warn of at its start, one sentence each."""
-        return (*self.machine.notes, *self._setup.resolved.warnings)
+        return (*self.machine.notes, *self._setup.resolved.warnings, *self._setup.policy.notes)
 
     @property
     def policy(self) -> Policy:
