@@ -229,6 +229,8 @@ async def _serve(settings: Settings, log: Log) -> int:
     daemon = Daemon(settings, log=log)
     try:
         await daemon.start()
+        gc.freeze()  # what start-up made stays: the collector need not look at it
+        gc.enable()
         await stopping.wait()
         log.info(events.STOPPING)
     finally:
