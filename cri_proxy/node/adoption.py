@@ -67,6 +67,7 @@ class Adoption:
         self._rules = rules
         self._domains = domains
         self._left: dict[str, Left] = {}
+        self._unplaced: set[str] = set()
         self._slots = live.status_slots()
 
     def is_left(self, container_id: str) -> bool:
@@ -77,8 +78,17 @@ class Adoption:
         """The containers that are left alone, by name."""
         return tuple(sorted(self._left.values(), key=lambda left: left.name))
 
+    def note_unplaced(self, container_id: str) -> None:
+        """A container was created while deciding failed: it waits for its place."""
+        self._unplaced.add(container_id)
+
+    def unplaced(self) -> tuple[str, ...]:
+        """Ids of the containers that still wait for their place, ascending."""
+        return tuple(sorted(i for i in self._unplaced if self._context.ledger.holder(i) is None))
+
     def keep_left(self, live_ids: Collection[str]) -> None:
-        """Forget those left alone that are no longer among these: their CPUs are free again."""
+        """Forget those left alone, or unplaced, that are no longer among these: their CPUs are free again."""
+        self._unplaced &= set(live_ids)
         kept = {container_id: left for container_id, left in self._left.items() if container_id in live_ids}
         if kept != self._left:
             self._left = kept

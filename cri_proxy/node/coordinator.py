@@ -126,9 +126,10 @@ class Coordinator:
         try:
             self._context.observer.decided(request, decided.decision, problems=problems, seconds=seconds)
             saved = await self._save_reservation(decided)
-        except BaseException:
-            # A fault of ours, or the caller went away before a byte reached the runtime: definite.
-            self.roll_back(decided, "the caller left before the runtime was asked")
+        except BaseException as error:
+            # Definite either way: not a byte has reached the runtime.
+            left = isinstance(error, asyncio.CancelledError)
+            self.roll_back(decided, "the caller left before the runtime was asked" if left else f"our fault: {error!r}")
             raise
         if not saved and self.rules.on_store_error == "reject":
             problem = f"the placement cannot be saved: {self._context.persistence.problem}"

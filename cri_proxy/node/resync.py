@@ -113,7 +113,8 @@ class Resync:
             return  # it will be found when the saved state is taken up; or was, and left alone
         try:
             node = await live.list_node(self._context.channel, GRANT_KEY)
-        except (CallFailed, RuntimeUnavailable):
+        except (CallFailed, RuntimeUnavailable) as error:
+            self._context.observer.noted(events.CHECK_FAILED, container_id=container_id, reason=str(error))
             return
         found = [c for c in newest_by_key(node.containers).values() if c.id == container_id]
         await self.adopt(found, may_leave=False)

@@ -73,7 +73,10 @@ class NodeView:
         return self._config
 
     def _present_warnings(self) -> tuple[str, ...]:
-        notes = []
+        notes = [
+            f"container {container_id[:12]} runs unplaced: deciding failed when it was created, see the log"
+            for container_id in self._node.adoption.unplaced()
+        ]
         notes += [
             f"{_name(row.grant.request)}: the runtime refuses its update: {failure.message}"
             for key, failure in sorted(self._node.effects.failures.items())

@@ -119,6 +119,7 @@ class CriInterceptor:
         """A container without a decision is placed by an update as soon as the engine works."""
         if isinstance(outcome, Replied):
             container_id = pb.CreateContainerResponse.FromString(outcome.message).container_id
+            self._node.adoption.note_unplaced(container_id)
             self._context.observer.noted(events.UNPLACED, container_id=container_id)
             self._context.tasks.start(self._node.resync.adopt_id(container_id), name="place unplaced")
 

@@ -1,5 +1,7 @@
 """The node as others may look at it."""
 
+import asyncio
+
 import pytest
 
 from cri_proxy.config.model import Config
@@ -7,8 +9,9 @@ from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.node.view import NodeView
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
+from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import entered, play
+from tests.unit.cri_proxy.node.stage import FragilePolicy, entered, play
 
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 
@@ -147,3 +150,20 @@ def test_a_container_that_the_runtime_did_not_create_holds_nothing_and_says_why(
         assert decision.problems == ("not created: the runtime refused: no such image",)
 
     play(act)
+
+
+def test_a_container_that_waits_for_its_place_is_a_warning_until_it_has_one() -> None:
+    async def run() -> None:
+        policy = FragilePolicy(small_policy())
+        site = Site(policy)
+        await site.open()
+        policy.broken |= {"decide", "reinstate"}
+        spec = PodSpec("a", (SHARES,))
+        container_id = await site.kubelet.create(spec, SHARES, await site.kubelet.run_sandbox(spec))
+        await site.node.settle()
+        assert [w for w in view(site).status().warnings if container_id[:12] in w and "unplaced" in w]
+        policy.broken.clear()
+        await site.kubelet.start(container_id)
+        assert view(site).status().warnings == ("look here",)
+
+    asyncio.run(run())
