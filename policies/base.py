@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Protocol, Self
 
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.model import Machine
+from sysfs.model import Machine, MemoryKind
 
 Labels = tuple[tuple[str, str], ...]  # sorted by key
 
@@ -32,6 +32,33 @@ class CpuKind(StrEnum):
     EXCLUSIVE = "exclusive"  # ordinary CPUs owned alone
     ISOLATED = "isolated"  # kernel-isolated CPUs owned alone
     MIXED = "mixed"  # owned CPUs and the pool's shared set
+
+
+class Threads(StrEnum):
+    """What becomes of the thread siblings of a container's CPUs."""
+
+    ANY = "any"  # they may be anybody's
+    OWN_CORE = "own-core"  # whole cores are owned: siblings are given to nobody else
+    HIDE = "hide"  # as own-core, and one thread of each core is run on
+
+
+class CpuPriority(StrEnum):
+    """Which CPUs to prefer where base frequency, energy preference or core kind tell them apart."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+    NONE = "none"  # no preference
+
+
+class BurstLevel(StrEnum):
+    """How wide a pool a Burstable container without a CPU limit gets (nri-plugins' names)."""
+
+    SYSTEM = "system"
+    PACKAGE = "package"
+    DIE = "die"
+    NUMA = "numa"
+    L3_CACHE = "l3cache"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,6 +121,16 @@ class Wishes:
     prefer_reserved: bool | None = None
     preserve_cpu: bool = False
     preserve_memory: bool = False
+    threads: Threads | None = None
+    priority: CpuPriority | None = None
+    burst_level: BurstLevel | None = None
+    memory_kinds: tuple[MemoryKind, ...] = ()  # sorted; () = nothing said: every kind but HBM
+    strict_memory: bool = False  # refuse rather than use other kinds of memory, or more than there is
+    strict_hints: bool = False  # refuse rather than run far from a device
+    spread_by_hints: bool | None = None  # owned CPUs near each device; False = wherever in the pool
+    cold_start_seconds: int = 0  # PMEM only for so long, then DRAM too; 0 = no cold start
+    tell: bool | None = None  # the mount that tells the container its resources
+    notify: tuple[str, ...] = ()  # command run in the container when they change
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +171,9 @@ class Grant:
     isolated: CpuSet = CpuSet()  # kernel-isolated CPUs owned alone
     shared_mcpu: int = 0  # booked in the pool's shared account; 0 for containers that ask for nothing
     reserved_mcpu: int = 0  # booked on the reserved CPUs
-    mems: NodeSet = NodeSet()  # memory nodes; empty = not written
+    mems: NodeSet = NodeSet()  # memory nodes (its zone); empty = not written
     added: tuple[CpuSet, ...] = ()  # owned CPUs that came with each growth, oldest first; the others came before
+    is_cold: bool = False  # its cold start lasts: DRAM is still withheld from it
 
     @property
     def container(self) -> ContainerKey:
@@ -227,7 +265,7 @@ class Placed:
     grant: Grant
     pinning: Pinning
     updates: tuple[Update, ...]  # containers whose pinning changes, sorted by container
-    moved: tuple[Grant, ...] = ()  # other grants that were lifted to a wider pool to make room
+    moved: tuple[Grant, ...] = ()  # other grants that were lifted to a wider pool, or to more memory nodes, to make room
     reasons: tuple[Reason, ...] = ()
     ranking: tuple[Ranked, ...] = ()
 
@@ -268,6 +306,8 @@ class PoolView:
     mems: NodeSet
     shared_free_mcpu: int
     shared_granted_mcpu: int  # in the whole subtree
+    memory_bytes: int = 0  # capacity of the pool's memory nodes
+    memory_free_bytes: int = 0  # of it, not promised to containers that can only be in there
 
 
 class Policy(Protocol):
@@ -293,6 +333,12 @@ class Policy(Protocol):
 
     def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
         """Whose pinning changes when this container's grant goes."""
+
+    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
+        """Grants that can come back to fewer memory nodes now that there is room; a bounded number, best first."""
+
+    def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+        """What changes when this container's cold start is over: its own grant, and others that make room."""
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, re-place the others, then place ``requests``; refuses nothing."""

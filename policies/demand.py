@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from policies.base import CpuKind, QosClass, Request
+from policies.base import BurstLevel, CpuKind, CpuPriority, QosClass, Request, Threads
 from policies.options import PolicyOptions
 
 
@@ -20,7 +20,9 @@ class Demand:
     """What one container is to get. ``kind`` is PRESERVE, RESERVED, or SHARED for everything that is placed in a pool.
 
     ``whole`` CPUs are owned alone (isolated ones if wanted and free), ``shared_mcpu`` comes from the shared set.
+    ``whole`` is a multiple of ``threads_per_core`` where whole cores are wanted (``threads``), else as asked.
     ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 = no preference.
+    ``burst_level`` is how wide the pool should be for a Burstable container without a limit; None = no preference.
     ``conflict`` is what else was asked for that makes the strict wish for isolated CPUs impossible; '' = nothing.
     """
 
@@ -32,6 +34,10 @@ class Demand:
     levels_up: int = 0
     burst_mcpu: int = 0
     conflict: str = ""
+    burst_level: BurstLevel | None = None
+    threads: Threads = Threads.ANY
+    priority: CpuPriority = CpuPriority.NONE
+    strict_hints: bool = False
 
     @property
     def is_zero(self) -> bool:
@@ -39,8 +45,11 @@ class Demand:
         return not self.whole and not self.shared_mcpu
 
 
-def demand_of(request: Request, options: PolicyOptions) -> Demand:
-    """What this request amounts to under these options. Annotated wishes beat options."""
+def demand_of(request: Request, options: PolicyOptions, threads_per_core: int = 1) -> Demand:
+    """What this request amounts to under these options. Annotated wishes beat options.
+
+    ``threads_per_core`` is the most threads that a core of the machine has.
+    """
     wishes = request.wishes
     mcpu = 0 if request.pod.qos is QosClass.BEST_EFFORT else request.cpu_request_mcpu
     if wishes.preserve_cpu:
@@ -50,16 +59,28 @@ def demand_of(request: Request, options: PolicyOptions) -> Demand:
         reserved = options.is_reserved_namespace(request.pod.namespace)
     if reserved:
         return Demand(CpuKind.RESERVED, reserved_mcpu=mcpu, conflict=_conflict(request, mcpu, reserved=True))
-    whole = mcpu // 1000 if _wants_exclusive(request, options) else 0
+    asked = mcpu // 1000 if _wants_exclusive(request, options) else 0
+    threads = wishes.threads or options.threads
+    whole = asked if threads is Threads.ANY else -(-asked // threads_per_core) * threads_per_core
+    burstable = request.pod.qos is QosClass.BURSTABLE
     return Demand(
         CpuKind.SHARED,
         whole=whole,
-        shared_mcpu=mcpu - 1000 * whole,
+        shared_mcpu=mcpu - 1000 * asked,
         isolation=_isolation(request, options) if whole else Isolation.NO,
         levels_up=0 if whole else wishes.levels_up,
-        burst_mcpu=(request.cpu_limit_mcpu or 0) if request.pod.qos is QosClass.BURSTABLE else 0,
+        burst_mcpu=(request.cpu_limit_mcpu or 0) if burstable else 0,
         conflict=_conflict(request, mcpu, reserved=False),
+        burst_level=_burst_level(request, options) if burstable and not whole else None,
+        threads=threads if whole else Threads.ANY,
+        priority=(wishes.priority or options.cpu_priority),
+        strict_hints=wishes.strict_hints and bool(request.hints),
     )
+
+
+def _burst_level(request: Request, options: PolicyOptions) -> BurstLevel | None:
+    """The level for a container that may use all the CPU time it finds; None for one with a limit."""
+    return None if request.cpu_limit_mcpu is not None else request.wishes.burst_level or options.unlimited_burst
 
 
 def _conflict(request: Request, mcpu: int, *, reserved: bool) -> str:
