@@ -265,7 +265,7 @@ class Placed:
     grant: Grant
     pinning: Pinning
     updates: tuple[Update, ...]  # containers whose pinning changes, sorted by container
-    moved: tuple[Grant, ...] = ()  # other grants that were lifted to a wider pool, or to more memory nodes, to make room
+    moved: tuple[Grant, ...] = ()  # others, lifted to a wider pool or to more memory nodes to make room
     reasons: tuple[Reason, ...] = ()
     ranking: tuple[Ranked, ...] = ()
 

@@ -59,6 +59,14 @@ class NonePolicy:
         """Never touches anyone."""
         return ()
 
+    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
+        """Nobody's memory is anyone's business here."""
+        return ()
+
+    def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+        """Nobody starts cold."""
+        return ()
+
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Every grant becomes one of nothing; what another policy had granted is let go."""
         grants = [g if g.kind is CpuKind.PRESERVE else Grant(g.request, "", CpuKind.PRESERVE) for g in held.grants]

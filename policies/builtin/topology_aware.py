@@ -110,6 +110,14 @@ class TopologyAware:
         others: list[tuple[Grant, Grant]] = [(g, g) for g in held.grants if g is not own]
         return changed_pinnings(before, before.minus(own), others, self._options)
 
+    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
+        """Grants that can come back to fewer memory nodes now that there is room; a bounded number, best first."""
+        return ()
+
+    def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+        """What changes when this container's cold start is over: its own grant, and others that make room."""
+        return ()
+
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, re-place the others, then place ``requests``; refuses nothing."""
 

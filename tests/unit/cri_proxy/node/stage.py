@@ -7,7 +7,18 @@ from typing import TypeVar
 from cri_proxy.node.context import Rules
 from cri_proxy.runtime.embedded_faults import Gate
 from cri_proxy.tryout.kubelet import Kubelet
-from policies.base import Allocations, ContainerKey, Decision, Pinning, Policy, PoolView, Reinstated, Request, Update
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    Decision,
+    Grant,
+    Pinning,
+    Policy,
+    PoolView,
+    Reinstated,
+    Request,
+    Update,
+)
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.grants import small_policy
@@ -50,6 +61,14 @@ class FragilePolicy:
 
     def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
         return self._inner.release(held, container)
+
+    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
+        self._check("narrowed")
+        return self._inner.narrowed(held)
+
+    def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+        self._check("warmed")
+        return self._inner.warmed(held, container)
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         self._check("reinstate")

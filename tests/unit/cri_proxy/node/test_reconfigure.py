@@ -1,8 +1,8 @@
 """Another policy for a node that runs."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cri_proxy.node.context import Rules
 from cri_proxy.node.node import Node
@@ -12,19 +12,14 @@ from cri_proxy.simulate.world import World
 from cri_proxy.state.rows import Row
 from policies.base import (
     Allocations,
-    ContainerKey,
     CpuKind,
-    Decision,
-    Pinning,
     Policy,
-    PoolView,
     Reinstated,
     Request,
-    Update,
 )
 from sysfs.describe import describe
-from sysfs.model import Machine
 from tests.fakes.grants import row, small_policy
+from tests.unit.cri_proxy.node.stage import FragilePolicy
 
 MACHINE = describe({"packages": 2, "cores": 4})
 RULES = Rules(adopt="leave")
@@ -35,47 +30,20 @@ def holder(name: str, owned: str) -> Row:
     return replace(row(name, owned=owned), container_id="", state="reserved")
 
 
-@dataclass
-class Racing:
+class Racing(FragilePolicy):
     """A policy during whose re-plans somebody else decides, ``races`` times."""
 
-    inner: Policy
-    disturb: Callable[[], None]
-    races: int
-    plans: int = 0
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def machine(self) -> Machine:
-        return self.inner.machine
-
-    def decide(self, held: Allocations, request: Request) -> Decision:
-        return self.inner.decide(held, request)
-
-    def pinnings(self, held: Allocations) -> Mapping[ContainerKey, Pinning]:
-        return self.inner.pinnings(held)
-
-    def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
-        return self.inner.release(held, container)
+    def __init__(self, inner: Policy, disturb: Callable[[], None], races: int) -> None:
+        super().__init__(inner)
+        self._disturb = disturb
+        self._races = races
+        self.plans = 0
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         self.plans += 1
-        if self.plans <= self.races:
-            self.disturb()
-        return self.inner.reinstate(held, requests)
-
-    def fallback(self, held: Allocations) -> Pinning:
-        return self.inner.fallback(held)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return ()
-
-    def pools(self, held: Allocations) -> tuple[PoolView, ...]:
-        return self.inner.pools(held)
+        if self.plans <= self._races:
+            self._disturb()
+        return super().reinstate(held, requests)
 
 
 def on_node(*rows: Row) -> Node:
