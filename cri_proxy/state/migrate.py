@@ -33,7 +33,12 @@ def create() -> tuple[str, ...]:
     )
 
 
-STEPS: tuple[Step, ...] = (create,)
+def remember_cold_starts() -> tuple[str, ...]:
+    """1 -> 2: when a container's cold start ends, in seconds since the epoch; NULL = it has none."""
+    return ("ALTER TABLE grants ADD COLUMN warm_at_seconds REAL",)
+
+
+STEPS: tuple[Step, ...] = (create, remember_cold_starts)
 
 
 def statements(version: int, steps: tuple[Step, ...] = STEPS) -> tuple[str, ...]:

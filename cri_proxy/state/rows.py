@@ -17,7 +17,8 @@ class Row:
     """One container: what it holds, who it is at the runtime and what the runtime has acknowledged.
 
     ``container_id`` is '' until the runtime has named it. ``acknowledged`` is the last pinning that the runtime
-    confirmed, None before the first. ``created_order`` ascends in the order of the decisions.
+    confirmed, None before the first. ``created_order`` ascends in the order of the decisions. ``warm_at_seconds``,
+    since the epoch, is when its cold start ends; None without one.
     """
 
     grant: Grant
@@ -26,6 +27,7 @@ class Row:
     state: RowState
     acknowledged: Pinning | None
     created_order: int
+    warm_at_seconds: float | None = None
 
     @property
     def key(self) -> ContainerKey:

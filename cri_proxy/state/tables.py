@@ -10,13 +10,16 @@ from cri_proxy.state.codec import CodecError, decode, encode
 from cri_proxy.state.rows import ROW_STATES, Row, RowState, SandboxRow, Saved
 from policies.base import ContainerKey, Grant, Labels, Pinning, Pod
 
-Statement = tuple[str, tuple[str | int | bytes | None, ...]]
+Statement = tuple[str, tuple[str | int | float | bytes | None, ...]]
 
-_PUT_ROW: Final = "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+# Columns are named: in a file of an older version those that a migration added stand last.
+_PUT_ROW: Final = """INSERT OR REPLACE INTO grants
+    (pod_uid, name, sandbox_id, container_id, state, created_order, acknowledged, warm_at_seconds, value)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _PUT_SANDBOX: Final = "INSERT OR REPLACE INTO sandboxes VALUES (?, ?, ?, ?, ?)"
 _DELETE_ROW: Final = "DELETE FROM grants WHERE pod_uid = ? AND name = ?"
 _DELETE_SANDBOX: Final = "DELETE FROM sandboxes WHERE sandbox_id = ?"
-_ROWS: Final = """SELECT sandbox_id, container_id, state, created_order, acknowledged, value
+_ROWS: Final = """SELECT sandbox_id, container_id, state, created_order, acknowledged, warm_at_seconds, value
     FROM grants ORDER BY pod_uid, name"""
 _SANDBOXES: Final = "SELECT sandbox_id, pod, annotations, cgroup_parent, config FROM sandboxes ORDER BY sandbox_id"
 
@@ -31,7 +34,7 @@ def _put(row: Row | SandboxRow) -> Statement:
         return _PUT_SANDBOX, values
     acknowledged = None if row.acknowledged is None else _text(row.acknowledged)
     key = row.key
-    state = (row.sandbox_id, row.container_id, row.state, row.created_order, acknowledged)
+    state = (row.sandbox_id, row.container_id, row.state, row.created_order, acknowledged, row.warm_at_seconds)
     return _PUT_ROW, (key.pod_uid, key.name, *state, _text(row.grant))
 
 
@@ -66,6 +69,13 @@ def _state(text: str) -> RowState:
     raise CodecError("state", f"expected one of {', '.join(ROW_STATES)}, got {text!r}")
 
 
+def _seconds(value: object) -> float | None:
+    """A time since the epoch. SQLite keeps whatever was written, whatever type the column has."""
+    if value is None or isinstance(value, float):
+        return value
+    raise CodecError("warm_at_seconds", f"expected seconds since the epoch, got {value!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Annotations:
     """Names the type of the annotations column for the codec."""
@@ -87,8 +97,9 @@ def read(connection: sqlite3.Connection) -> Saved:
             state=_state(state),
             acknowledged=None if acknowledged is None else decode(Pinning, json.loads(acknowledged)),
             created_order=created_order,
+            warm_at_seconds=_seconds(warm_at),
         )
-        for sandbox_id, container_id, state, created_order, acknowledged, value in connection.execute(_ROWS)
+        for sandbox_id, container_id, state, created_order, acknowledged, warm_at, value in connection.execute(_ROWS)
     )
     sandboxes = tuple(
         SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), _pairs(annotations), cgroup_parent, config)

@@ -85,6 +85,7 @@ rows = st.builds(
     state=st.sampled_from(ROW_STATES),
     acknowledged=st.none() | pinnings,
     created_order=st.integers(0, 10**9),
+    warm_at_seconds=st.none() | st.floats(0, 1e11),
 )
 sandboxes = st.builds(
     SandboxRow,

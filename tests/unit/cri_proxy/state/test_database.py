@@ -1,7 +1,9 @@
 """Opening the database file."""
 
+import shutil
 import sqlite3
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from cri_proxy.state.database import open_database
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import apply, change
 from tests.fakes.rows import make_row
+
+VERSION_1 = Path(__file__).parents[3] / "golden" / "stores" / "version-1.db"
 
 
 def fill(path: Path) -> None:
@@ -68,6 +72,32 @@ def test_a_row_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
     opened = open_database(tmp_path / "state.db")
     opened.connection.close()
     assert opened.recovered is not None
+
+
+def test_a_store_of_version_1_is_taken_over_whole(tmp_path: Path) -> None:
+    """The file was written by the program whose newest version that was."""
+    shutil.copy(VERSION_1, tmp_path / "state.db")
+    opened = open_database(tmp_path / "state.db")
+    opened.connection.close()
+    rows = [(row.sandbox_id, row.key.name, row.state, str(row.grant.exclusive)) for row in opened.saved.rows]
+    assert rows == [
+        ("s-web", "c0", "running", "4-5"),
+        ("s-web", "init", "exited", "4-5"),
+        ("s-job", "c0", "reserved", ""),
+    ]
+    assert [sandbox.pod.name for sandbox in opened.saved.sandboxes] == ["web"]
+    assert opened.recovered is None
+
+
+def test_a_migrated_row_can_be_written_again_with_what_is_new(tmp_path: Path) -> None:
+    shutil.copy(VERSION_1, tmp_path / "state.db")
+    opened = open_database(tmp_path / "state.db")
+    cold = replace(opened.saved.rows[0], warm_at_seconds=1790000000.5)
+    apply(opened.connection, change([cold], []))
+    opened.connection.close()
+    again = open_database(tmp_path / "state.db")
+    again.connection.close()
+    assert again.saved.rows == (cold, *opened.saved.rows[1:])
 
 
 def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from cri_proxy.state.migrate import STEPS, create, statements
 
 
 def rename() -> tuple[str, ...]:
-    """A made-up later step: 1 -> 2."""
+    """A made-up step: 1 -> 2."""
     return ("ALTER TABLE grants RENAME COLUMN state TO phase",)
 
 
 def test_a_new_file_gets_every_step() -> None:
-    assert statements(0) == (*create(), f"PRAGMA user_version = {len(STEPS)}")
+    steps = [sql for step in STEPS for sql in step()]
+    assert statements(0) == (*steps, f"PRAGMA user_version = {len(STEPS)}")
 
 
 def test_an_older_store_gets_only_what_it_lacks() -> None:

@@ -45,6 +45,7 @@ def test_a_failing_transaction_leaves_nothing(connection: sqlite3.Connection) ->
         'UPDATE grants SET value = \'{"pool": "root"}\'',
         "UPDATE grants SET acknowledged = '[]'",
         "UPDATE sandboxes SET annotations = '[[1]]'",
+        "UPDATE grants SET warm_at_seconds = 'soon'",
     ],
 )
 def test_a_row_that_makes_no_sense_is_an_error(connection: sqlite3.Connection, damage: str) -> None:
