@@ -1,6 +1,6 @@
 """Request + options -> what kind of CPUs, and how many (spec section 2)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from policies.base import BurstLevel, CpuKind, CpuPriority, QosClass, Request, Threads
@@ -76,6 +76,12 @@ def demand_of(request: Request, options: PolicyOptions, threads_per_core: int = 
         priority=(wishes.priority or options.cpu_priority),
         strict_hints=wishes.strict_hints and bool(request.hints),
     )
+
+
+def without_whole_cores(demand: Demand, request: Request) -> Demand:
+    """The same for threads of any cores: when no pool has so many whole ones."""
+    whole = (request.cpu_request_mcpu - demand.shared_mcpu) // 1000
+    return replace(demand, whole=whole, threads=Threads.ANY)
 
 
 def _burst_level(request: Request, options: PolicyOptions) -> BurstLevel | None:

@@ -13,6 +13,7 @@ LEVELS_UP = "levels-up"
 PREVIOUS_KEPT = "previous-kept"
 PREVIOUS_LOST = "previous-lost"
 ISOLATED_SHORT = "isolated-short"
+NO_WHOLE_CORES = "no-whole-cores"
 EMPTIED = "shared-emptied"
 LIFTED = "lifted"
 DISPLACED = "displaced"
@@ -33,6 +34,7 @@ REASON_CODES = (
     PREVIOUS_KEPT,
     PREVIOUS_LOST,
     ISOLATED_SHORT,
+    NO_WHOLE_CORES,
     EMPTIED,
     LIFTED,
     DISPLACED,
@@ -127,6 +129,13 @@ def isolated_short(pool: str, wanted: int, *, exist: bool) -> Reason:
         text = "this node has no kernel-isolated CPUs for containers"
     instead = "an ordinary CPU is" if wanted == 1 else "ordinary CPUs are"
     return Reason(ISOLATED_SHORT, f"{text}: {instead} taken instead")
+
+
+def no_whole_cores(wanted: int) -> Reason:
+    """Whole cores were wished for; no pool has enough of them."""
+    return Reason(
+        NO_WHOLE_CORES, f"no pool has the whole cores for {_plural(wanted, 'CPU')}: thread siblings may be anybody's"
+    )
 
 
 def emptied(pools: tuple[str, ...]) -> Reason:

@@ -15,9 +15,13 @@ class Key(NamedTuple):
     affinity: float  # weighted pull of containers already placed, minus push
     hints: float  # nearness to the container's devices, 0 to 1
     hint_depth: int  # among pools at the devices, the deeper one
-    memory: int  # 1: the pool's memory nodes have the requested memory left
+    memory: int  # 2: the requested memory is not promised to others yet; 1: room by using more nodes; 0: none
+    memory_kinds: int  # 1: its memory is of exactly the wanted kinds
+    memory_limit: int  # 1: it could hold the memory limit
     burst_mcpu: int  # how much of the CPU limit the shared set could give now
+    burst_level: int  # 0: as wide as suits a container without a CPU limit; less the farther from that
     few_nodes: int  # minus the number of memory nodes: local memory first
+    priority: int  # 1: can give all CPUs to be owned from those of the preferred priority
     depth: int  # deeper pools are smaller and closer
     quiet: int  # minus the containers that share this pool, for a container that shares
     cores: int  # CPUs to be owned that can be on wholly free cores
@@ -34,8 +38,12 @@ WHY_WORSE = {
     "hints": "is farther from the devices",
     "hint_depth": "is larger, at the same devices",
     "memory": "has less memory left than is requested",
+    "memory_kinds": "has other kinds of memory",
+    "memory_limit": "cannot hold the memory limit",
     "burst_mcpu": "covers less of the CPU limit",
+    "burst_level": "is farther from the level for unlimited burst",
     "few_nodes": "spreads memory over more nodes",
+    "priority": "has fewer CPUs of the preferred priority free",
     "depth": "is larger",
     "quiet": "is shared by more containers",
     "cores": "has fewer whole cores free",

@@ -1,6 +1,6 @@
 """Where a container goes: one rule of spec section 4 and 5 each, on two packages of two nodes of four CPUs."""
 
-from policies.base import Allocations, CpuKind, Placed, TopologyHint
+from policies.base import Allocations, BurstLevel, CpuKind, Placed, TopologyHint
 from policies.builtin.topology_aware import TopologyAware
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
@@ -157,9 +157,20 @@ def test_a_burstable_container_goes_where_its_limit_fits() -> None:
     assert found.grant.pool == "socket #1"
 
 
+def test_a_burstable_container_without_a_limit_gets_a_package_to_burst_in() -> None:
+    found = placed(POLICY.decide(NOTHING, request(mcpu=500, qos=BURSTABLE)))
+    assert found.grant.pool == "socket #1"
+    assert found.reasons[-1].text.endswith("next would be socket #0, which would have less left afterwards")
+
+
+def test_the_level_for_unlimited_burst_can_be_annotated() -> None:
+    wish = request(mcpu=500, qos=BURSTABLE, burst_level=BurstLevel.NUMA)
+    assert placed(POLICY.decide(NOTHING, wish)).grant.pool == "NUMA node #1"
+
+
 def test_no_share_below_loses_its_cpu_to_an_owner_above() -> None:
     """The peer's fault: four shares of 500m and then 12 CPUs left two of the four without any CPU."""
-    held = fill(POLICY, *(request(f"{n}/c", 500, BURSTABLE) for n in range(4)))
+    held = fill(POLICY, *(request(f"{n}/c", 500, BURSTABLE, cpu_limit_mcpu=500) for n in range(4)))
     decision = placed(POLICY.decide(held, request("big/c", 12000)))
     after = held.with_grants(*decision.moved, decision.grant)
     assert all(p.cpus for p in POLICY.pinnings(after).values())
@@ -167,7 +178,7 @@ def test_no_share_below_loses_its_cpu_to_an_owner_above() -> None:
 
 
 def test_fragments_are_lifted_when_that_makes_room_and_the_lifted_are_updated() -> None:
-    held = fill(OPEN, *(request(f"{n}/c", 500, BURSTABLE) for n in range(4)))
+    held = fill(OPEN, *(request(f"{n}/c", 500, BURSTABLE, cpu_limit_mcpu=500) for n in range(4)))
     decision = placed(OPEN.decide(held, request("big/c", 13000)))
     assert [(g.container.pod_uid, g.pool, str(g.mems)) for g in decision.moved] == [("0", "socket #0", "0-1")]
     assert "lifted" in codes(decision)
@@ -187,7 +198,7 @@ def test_where_several_pools_could_be_made_to_fit_the_fewest_move() -> None:
 
 
 def test_the_machine_is_full_when_the_root_is() -> None:
-    held = fill(OPEN, *(request(f"{n}/c", 500, BURSTABLE) for n in range(4)))
+    held = fill(OPEN, *(request(f"{n}/c", 500, BURSTABLE, cpu_limit_mcpu=500) for n in range(4)))
     refusal = rejected(OPEN.decide(held, request("big/c", 15000)))
     assert refusal.reason.text == (
         "wanted 15 exclusive CPUs; free in root: 14000m shared capacity, 12 CPUs to own; most in socket #0: 7000m"

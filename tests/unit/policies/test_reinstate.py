@@ -122,7 +122,10 @@ def test_the_largest_that_the_policy_none_let_through_is_placed_first() -> None:
 
 def test_a_change_of_the_reserved_namespaces_moves_those_whom_it_concerns() -> None:
     old = topology_aware(four_nodes(), "0", reserved_namespaces=("mon*",))
-    wanted = (request(f"{name}/c", 100, BURSTABLE, namespace=name) for name in ("mon", "log", "web", "kube-system"))
+    wanted = (
+        request(f"{name}/c", 100, BURSTABLE, namespace=name, cpu_limit_mcpu=100)
+        for name in ("mon", "log", "web", "kube-system")
+    )
     held = fill(old, *wanted)
     new = topology_aware(four_nodes(), "0", reserved_namespaces=("log*",))
     found = new.reinstate(held)

@@ -1,0 +1,96 @@
+"""The pools as one pass of the search sees them: what each would give, its key, and the order."""
+
+from dataclasses import dataclass
+
+from policies.affinity import affinity_scores
+from policies.burst import burst_ranks
+from policies.cpus import whole_core_counts
+from policies.demand import Isolation
+from policies.device_hints import hint_scores
+from policies.offer import Case, Offer, offers_of
+from policies.score import Key
+from policies.supply import Room
+
+
+@dataclass(frozen=True, slots=True)
+class Pulls:
+    """What draws the container to pools whatever they can give; one entry per pool."""
+
+    affinity: tuple[float, ...]
+    hints: tuple[float, ...]
+    burst: tuple[int, ...]
+    free_memory_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The pools as one pass sees them; ``order`` is best first. ``lenient`` is the rule for earlier pools."""
+
+    room: Room
+    lenient: Room
+    offers: tuple[Offer, ...]
+    keys: tuple[Key, ...]
+    order: tuple[int, ...]
+
+
+def pulls_of(case: Case) -> Pulls:
+    """What draws this container where."""
+    return Pulls(
+        affinity_scores(case.tree, case.options, case.request, case.others),
+        hint_scores(case.tree, case.request.hints),
+        burst_ranks(case.tree, case.demand.burst_level),
+        _free_memory(case),
+    )
+
+
+def rank(case: Case, pulls: Pulls, room: Room, lenient: Room) -> Ranking:
+    """Every pool with its offer and key under the rule of ``room``."""
+    offers = offers_of(case, room, lenient)
+    keys = _keys(case, pulls, room, offers)
+    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
+    return Ranking(room, lenient, offers, keys, tuple(order))
+
+
+def _keys(case: Case, pulls: Pulls, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
+    demand, supply = case.demand, case.supply
+    cores = whole_core_counts(case.tree, supply.shared[0] & ~supply.withheld, demand.whole)
+    wants_isolated = demand.isolation is not Isolation.NO
+    keys = []
+    for pool in case.tree.pools:
+        i = pool.index
+        offer = offers[i]
+        left = room.free_mcpu[i] - 1000 * offer.sliced - demand.shared_mcpu
+        if offer.isolated:
+            left = supply.free_isolated(i).bit_count() - offer.isolated
+        keys.append(
+            Key(
+                fits=int(offer.fits),
+                previous=offer.previous,
+                isolated=int(wants_isolated and offer.isolated > 0),
+                affinity=pulls.affinity[i],
+                hints=pulls.hints[i],
+                hint_depth=pool.depth if pulls.hints[i] else 0,
+                memory=2 * int(pulls.free_memory_bytes[i] >= case.request.memory_request_bytes),
+                memory_kinds=1,
+                memory_limit=1,
+                burst_mcpu=max(0, min(room.free_mcpu[i], demand.burst_mcpu)),
+                burst_level=pulls.burst[i],
+                few_nodes=-pool.mems.bit_count(),
+                priority=1,
+                depth=pool.depth,
+                quiet=0 if demand.whole else -supply.sharers[i],
+                cores=cores[i] if offer.sliced else 0,
+                left=left,
+                first=-i,
+            )
+        )
+    return tuple(keys)
+
+
+def _free_memory(case: Case) -> tuple[int, ...]:
+    """Per pool, bytes not promised to the containers in its subtree, nor in any pool above."""
+    result: list[int] = []
+    for pool in case.tree.pools:
+        left = pool.memory_bytes - case.supply.memory_bytes[pool.index]
+        result.append(left if pool.parent < 0 else min(left, result[pool.parent]))
+    return tuple(result)
