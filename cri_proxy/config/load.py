@@ -122,6 +122,9 @@ def _is_beside(known: tuple[str, ...], path: tuple[str, ...]) -> bool:
 
 def _value(known: Known, item: Item, path: str) -> Iterator[tuple[Known, object]]:
     """The option with its value; null says nothing, as in Kubernetes' own objects."""
+    if known.option.takes_mapping and isinstance(item.value, Mapping):
+        yield known, tuple(entry for inner in item.value.items for entry in _entry(known, inner, path))
+        return
     raw = _raw(known, item.value, path)
     if raw is None:
         return
@@ -129,6 +132,16 @@ def _value(known: Known, item: Item, path: str) -> Iterator[tuple[Known, object]
         yield known, read_value(known, raw)
     except ValueError as error:
         raise ConfigError(path, item.line, known.key, str(error)) from None
+
+
+def _entry(known: Known, item: Item, path: str) -> tuple[object, ...]:
+    """One entry of an option that takes a mapping, as the option reads it."""
+    raw = f"{item.key}={_text(known, item.value, path)}"
+    try:
+        value = read_value(known, (raw,))
+    except ValueError as error:
+        raise ConfigError(path, item.line, f"{known.key}.{item.key}", str(error)) from None
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _raw(known: Known, tree: Tree, path: str) -> Raw | None:
@@ -143,4 +156,5 @@ def _raw(known: Known, tree: Tree, path: str) -> Raw | None:
 def _text(known: Known, tree: Tree, path: str) -> str:
     if isinstance(tree, Scalar) and not tree.is_null:
         return tree.text
-    raise ConfigError(path, tree.line, known.key, "expected a list of strings")
+    what = "a mapping of strings" if known.option.takes_mapping else "a list of strings"
+    raise ConfigError(path, tree.line, known.key, f"expected {what}")

@@ -3,32 +3,17 @@
 An option's type says which values it takes (``config.values`` reads them); ``Option`` says the rest.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Literal, get_args, get_type_hints
 
 from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """What an option's type does not say.
-
-    ``key`` is its YAML key inside its group, ``flag`` its command-line option ('' = none), ``values`` the form of
-    its values where the type does not tell, ``read`` turns text into the value (ValueError when it cannot),
-    ``remedy`` is added to the error about a wrong value.
-    """
-
-    key: str
-    text: str
-    flag: str = ""
-    values: str = ""
-    unit: str = ""
-    is_reloadable: bool = True
-    read: Callable[[str], object] | None = None
-    remedy: str = ""
+from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
+from cri_proxy.config.option import Option
+from cri_proxy.config.seconds import optional_period_seconds
+from cri_proxy.config.topology_aware import TopologyAware, TopologyManager
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,60 +67,6 @@ class CpuReserve:
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyAware:
-    """Options of the policy of that name."""
-
-    pin_cpu: Annotated[
-        bool, Option("PinCPU", "Pin containers to the CPUs of their pool", flag="--topology-aware-pin-cpu")
-    ] = True
-    pin_memory: Annotated[
-        bool,
-        Option("PinMemory", "Pin containers to the memory nodes of their pool", flag="--topology-aware-pin-memory"),
-    ] = True
-    prefer_isolated: Annotated[
-        bool,
-        Option(
-            "PreferIsolatedCPUs",
-            "Give a Guaranteed container that asks for exactly one CPU a kernel-isolated one where one is free",
-            flag="--topology-aware-prefer-isolated-cpus",
-        ),
-    ] = True
-    prefer_shared: Annotated[
-        bool,
-        Option(
-            "PreferSharedCPUs",
-            "Give shared CPUs only, no exclusive ones, unless an annotation asks for them",
-            flag="--topology-aware-prefer-shared-cpus",
-        ),
-    ] = False
-    reserved_namespaces: Annotated[
-        tuple[str, ...],
-        Option("ReservedPoolNamespaces", "Namespaces (shell globs) on the reserved CPUs besides kube-system"),
-    ] = ()
-    colocate_pods: Annotated[bool, Option("ColocatePods", "Draw the containers of a pod together")] = False
-    colocate_namespaces: Annotated[
-        bool, Option("ColocateNamespaces", "Draw the containers of a namespace together")
-    ] = False
-    l3_pools: Annotated[
-        Literal["auto", "true", "false"],
-        Option("L3Pools", "A pool per L3 cache domain. auto: where a node has several with two or more cores"),
-    ] = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyManager:
-    """Merging of hints as the kubelet does it."""
-
-    policy: Annotated[
-        Literal["none"],
-        Option("policy", "Hint merging", remedy="this version merges no hints: only none is supported"),
-    ] = "none"
-    scope: Annotated[
-        Literal["container", "pod"], Option("scope", "What hints are merged for; without effect under policy none")
-    ] = "container"
-
-
-@dataclass(frozen=True, slots=True)
 class Log:
     """What is logged, and in which form."""
 
@@ -158,6 +89,38 @@ class Config:
     reserved: Annotated[CpuReserve, Option("reservedResources", "")] = CpuReserve()
     topology_aware: Annotated[TopologyAware, Option("topologyAware", "")] = TopologyAware()
     topology_manager: Annotated[TopologyManager, Option("topologyManager", "")] = TopologyManager()
+    memory_kinds: Annotated[
+        tuple[NodeMemory, ...],
+        Option(
+            "memoryKinds",
+            "What the memory of NUMA nodes is, where the kernel's memory tiers, the HMAT and the sizes tell it wrongly",
+            values="a mapping of node (or node list) to `dram`, `pmem` or `hbm`: `{2-3: pmem}`",
+            read=parse_node_memory,
+            takes_mapping=True,
+        ),
+    ] = ()
+    pod_resources: Annotated[
+        bool,
+        Option("podResources", "Ask the kubelet which devices a container has, and where they are"),
+    ] = True
+    tell_containers: Annotated[
+        Literal["auto", "always", "never"],
+        Option(
+            "tellContainers",
+            "Mount a directory with its resources into a container. auto: where it owns CPUs or an annotation asks; "
+            "always: into every one; never: into none",
+        ),
+    ] = "auto"
+    drift_check_seconds: Annotated[
+        float,
+        Option(
+            "driftCheckSeconds",
+            "How often the cgroups are compared with what was granted; 0: never",
+            values="`0`, or from `1` to `86400`",
+            unit="seconds",
+            read=optional_period_seconds,
+        ),
+    ] = 60.0
     on_policy_error: Annotated[
         Literal["passthrough", "reject"],
         Option("onPolicyError", "A fault of ours: let the container start shared and unplaced, or refuse it"),
@@ -243,6 +206,16 @@ class Config:
             read=addresses.directory,
         ),
     ] = "/var/lib/cri-proxy"
+    kubelet_root: Annotated[
+        str,
+        Option(
+            "kubeletRoot",
+            "The kubelet's own directory (its `--root-dir`), where its pod-resources socket and CPU manager state are",
+            values="a directory",
+            is_reloadable=False,
+            read=addresses.directory,
+        ),
+    ] = "/var/lib/kubelet"
     sysfs_root: Annotated[
         str,
         Option(

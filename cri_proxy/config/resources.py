@@ -1,20 +1,24 @@
 """Available and reserved CPUs of a machine, and the policy's options that follow."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
+from cri_proxy.config.memory_kinds import NodeMemory
 from cri_proxy.config.model import Config
+from cri_proxy.config.topology_aware import TopologyAware
 from cri_proxy.errors import ConfigError
+from policies.base import BurstLevel, CpuPriority, Threads
 from policies.errors import PolicyOptionsError
 from policies.options import PolicyOptions
 from policies.reserve import choose_reserved
-from sysfs.cpuset import CpuSet, CpuSetError
+from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 from sysfs.model import Machine
 
 _AVAILABLE = "availableResources.cpu"
 _RESERVED = "reservedResources.cpu"
+_KINDS = "memoryKinds"
 # Where the cpuset hierarchy is mounted: cgroup v2, then v1 on its own (cgroups(7)).
 _MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/cpuset")
 # v2: cpuset.cpus.effective (also in the root); v1: effective_cpus behind the controller's prefix.
@@ -56,8 +60,33 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
         colocate_pods=chosen.colocate_pods,
         colocate_namespaces=chosen.colocate_namespaces,
         l3_pools=_L3_POOLS[chosen.l3_pools],
+        unlimited_burst=BurstLevel(chosen.unlimited_burst),
+        threads=Threads(chosen.threads),
+        cpu_priority=CpuPriority(chosen.cpu_priority),
     )
-    return Resolved(options, tuple(warnings))
+    return Resolved(options, (*warnings, *_resize_notes(chosen), *_memory_notes(config.memory_kinds, machine)))
+
+
+def _resize_notes(chosen: TopologyAware) -> tuple[str, ...]:
+    """A warning for each option under which the runtime reports other CPU figures than the kubelet has sent."""
+    set_here = (("LiftQuota", chosen.lift_quota), ("FractionShares", chosen.fraction_shares))
+    return tuple(
+        f"topologyAware.{key} is on: a kubelet that compares a container's figures with the runtime's (in-place "
+        "resize) can take ours for a resize that is not done, and ask for it again and again"
+        for key, is_on in set_here
+        if is_on
+    )
+
+
+def _memory_notes(told: Sequence[NodeMemory], machine: Machine) -> tuple[str, ...]:
+    """A warning for nodes that this machine lacks (one file may serve many machines); raises for two kinds of one."""
+    for i, entry in enumerate(told):
+        for other in told[:i]:
+            both = entry.nodes & other.nodes
+            if both and entry.kind is not other.kind:
+                raise _fail(_KINDS, f"node {both} is told to be {other.kind} and {entry.kind}: keep one")
+    missing = NodeSet.of_masks(entry.nodes.mask for entry in told) - NodeSet.of(node.id for node in machine.nodes)
+    return (f"{_KINDS}: node {missing} is not on this machine",) if missing else ()
 
 
 def _fail(key: str, problem: str) -> ConfigError:

@@ -106,6 +106,8 @@ def show_value(value: object) -> str:
             return "none"
         case bool():
             return "true" if value else "false"
+        case float():
+            return str(value).removesuffix(".0")
         case tuple():
             return f"[{', '.join(map(str, value))}]"
     return str(value)

@@ -77,7 +77,7 @@ def _plain_value(value: object) -> Plain:
     match value:
         case None | "":
             return None
-        case bool():
+        case bool() | float():
             return value
         case tuple():
             return [str(item) for item in value]

@@ -1,0 +1,97 @@
+"""Options of the topology-aware policy, and of the merging of hints: one field = one option."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cri_proxy.config.option import Option
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyAware:
+    """Options of the policy of that name."""
+
+    pin_cpu: Annotated[
+        bool, Option("PinCPU", "Pin containers to the CPUs of their pool", flag="--topology-aware-pin-cpu")
+    ] = True
+    pin_memory: Annotated[
+        bool,
+        Option("PinMemory", "Pin containers to the memory nodes of their pool", flag="--topology-aware-pin-memory"),
+    ] = True
+    prefer_isolated: Annotated[
+        bool,
+        Option(
+            "PreferIsolatedCPUs",
+            "Give a Guaranteed container that asks for exactly one CPU a kernel-isolated one where one is free",
+            flag="--topology-aware-prefer-isolated-cpus",
+        ),
+    ] = True
+    prefer_shared: Annotated[
+        bool,
+        Option(
+            "PreferSharedCPUs",
+            "Give shared CPUs only, no exclusive ones, unless an annotation asks for them",
+            flag="--topology-aware-prefer-shared-cpus",
+        ),
+    ] = False
+    reserved_namespaces: Annotated[
+        tuple[str, ...],
+        Option("ReservedPoolNamespaces", "Namespaces (shell globs) on the reserved CPUs besides kube-system"),
+    ] = ()
+    colocate_pods: Annotated[bool, Option("ColocatePods", "Draw the containers of a pod together")] = False
+    colocate_namespaces: Annotated[
+        bool, Option("ColocateNamespaces", "Draw the containers of a namespace together")
+    ] = False
+    l3_pools: Annotated[
+        Literal["auto", "true", "false"],
+        Option("L3Pools", "A pool per L3 cache domain. auto: where a node has several with two or more cores"),
+    ] = "auto"
+    unlimited_burst: Annotated[
+        Literal["system", "package", "die", "numa", "l3cache"],
+        Option(
+            "UnlimitedBurstable",
+            "How wide a pool a Burstable container without a CPU limit should get, unless an annotation says",
+        ),
+    ] = "package"
+    threads: Annotated[
+        Literal["any", "own-core", "hide"],
+        Option(
+            "Hyperthreads",
+            "Thread siblings of exclusive CPUs, unless an annotation says. any: they may be anybody's; own-core: "
+            "whole cores are owned; hide: as own-core, and only one thread of each core is used",
+        ),
+    ] = "any"
+    cpu_priority: Annotated[
+        Literal["high", "normal", "low", "none"],
+        Option(
+            "DefaultCPUPriority",
+            "Which CPUs to prefer where base frequency, energy preference or core kind tell them apart, unless an "
+            "annotation says",
+        ),
+    ] = "none"
+    lift_quota: Annotated[
+        bool,
+        Option(
+            "LiftQuota",
+            "Remove the CFS quota of containers that have exclusive CPUs only, so that they are never throttled",
+        ),
+    ] = False
+    fraction_shares: Annotated[
+        bool,
+        Option(
+            "FractionShares",
+            "Give a container that also has exclusive CPUs the CPU shares of its shared fraction only",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyManager:
+    """Merging of hints as the kubelet does it."""
+
+    policy: Annotated[
+        Literal["none"],
+        Option("policy", "Hint merging", remedy="this version merges no hints: only none is supported"),
+    ] = "none"
+    scope: Annotated[
+        Literal["container", "pod"], Option("scope", "What hints are merged for; without effect under policy none")
+    ] = "container"
