@@ -78,7 +78,7 @@ class Daemon:
         # A machine that was handed in has no cgroups of its own; this node's would cut its CPUs.
         cgroup_root = settings.sysfs_root if self._machine is None else settings.state_dir
         resolved = policy_options(config, machine, cgroup_root)
-        policy = build_policy(config.policy, machine, resolved.options)
+        policy = build_policy(config.policy, resolved.machine, resolved.options)
         warnings = (*settings.warnings, *resolved.warnings, *policy.notes)
         for warning in warnings:
             self._log.warning(events.CONFIG_WARNING, reason=warning)

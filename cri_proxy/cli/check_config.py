@@ -127,7 +127,7 @@ def resolve(report: Report, config: Config, root: Path, spec: str = "") -> Repor
         if cgroup_root == _NO_ROOT:
             config, unchecked = without_cgroup(config)
         resolved = policy_options(config, machine, cgroup_root)
-        policy = build_policy(config.policy, machine, resolved.options)
+        policy = build_policy(config.policy, resolved.machine, resolved.options)
     except ConfigError as error:
         return replace(report, valid=False, key=error.key, error=error.problem)
     except (PolicyBaseError, SysfsBaseError) as error:

@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from sysfs.model import Machine
+
 HELP = "show packages, NUMA nodes, caches, cores and devices of a machine"
 EXAMPLE = """\
 cri-proxy topology
@@ -20,12 +22,19 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="host (default), a directory that holds sys/, an archive FILE.tar.xz[:ROOT], or a description "
         "(a YAML file, or in braces)",
     )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="PATH",
+        help="a configuration file or directory, for what it says of the machine (memoryKinds)",
+    )
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write a picture instead of printing the tree")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or draw the machine; 1 when it cannot be read, or the picture not be written."""
+    """Print or draw the machine; 1 when it or the configuration cannot be read, or the picture not be written."""
     from cri_proxy.cli.output import emit
+    from cri_proxy.errors import ConfigError
     from sysfs.as_json import json_value
     from sysfs.errors import SysfsBaseError
     from sysfs.outline import outline
@@ -34,13 +43,26 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         machine = load_machine(args.machine)
-    except (SysfsBaseError, OSError) as error:
+        if args.config is not None:
+            machine = _as_configured(machine, args.config)
+    except (SysfsBaseError, ConfigError, OSError) as error:
         print(f"cri-proxy topology: {error}", file=sys.stderr)
         return 1
     if args.svg is not None:
         return _write(args.svg, picture(machine))
     emit(json_value(machine), args.output, outline(machine).rstrip())
     return 0
+
+
+def _as_configured(machine: Machine, path: Path) -> Machine:
+    """The machine with the operator's word on its memory. Raises ConfigError."""
+    from cri_proxy.config.load import load_config
+    from cri_proxy.config.memory_kinds import kind_by_node
+    from cri_proxy.config.settings import host_node_name
+    from sysfs.memory_override import with_memory_kinds
+
+    config = load_config(path, node_name=host_node_name()).config
+    return with_memory_kinds(machine, kind_by_node(config.memory_kinds))
 
 
 def _write(file: Path, text: str) -> int:

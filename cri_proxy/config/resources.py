@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
-from cri_proxy.config.memory_kinds import NodeMemory
+from cri_proxy.config.memory_kinds import NodeMemory, kind_by_node
 from cri_proxy.config.model import Config
 from cri_proxy.config.topology_aware import TopologyAware
 from cri_proxy.errors import ConfigError
@@ -14,6 +14,7 @@ from policies.errors import PolicyOptionsError
 from policies.options import PolicyOptions
 from policies.reserve import choose_reserved
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+from sysfs.memory_override import with_memory_kinds
 from sysfs.model import Machine
 
 _AVAILABLE = "availableResources.cpu"
@@ -28,8 +29,12 @@ _L3_POOLS = {"auto": None, "true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The policy's options on this machine; ``warnings`` are sentences for the operator."""
+    """The policy's options on this machine; ``warnings`` are sentences for the operator.
 
+    ``machine`` is the one to place on: as discovered, with the operator's word on its memory (``memoryKinds``).
+    """
+
+    machine: Machine
     options: PolicyOptions
     warnings: tuple[str, ...] = ()
 
@@ -64,7 +69,8 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
         threads=Threads(chosen.threads),
         cpu_priority=CpuPriority(chosen.cpu_priority),
     )
-    return Resolved(options, (*warnings, *_resize_notes(chosen), *_memory_notes(config.memory_kinds, machine)))
+    notes = (*warnings, *_resize_notes(chosen), *_memory_notes(config.memory_kinds, machine))
+    return Resolved(with_memory_kinds(machine, kind_by_node(config.memory_kinds)), options, notes)
 
 
 def _resize_notes(chosen: TopologyAware) -> tuple[str, ...]:

@@ -15,9 +15,9 @@ def merged(before: Mapping[str, object], change: Mapping[str, object]) -> dict[s
     {'topologyAware': {'PinCPU': True, 'PinMemory': False}}
     """
     result = dict(before)
-    spelled = {key.casefold(): key for key in before}
+    spelled = {str(key).casefold(): key for key in before}  # a NUMA node under memoryKinds is a number
     for given, value in change.items():
-        key = spelled.get(given.casefold(), given)
+        key = spelled.get(str(given).casefold(), given)
         earlier = result.get(key)
         if isinstance(value, Mapping) and isinstance(earlier, Mapping):
             result[key] = merged(earlier, value)

@@ -161,7 +161,7 @@ class World:
     def _resolve(self, options: Mapping[str, object]) -> _Setup:
         config = read_config(options)
         resolved = policy_options(config, self.machine, NO_ROOT)
-        return _Setup(options, config, resolved, build_policy(config.policy, self.machine, resolved.options))
+        return _Setup(options, config, resolved, build_policy(config.policy, resolved.machine, resolved.options))
 
     def _open(self) -> None:
         """A proxy in front of the runtime, as a start makes it."""

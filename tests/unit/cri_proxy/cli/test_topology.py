@@ -59,3 +59,15 @@ def test_the_reference_documents_every_key_of_the_answer(capsys: pytest.CaptureF
     page = Path(__file__).parents[4] / "docs" / "reference" / "topology.md"
     documented = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `.*$", page.read_text(), re.MULTILINE))))
     assert {*value, *parts} == documented
+
+
+def test_the_configurations_word_on_memory_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.yaml").write_text("memoryKinds: {1: hbm}")
+    assert run("--machine", SPEC, "--config", f"{tmp_path}/config.yaml", output="json") == 0
+    assert [n["kind"] for n in json.loads(capsys.readouterr().out)["nodes"]] == ["dram", "hbm"]
+
+
+def test_a_configuration_that_is_not_taken_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.yaml").write_text("memoryKinds: {1: ram}")
+    assert run("--machine", SPEC, "--config", f"{tmp_path}/config.yaml") == 1
+    assert "config.yaml:1: memoryKinds.1: expected dram, pmem, hbm" in capsys.readouterr().err

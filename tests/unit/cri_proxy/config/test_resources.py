@@ -124,3 +124,8 @@ def test_the_reserved_cpus_are_available_and_enough(machine: Machine, mcpu: int)
         return
     assert options.reserved <= options.available
     assert len(options.reserved) == -(-mcpu // 1000)
+
+
+def test_the_machine_to_place_on_has_the_memory_that_the_operator_tells(tmp_path: Path) -> None:
+    machine = resolve("memoryKinds: {1: hbm}", tmp_path).machine
+    assert [node.kind.value for node in machine.nodes] == ["dram", "hbm"]
