@@ -1,17 +1,19 @@
-"""Machines for tests: small ones by description, random ones for properties, and the same one renumbered.
+"""Machines for tests: small ones by description, random ones for properties, and the same one renumbered or unplugged.
 
 machine = small_machine(packages=2, cores=2, threads=2)
 @given(machines())
 def test_rule(machine: Machine) -> None: ...
+machine = random_machine(random.Random(7))
 """
 
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 
 from hypothesis import strategies as st
 
 from sysfs.assemble import CacheFacts, CpuFacts, Facts, NodeFacts, assemble
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.describe import describe
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Machine
@@ -96,62 +98,108 @@ def merge_nodes(machine: Machine, kept: int, gone: int) -> Machine:
     return assemble(replace(facts, nodes=nodes))
 
 
-@st.composite
-def shapes(draw: st.DrawFn, max_packages: int = 8, max_cpus: int = 96) -> dict[str, object]:
+def unplugged(machine: Machine, gone: CpuSet, empty: NodeSet = NodeSet()) -> Machine:
+    """The same machine with these CPUs offline and the memory of these nodes taken out."""
+    facts = facts_of(machine)
+    return assemble(
+        replace(
+            facts,
+            cpus=[replace(c, siblings=c.siblings - gone) for c in facts.cpus if c.id not in gone],
+            nodes=[
+                replace(
+                    n,
+                    cpus=n.cpus - gone,
+                    memory=replace(n.memory, memory_bytes=0) if n.id in empty else n.memory,
+                )
+                for n in facts.nodes
+            ],
+            caches=[replace(c, cpus=c.cpus - gone) for c in facts.caches],
+            devices=[replace(d, local_cpus=d.local_cpus - gone) for d in facts.devices],
+            offline=facts.offline | gone,
+        )
+    )
+
+
+def random_shape(rng: random.Random, *, max_packages: int = 8, max_cpus: int = 96) -> dict[str, object]:
     """A random description: counts, numbering, memory (some nodes without), memory-only nodes, L3, CPU states."""
-    packages = draw(st.integers(1, max_packages))
+    packages = rng.randint(1, max_packages)
     left = max_cpus // packages
     counts = {"packages": packages}
     for key, most in (("threads", 2), ("nodes", 4), ("cores", 6), ("dies", 3)):
-        counts[key] = draw(st.integers(1, max(1, min(most, left))))
+        counts[key] = rng.randint(1, max(1, min(most, left)))
         left //= counts[key]
     nodes = packages * counts["dies"] * counts["nodes"]
     per_node = counts["cores"] * counts["threads"]
     cpus = nodes * per_node
-    memory = [draw(st.sampled_from([0, 512, 1024, 1024, 4096])) * MEBIBYTE for _ in range(nodes)]
-    memory[draw(st.integers(0, nodes - 1))] = 2048 * MEBIBYTE
-    shape: dict[str, object] = {**counts, "numbering": draw(st.sampled_from(["linear", "split"])), "memory": memory}
-    shape["memory_nodes"] = draw(st.lists(_memory_node(nodes), max_size=3))
-    if draw(st.booleans()):  # L3 domains of one or two cores' worth of CPUs, as they stand in linear numbering
-        step = counts["threads"] * draw(st.integers(1, 2))
+    memory = [rng.choice([0, 512, 1024, 1024, 4096]) * MEBIBYTE for _ in range(nodes)]
+    memory[rng.randrange(nodes)] = 2048 * MEBIBYTE
+    shape: dict[str, object] = {**counts, "numbering": rng.choice(["linear", "split"]), "memory": memory}
+    shape["memory_nodes"] = [_memory_node(rng, nodes) for _ in range(rng.randint(0, 3))]
+    if rng.randint(0, 1):  # L3 domains of one or two cores' worth of CPUs, as they stand in linear numbering
+        step = counts["threads"] * rng.randint(1, 2)
         shape |= {"numbering": "linear", "l3": [f"{i}-{min(i + step, cpus) - 1}" for i in range(0, cpus, step)]}
-    some = st.lists(st.integers(0, cpus - 1), unique=True, max_size=max(0, min(cpus // 3, 12)))
-    keep = draw(st.integers(0, cpus - 1))  # every kernel has a housekeeping CPU
+    most = min(cpus // 3, 12)
+    keep = rng.randrange(cpus)  # every kernel has a housekeeping CPU
     for key in ("offline", "isolated", "efficiency"):
-        if draw(st.integers(0, 2)) == 0:
-            shape[key] = [cpu for cpu in draw(some) if cpu != keep]
+        if rng.randint(0, 2) == 0:
+            shape[key] = [cpu for cpu in sorted(rng.sample(range(cpus), rng.randint(0, most))) if cpu != keep]
     return shape
 
 
-def _memory_node(nodes: int) -> st.SearchStrategy[dict[str, object]]:
-    near = st.dictionaries(st.integers(0, nodes - 1), st.integers(13, 19), min_size=1, max_size=2)
-    amount = st.integers(1, 16).map(lambda n: n * 512 * MEBIBYTE)
-    kinds = st.sampled_from(["dram", "pmem", "hbm"])
-    plain: dict[str, st.SearchStrategy[object]] = {"memory": amount, "near": near}
-    return st.fixed_dictionaries(plain, optional={"kind": kinds, "movable": st.booleans()})
+def _memory_node(rng: random.Random, nodes: int) -> dict[str, object]:
+    near = rng.sample(range(nodes), rng.randint(1, min(2, nodes)))
+    node: dict[str, object] = {
+        "memory": rng.randint(1, 16) * 512 * MEBIBYTE,
+        "near": {other: rng.randint(13, 19) for other in near},
+    }
+    if rng.randint(0, 1):
+        node["kind"] = rng.choice(["dram", "pmem", "hbm"])
+    if rng.randint(0, 1):
+        node["movable"] = rng.choice([False, True])
+    return node
 
 
-@st.composite
-def machines(draw: st.DrawFn, *, max_packages: int = 8, max_cpus: int = 96, odd: bool = True) -> Machine:
+def random_machine(rng: random.Random, *, max_packages: int = 8, max_cpus: int = 96, odd: bool = True) -> Machine:
     """A random machine; always one online CPU that is not isolated and one node with memory.
 
-    With ``odd`` also nodes that span dies, sparse node ids, and CPU numbers that are sparse, large or shuffled.
+    With ``odd`` also nodes that span dies, cores that differ in speed, sparse node ids, and CPU numbers that are
+    sparse, large or shuffled.
     """
-    machine = describe(draw(shapes(max_packages, max_cpus)))
+    machine = describe(random_shape(rng, max_packages=max_packages, max_cpus=max_cpus))
     if not odd:
         return machine
-    if len(machine.dies) > 1 and draw(st.booleans()):
+    if len(machine.dies) > 1 and rng.randint(0, 1):
         package = machine.cpus[0].package
         first = {c.node for c in machine.cpus if c.package == package}
         if len(first) > 1:
             machine = merge_nodes(machine, min(first), max(first))
+    if rng.randint(0, 3) == 0:
+        machine = _with_speeds(machine, rng)
     everyone = [*machine.online, *machine.offline]
-    match draw(st.sampled_from(["as described", "sparse", "large", "shuffled"])):
+    match rng.choice(["as described", "sparse", "large", "shuffled"]):
         case "sparse":
             return renumber(machine, {cpu: 2 * cpu for cpu in everyone}, {n.id: 3 * n.id for n in machine.nodes})
         case "large":
             return renumber(machine, {cpu: cpu + 1000 for cpu in everyone}, {n.id: n.id + 5 for n in machine.nodes})
         case "shuffled":
-            return renumber(machine, dict(zip(everyone, draw(st.permutations(everyone)), strict=True)))
+            return renumber(machine, dict(zip(everyone, rng.sample(everyone, len(everyone)), strict=True)))
         case _:
             return machine
+
+
+def _with_speeds(machine: Machine, rng: random.Random) -> Machine:
+    """Some cores are faster than others, or to be spared (cpufreq/base_frequency, energy_performance_preference)."""
+    speeds = {core.cpus.mask: (rng.choice((2_000_000, 2_800_000)), rng.choice(("", "power"))) for core in machine.cores}
+    facts = facts_of(machine)
+    cpus = []
+    for cpu in facts.cpus:
+        frequency_khz, preference = speeds[cpu.siblings.mask]
+        cpus.append(replace(cpu, base_frequency_khz=frequency_khz, energy_preference=preference))
+    return assemble(replace(facts, cpus=cpus))
+
+
+def machines(*, max_packages: int = 8, max_cpus: int = 96, odd: bool = True) -> st.SearchStrategy[Machine]:
+    """Random machines, as ``random_machine`` makes them."""
+    return st.randoms(use_true_random=False).map(
+        lambda rng: random_machine(rng, max_packages=max_packages, max_cpus=max_cpus, odd=odd)
+    )
