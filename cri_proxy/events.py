@@ -11,6 +11,7 @@ MACHINE_NOTE: Final = "machine_note"  # a fallback that discovery took
 STORE_DAMAGED: Final = "store_damaged"  # moved aside; rebuilt from the runtime
 HTTP_UNAVAILABLE: Final = "http_unavailable"
 RUNTIME_AWAY: Final = "runtime_away"
+POD_RESOURCES_AWAY: Final = "pod_resources_away"  # the kubelet does not say where devices are
 
 # One per decision.
 PLACED: Final = "placed"

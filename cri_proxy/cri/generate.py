@@ -1,29 +1,34 @@
-"""Regenerates the Python beside ``proto/cri_v1.proto``: ``python -m cri_proxy.cri.generate`` (development only)."""
+"""Regenerates the Python beside our .proto files: ``python -m cri_proxy.cri.generate`` (development only)."""
 
 import re
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTO = Path("cri_proxy/cri/proto/cri_v1.proto")
+PROTOS = (PROTO, Path("cri_proxy/podresources/proto/podresources_v1.proto"))
 
 # protoc stamps its own version into the Python file; another version of it is no change of ours.
 _VERSION_STAMP = re.compile(r"^# Protobuf Python Version: .*\n|^    \d+,\n", re.MULTILINE)
 
 
-def generate(into: Path, root: Path = ROOT) -> tuple[Path, ...]:
-    """Write the message module and its type stub below ``into``; gives their paths relative to it.
+def generate(into: Path, root: Path = ROOT, protos: Sequence[Path] = PROTOS) -> tuple[Path, ...]:
+    """Write the message modules and their type stubs below ``into``; gives their paths relative to it.
 
-    The .proto is taken from ``root``. Raises RuntimeError when protoc refuses it, ModuleNotFoundError
+    Each .proto is taken from ``root``. Raises RuntimeError when protoc refuses it, ModuleNotFoundError
     without grpcio-tools.
     """
     from grpc_tools import protoc  # type: ignore[import-untyped]  # ships no stubs
 
-    status = protoc.main(["protoc", f"-I{root}", f"--python_out={into}", f"--pyi_out={into}", str(root / PROTO)])
-    if status:
-        raise RuntimeError(f"protoc refused {PROTO} with status {status}: its own words are on standard error")
-    return PROTO.with_name("cri_v1_pb2.py"), PROTO.with_name("cri_v1_pb2.pyi")
+    written: list[Path] = []
+    for proto in protos:
+        status = protoc.main(["protoc", f"-I{root}", f"--python_out={into}", f"--pyi_out={into}", str(root / proto)])
+        if status:
+            raise RuntimeError(f"protoc refused {proto} with status {status}: its own words are on standard error")
+        written += [proto.with_name(f"{proto.stem}_pb2{suffix}") for suffix in (".py", ".pyi")]
+    return tuple(written)
 
 
 def without_version(text: str) -> str:
@@ -31,10 +36,10 @@ def without_version(text: str) -> str:
     return _VERSION_STAMP.sub("", text)
 
 
-def stale(root: Path = ROOT) -> tuple[Path, ...]:
+def stale(root: Path = ROOT, protos: Sequence[Path] = PROTOS) -> tuple[Path, ...]:
     """Which generated files differ from what the .proto would give now."""
     with tempfile.TemporaryDirectory() as fresh:
-        names = generate(Path(fresh), root)
+        names = generate(Path(fresh), root, protos)
         return tuple(
             name
             for name in names

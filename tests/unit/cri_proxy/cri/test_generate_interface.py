@@ -90,4 +90,4 @@ def test_a_changed_proto_is_noticed(tmp_path: Path) -> None:
     proto.write_text(re.sub(r"string version = 1;", "string version = 9;", text, count=1))
     for name in ("cri_v1_pb2.py", "cri_v1_pb2.pyi"):
         proto.with_name(name).write_text((generate.ROOT / generate.PROTO).with_name(name).read_text())
-    assert generate.PROTO.with_name("cri_v1_pb2.py") in generate.stale(tmp_path)
+    assert generate.PROTO.with_name("cri_v1_pb2.py") in generate.stale(tmp_path, [generate.PROTO])

@@ -1,0 +1,1 @@
+"""Where the kubelet has put a pod's devices: its pod resources service, asked over its socket."""

@@ -1,0 +1,80 @@
+"""Asking the kubelet, which may be away, silent or old: no container waits long, and none fails."""
+
+import asyncio
+
+from cri_proxy.node.journal import Journal
+from cri_proxy.podresources.lister import SILENCE_SECONDS, PodResources
+from policies.base import Pod, QosClass
+from sysfs.cpuset import NodeSet
+from tests.fakes.clock import ManualClock
+from tests.fakes.site import Silent
+from tests.unit.cri_proxy.podresources.kubelet import KubeletService, devices, pod
+
+WEB = pod("web", {"c0": [devices("example.com/nic", "eth1", nodes=(1,))]})
+OTHER = Pod("uid-2", "other", "default", QosClass.GUARANTEED)
+POD = Pod("uid-1", "web", "default", QosClass.GUARANTEED)
+
+
+class Asking:
+    """A node that asks this kubelet."""
+
+    def __init__(self, kubelet: KubeletService) -> None:
+        self.kubelet = kubelet
+        self.clock = ManualClock()
+        self.log = Silent()
+        journal = Journal(self.log, self.clock)
+        known = NodeSet.parse("0-1")
+        self.resources = PodResources(kubelet, self.clock, journal, known=known, budget_seconds=0.05)
+
+    async def nodes(self, asked: Pod = POD) -> str:
+        """The node of c0's device, '' when nothing is told."""
+        hints = await self.resources.hints(asked, "c0")
+        return ",".join(str(hint.nodes) for hint in hints)
+
+
+def test_the_kubelet_is_asked_once_per_pod_while_the_sandbox_is_made() -> None:
+    async def run() -> None:
+        node = Asking(KubeletService(WEB))
+        node.resources.expect(POD)
+        assert [await node.nodes(), await node.nodes()] == ["1", "1"]
+        assert node.kubelet.calls == ["Get"]
+
+    asyncio.run(run())
+
+
+def test_a_pod_that_was_not_announced_is_asked_for_when_it_is_needed() -> None:
+    assert asyncio.run(Asking(KubeletService(WEB)).nodes()) == "1"
+
+
+def test_where_get_is_disabled_the_list_answers_and_get_is_not_tried_again() -> None:
+    async def run() -> None:
+        node = Asking(KubeletService(WEB, get="disabled"))
+        assert [await node.nodes(), await node.nodes(OTHER)] == ["1", ""]
+        assert node.kubelet.calls == ["Get", "List", "List"]
+
+    asyncio.run(run())
+
+
+def test_a_kubelet_that_does_not_answer_is_told_once_and_left_alone_for_a_while() -> None:
+    async def run() -> None:
+        for how in ("absent", "silent", "garbage"):
+            node = Asking(KubeletService(WEB, get=how))
+            assert [await node.nodes(), await node.nodes(OTHER)] == ["", ""]
+            assert node.kubelet.calls == ["Get"]
+            await node.clock.advance(SILENCE_SECONDS + 1)
+            node.kubelet.get = "offered"
+            assert await node.nodes() == "1"
+            assert node.log.errors == []
+
+    asyncio.run(run())
+
+
+def test_what_is_known_of_a_pod_goes_with_the_pod() -> None:
+    async def run() -> None:
+        node = Asking(KubeletService(WEB))
+        await node.nodes()
+        node.resources.forget(POD.uid)
+        node.kubelet.pods = ()
+        assert await node.nodes() == ""
+
+    asyncio.run(run())
