@@ -292,6 +292,15 @@ class Reinstated:
 
 
 @dataclass(frozen=True, slots=True)
+class Default:
+    """What was decided by an option, for want of an annotation: ``field`` is one of ``Wishes``, ``value`` in words."""
+
+    field: str
+    value: str
+    option: str  # the option's key with its value, as in the configuration
+
+
+@dataclass(frozen=True, slots=True)
 class PoolView:
     """A pool as ``status`` shows it. CPU figures are what is left, given the grants."""
 
@@ -324,6 +333,9 @@ class Policy(Protocol):
     @property
     def notes(self) -> tuple[str, ...]:
         """One sentence for everything about the machine that it had to leave out of account."""
+
+    def defaults(self, request: Request) -> tuple[Default, ...]:
+        """What options decide of this request where it says nothing itself."""
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Where this container goes, given what others hold (a grant of its own in ``held`` is ignored)."""

@@ -6,15 +6,16 @@ and the runtime have their time. No lock is held across a call to the runtime bu
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from cri_proxy.errors import CriProxyError
 from cri_proxy.node.context import Context, Rules
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger import ACTIVE
+from cri_proxy.node.observer import Circumstances
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, Pinning, Placed, Reason, Rejected, Request
+from policies.base import ContainerKey, Decision, Pinning, Placed, Reason, Rejected, Request
 from sysfs.cpuset import CpuSet
 
 RefusalKind = Literal["full", "strict", "annotation", "store", "update", "not-ready"]
@@ -39,6 +40,7 @@ class Reservation:
     pinning: Pinning
     before: tuple[Row, ...]
     decision: Placed
+    circumstances: Circumstances = field(default_factory=Circumstances)
 
 
 @dataclass(eq=False)
@@ -121,10 +123,10 @@ class Coordinator:
             decided = self._decide_and_reserve(request, sandbox_id)
         seconds = self._context.clock.monotonic_seconds() - started
         if isinstance(decided, Rejected):
-            self._context.observer.decided(request, decided, problems=problems, seconds=seconds)
+            self._tell(request, decided, Circumstances(), problems=problems, seconds=seconds)
             return Refusal("strict" if decided.reason.code.startswith("strict") else "full", decided.reason.text)
         try:
-            self._context.observer.decided(request, decided.decision, problems=problems, seconds=seconds)
+            self._tell(request, decided.decision, decided.circumstances, problems=problems, seconds=seconds)
             saved = await self._save_reservation(decided)
         except BaseException as error:
             # Definite either way: not a byte has reached the runtime.
@@ -139,9 +141,21 @@ class Coordinator:
 
     def _refused(self, request: Request, refusal: Refusal) -> Refusal:
         """Tell of a container that is refused although, or before, it was decided on."""
-        decision = Rejected(Reason(refusal.kind, refusal.text))
-        self._context.observer.decided(request, decision, problems=(), seconds=0.0)
+        self._tell(request, Rejected(Reason(refusal.kind, refusal.text)), Circumstances())
         return refusal
+
+    def _tell(
+        self,
+        request: Request,
+        decision: Decision,
+        circumstances: Circumstances,
+        *,
+        problems: tuple[str, ...] = (),
+        seconds: float = 0.0,
+    ) -> None:
+        """Tell of a decision, with what the options had to do with it."""
+        complete = replace(circumstances, defaults=self._ledger.policy.defaults(request))
+        self._context.observer.decided(request, decision, problems=problems, seconds=seconds, circumstances=complete)
 
     def commit(self, reservation: Reservation, container_id: str, written: Pinning) -> None:
         """The runtime has created the container under this id, with ``written`` as its pinning."""
@@ -154,6 +168,7 @@ class Coordinator:
         self._context.persistence.save_later([created])
         self.remember_fallback()
         self._effects.kick()
+        self._context.observer.carried_out(created)
 
     def roll_back(self, reservation: Reservation, why: str) -> None:
         """The runtime did not create it: everything is as before."""
@@ -211,6 +226,7 @@ class Coordinator:
             self.release(row, why)
         self._ledger.drop(*(row.key for row in rows))
         self._ledger.sandboxes.pop(sandbox_id, None)
+        self._context.observer.forgotten([row.key for row in rows])
         self._context.persistence.save_later([], [sandbox_id, *(row.key for row in rows)])
 
     def resize(self, row: Row, request: Request, *, is_last_try: bool = True) -> Reservation | Rejected:
@@ -223,10 +239,14 @@ class Coordinator:
 
     def place_elsewhere(self, row: Row, without: CpuSet) -> Reservation | Rejected:
         """Place a container again, without CPUs that others could not be moved from."""
-        return self._regrant(row, replace(row.grant.request, previous=None), withheld=without)
+        replaced = self._regrant(row, replace(row.grant.request, previous=None), withheld=without)
+        if isinstance(replaced, Reservation):
+            self._context.observer.carried_out(replaced.row)
+        return replaced
 
-    def roll_back_resize(self, reservation: Reservation) -> None:
+    def roll_back_resize(self, reservation: Reservation, why: str = "it was not carried out") -> None:
         """The runtime refused the new size: back to the old one where that is still free."""
+        self._context.observer.not_resized(reservation.row, why)
         restored = self._restore(reservation.before, reservation.row.key)
         self._context.persistence.save_later(restored)
         self._effects.kick()
@@ -239,16 +259,17 @@ class Coordinator:
         started = self._context.clock.monotonic_seconds()
         decision = self._ledger.policy.decide(replace(held, withheld=held.withheld | withheld), request)
         seconds = self._context.clock.monotonic_seconds() - started
+        moved = self._ledger.grants_with(decision.moved) if isinstance(decision, Placed) else ()
+        before = (row, *(r for m in moved if (r := self._ledger.get(m.key)) is not None))
+        circumstances = Circumstances(row, self._ledger.desired(), before[1:])
         if tells_refusal or not isinstance(decision, Rejected):
-            self._context.observer.decided(request, decision, problems=(), seconds=seconds)
+            self._tell(request, decision, circumstances, seconds=seconds)
         if isinstance(decision, Rejected):
             return decision
-        moved = self._ledger.grants_with(decision.moved)
-        before = (row, *(r for m in moved if (r := self._ledger.get(m.key)) is not None))
         regranted = replace(row, grant=decision.grant)
         self._ledger.put(regranted, *moved)
         self._context.persistence.save_later([regranted, *moved])
-        return Reservation(regranted, decision.pinning, before, decision)
+        return Reservation(regranted, decision.pinning, before, decision, circumstances)
 
     def _decide_and_reserve(self, request: Request, sandbox_id: str) -> Reservation | Rejected:
         """One step for the event loop: nobody else can decide between the two."""
@@ -259,7 +280,9 @@ class Coordinator:
         if isinstance(decision, Rejected):
             return decision
         moved = self._ledger.grants_with(decision.moved)
-        before = tuple(r for r in (earlier, *(self._ledger.get(m.key) for m in moved)) if r is not None)
+        moved_before = tuple(r for m in moved if (r := self._ledger.get(m.key)) is not None)
+        before = moved_before if earlier is None else (earlier, *moved_before)
+        circumstances = Circumstances(None, self._ledger.desired(), moved_before)
         row = Row(
             grant=decision.grant,
             sandbox_id=sandbox_id,
@@ -269,7 +292,7 @@ class Coordinator:
             created_order=self._ledger.next_order(),
         )
         self._ledger.put(row, *moved)
-        return Reservation(row, decision.pinning, before, decision)
+        return Reservation(row, decision.pinning, before, decision, circumstances)
 
     async def _save_reservation(self, reservation: Reservation) -> bool:
         moved = self._ledger.grants_with(reservation.decision.moved)

@@ -1,13 +1,16 @@
 """One log line per decision, and the last decision of every container for ``explain``."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
-from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, Decision, Pinning, Placed, Request
+from cri_proxy.node.observer import Circumstances
+from cri_proxy.node.persistence import Persistence
+from cri_proxy.state.rows import Row, Saved
+from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Request
 
 # Decisions kept for explain: several times the containers that a kubelet runs on a node (110 pods by default).
 KEPT_DECISIONS = 4096
@@ -66,7 +69,31 @@ class Journal:
         """All kept decisions, oldest first."""
         return tuple(self._records.values())
 
-    def decided(self, request: Request, decision: Decision, *, problems: tuple[str, ...], seconds: float) -> None:
+    def recall(self, saved: Saved, persistence: Persistence) -> None:
+        """Nothing is kept yet."""
+
+    def carried_out(self, row: Row) -> None:
+        """Not told yet."""
+
+    def not_resized(self, row: Row, why: str) -> None:
+        """Not told yet."""
+
+    def changed(self, before: Grant | None, after: Grant, why: str) -> None:
+        """A container holds something else from now on."""
+        self._log.info(events.REPLACED, **_who(after.request), reason=why)
+
+    def forgotten(self, keys: Sequence[ContainerKey]) -> None:
+        """Not told yet."""
+
+    def decided(
+        self,
+        request: Request,
+        decision: Decision,
+        *,
+        problems: tuple[str, ...],
+        seconds: float,
+        circumstances: Circumstances | None = None,
+    ) -> None:
         """Keep the record and log what was chosen, why, and what it displaced."""
         self._records[request.container] = DecisionRecord(
             request, decision, problems, seconds, self._clock.now_seconds()

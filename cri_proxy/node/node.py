@@ -63,6 +63,7 @@ class Node:
         except StoreError as error:  # as after a lost store: rebuilt from the runtime
             self.context.observer.noted(events.STORE_DEGRADED, reason=str(error))
             saved = Saved()
+        self.context.observer.recall(saved, self.context.persistence)
         await self._until_it_ends(lambda: self.resync.recover(saved), "recover", self.coordinator.cannot_open)
 
     def start_watching(self) -> None:

@@ -1,19 +1,60 @@
 """Who hears what happened on the node: the log, the decision journal, later metrics. Never decides anything."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from cri_proxy.state.rows import Row
-from policies.base import Decision, Pinning, Request
+from cri_proxy.node.persistence import Persistence
+from cri_proxy.state.rows import Row, Saved
+from policies.base import ContainerKey, Decision, Default, Grant, Pinning, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What was so when a container was decided on: none of it can be learned afterwards.
+
+    ``row``: the live container that is decided on again, None for one that is about to be created. ``pinnings``:
+    what every container was to be pinned to. ``rows``: those that moved for it, as they were. ``defaults``: what
+    options decided where the request says nothing.
+    """
+
+    row: Row | None = None
+    pinnings: Mapping[ContainerKey, Pinning] = field(default_factory=dict)
+    rows: tuple[Row, ...] = ()
+    defaults: tuple[Default, ...] = ()
 
 
 class Observer(Protocol):
     """Told after the fact, once per event."""
 
-    def decided(self, request: Request, decision: Decision, *, problems: tuple[str, ...], seconds: float) -> None:
-        """A container was placed or refused; ``problems`` are annotations that were not understood."""
+    def recall(self, saved: Saved, persistence: Persistence) -> None:
+        """What earlier processes left, and where to leave things for later ones. The first event of a node."""
+
+    def decided(
+        self,
+        request: Request,
+        decision: Decision,
+        *,
+        problems: tuple[str, ...],
+        seconds: float,
+        circumstances: Circumstances,
+    ) -> None:
+        """A container has a place, or none; ``problems`` are annotations that were not understood.
+
+        What became of a place is told by ``carried_out``, ``not_created`` or ``not_resized``.
+        """
+
+    def carried_out(self, row: Row) -> None:
+        """The runtime has created, or resized, the container as it was decided."""
 
     def not_created(self, row: Row, why: str) -> None:
         """The place that was reserved for a container is given back."""
+
+    def not_resized(self, row: Row, why: str) -> None:
+        """A live container keeps what it held before it was last decided on."""
+
+    def changed(self, before: Grant | None, after: Grant, why: str) -> None:
+        """A container holds something else from now on, and nobody asked for it; None = it held nothing."""
 
     def failed_open(self, what: str, error: BaseException) -> None:
         """Our own code failed at ``what``; the call went on without a decision, or was refused by choice."""
@@ -26,6 +67,9 @@ class Observer(Protocol):
 
     def released(self, row: Row, why: str) -> None:
         """A grant is free again."""
+
+    def forgotten(self, keys: Sequence[ContainerKey]) -> None:
+        """The rows of these containers are gone, remembered places too."""
 
     def noted(self, event: str, **fields: object) -> None:
         """Anything else an operator should be able to see in the log."""

@@ -6,7 +6,6 @@ New options and a new machine come this way (spec section 8).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cri_proxy import events
 from cri_proxy.node.context import Rules
 from cri_proxy.node.ledger import Ledger
 from cri_proxy.node.node import Node
@@ -44,11 +43,14 @@ async def reconfigure(
     problem = _problem(ledger, policy, result) if must_fit else ""
     if problem:
         return NotReconfigured(f"{problem}; nothing was changed")
+    before = ledger.allocations
     changed = ledger.use_policy(policy, result.allocations)
     node.coordinator.rules = rules
     node.coordinator.remember_fallback()
     for key, reason in (*result.replaced, *result.unplaced):
-        node.context.observer.noted(events.REPLACED, pod=key.pod_uid, container=key.name, reason=reason.text)
+        after = ledger.allocations.get(key)
+        if after is not None:
+            node.context.observer.changed(before.get(key), after, reason.text)
     await node.context.persistence.save(changed)
     node.effects.kick()
     return Reconfigured(result.kept, result.replaced)

@@ -129,11 +129,22 @@ class Resizes:
                 confirmed = self._ledger.confirm(key, planned.pinning)
                 if confirmed is not None:
                     self._context.persistence.save_later([confirmed])
-            case Failed() | Aborted(sent=False):
-                if planned.reservation is not None:
-                    self._coordinator.roll_back_resize(planned.reservation)
+                self._tell(planned)
+            case Failed(message=words):
+                self._undo(planned, f"the runtime refused: {words}")
+            case Aborted(sent=False):
+                self._undo(planned, "the caller left before the runtime was asked")
             case Aborted():
                 self._ledger.doubt(key, planned.pinning)
+                self._tell(planned)
+
+    def _tell(self, planned: PlannedUpdate) -> None:
+        if planned.reservation is not None:
+            self._context.observer.carried_out(planned.reservation.row)
+
+    def _undo(self, planned: PlannedUpdate, why: str) -> None:
+        if planned.reservation is not None:
+            self._coordinator.roll_back_resize(planned.reservation, why)
 
     def _present(self, ticket: Ticket) -> Pinning:
         """What the container may be on now; what it already has where nothing new may be written."""

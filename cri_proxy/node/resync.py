@@ -61,6 +61,7 @@ class Resync:
         adopted = await self._adoption.read_all(found.unknown)
         changed = await self._reinstate(adopted, self._ledger.next_order())
         self._context.persistence.save_later(changed, [*found.dropped, *gone])
+        self._context.observer.forgotten(found.dropped)
         self._context.observer.noted(
             events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
         )
@@ -203,6 +204,7 @@ class Resync:
     def _resolve(self, row: Row, newest: LiveContainer | None) -> None:
         """A create whose outcome was unknown: the runtime has the container, or it never came to be."""
         if newest is None or newest.sandbox_id != row.sandbox_id or self._ledger.holder(newest.id) is not None:
+            self._context.observer.not_created(row, "the runtime does not have it")
             self._ledger.drop(row.key)
             self._context.persistence.save_later([], [row.key])
             self._effects.kick()
@@ -215,6 +217,7 @@ class Resync:
         )
         self._ledger.put(resolved)
         self._context.persistence.save_later([resolved])
+        self._context.observer.carried_out(resolved)
         self._effects.kick()
 
     async def _ask_unacknowledged(self, rows: Sequence[Row]) -> None:
@@ -275,10 +278,11 @@ class Resync:
         return row.container_id not in ("", adopted.container.id) and row.created_order < order
 
     def _tell(self, result: Reinstated) -> None:
+        before = self._ledger.allocations
         for key, reason in (*result.replaced, *result.unplaced):
-            grant = result.allocations.get(key)
-            pod = grant.request.pod.name if grant is not None else key.pod_uid
-            self._context.observer.noted(events.REPLACED, pod=pod, container=key.name, reason=reason.text)
+            after = result.allocations.get(key)
+            if after is not None:
+                self._context.observer.changed(before.get(key), after, reason.text)
 
 
 def _is_free(held: Allocations, grant: Grant) -> bool:

@@ -8,6 +8,7 @@ from policies.base import (
     ContainerKey,
     CpuKind,
     Decision,
+    Default,
     Grant,
     Pinning,
     Placed,
@@ -45,6 +46,10 @@ class NonePolicy:
     @property
     def notes(self) -> tuple[str, ...]:
         """Nothing is left out where nothing is looked at."""
+        return ()
+
+    def defaults(self, request: Request) -> tuple[Default, ...]:
+        """No option matters where nothing is placed."""
         return ()
 
     def decide(self, held: Allocations, request: Request) -> Decision:

@@ -7,6 +7,7 @@ from policies.base import (
     Allocations,
     ContainerKey,
     Decision,
+    Default,
     Grant,
     Pinning,
     Placed,
@@ -16,6 +17,7 @@ from policies.base import (
     Request,
     Update,
 )
+from policies.defaults import defaults_of
 from policies.demand import demand_of
 from policies.offer import Case
 from policies.options import PolicyOptions
@@ -74,6 +76,10 @@ class TopologyAware:
         demand = demand_of(request, self._options)
         case = Case(self._tree, self._options, base, others, request, demand, holds=own is not None)
         return case, place(case)
+
+    def defaults(self, request: Request) -> tuple[Default, ...]:
+        """What options decide of this request where it says nothing itself."""
+        return defaults_of(request, self._options)
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Where this container goes, given what others hold."""

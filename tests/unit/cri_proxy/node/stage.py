@@ -11,6 +11,7 @@ from policies.base import (
     Allocations,
     ContainerKey,
     Decision,
+    Default,
     Grant,
     Pinning,
     Policy,
@@ -65,6 +66,9 @@ class FragilePolicy:
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
         self._check("narrowed")
         return self._inner.narrowed(held)
+
+    def defaults(self, request: Request) -> tuple[Default, ...]:
+        return ()
 
     def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
         self._check("warmed")
