@@ -7,20 +7,27 @@ give is a bound (``limits``).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from policies.base import CpuPriority
+from policies.cores import core_sizes
 from policies.domains import Domain, Level
 from policies.pools import Pool, PoolTree
 
 
 @dataclass(frozen=True, slots=True)
 class Quarry:
-    """What may be taken: ``free`` CPUs, at most ``limits[i]`` of pool i; ``near`` are CPUs to stay close to."""
+    """What may be taken: ``free`` CPUs, at most ``limits[i]`` of pool i; ``near`` are CPUs to stay close to.
+
+    ``whole``: only cores of which every online thread is free, and all threads of them.
+    """
 
     tree: PoolTree
     free: int
     limits: Sequence[int]
     near: int = 0
+    priority: CpuPriority = CpuPriority.NONE
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +42,45 @@ class _Tally:
 def pick_cpus(quarry: Quarry, pool: Pool, count: int) -> int:
     """``count`` CPUs of the pool as a mask, or 0 when the pool cannot give that many.
 
-    On hybrid machines one kind of core serves the request if it can, performance cores first.
+    What a wish or the machine sets apart is not mixed where one part can serve the request alone.
     """
-    domain = _domain_of(quarry.tree.domains.root, pool)
-    for allowed in quarry.tree.core_kinds:
-        part = Quarry(quarry.tree, quarry.free & pool.cpus & allowed, quarry.limits, quarry.near)
-        tally = _tally(part, domain, pool)
-        if tally.give[domain.index] >= count:
-            return _pick(part, tally, domain, count)
+    top = _domain_of(quarry.tree.domains.root, pool)
+    for preferred in quarry.tree.preferences[quarry.priority]:
+        part = replace(quarry, free=quarry.free & pool.cpus & preferred)
+        if part.free.bit_count() < count:
+            continue
+        found = _pick_cores(part, top, pool, count) if quarry.whole else _pick_any(part, top, pool, count)
+        if found:
+            return found
     return 0
 
 
-def whole_core_counts(tree: PoolTree, free: int, count: int) -> tuple[int, ...]:
-    """Per pool, how many of ``count`` CPUs could be on cores that are wholly free; an odd one out never counts."""
-    whole, threads = 0, 1
-    for core in tree.cores:
-        if not core & ~free:
-            whole |= core
-            threads = max(threads, core.bit_count())
-    wanted = count - count % threads
-    return tuple(min(wanted, (p.cpus & whole).bit_count()) for p in tree.pools)
+def _pick_any(quarry: Quarry, top: Domain, pool: Pool, count: int) -> int:
+    tally = _tally(quarry, top, pool)
+    return _pick(quarry, tally, top, count) if tally.give[top.index] >= count else 0
+
+
+def _pick_cores(quarry: Quarry, top: Domain, pool: Pool, count: int) -> int:
+    """Whole cores, those with the most threads first: a smaller one serves only what no larger one is small enough for.
+
+    Cores of one size are picked like CPUs, with limits that are multiples of the size.
+    """
+    taken = 0
+    for size, cores in core_sizes(quarry.tree, quarry.free):
+        left = reduced(quarry.tree, quarry.limits, taken)
+        part = replace(quarry, free=cores, limits=[n - n % size for n in left], near=quarry.near | taken)
+        tally = _tally(part, top, pool)
+        wanted = min(tally.give[top.index], count - count % size)
+        taken |= _pick(part, tally, top, wanted)
+        count -= wanted
+    return 0 if count else taken
+
+
+def reduced(tree: PoolTree, limits: Sequence[int], taken: int) -> Sequence[int]:
+    """What is left of the limits when these CPUs have been taken."""
+    if not taken:
+        return limits
+    return [n - (taken & p.cpus).bit_count() for n, p in zip(limits, tree.pools, strict=True)]
 
 
 def within_limits(tree: PoolTree, pool: Pool, cpus: int, limits: Sequence[int]) -> bool:

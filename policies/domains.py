@@ -78,6 +78,13 @@ def build_domains(machine: Machine) -> Domains:
     return Domains(root, count, tuple(notes))
 
 
+def cores_inside(domain: Domain) -> frozenset[int]:
+    """The masks of the cores in this domain."""
+    if domain.level is Level.CORE:
+        return frozenset((domain.cpus,))
+    return frozenset(core for child in domain.children for core in cores_inside(child))
+
+
 def _candidates(machine: Machine, package: Package) -> tuple[tuple[Level, Sets], ...]:
     mask = package.cpus.mask
 

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from policies.domains import Domain, Domains, Level, build_domains
+from policies.domains import Domain, Domains, Level, build_domains, cores_inside
 from policies.errors import PolicyOptionsError
 from policies.options import PolicyOptions
+from policies.priorities import Preferences, preferences_of
+from policies.siblings import Shifts, sibling_shifts
 from sysfs.cpuset import CpuSet
-from sysfs.model import CoreKind, Machine
+from sysfs.model import Machine
 
 KINDS = {Level.ROOT: "root", Level.PACKAGE: "package", Level.DIE: "die", Level.NODE: "node", Level.L3: "l3"}
 ROOT = "root"
@@ -53,8 +55,11 @@ class PoolTree:
     pools: tuple[Pool, ...]
     by_name: Mapping[str, int]
     by_hardware: Mapping[int, int]  # CPU mask of a domain -> its pool
-    cores: tuple[int, ...]  # masks of the online CPUs of each core
-    core_kinds: tuple[int, ...]  # masks to take CPUs from, in this order: one kind of core, else another, else any
+    cores: tuple[int, ...]  # masks of the online CPUs of each core that lies inside one domain
+    smallest_core: int  # the fewest threads of a core
+    threads_per_core: int  # the most
+    sibling_shifts: Shifts
+    preferences: Preferences
     notes: tuple[str, ...]
 
     @property
@@ -85,25 +90,22 @@ def build_pools(machine: Machine, options: PolicyOptions) -> PoolTree:
     _add(pools, _Site(machine, options, split), domains.root, ())
     by_name = {p.name: p.index for p in pools}
     by_hardware = {p.hardware: p.index for p in reversed(pools)}
+    cores = [c.cpus.mask for c in machine.cores]
+    nested = cores_inside(domains.root)
+    sizes = [core.bit_count() for core in cores]
     return PoolTree(
-        machine,
-        domains,
-        tuple(pools),
-        MappingProxyType(by_name),
-        MappingProxyType(by_hardware),
-        tuple(c.cpus.mask for c in machine.cores),
-        _core_kinds(machine),
-        domains.notes + notes,
+        machine=machine,
+        domains=domains,
+        pools=tuple(pools),
+        by_name=MappingProxyType(by_name),
+        by_hardware=MappingProxyType(by_hardware),
+        cores=tuple(core for core in cores if core in nested),
+        smallest_core=min(sizes, default=1),
+        threads_per_core=max(sizes, default=1),
+        sibling_shifts=sibling_shifts(cores),
+        preferences=preferences_of(machine),
+        notes=domains.notes + notes,
     )
-
-
-def _core_kinds(machine: Machine) -> tuple[int, ...]:
-    efficient = 0
-    for cpu in machine.cpus:
-        if cpu.kind is CoreKind.EFFICIENCY:
-            efficient |= 1 << cpu.id
-    every = machine.online.mask
-    return (every & ~efficient, efficient, every) if efficient else (every,)
 
 
 def _split_cpus(machine: Machine, options: PolicyOptions) -> tuple[_Split, tuple[str, ...]]:

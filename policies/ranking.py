@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from policies.affinity import affinity_scores
 from policies.burst import burst_ranks
-from policies.cpus import whole_core_counts
+from policies.cores import whole_core_counts
 from policies.demand import Isolation
 from policies.device_hints import hint_scores
 from policies.offer import Case, Offer, offers_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.cpus import Quarry, pick_cpus, whole_core_counts, within_limits
+from policies.cores import whole_core_counts
+from policies.cpus import Quarry, pick_cpus, within_limits
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import small_machine

@@ -1,0 +1,104 @@
+"""Which CPUs are faster than others, and in which order to take them for a wish.
+
+Told by sysfs, per package and kind of core: ``cpufreq/base_frequency`` (kernel, admin-guide/pm/intel_pstate.rst: set
+apart by Speed Select's base frequency feature) and ``cpufreq/energy_performance_preference`` (same document, "Energy
+vs Performance Hints").
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from policies.base import CpuPriority
+from sysfs.model import CoreKind, Cpu, Machine
+
+# Ascending laziness. The numbers are those that intel_pstate writes for the words; what has no number of its own lies
+# between its neighbours. Any other word is no preference that we know.
+_LAZINESS = {
+    "performance": 0,
+    "balance_performance": 128,
+    "default": 160,
+    "normal": 160,
+    "balance_power": 192,
+    "power": 255,
+}
+
+Preferences = Mapping[CpuPriority, tuple[int, ...]]  # masks to take CPUs from, best first; the last is every CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """The online CPUs by how fast they are. Masks; the first three are disjoint and together every CPU."""
+
+    high: int
+    normal: int
+    low: int
+    fast: int  # those with a base frequency above the lowest of their package and kind
+    efficient: int  # efficiency cores
+
+
+def speeds_of(machine: Machine) -> Speeds:
+    """High: not the lowest base frequency, or not the laziest preference. Low: the lowest, the laziest, or E cores.
+
+    Compared within a package and a kind of core, so that performance cores are normal where only their kind sets them
+    apart. What sysfs does not tell counts for nothing.
+    """
+    efficient = _mask(c for c in machine.cpus if c.kind is CoreKind.EFFICIENCY)
+    fast = slow = eager = lazy = 0
+    for package in machine.packages:
+        for kind in CoreKind:
+            group = [c for c in machine.cpus if c.package == package.id and c.kind is kind]
+            low, high = _split({c.id: -c.base_frequency_khz for c in group if c.base_frequency_khz > 0})
+            slow, fast = slow | low, fast | high
+            low, high = _split({c.id: n for c in group if (n := _laziness(c.energy_preference)) is not None})
+            lazy, eager = lazy | low, eager | high
+    high = (fast | eager) & ~efficient
+    low = (slow | lazy | efficient) & ~high
+    return Speeds(high, machine.online.mask & ~high & ~low, low, fast, efficient)
+
+
+def preferences_of(machine: Machine) -> Preferences:
+    """Per wish, the masks to take owned CPUs from. One kind of core serves a request if it can.
+
+    Without a wish: a high base frequency, performance cores, efficiency cores, all.
+    """
+    s, every = speeds_of(machine), machine.online.mask
+    strong = every & ~s.efficient
+    orders = {
+        CpuPriority.HIGH: (s.high, s.high | s.normal, strong, s.efficient),
+        CpuPriority.NORMAL: (s.normal, s.normal | s.low & strong, strong, s.efficient),
+        CpuPriority.LOW: (s.efficient, s.low, s.low | s.normal, strong),
+        CpuPriority.NONE: (s.fast & strong, strong, s.efficient),
+    }
+    return MappingProxyType({wish: _without_repeats(masks, every) for wish, masks in orders.items()})
+
+
+def _without_repeats(masks: tuple[int, ...], every: int) -> tuple[int, ...]:
+    """The masks that have CPUs, each once, up to the first that has all."""
+    result: list[int] = []
+    for mask in (*masks, every):
+        if mask == every:
+            break
+        if mask and mask not in result:
+            result.append(mask)
+    return (*result, every)
+
+
+def _mask(cpus: Iterable[Cpu]) -> int:
+    return sum(1 << c.id for c in cpus)
+
+
+def _split(values: Mapping[int, int]) -> tuple[int, int]:
+    """(CPUs with the largest value, the others) as masks; nothing where all are equal."""
+    worst = max(values.values(), default=0)
+    low = sum(1 << cpu for cpu, value in values.items() if value == worst)
+    high = sum(1 << cpu for cpu, value in values.items() if value != worst)
+    return (low, high) if high else (0, 0)
+
+
+def _laziness(preference: str) -> int | None:
+    """0 for performance to 255 for power; None for words that say nothing. Some drivers write the number."""
+    known = _LAZINESS.get(preference)
+    if known is None and preference.isascii() and preference.isdigit() and len(preference) <= 3:
+        return int(preference)
+    return known

@@ -1,0 +1,30 @@
+"""Thread siblings as masks: one thread of each core, for all cores of a set at once."""
+
+from collections.abc import Iterable
+
+Shifts = tuple[tuple[int, int], ...]  # (n, mask of the CPUs that have a sibling n below them), ascending
+
+
+def one_thread_per_core(shifts: Shifts, cpus: int) -> int:
+    """Of CPUs that are thread siblings only the lowest one; never empty unless ``cpus`` is."""
+    hidden = 0
+    for shift, siblings in shifts:
+        hidden |= cpus << shift & siblings
+    return cpus & ~hidden
+
+
+def sibling_shifts(cores: Iterable[int]) -> Shifts:
+    """How far apart siblings are numbered, given the masks of the cores: few entries, as kernels number regularly."""
+    masks: dict[int, int] = {}
+    for core in cores:
+        rest = core
+        while rest:
+            low = rest & -rest
+            rest ^= low
+            higher = rest
+            while higher:
+                high = higher & -higher
+                higher ^= high
+                shift = high.bit_length() - low.bit_length()
+                masks[shift] = masks.get(shift, 0) | high
+    return tuple(sorted(masks.items()))
