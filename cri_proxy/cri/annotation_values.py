@@ -117,3 +117,20 @@ def by_container(value: object) -> Mapping[str, object] | None:
     if not isinstance(value, dict):
         return None
     return {str(name): entry for name, entry in value.items()}
+
+
+def listed(value: object, expected: str) -> tuple[str, ...]:
+    """The words of a list, or of a text that separates them by commas; at least one. Raises ValueError.
+
+    >>> listed("dram, pmem", "kinds")
+    ('dram', 'pmem')
+    """
+    words: tuple[object, ...] = ()
+    if isinstance(value, str):
+        words = tuple(word.strip() for word in value.split(","))
+    elif isinstance(value, list):
+        words = tuple(word.strip() if isinstance(word, str) else word for word in value)
+    found = tuple(word for word in words if isinstance(word, str) and word)
+    if not found or len(found) != len(words):
+        raise ValueError(f"expected {expected}")
+    return found

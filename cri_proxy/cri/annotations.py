@@ -16,6 +16,7 @@ from difflib import get_close_matches
 
 from cri_proxy.cri.affinity_text import affinities
 from cri_proxy.cri.annotation_values import by_container, parse_text, shared_preference, truth
+from cri_proxy.cri.hint_filter import HintFilter
 from policies.base import Affinity, Wishes
 
 DOMAINS = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
@@ -61,6 +62,7 @@ class Parsed:
     wishes: Wishes = Wishes()
     affinities: tuple[Affinity, ...] = ()
     uses_hints: bool = True
+    hint_filter: HintFilter = HintFilter()
     origins: tuple[tuple[str, str], ...] = ()
     problems: tuple[AnnotationProblem, ...] = ()
 
@@ -212,6 +214,7 @@ def parse_annotations(annotations: Mapping[str, str], container: str, domains: S
         wishes=_wishes(found),
         affinities=tuple(a for f in lists if isinstance(f.value, tuple) for a in f.value if isinstance(a, Affinity)),
         uses_hints=hints is None or hints.value is True,
+        hint_filter=HintFilter() if hints is None or hints.value is True else HintFilter(sources=frozenset()),
         origins=(
             *((key, f.full_key) for key, f in sorted(found.items()) if f),
             *_without_effect(annotations, container, domains),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.annotation_values import MAX_BYTES, by_container, parse_text, shared_preference, truth
+from cri_proxy.cri.annotation_values import MAX_BYTES, by_container, listed, parse_text, shared_preference, truth
 
 
 @pytest.mark.parametrize(
@@ -94,3 +94,14 @@ def test_numbers_are_no_truth_values(value: object) -> None:
 
 def test_only_a_map_is_by_container() -> None:
     assert (by_container({"c0": 1}), by_container(["c0"])) == ({"c0": 1}, None)
+
+
+@pytest.mark.parametrize(("value", "words"), [("a", ("a",)), (" a ,b", ("a", "b")), ([" a", "b "], ("a", "b"))])
+def test_a_list_is_a_list_or_words_between_commas(value: object, words: tuple[str, ...]) -> None:
+    assert listed(value, "words") == words
+
+
+@pytest.mark.parametrize("value", ["", "a,", [], [""], ["a", 1], 1, True, None, {"a": 1}])
+def test_what_is_no_list_of_words_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="expected words"):
+        listed(value, "words")

@@ -1,0 +1,97 @@
+"""Shell globs whose cost is bounded: one pass over the pattern, whatever its shape (pure).
+
+``*`` any text, ``?`` any character, ``[a-z]`` one of these, ``[!a-z]`` or ``[^a-z]`` one that is not (POSIX 2.13,
+glob(7)). A bracket that is never closed stands for itself. The patterns of annotations are written by whoever may
+create a pod, so nothing is compiled and kept, and nothing backtracks: all places that the pattern can have reached
+are followed at once, as the bits of an integer.
+"""
+
+from collections.abc import Iterator
+
+_STAR, _STARS, _ANY = "*", "**", "?"
+
+
+def is_like(text: str, pattern: str, separator: str = "") -> bool:
+    """Whether the whole text matches. With a separator ``*``, ``?`` and sets stop at it, and ``**`` does not.
+
+    >>> is_like("nginx-1", "ng*-[0-9]"), is_like("/dev/dri/card0", "/dev/*", "/")
+    (True, False)
+    """
+    places = dict.fromkeys(text, 0)
+    for i, char in enumerate(text):
+        places[char] |= 1 << i
+    everywhere = (1 << len(text)) - 1
+    inside = everywhere & ~places.get(separator, 0)
+    reached = 1  # bit i: the pattern so far can stand for the first i characters
+    for token in _tokens(pattern, with_stars=bool(separator)):
+        if token == _STARS or (token == _STAR and not separator):
+            reached = _onwards(reached, everywhere)
+        elif token == _STAR:
+            reached = _onwards(reached, inside)
+        elif token == _ANY:
+            reached = (reached & inside) << 1
+        elif len(token) > 1:
+            reached = (reached & inside & _of_set(token, places)) << 1
+        else:
+            reached = (reached & places.get(token, 0)) << 1
+        if not reached:
+            return False
+    return bool(reached >> len(text) & 1)
+
+
+def _onwards(reached: int, passable: int) -> int:
+    """These places and all that follow them across passable characters: the carry of an addition runs there."""
+    return (((reached & passable) + passable) ^ passable) | reached
+
+
+def _of_set(token: str, places: dict[str, int]) -> int:
+    """Where the text has a character that the set ``[...]`` names."""
+    members = token[1:-1]
+    is_negated = members[0] in "!^" and len(members) > 1
+    members = members[1:] if is_negated else members
+    found = 0
+    for char, here in places.items():
+        if _names(members, char) is not is_negated:
+            found |= here
+    return found
+
+
+def _names(members: str, char: str) -> bool:
+    i = 0
+    while i < len(members):
+        if i + 2 < len(members) and members[i + 1] == "-":
+            if members[i] <= char <= members[i + 2]:
+                return True
+            i += 3
+        else:
+            if members[i] == char:
+                return True
+            i += 1
+    return False
+
+
+def _tokens(pattern: str, *, with_stars: bool) -> Iterator[str]:
+    """The pattern in parts: ``*``, ``**``, ``?``, a whole set, or one character; ``[*]`` stands for a plain star."""
+    i = 0
+    while i < len(pattern):
+        char = pattern[i]
+        step = 1
+        if char == "*":
+            while pattern[i + step : i + step + 1] == "*":
+                step += 1
+            char = _STARS if step > 1 and with_stars else _STAR
+        elif char == "[":
+            end = _end_of_set(pattern, i)
+            step = end - i if end else 1
+            char = pattern[i : i + step]
+        yield char
+        i += step
+
+
+def _end_of_set(pattern: str, start: int) -> int:
+    """Behind the ``]`` of the set that begins here; 0 when there is none. A ``]`` at once is a member."""
+    first = start + 1
+    if pattern[first : first + 1] in ("!", "^"):
+        first += 1
+    close = pattern.find("]", first + 1)
+    return close + 1 if close >= 0 else 0
