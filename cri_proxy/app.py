@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Protocol
 
 from cri_proxy import events
-from cri_proxy.clock import SystemClock
+from cri_proxy.clock import Clock, SystemClock
 from cri_proxy.config.resources import policy_options
 from cri_proxy.config.settings import Settings
 from cri_proxy.cri.device_hints import DeviceHints
-from cri_proxy.cri.hints import hint_paths, pci_addresses
+from cri_proxy.cri.hints import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.http.server import AdminServer
 from cri_proxy.logs import configure_logging
@@ -28,6 +28,7 @@ from cri_proxy.node.journal import Journal, Log
 from cri_proxy.node.node import Node, Outside, build_node
 from cri_proxy.node.reader import Reader
 from cri_proxy.node.view import NodeView
+from cri_proxy.podresources.lister import SOCKET, PodResources
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.runtime.client import RuntimeClient
@@ -35,6 +36,7 @@ from cri_proxy.state.lock import DeciderLock
 from cri_proxy.state.store import Store
 from policies.base import TopologyHint
 from policies.registry import build_policy
+from sysfs.cpuset import NodeSet
 from sysfs.discover import discover
 from sysfs.model import Machine
 
@@ -94,7 +96,7 @@ class Daemon:
         )
         self.node = node
         self._closing.push_async_callback(node.close)
-        reader = self._reader(machine)
+        reader = self._reader(machine, self._pod_resources(machine, journal, clock))
         await self._open_relays(endpoint, CriInterceptor(node, reader))
         view = NodeView(node, journal, config=config, name=settings.node_name, warnings=warnings)
         await self._open_admin(view)
@@ -131,17 +133,26 @@ class Daemon:
         self._closing.push_async_callback(server.stop)
         return f"unix://{path}"
 
-    def _reader(self, machine: Machine) -> Reader:
+    def _reader(self, machine: Machine, pod_resources: PodResources | None) -> Reader:
         """CRI messages as requests on this machine, with hints from where its devices are."""
         devices = DeviceHints(self._settings.sysfs_root)
 
         async def hints_of(config: pb.ContainerConfig) -> Sequence[TopologyHint]:
-            paths, addresses = hint_paths(config), pci_addresses(config)
+            paths, addresses, names = hint_paths(config), pci_addresses(config), cdi_names(config)
             # Files of a device that is being reset can take their time: never on the loop.
-            return await asyncio.to_thread(devices.of, paths, addresses) if paths or addresses else ()
+            return await asyncio.to_thread(devices.of, paths, addresses, names) if paths or names else ()
 
         memory_bytes = sum(node.memory_bytes for node in machine.nodes)
-        return Reader(memory_bytes, self._settings.config.annotation_domains, hints_of)
+        return Reader(memory_bytes, self._settings.config.annotation_domains, hints_of, pod_resources)
+
+    def _pod_resources(self, machine: Machine, journal: Journal, clock: Clock) -> PodResources | None:
+        """The kubelet's word on devices, unless switched off."""
+        if not self._settings.config.pod_resources:
+            return None
+        channel = RuntimeClient(f"unix://{Path(self._settings.config.kubelet_root) / SOCKET}")
+        resources = PodResources(channel, clock, journal, known=NodeSet.of(n.id for n in machine.nodes))
+        self._closing.push_async_callback(resources.close)
+        return resources
 
     async def _open_relays(self, endpoint: str, interceptor: Interceptor) -> None:
         await self._open_relay(self._settings.listen, endpoint, interceptor)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from cri_proxy.cri.annotations import DOMAINS, AnnotationProblem, Parsed, parse_annotations
 from cri_proxy.cri.exact_resources import ExactRequests, exact_requests
+from cri_proxy.cri.hints import hint_kind
 from cri_proxy.cri.kubelet_numbers import (
     MAX_BURSTABLE_OOM_SCORE_ADJ,
     MIN_QUOTA_US,
@@ -79,7 +80,7 @@ def read_create(
     labelled = replace(
         request,
         labels=labels_of(config.labels),
-        hints=tuple(hints) if parsed.uses_hints else (),
+        hints=tuple(h for h in hints if parsed.hint_filter.takes(hint_kind(h.source, config), h.source)),
         origins=(*request.origins, ("qos", qos_origin)),
     )
     return ReadRequest(labelled, parsed.problems)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cri_proxy.cri import read
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.podresources.lister import PodResources
 from policies.base import Pod, Request, TopologyHint
 
 HintsOf = Callable[[pb.ContainerConfig], Awaitable[Sequence[TopologyHint]]]
@@ -23,20 +24,30 @@ class Reader:
     """What reading needs to know of the node.
 
     ``memory_bytes`` is the node's capacity, behind the kubelet's oom_score_adj; ``hints_of`` finds where a
-    container's devices and mounts are.
+    container's devices and mounts are, ``pod_resources`` what the kubelet says of its devices.
     """
 
     memory_bytes: int
     domains: Sequence[str]
     hints_of: HintsOf
+    pod_resources: PodResources | None = None
+
+    def expect(self, pod: Pod) -> None:
+        """A pod's sandbox is about to run: ask the kubelet about its devices, so that no container has to wait."""
+        if self.pod_resources is not None:
+            self.pod_resources.expect(pod)
 
     async def read_create(self, message: pb.CreateContainerRequest, sandbox: pb.PodSandboxConfig) -> Understood:
         """What a container that is about to be created in this pod asks for."""
+        hints = [*await self.hints_of(message.config)]
+        if self.pod_resources is not None:
+            pod = read.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
+            hints += await self.pod_resources.hints(pod, message.config.metadata.name)
         found = read.read_create(
             message,
             sandbox,
             domains=self.domains,
-            hints=await self.hints_of(message.config),
+            hints=hints,
             node_memory_bytes=self.memory_bytes,
         )
         return Understood(found.request, tuple(str(problem) for problem in found.problems))

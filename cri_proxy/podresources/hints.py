@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable
 
+from cri_proxy.cri.hint_filter import POD_RESOURCES
 from cri_proxy.podresources.proto import podresources_v1_pb2 as pb
 from policies.base import TopologyHint
 from sysfs.cpuset import CpuSet, NodeSet
-
-# How a device of the kubelet's is named where paths are: in filters, and as the source of a hint (nri-plugins' word).
-PREFIX = "podresapi:"
 
 
 def hints_of_container(pod: pb.PodResources, container: str, known: NodeSet) -> tuple[TopologyHint, ...]:
@@ -27,7 +25,7 @@ def hints_of_container(pod: pb.PodResources, container: str, known: NodeSet) -> 
 
 def _source(devices: pb.ContainerDevices) -> str:
     """The resource and its devices, ``podresapi:example.com/nic/0,1``."""
-    return f"{PREFIX}{devices.resource_name}/{','.join(sorted(devices.device_ids))}"
+    return f"{POD_RESOURCES}{devices.resource_name}/{','.join(sorted(devices.device_ids))}"
 
 
 def _nodes(nodes: Iterable[pb.NUMANode], known: NodeSet) -> NodeSet:

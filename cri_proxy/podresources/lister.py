@@ -60,11 +60,6 @@ class PodResources:
         """Ask about a pod whose sandbox is about to be made: its containers follow."""
         self._ask(pod)
 
-    def forget(self, pod_uid: str) -> None:
-        """Drop what is known of a pod that is gone."""
-        self._asked.pop(pod_uid, None)
-        self._answers.pop(pod_uid, None)
-
     async def hints(self, pod: Pod, container: str) -> tuple[TopologyHint, ...]:
         """Where the container's devices are; () when the kubelet has not said so in time."""
         task = self._asked.get(pod.uid) or self._ask(pod)
@@ -82,7 +77,8 @@ class PodResources:
             return None
         task = self._asked[pod.uid] = self._tasks.start(self._learn(pod), name=f"pod resources {pod.name}")
         while len(self._asked) > KEPT_PODS:
-            self.forget(next(iter(self._asked)))
+            oldest, _ = self._asked.popitem(last=False)
+            self._answers.pop(oldest, None)
         return task
 
     async def _learn(self, pod: Pod) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.cri.hints import hint_paths, pci_addresses
+from cri_proxy.cri.hints import cdi_names, hint_kind, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 
 
@@ -53,3 +53,17 @@ def test_paths_that_only_look_alike_count(path: str) -> None:
 )
 def test_a_cdi_name_tells_a_place_only_by_a_pci_address(name: str, addresses: tuple[str, ...]) -> None:
     assert pci_addresses(pb.ContainerConfig(CDI_devices=[pb.CDIDevice(name=name)])) == addresses
+
+
+def test_cdi_devices_are_named_by_the_field_and_by_annotations() -> None:
+    given = pb.ContainerConfig(
+        CDI_devices=[pb.CDIDevice(name="a/b=1")], annotations={"cdi.k8s.io/plugin": "a/b=0, a/b=1", "other": "a/b=9"}
+    )
+    assert cdi_names(given) == ("a/b=0", "a/b=1")
+
+
+def test_a_hint_is_of_the_kind_of_what_named_it() -> None:
+    given = config(pb.Mount(host_path="/mnt/nvme"), devices=("/dev/vfio/7",))
+    assert [hint_kind(s, given) for s in ("/mnt/nvme", "/dev/vfio/7", "0000:3b:00.0", "podresapi:x/1")] == [
+        "mounts", "devices", "devices", "pod-resources",
+    ]  # fmt: skip

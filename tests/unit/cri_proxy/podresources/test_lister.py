@@ -1,9 +1,10 @@
 """Asking the kubelet, which may be away, silent or old: no container waits long, and none fails."""
 
 import asyncio
+from dataclasses import replace
 
 from cri_proxy.node.journal import Journal
-from cri_proxy.podresources.lister import SILENCE_SECONDS, PodResources
+from cri_proxy.podresources.lister import KEPT_PODS, SILENCE_SECONDS, PodResources
 from policies.base import Pod, QosClass
 from sysfs.cpuset import NodeSet
 from tests.fakes.clock import ManualClock
@@ -69,11 +70,12 @@ def test_a_kubelet_that_does_not_answer_is_told_once_and_left_alone_for_a_while(
     asyncio.run(run())
 
 
-def test_what_is_known_of_a_pod_goes_with_the_pod() -> None:
+def test_only_the_newest_pods_are_remembered() -> None:
     async def run() -> None:
         node = Asking(KubeletService(WEB))
         await node.nodes()
-        node.resources.forget(POD.uid)
+        for n in range(KEPT_PODS):
+            node.resources.expect(replace(OTHER, uid=f"other-{n}"))
         node.kubelet.pods = ()
         assert await node.nodes() == ""
 

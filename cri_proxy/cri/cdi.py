@@ -1,0 +1,100 @@
+"""The Container Device Interface: which device nodes stand behind a fully qualified device name.
+
+A device plugin or DRA driver leaves specification files in /etc/cdi and /var/run/cdi; the runtime adds what they say to
+the container. Only the device nodes are read here. Source: the CDI specification (cncf-tags/container-device-interface,
+SPEC.md): kind ``vendor.com/class``, devices by name, ``containerEdits.deviceNodes`` with ``hostPath`` or ``path``;
+files of /var/run/cdi go before those of /etc/cdi.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+DIRECTORIES = ("var/run/cdi", "etc/cdi")
+# Far above what drivers write; whoever may write there is root, so this bounds accidents.
+MAX_FILES = 256
+MAX_FILE_BYTES = 4 << 20
+
+_Nodes = Mapping[str, tuple[str, ...]]  # device name -> host paths
+_Stamp = tuple[int, int]  # modification time in ns, size
+_LOADER: type[yaml.CSafeLoader | yaml.SafeLoader] = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+
+class CdiSpecs:
+    """The specification files below a root, read again when they change. Reads files: not on the loop."""
+
+    def __init__(self, root: Path) -> None:
+        """``root`` is the directory that holds ``etc/`` and ``var/``."""
+        self._root = root
+        self._read: dict[Path, tuple[_Stamp, _Nodes]] = {}
+
+    def device_nodes(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Host paths of the device nodes behind these names, in their order; unknown names give none."""
+        if not names:
+            return ()
+        specs = [nodes for path in self._files() if (nodes := self._nodes_in(path))]
+        found: list[str] = []
+        for name in names:
+            found.extend(next((nodes[name] for nodes in specs if name in nodes), ()))
+        return tuple(dict.fromkeys(found))
+
+    def _files(self) -> Iterator[Path]:
+        for directory in DIRECTORIES:
+            try:
+                files = sorted(p for p in (self._root / directory).iterdir() if p.suffix in (".json", ".yaml"))
+            except OSError:
+                continue
+            yield from files[:MAX_FILES]
+
+    def _nodes_in(self, path: Path) -> _Nodes:
+        """The devices of one file; none when it cannot be read or makes no sense."""
+        try:
+            found = path.stat()
+            stamp = (found.st_mtime_ns, found.st_size)
+            known = self._read.get(path)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            nodes = _devices(path.read_bytes()) if found.st_size <= MAX_FILE_BYTES else {}
+        except OSError:
+            return {}
+        self._read[path] = (stamp, nodes)
+        return nodes
+
+
+def _devices(content: bytes) -> _Nodes:
+    spec = _parsed(content)
+    if not isinstance(spec, dict):
+        return {}
+    kind, devices = spec.get("kind"), spec.get("devices")
+    if not isinstance(kind, str) or not isinstance(devices, list):
+        return {}
+    common = _paths(spec)
+    return {
+        f"{kind}={device['name']}": tuple(dict.fromkeys((*_paths(device), *common)))
+        for device in devices
+        if isinstance(device, dict) and isinstance(device.get("name"), str | int)
+    }
+
+
+def _parsed(content: bytes) -> object:
+    """JSON, else YAML; None when it is neither."""
+    try:
+        value: object = json.loads(content)
+    except (ValueError, RecursionError):
+        try:
+            value = yaml.load(content, Loader=_LOADER)  # both loaders are the safe ones
+        except (yaml.YAMLError, ValueError, RecursionError, OverflowError):
+            return None
+    return value
+
+
+def _paths(holder: Mapping[object, object]) -> tuple[str, ...]:
+    """The host paths of the device nodes in the ``containerEdits`` of a device or of the whole file."""
+    edits = holder.get("containerEdits")
+    nodes = edits.get("deviceNodes") if isinstance(edits, dict) else None
+    if not isinstance(nodes, list):
+        return ()
+    paths = (node.get("hostPath") or node.get("path") for node in nodes if isinstance(node, dict))
+    return tuple(path for path in paths if isinstance(path, str) and path.startswith("/"))

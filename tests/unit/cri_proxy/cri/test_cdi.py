@@ -1,0 +1,72 @@
+"""Device nodes behind CDI names."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cri_proxy.cri.cdi import MAX_FILE_BYTES, CdiSpecs
+
+GPUS = {
+    "cdiVersion": "0.6.0",
+    "kind": "example.com/gpu",
+    "devices": [
+        {"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/gpu0"}]}},
+        {"name": "1", "containerEdits": {"deviceNodes": [{"path": "/dev/gpu", "hostPath": "/dev/gpu1"}]}},
+    ],
+    "containerEdits": {"deviceNodes": [{"path": "/dev/gpuctl"}]},
+}
+
+
+def specs(root: Path, text: str, name: str = "etc/cdi/gpu.json") -> CdiSpecs:
+    """A root with this file."""
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+    return CdiSpecs(root)
+
+
+def test_a_name_gives_the_nodes_of_its_device_and_of_the_whole_file(tmp_path: Path) -> None:
+    found = specs(tmp_path, json.dumps(GPUS))
+    assert found.device_nodes(["example.com/gpu=1"]) == ("/dev/gpu1", "/dev/gpuctl")
+
+
+def test_several_names_give_each_node_once(tmp_path: Path) -> None:
+    found = specs(tmp_path, json.dumps(GPUS))
+    assert found.device_nodes(["example.com/gpu=0", "example.com/gpu=1", "example.com/gpu=7"]) == (
+        "/dev/gpu0", "/dev/gpuctl", "/dev/gpu1",
+    )  # fmt: skip
+
+
+def test_what_was_made_at_run_time_goes_before_what_was_installed(tmp_path: Path) -> None:
+    specs(tmp_path, json.dumps(GPUS))
+    now = 'kind: example.com/gpu\ndevices: [{name: "0", containerEdits: {deviceNodes: [{path: /dev/new}]}}]\n'
+    assert specs(tmp_path, now, "var/run/cdi/gpu.yaml").device_nodes(["example.com/gpu=0"]) == ("/dev/new",)
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    found = specs(tmp_path, json.dumps(GPUS))
+    assert found.device_nodes(["example.com/gpu=0"])
+    specs(tmp_path, "{}")
+    assert found.device_nodes(["example.com/gpu=0"]) == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", "kind: 1", "kind: a/b\ndevices: {}", "kind: a/b\ndevices: [1, {name: []}]"]
+)
+def test_a_file_that_makes_no_sense_has_no_devices(text: str, tmp_path: Path) -> None:
+    assert specs(tmp_path, text).device_nodes(["a/b=c"]) == ()
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    text = json.dumps(GPUS) + " " * MAX_FILE_BYTES
+    assert specs(tmp_path, text).device_nodes(["example.com/gpu=0"]) == ()
+
+
+@given(st.binary(max_size=200))
+def test_no_content_makes_it_fail(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    root = tmp_path_factory.mktemp("cdi")
+    (root / "etc/cdi").mkdir(parents=True)
+    (root / "etc/cdi/a.yaml").write_bytes(content)
+    assert CdiSpecs(root).device_nodes(["a/b=c"]) == ()
