@@ -10,15 +10,19 @@ from policies.base import QosClass
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
 
 AMOUNT_KEYS = ("cpu", "cpu_request", "cpu_limit", "memory", "memory_request", "memory_limit")
-CONTAINER_KEYS = ("name", "devices", *AMOUNT_KEYS)
+CONTAINER_KEYS = ("name", "devices", "mounts", *AMOUNT_KEYS)
 UPDATE_KEYS = ("container", *AMOUNT_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPod(PodSpec):
-    """A pod whose QoS class is told, because a scenario need not spell out every container of it."""
+    """A pod whose QoS class is told, because a scenario need not spell out every container of it.
+
+    ``is_static``: the kubelet made it from a file of the node.
+    """
 
     declared_qos: QosClass = QosClass.BURSTABLE
+    is_static: bool = False
 
     @property
     def qos(self) -> QosClass:

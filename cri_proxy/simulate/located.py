@@ -83,6 +83,13 @@ class Located:
             raise self.refuse(f"{what}: expected a text or number, got {self.shown()}")
         return str(self._node.value)
 
+    def truth(self, what: str) -> bool:
+        """True or false."""
+        text = self.text(what).lower()
+        if text not in {"true", "false"}:
+            raise self.refuse(f"{what}: expected true or false, got {self.shown()}")
+        return text == "true"
+
     def plain(self) -> object:
         """The value as JSON has it; what JSON has no form for (dates) is its text."""
         node = self._node

@@ -8,7 +8,17 @@ from collections.abc import Mapping
 
 from cri_proxy.config.model import known_options
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario import Action, Create, Delete, OnContainer, Reconfigure, Scenario, Update
+from cri_proxy.simulate.scenario import (
+    Action,
+    Create,
+    Delete,
+    OnContainer,
+    Reconfigure,
+    Role,
+    Scenario,
+    Tamper,
+    Update,
+)
 
 # Containers by (namespace, pod), as the steps so far name them.
 _Names = dict[tuple[str, str], tuple[str, ...]]
@@ -30,13 +40,23 @@ def check_steps(scenario: Scenario) -> None:
 def _problem(action: Action, names: _Names) -> str:
     """Why this step cannot be meant; '' when it can."""
     match action:
-        case OnContainer() | Update():
+        case OnContainer() | Update() | Tamper():
             pod, _, name = action.container.rpartition("/")
             return _unknown_pod(pod, names) or _unknown_container(pod, name, names)
         case Delete():
             return _unknown_pod(action.pod, names)
         case Reconfigure():
             return _needs_restart(action.config)
+        case Create():
+            return _premature(action, names)
+    return ""
+
+
+def _premature(create: Create, names: _Names) -> str:
+    """An ephemeral container is one of a pod that runs already."""
+    early = [c.name for c in create.containers if c.role is Role.EPHEMERAL]
+    if early and _pod_of(create, names) not in names:
+        return f"{early[0]} is an ephemeral container: create pod {create.pod} without it before"
     return ""
 
 

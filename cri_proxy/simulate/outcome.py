@@ -12,6 +12,7 @@ class Seen:
 
     ``cpus`` and ``mems`` are what the runtime has recorded (empty: nothing). ``cpus`` is made of ``exclusive``,
     ``isolated``, ``reserved`` and ``shared``. A container that has ended holds nothing, whatever is on record.
+    ``kernel_cpus`` and ``kernel_mems`` are what the kernel lets it use, which the runtime need not know.
     """
 
     id: str
@@ -24,6 +25,9 @@ class Seen:
     reserved: CpuSet = CpuSet()
     shared_mcpu: int = 0
     pool: str = ""
+    kind: str = ""
+    kernel_cpus: CpuSet = CpuSet()
+    kernel_mems: NodeSet = NodeSet()
 
     @property
     def is_live(self) -> bool:
@@ -60,6 +64,8 @@ class StepOutcome:
 
     ``containers`` are all that exist, ``updated`` those that the step did not name and that are on other CPUs or
     memory nodes now. ``named`` are the containers that the step is about, ``reasons`` why they are where they are.
+    ``refused`` has a sentence for each container that was said no to, ``codes`` the codes of the reasons of every
+    container's last decision, ``update_calls`` counts the UpdateContainerResources that the runtime got.
     """
 
     index: int
@@ -70,6 +76,9 @@ class StepOutcome:
     named: tuple[str, ...] = ()
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     is_expectation: bool = False
+    refused: Mapping[str, str] = field(default_factory=dict)
+    codes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    update_calls: int = 0
 
     @property
     def ok(self) -> bool:

@@ -1,29 +1,15 @@
 """Scenario files: YAML documents into values, strictly, every complaint with its line (design section 5.2)."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from cri_proxy.simulate.amounts import CONTAINER_KEYS, UPDATE_KEYS, amounts_of
+from cri_proxy.simulate import parse_node, parse_pods
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.expressions import check
 from cri_proxy.simulate.located import Located, documents
-from cri_proxy.simulate.scenario import (
-    Action,
-    Create,
-    Delete,
-    Expect,
-    NewContainer,
-    OnContainer,
-    Reconfigure,
-    Restart,
-    Scenario,
-    Step,
-    Update,
-)
-from policies.base import Labels, QosClass
-from sysfs.pci import is_address
+from cri_proxy.simulate.parse_pods import container_reference, pod_reference
+from cri_proxy.simulate.scenario import Action, Delete, Expect, OnContainer, Reconfigure, Scenario, Step
 
 TOP_KEYS = ("about", "machine", "config", "steps")
 STEP_KEYS = (
@@ -35,11 +21,14 @@ STEP_KEYS = (
     "delete",
     "reconfigure",
     "restart",
+    "reset",
+    "advance",
+    "offline",
+    "online",
+    "tamper",
     "expect",
 )
-CREATE_KEYS = ("pod", "namespace", "qos", "annotations", "labels", "containers")
 MAX_BYTES = 4 << 20
-_QOS = {"guaranteed": QosClass.GUARANTEED, "burstable": QosClass.BURSTABLE, "besteffort": QosClass.BEST_EFFORT}
 
 
 def read_scenarios(path: str) -> Iterator[Scenario | ScenarioError]:
@@ -93,19 +82,10 @@ def _scenario(source: str, document: Located) -> Scenario:
         source=source,
         line=document.line,
         machine=spec if isinstance(spec, Mapping) else machine.text("machine"),
-        config=_options(fields.get("config"), "config"),
+        config=parse_node.options(fields.get("config"), "config"),
         steps=tuple(_step(item) for item in fields["steps"].items("steps")) if "steps" in fields else (),
         about=" ".join(about.text("about").split()) if about is not None else "",
     )
-
-
-def _options(part: Located | None, what: str) -> Mapping[str, object]:
-    if part is None or part.is_null:
-        return {}
-    value = part.plain()
-    if not isinstance(value, Mapping):
-        raise part.refuse(f"{what}: expected a mapping of options, got {part.shown()}")
-    return value
 
 
 def _step(item: Located) -> Step:
@@ -119,78 +99,12 @@ def _step(item: Located) -> Step:
 def _action(key: str, value: Located) -> Action:
     match key:
         case "stop" | "exit" | "restart-container":
-            return OnContainer(key, _reference(value, key))
+            return OnContainer(key, container_reference(value, key))
         case "delete":
-            return Delete(_pod_reference(value))
+            return Delete(pod_reference(value))
         case "reconfigure":
-            return Reconfigure(_options(value, "reconfigure"))
-    parse: dict[str, Callable[[Located], Action]] = {
-        "create": _create,
-        "update": _update,
-        "restart": _restart,
-        "expect": _expect,
-    }
-    return parse[key](value)
-
-
-def _restart(value: Located) -> Restart:
-    match value.text("restart"):
-        case ("proxy" | "runtime" | "both") as what:
-            return Restart(what)
-    raise value.refuse(f"restart: expected proxy, runtime or both, got {value.shown()}")
-
-
-def _create(value: Located) -> Create:
-    fields = value.mapping(CREATE_KEYS, "create")
-    for key in ("pod", "containers"):
-        if key not in fields:
-            raise value.refuse(f"create: {key} is missing")
-    qos = _qos(fields.get("qos"))
-    containers = tuple(_container(item, qos) for item in fields["containers"].items("containers"))
-    names = [container.name for container in containers]
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        raise fields["containers"].refuse(f"create: two containers are named {doubled[0]}")
-    namespace = fields.get("namespace")
-    return Create(
-        pod=_name(fields["pod"], "pod"),
-        namespace=_name(namespace, "namespace") if namespace is not None else None,
-        qos=qos,
-        annotations=_pairs(fields.get("annotations"), "annotations"),
-        labels=_pairs(fields.get("labels"), "labels"),
-        containers=containers,
-    )
-
-
-def _container(item: Located, qos: QosClass | None) -> NewContainer:
-    fields = item.mapping(CONTAINER_KEYS, "a container")
-    if "name" not in fields:
-        raise item.refuse("a container: name is missing")
-    devices = fields["devices"].items("devices") if "devices" in fields else []
-    return NewContainer(
-        _name(fields["name"], "name"),
-        amounts_of(item, fields, qos),
-        tuple(_address(device) for device in devices),
-    )
-
-
-def _address(value: Located) -> str:
-    """A PCI address, as machines and CDI names spell it."""
-    text = value.text("devices").lower()
-    full = text if text.count(":") == 2 else f"0000:{text}"
-    if not is_address(full):
-        raise value.refuse(f"devices: expected a PCI address like 0000:3b:00.0, got {value.shown()}")
-    return full
-
-
-def _update(value: Located) -> Update:
-    fields = value.mapping(UPDATE_KEYS, "update")
-    if "container" not in fields:
-        raise value.refuse("update: container is missing; name it as pod/container")
-    amounts = amounts_of(value, fields, None)
-    if amounts.is_empty:
-        raise value.refuse("update: nothing is changed; give cpu, memory, or requests and limits")
-    return Update(_reference(fields["container"], "update"), amounts)
+            return Reconfigure(parse_node.options(value, "reconfigure"))
+    return _PARSERS[key](value)
 
 
 def _expect(value: Located) -> Expect:
@@ -204,42 +118,14 @@ def _expect(value: Located) -> Expect:
     return Expect(tuple(expressions))
 
 
-def _qos(value: Located | None) -> QosClass | None:
-    if value is None or value.is_null:
-        return None
-    text = value.text("qos").lower().replace("-", "").replace("_", "").replace(" ", "")
-    if text not in _QOS:
-        raise value.refuse(f"qos: expected guaranteed, burstable or besteffort, got {value.shown()}")
-    return _QOS[text]
-
-
-def _pairs(value: Located | None, what: str) -> Labels:
-    """Texts by key, sorted; a list or mapping as an annotation's value is its JSON."""
-    if value is None or value.is_null:
-        return ()
-    found = {
-        key: entry.text(what) if entry.is_scalar else json.dumps(entry.plain())
-        for key, entry in value.entries(what).items()
-    }
-    return tuple(sorted(found.items()))
-
-
-def _name(value: Located, what: str) -> str:
-    text = value.text(what)
-    if not text or "/" in text or text != text.strip():
-        raise value.refuse(f"{what}: expected a name without slashes, got {value.shown()}")
-    return text
-
-
-def _reference(value: Located, what: str) -> str:
-    text = value.text(what)
-    if len(text.split("/")) not in {2, 3} or not all(text.split("/")):
-        raise value.refuse(f"{what}: expected pod/container or namespace/pod/container, got {value.shown()}")
-    return text
-
-
-def _pod_reference(value: Located) -> str:
-    text = value.text("delete")
-    if len(text.split("/")) not in {1, 2} or not all(text.split("/")):
-        raise value.refuse(f"delete: expected a pod's name, or namespace/pod, got {value.shown()}")
-    return text
+_PARSERS: Mapping[str, Callable[[Located], Action]] = {
+    "create": parse_pods.create,
+    "update": parse_pods.update,
+    "restart": parse_node.restart,
+    "reset": parse_node.reset,
+    "advance": parse_node.advance,
+    "offline": parse_node.offline,
+    "online": parse_node.online,
+    "tamper": parse_node.tamper,
+    "expect": _expect,
+}

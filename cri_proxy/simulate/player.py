@@ -1,44 +1,43 @@
 """Plays the steps of a scenario on a node in memory, and looks at every container after each."""
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
 from cri_proxy.clock import Clock
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
-from cri_proxy.simulate.amounts import DeclaredPod, resized
+from cri_proxy.simulate.acts import PodActs
 from cri_proxy.simulate.errors import ExpectationError, ScenarioError
 from cri_proxy.simulate.expressions import evaluate
 from cri_proxy.simulate.mistakes import check_steps
 from cri_proxy.simulate.outcome import Seen, StepOutcome, moved_between
-from cri_proxy.simulate.pods import Attempt, Found, KnownPod, NoSuchThing, Pods
+from cri_proxy.simulate.pods import Attempt, NoSuchThing, Pods
 from cri_proxy.simulate.scenario import (
     Action,
+    Advance,
     Create,
     Delete,
     Expect,
-    NewContainer,
+    Hotplug,
     OnContainer,
+    OnNode,
     Reconfigure,
+    Reset,
     Restart,
     Scenario,
     Step,
+    Tamper,
     Update,
 )
-from cri_proxy.simulate.sight import reasons_for, see
+from cri_proxy.simulate.sight import codes_of, reasons_for, see
 from cri_proxy.simulate.vocabulary import vocabulary
 from cri_proxy.simulate.world import World
-from cri_proxy.tryout.pods import ContainerSpec, create_request, resources, sandbox_config
 from policies.base import PoolView
 from policies.errors import PolicyBaseError
+from sysfs.cpuset import CpuSet
 from sysfs.errors import SysfsBaseError
 from sysfs.model import Machine
 from sysfs.sources import load_machine
-
-# How a device plugin would name the devices that it hands out (CDI: vendor/class=device).
-CDI_KIND = "cri-proxy.io/pci"
 
 
 class Player:
@@ -52,8 +51,8 @@ class Player:
         self.scenario = scenario
         check_steps(scenario)
         try:
-            self.machine: Machine = load_machine(machine_source(scenario))
-            self.world = World(self.machine, scenario.config, clock)
+            machine, offline = whole_machine(machine_source(scenario))
+            self.world = World(machine, scenario.config, clock, offline=offline)
         except ConfigError as error:
             problem = f"config: {error.key}: {error.problem}" if error.key else f"config: {error.problem}"
             raise ScenarioError(scenario.source, scenario.line, problem) from None
@@ -62,6 +61,12 @@ class Player:
         self._pods = Pods(scenario)
         self._seen: Mapping[str, Seen] = {}
         self._last: StepOutcome | None = None
+        self._kubelet = PodActs(self.world, self._pods, self._is_live)
+
+    @property
+    def machine(self) -> Machine:
+        """The machine as it is now."""
+        return self.world.machine
 
     async def open(self) -> None:
         """Start the node."""
@@ -86,6 +91,8 @@ class Player:
         if isinstance(action, Expect):
             return StepOutcome(index, step.written, self._unmet(action), before, is_expectation=True)
         named = self._named(action)
+        self._kubelet.refused.clear()
+        updates = len(self.world.runtime.updates)
         error = await self._try(action)
         faults = await self.world.settle()
         self._seen = see(self.world, self._pods)
@@ -97,6 +104,9 @@ class Player:
             updated=moved_between(before, self._seen, named),
             named=named,
             reasons=self._reasons(named),
+            refused=dict(self._kubelet.refused),
+            codes=codes_of(self.world, self._pods),
+            update_calls=len(self.world.runtime.updates) - updates,
         )
         self._last = outcome
         return outcome
@@ -114,98 +124,31 @@ class Player:
 
     async def _act(self, action: Action) -> str:
         match action:
-            case Create():
-                return await self._create(action)
-            case OnContainer():
-                await self._on_container(action)
-            case Update():
-                return await self._update(action)
-            case Delete():
-                pod = self._pods.named(action.pod)
-                await self.world.kubelet.remove_pod(pod.sandbox_id)
-                self._pods.drop(pod)
+            case Create() | OnContainer() | Update() | Delete():
+                return await self._kubelet.act(action)
+            case Expect():
+                return "; ".join(self._unmet(action))
+            case _:
+                return await self._on_node(action)
+
+    async def _on_node(self, action: OnNode) -> str:
+        match action:
             case Reconfigure():
                 return await self.world.reconfigure(action.config)
             case Restart():
                 await self._restart(action)
-            case Expect():
-                return "; ".join(self._unmet(action))
+            case Reset():
+                await self.world.reset()
+            case Advance():
+                await self.world.advance(action.seconds)
+            case Hotplug():
+                take = self.world.take_offline if action.what == "offline" else self.world.bring_online
+                return await take(action.cpus)
+            case Tamper():
+                found = self._pods.container(action.container)
+                self.world.tamper(found.attempt.id, action.cpus, action.mems)
             case _:
                 assert_never(action)
-        return ""
-
-    async def _create(self, create: Create) -> str:
-        """The sandbox if it is new, then the containers one by one; a refused one doesn't stop the others."""
-        known = self._pods.existing(create)
-        for container in create.containers:
-            earlier = known.attempt(container.name) if known is not None else None
-            if earlier is not None and self._is_live(earlier):
-                raise NoSuchThing(f"{create.pod}/{container.name} runs already; use restart-container or another name")
-            self._require_devices(container)
-        spec = self._pods.planned(create)
-        if known is None:
-            known = KnownPod(spec, await self._run_sandbox(spec))
-        devices = {**known.devices, **{c.name: c.devices for c in create.containers}}
-        self._pods.put(replace(known, spec=spec, devices=devices))
-        names = {container.name for container in create.containers}
-        wanted = [container for container in spec.containers if container.name in names]
-        errors = [(c.name, await self._try_to_run(spec.namespace, spec.name, c)) for c in wanted]
-        if len(wanted) == 1:
-            return errors[0][1]
-        return "; ".join(f"{name}: {error}" for name, error in errors if error)
-
-    async def _run_sandbox(self, spec: DeclaredPod) -> str:
-        # Not through Kubelet.run_sandbox: no log directory is made on this host for a pod that is none.
-        kubelet = self.world.kubelet
-        request = pb.RunPodSandboxRequest(config=sandbox_config(spec, kubelet.node))
-        return (await kubelet.call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
-
-    async def _try_to_run(self, namespace: str, pod_name: str, spec: ContainerSpec) -> str:
-        try:
-            await self._run(self._pods.named(f"{namespace}/{pod_name}"), spec)
-        except CallFailed as error:
-            return error.message
-        return ""
-
-    async def _run(self, pod: KnownPod, spec: ContainerSpec) -> None:
-        """The next attempt of this container; the one before it is removed afterwards, as kubelets do."""
-        kubelet = self.world.kubelet
-        earlier = pod.attempt(spec.name)
-        number = earlier.number + 1 if earlier is not None else 0
-        request = create_request(pod.spec, spec, pod.sandbox_id, node=kubelet.node, attempt=number)
-        for address in pod.devices.get(spec.name, ()):
-            request.config.CDI_devices.add(name=f"{CDI_KIND}={address}")
-        container_id = (await kubelet.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
-        self._pods.put(pod.with_attempt(Attempt(spec, container_id, number)))
-        await kubelet.start(container_id)
-        if earlier is not None:
-            await kubelet.remove(earlier.id)
-
-    async def _on_container(self, action: OnContainer) -> None:
-        found = self._pods.container(action.container)
-        match action.what:
-            case "stop":
-                await self.world.kubelet.stop(found.attempt.id)
-                await self.world.kubelet.remove(found.attempt.id)
-                self._pods.put(found.pod.without(found.attempt.spec.name))
-            case "exit":
-                self._require_live(found)
-                self.world.runtime.exit(found.attempt.id)
-                await self.world.notice_exits()
-            case "restart-container":
-                if self._is_live(found.attempt):
-                    self.world.runtime.exit(found.attempt.id)
-                await self._run(found.pod, found.attempt.spec)
-
-    async def _update(self, update: Update) -> str:
-        found = self._pods.container(update.container)
-        self._require_live(found)
-        spec = resized(found.attempt.spec, update.amounts, found.pod.spec.qos)
-        if spec.cpu_limit_mcpu and spec.cpu_request_mcpu > spec.cpu_limit_mcpu:
-            return f"a request of {spec.cpu_request_mcpu}m is more than the limit of {spec.cpu_limit_mcpu}m"
-        kubelet = self.world.kubelet
-        await kubelet.update(found.attempt.id, resources(found.pod.spec, spec, kubelet.node))
-        self._pods.put(found.pod.with_attempt(replace(found.attempt, spec=spec)))
         return ""
 
     async def _restart(self, restart: Restart) -> None:
@@ -219,16 +162,6 @@ class Player:
 
     def _is_live(self, attempt: Attempt) -> bool:
         return any(seen.is_live and seen.id == attempt.id for seen in self._seen.values())
-
-    def _require_devices(self, container: NewContainer) -> None:
-        there = [device.address for device in self.machine.devices]
-        missing = [address for address in container.devices if address not in there]
-        if missing:
-            raise NoSuchThing(f"the machine has no device {missing[0]}; it has {', '.join(there) or 'none'}")
-
-    def _require_live(self, found: Found) -> None:
-        if not self._is_live(found.attempt):
-            raise NoSuchThing(f"{found.name} has ended; restart-container starts it again")
 
     def _unmet(self, expect: Expect) -> tuple[str, ...]:
         """The expectations that are not met, each with the values that were found."""
@@ -251,7 +184,7 @@ class Player:
                 case Create():
                     spec = self._pods.planned(action)
                     return tuple(self._pods.name_of(spec, c.name) for c in action.containers)
-                case OnContainer() | Update():
+                case OnContainer() | Update() | Tamper():
                     return (self._pods.container(action.container).name,)
                 case Delete():
                     pod = self._pods.named(action.pod)
@@ -268,6 +201,17 @@ class Player:
                 if name in named:
                     reasons[name] = reasons_for(self.world, self._pods.key_of(pod.spec, container.name))
         return reasons
+
+
+def whole_machine(source: str | Mapping[str, object]) -> tuple[Machine, CpuSet]:
+    """The machine with every CPU that can come online, and those that are off at first.
+
+    A capture knows nothing of the CPUs that were offline then. Raises SysfsBaseError.
+    """
+    if not isinstance(source, Mapping) or "offline" not in source:
+        return load_machine(source), CpuSet()
+    offline = load_machine(source).offline
+    return load_machine({key: value for key, value in source.items() if key != "offline"}), offline
 
 
 def machine_source(scenario: Scenario) -> str | Mapping[str, object]:

@@ -1,13 +1,15 @@
 """The pods of a scenario as its kubelet knows them: specifications, sandboxes, and the present attempt of each name."""
 
+import hashlib
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cri_proxy.errors import CriProxyError
 from cri_proxy.simulate.amounts import DeclaredPod, container_spec
-from cri_proxy.simulate.scenario import Create, Scenario
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec
-from policies.base import ContainerKey
+from cri_proxy.simulate.scenario import Create, Given, NewContainer, Role, Scenario
+from cri_proxy.tryout.pods import POD_NAMESPACE_UUID, ContainerSpec, PodSpec
+from policies.base import ContainerKey, QosClass
 
 
 @dataclass(eq=False)
@@ -33,13 +35,13 @@ class Attempt:
 class KnownPod:
     """A pod whose sandbox runs, with its containers in the order of their creation.
 
-    ``devices`` are the PCI addresses that its containers are given, by container name.
+    ``given`` are the devices and mounts of its containers, by container name.
     """
 
     spec: DeclaredPod
     sandbox_id: str
     attempts: tuple[Attempt, ...] = ()
-    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    given: Mapping[str, tuple[Given, ...]] = field(default_factory=dict)
 
     def attempt(self, name: str) -> Attempt | None:
         """The container of this name, or None."""
@@ -72,6 +74,7 @@ class Pods:
     def __init__(self, scenario: Scenario) -> None:
         """The scenario tells which names are used in several namespaces."""
         self._pods: dict[tuple[str, str], KnownPod] = {}
+        self._made: dict[tuple[str, str], int] = {}
         spaces: dict[str, set[str]] = {}
         for step in scenario.steps:
             if isinstance(step.action, Create):
@@ -92,7 +95,10 @@ class Pods:
 
     def put(self, pod: KnownPod) -> None:
         """Remember this pod as it is now."""
-        self._pods[pod.spec.namespace, pod.spec.name] = pod
+        key = pod.spec.namespace, pod.spec.name
+        if key not in self._pods:
+            self._made[key] = self._made.get(key, 0) + 1
+        self._pods[key] = pod
 
     def drop(self, pod: KnownPod) -> None:
         """Forget this pod."""
@@ -130,9 +136,10 @@ class Pods:
         """The pod as this step wants it: a new one, or the known one with more containers."""
         known = self.existing(create)
         qos = create.qos if known is None else known.spec.qos
-        added = tuple(container_spec(c.name, c.amounts, qos) for c in create.containers)
+        added = tuple(_spec(container, qos) for container in create.containers)
         if known is None:
-            return new_pod(create, added)
+            namespace = create.namespace or "default"
+            return new_pod(create, added, self._made.get((namespace, create.pod), 0))
         names = {c.name for c in added}
         kept = tuple(c for c in known.spec.containers if c.name not in names)
         return replace(known.spec, containers=(*kept, *added))
@@ -141,14 +148,34 @@ class Pods:
         return f"{pod.namespace}/{pod.name}" if pod.name in self._ambiguous else pod.name
 
 
-def new_pod(create: Create, containers: tuple[ContainerSpec, ...]) -> DeclaredPod:
-    """The pod of a create step; its QoS class follows from the containers if the step does not tell."""
+def _spec(container: NewContainer, qos: QosClass | None) -> ContainerSpec:
+    """The container; an ephemeral one asks for nothing, whatever its pod's class is."""
+    if container.role is Role.EPHEMERAL:
+        return ContainerSpec(container.name)
+    return container_spec(container.name, container.amounts, qos)
+
+
+def new_pod(create: Create, containers: tuple[ContainerSpec, ...], made_before: int = 0) -> DeclaredPod:
+    """The pod of a create step; its QoS class follows from the containers if the step does not tell.
+
+    ``made_before``: how many pods of this name there were; each has a uid of its own, unless the pod is static.
+    """
     plain = PodSpec(create.pod, containers)
+    namespace = create.namespace or "default"
     return DeclaredPod(
         create.pod,
         containers,
-        namespace=create.namespace or "default",
+        namespace=namespace,
         annotations=create.annotations,
         labels=create.labels,
+        uid=_uid(f"{namespace}/{create.pod}", made_before, is_static=create.is_static),
         declared_qos=create.qos or plain.qos,
+        is_static=create.is_static,
     )
+
+
+def _uid(name: str, made_before: int, *, is_static: bool) -> str:
+    """'' = the one that follows from the name. A static pod's is a hash of its manifest, in hexadecimal digits."""
+    if is_static:
+        return hashlib.sha256(name.encode()).hexdigest()[:32]
+    return str(uuid.uuid5(POD_NAMESPACE_UUID, f"{name}/{made_before}")) if made_before else ""

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from policies.base import Labels, QosClass
+from sysfs.cpuset import CpuSet, NodeSet
 
 # What a container of a Guaranteed pod is given when the scenario only speaks of CPUs.
 DEFAULT_MEMORY_BYTES = 64 << 20
@@ -30,13 +32,37 @@ class Amounts:
         return self == Amounts()
 
 
+class Role(StrEnum):
+    """What a container is to its pod. The kubelet starts init containers and sidecars before the others."""
+
+    REGULAR = "regular"
+    INIT = "init"  # runs to its end before the next container is made
+    SIDECAR = "sidecar"  # an init container whose restartPolicy is Always: it stays
+    EPHEMERAL = "ephemeral"  # as of ``kubectl debug``: comes later, and may ask for nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A device or mount that a container is given.
+
+    ``path`` is the host's ('' = a CDI device), ``address`` the PCI device of the machine behind it ('' = none).
+    """
+
+    path: str = ""
+    address: str = ""
+    container_path: str = ""
+    is_mount: bool = False
+    is_read_only: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class NewContainer:
-    """A container of a create step; ``devices`` are PCI addresses of the machine that it is given."""
+    """A container of a create step, with the devices and mounts that it is given."""
 
     name: str
     amounts: Amounts
-    devices: tuple[str, ...] = ()
+    given: tuple[Given, ...] = ()
+    role: Role = Role.REGULAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +70,7 @@ class Create:
     """Make a pod with containers, or more containers of a pod that exists.
 
     ``namespace`` None: the pod's, or ``default``. ``qos`` None: what follows from the containers, or the pod's.
+    ``is_static``: its manifest is a file of the node, so that it has the same uid whenever it is made.
     """
 
     pod: str
@@ -52,6 +79,7 @@ class Create:
     annotations: Labels
     labels: Labels
     containers: tuple[NewContainer, ...]
+    is_static: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +120,44 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class Reset:
+    """The operator uninstalls: the proxy ends, every container is widened, calls go straight to the runtime."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Nothing happens for so long but what the proxy does by itself."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hotplug:
+    """CPUs go offline, or come back online."""
+
+    what: Literal["offline", "online"]
+    cpus: CpuSet
+
+
+@dataclass(frozen=True, slots=True)
+class Tamper:
+    """Somebody else rewrites a container's cgroup behind the runtime's back; None leaves that file as it is."""
+
+    container: str
+    cpus: CpuSet | None = None
+    mems: NodeSet | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Expect:
     """Expressions that must be true now."""
 
     expressions: tuple[str, ...]
 
 
-Action = Create | OnContainer | Update | Delete | Reconfigure | Restart | Expect
+OnPods = Create | OnContainer | Update | Delete
+OnNode = Reconfigure | Restart | Reset | Advance | Hotplug | Tamper
+Action = OnPods | OnNode | Expect
 
 
 @dataclass(frozen=True, slots=True)

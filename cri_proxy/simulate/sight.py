@@ -2,11 +2,12 @@
 
 from cri_proxy.cri.annotations import without_effect
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.node.journal import DecisionRecord
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.simulate.outcome import Seen
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
 from cri_proxy.simulate.world import World
-from policies.base import ContainerKey, Grant, Placed
+from policies.base import ContainerKey, Grant, Placed, Reason
 from sysfs.cpuset import CpuSet, NodeSet
 
 _STATES = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
@@ -33,6 +34,7 @@ def _see(world: World, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> See
     cpus, mems = CpuSet.parse(record.cpuset_cpus), NodeSet.parse(record.cpuset_mems)
     grant = _grant(world, ContainerKey(pod.spec.pod_uid, attempt.spec.name), attempt.id)
     owned = grant.owned if grant is not None else CpuSet()
+    kernel_cpus, kernel_mems = world.runtime.effective(attempt.id)
     return Seen(
         attempt.id,
         state,
@@ -44,6 +46,9 @@ def _see(world: World, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> See
         reserved=(cpus - owned) & reserved,
         shared_mcpu=grant.shared_mcpu if grant is not None else 0,
         pool=grant.pool if grant is not None else "",
+        kind=grant.kind.value if grant is not None else "",
+        kernel_cpus=kernel_cpus,
+        kernel_mems=kernel_mems,
     )
 
 
@@ -53,11 +58,25 @@ def _grant(world: World, key: ContainerKey, container_id: str) -> Grant | None:
     return row.grant if row is not None and held else None
 
 
+def codes_of(world: World, pods: Pods) -> dict[str, tuple[str, ...]]:
+    """The codes of the reasons of the last decision about every container, refused ones too, by name."""
+    found = {}
+    for pod in pods:
+        for container in pod.spec.containers:
+            record = world.journal.record_of(pods.key_of(pod.spec, container.name))
+            if record is not None:
+                found[pods.name_of(pod.spec, container.name)] = tuple(r.code for r in _decided(record))
+    return found
+
+
+def _decided(record: DecisionRecord) -> tuple[Reason, ...]:
+    return record.decision.reasons if isinstance(record.decision, Placed) else (record.decision.reason,)
+
+
 def reasons_for(world: World, key: ContainerKey) -> tuple[str, ...]:
     """Why the container is where it is: its annotations that count for nothing, and what the last decision says."""
     record = world.journal.record_of(key)
     if record is None:
         return ()
-    decided = record.decision.reasons if isinstance(record.decision, Placed) else (record.decision.reason,)
     idle = (f"annotation {key}: known, without effect yet" for key in without_effect(record.request.origins))
-    return (*record.problems, *idle, *(reason.text for reason in decided))
+    return (*record.problems, *idle, *(reason.text for reason in _decided(record)))

@@ -6,14 +6,19 @@ from typing import assert_never
 from cri_proxy.simulate.outcome import Moved, Seen, StepOutcome
 from cri_proxy.simulate.scenario import (
     Action,
+    Advance,
     Create,
     Delete,
     Expect,
+    Hotplug,
     OnContainer,
+    OnNode,
     Reconfigure,
+    Reset,
     Restart,
     Scenario,
     Step,
+    Tamper,
     Update,
 )
 from policies.base import PoolView
@@ -52,7 +57,7 @@ def tell(step: Step, outcome: StepOutcome) -> list[str]:
             lines.append(f"     {name}: {place(seen)}")
             lines += [f"         {reason}" for reason in outcome.reasons.get(name, ())]
     lines += [f"     moved {moved.container}: {change(moved)}" for moved in outcome.updated]
-    if isinstance(step.action, Restart | Reconfigure) and outcome.ok and not outcome.updated:
+    if isinstance(step.action, OnNode) and outcome.ok and not outcome.updated:
         lines.append("     nobody moved")
     return lines
 
@@ -83,20 +88,30 @@ def headline(action: Action) -> str:
             return f"resize {action.container}"
         case Delete():
             return f"delete pod {action.pod}"
-        case Reconfigure() | Restart() | Expect():
-            return _operators_headline(action)
+        case Expect():
+            return f"expect {'; '.join(action.expressions)}"
         case _:
-            assert_never(action)
+            return _node_headline(action)
 
 
-def _operators_headline(action: Reconfigure | Restart | Expect) -> str:
+def _node_headline(action: OnNode) -> str:
     match action:
         case Reconfigure():
             return f"reconfigure: {', '.join(action.config)}"
         case Restart():
             return f"restart {'proxy and runtime' if action.what == 'both' else action.what}"
-        case Expect():
-            return f"expect {'; '.join(action.expressions)}"
+        case Reset():
+            return "reset: the proxy ends, every container is widened"
+        case Advance():
+            return f"{action.seconds:g} seconds pass"
+        case Hotplug():
+            return (
+                f"{plural(action.cpus, 'CPU')} {action.cpus} {'goes' if len(action.cpus) == 1 else 'go'} {action.what}"
+            )
+        case Tamper():
+            files = (("cpuset.cpus", action.cpus), ("cpuset.mems", action.mems))
+            written = ", ".join(f"{ids or 'nothing'} to {name}" for name, ids in files if ids is not None)
+            return f"somebody writes {written} of {action.container}"
         case _:
             assert_never(action)
 

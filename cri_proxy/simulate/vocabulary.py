@@ -1,6 +1,7 @@
 """The functions of ``expect``: what can be asked about containers, about the machine, and about the last step."""
 
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from itertools import combinations
 from typing import cast
 
@@ -8,6 +9,7 @@ from cri_proxy.simulate.errors import ExpectationError
 from cri_proxy.simulate.expressions import Function, Members, Value
 from cri_proxy.simulate.outcome import Seen, StepOutcome
 from policies.base import PoolView
+from policies.reasons import REASON_CODES
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.model import Machine
 
@@ -21,8 +23,11 @@ CONTAINER_FUNCTIONS = {
     "shared": "the part of `cpus` that others may use too",
     "reserved": "the part of `cpus` that is reserved for the system",
     "shared_mcpu": "thousandths of a CPU booked in the shared set of its pool",
+    "kind": "`shared`, `exclusive`, `isolated`, `mixed`, `reserved`, `preserve`, or `''` if nothing is granted to it",
     "pool": "the name of its pool",
     "state": "`created`, `running`, `exited`, or `gone`",
+    "kernel_cpus": "the CPUs that the kernel lets it use, whatever the runtime has on record",
+    "kernel_mems": "the memory nodes that the kernel lets it use",
 }
 MACHINE_FUNCTIONS = {
     "online": "all online CPUs",
@@ -35,6 +40,8 @@ MACHINE_FUNCTIONS = {
     "nodes_of": "NUMA nodes that a set of CPUs lies in",
     "packages_of": "packages that a set of CPUs lies in",
     "pool_cpus": "CPUs of a pool, `pool_cpus('root')`",
+    "pools": "the names of all pools",
+    "memory_free": "MiB of a pool's memory that nobody is promised, `memory_free('NUMA node #0')`",
 }
 SET_FUNCTIONS = {
     "cpuset": "the CPUs of a list, `cpuset('0-3,8')`",
@@ -46,7 +53,10 @@ SET_FUNCTIONS = {
 STEP_FUNCTIONS = {
     "ok": "whether the last step before this one was done",
     "error": "why not; `''` if it was",
+    "refused": "it said no to this container, in a sentence with these words, `refused('web/c0', 'wanted 2')`",
+    "because": "this code is among the reasons of the last decision about a container, `because('web/c0', 'pool')`",
     "updated": "the other containers that it moved",
+    "updates": "how many UpdateContainerResources calls the runtime got in it",
     "containers": "the names of all containers",
 }
 
@@ -81,8 +91,11 @@ def _about_containers(seen: Mapping[str, Seen]) -> dict[str, Function]:
         "shared": lambda name: frozenset(find(name).shared),
         "reserved": lambda name: frozenset(find(name).reserved),
         "shared_mcpu": lambda name: find(name).shared_mcpu,
+        "kind": lambda name: find(name).kind,
         "pool": lambda name: find(name).pool,
         "state": state,
+        "kernel_cpus": lambda name: frozenset(find(name).kernel_cpus),
+        "kernel_mems": lambda name: frozenset(find(name).kernel_mems),
     }
 
 
@@ -91,6 +104,7 @@ def _about_machine(machine: Machine, pools: tuple[PoolView, ...]) -> dict[str, F
     packages = {p.id: p.cpus for p in machine.packages}
     cores = {cpu: core.cpus for core in machine.cores for cpu in core.cpus}
     by_name = {pool.name: pool.cpus for pool in pools}
+    memory = {pool.name: pool.memory_free_bytes >> 20 for pool in pools}
     root = pools[0] if pools else None
     return {
         "online": lambda: frozenset(machine.online),
@@ -103,6 +117,8 @@ def _about_machine(machine: Machine, pools: tuple[PoolView, ...]) -> dict[str, F
         "nodes_of": lambda cpus: _holders(nodes, cpus),
         "packages_of": lambda cpus: _holders(packages, cpus),
         "pool_cpus": _lookup("pool", by_name),
+        "pools": lambda: frozenset(by_name),
+        "memory_free": lambda name: memory[_known("pool", name, memory)],
     }
 
 
@@ -123,12 +139,35 @@ def _about_sets(machine: Machine) -> dict[str, Function]:
 
 
 def _about_step(seen: Mapping[str, Seen], last: StepOutcome | None) -> dict[str, Function]:
+    refusals = last.refused if last is not None else {}
+    codes = last.codes if last is not None else {}
+
+    def refused(name: Value, words: Value = "") -> bool:
+        if not isinstance(name, str) or not isinstance(words, str):
+            raise ExpectationError("refused takes a container and words, as in refused('web/c0', 'wanted 2')")
+        return name in refusals and words in refusals[name]
+
+    def because(name: Value, code: Value) -> bool:
+        if code not in REASON_CODES:
+            near = get_close_matches(str(code), REASON_CODES, 1) or REASON_CODES
+            raise ExpectationError(f"there is no reason {code!r}; there is {', '.join(near)}")
+        return code in codes[_known("decision about a container", name, codes)]
+
     return {
         "ok": lambda: last is None or last.ok,
         "error": lambda: last.error if last is not None else "",
+        "refused": refused,
+        "because": because,
         "updated": lambda: frozenset(moved.container for moved in last.updated) if last is not None else frozenset(),
+        "updates": lambda: last.update_calls if last is not None else 0,
         "containers": lambda: frozenset(seen),
     }
+
+
+def _known(what: str, key: Value, table: Mapping[str, object]) -> str:
+    if isinstance(key, str) and key in table:
+        return key
+    raise ExpectationError(f"there is no {what} {key!r}; there are {', '.join(table) or 'none'}")
 
 
 def _lookup(what: str, table: Mapping[int, CpuSet] | Mapping[str, CpuSet]) -> Callable[[Value], Members]:

@@ -3,7 +3,7 @@
 Nothing here decides: a scenario's containers go the way that a kubelet's go on a real node.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +11,6 @@ from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.model import Config
 from cri_proxy.config.resources import Resolved, policy_options
-from cri_proxy.cri.hints import pci_addresses
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import ConfigError
 from cri_proxy.node.context import Rules
 from cri_proxy.node.journal import Journal
@@ -25,16 +23,19 @@ from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.runtime.embedded import EmbeddedRuntime
 from cri_proxy.simulate.clock import ScenarioClock
 from cri_proxy.simulate.configs import merged, read_config
+from cri_proxy.simulate.given import DevicePlaces
+from cri_proxy.simulate.hotplug import with_offline
 from cri_proxy.state.memory import MemoryStore
 from cri_proxy.tryout import pods
 from cri_proxy.tryout.image import IMAGE
 from cri_proxy.tryout.kubelet import Kubelet
-from policies.base import Policy, TopologyHint
+from policies.base import Policy
 from policies.errors import PolicyBaseError
 from policies.registry import build_policy
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
+NONE = CpuSet()
 # Nothing lies below it: a machine that is not this host has no cgroups whose CPUs could count.
 NO_ROOT = Path("/dev/null")
 
@@ -76,16 +77,20 @@ class _Setup:
 class World:
     """One node. ``open`` makes it; after each step ``settle`` waits until everything has come to rest."""
 
-    def __init__(self, machine: Machine, options: Mapping[str, object], clock: Clock | None = None) -> None:
-        """``clock`` None: one that makes every run the same.
+    def __init__(
+        self, machine: Machine, options: Mapping[str, object], clock: Clock | None = None, *, offline: CpuSet = NONE
+    ) -> None:
+        """``clock`` None: one that makes every run the same. ``offline`` CPUs of the machine are off at first.
 
         Raises ConfigError and PolicyBaseError for options that do not do on this machine.
         """
-        self.machine = machine
+        self._whole = machine
+        self.machine = with_offline(machine, offline)
+        self.places = DevicePlaces(self.machine)
         self._setup = self._resolve(options)
         self._clock: Clock = clock if clock is not None else ScenarioClock()
         self._faults = FaultLog()
-        self.runtime = EmbeddedRuntime(machine, now_ns=self._now_ns, image_names=(IMAGE,))
+        self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
         self._channel = self.runtime.channel()
         self._store = MemoryStore()
         self._open()
@@ -135,6 +140,48 @@ class World:
         """Let the slow check come by: an exit is announced by nothing else on old runtimes."""
         await self.node.resync.check_all("slow check")
 
+    async def advance(self, seconds: float) -> None:
+        """Let so much time pass: what is due is done, the slow checks last."""
+        await self._clock.sleep(seconds)
+        await self.notice_exits()
+        self.node.effects.retry_failed()
+
+    async def reset(self) -> None:
+        """Uninstall."""
+        raise NotImplementedError
+
+    def tamper(self, container_id: str, cpus: CpuSet | None, mems: NodeSet | None) -> None:
+        """Somebody writes to the container's cgroup; the runtime's record stays as it is."""
+        container = self.runtime.node.containers[container_id]
+        container.kernel_cpus = container.kernel_cpus if cpus is None else str(cpus)
+        container.kernel_mems = container.kernel_mems if mems is None else str(mems)
+
+    async def take_offline(self, cpus: CpuSet) -> str:
+        """These CPUs go; '' or why not."""
+        return await self._use_machine(self.machine.offline | cpus)
+
+    async def bring_online(self, cpus: CpuSet) -> str:
+        """These CPUs come back; '' or why not."""
+        return await self._use_machine(self.machine.offline - cpus)
+
+    async def _use_machine(self, offline: CpuSet) -> str:
+        """The kernel changed its mind about which CPUs there are; nobody can refuse that."""
+        known = self._whole.online
+        if not offline <= known or known <= offline:
+            return f"the machine has CPUs {known}, and one of them stays online"
+        before = self.machine
+        self.machine = self.runtime.node.machine = with_offline(self._whole, offline)
+        try:
+            setup = self._resolve(self._setup.options)
+        except (ConfigError, PolicyBaseError) as error:
+            self.machine = self.runtime.node.machine = before
+            return str(error)
+        self.places.use(self.machine)
+        await reconfigure(self.node, setup.policy, _rules(setup.config), must_fit=False)
+        self._setup = setup
+        self.kubelet = self._kubelet()
+        return ""
+
     async def reconfigure(self, change: Mapping[str, object]) -> str:
         """Lay these options over the present ones; '' or why it was not done, then nothing has changed."""
         try:
@@ -177,17 +224,11 @@ class World:
     def _kubelet(self) -> Kubelet:
         """A kubelet in front of the proxy."""
         memory_bytes = sum(node.memory_bytes for node in self.machine.nodes)
-        reader = Reader(memory_bytes, self._setup.config.annotation_domains, self._hints_of)
+        reader = Reader(memory_bytes, self._setup.config.annotation_domains, self.places.hints_of)
         relay = InProcessRelay(
             CriInterceptor(self.node, reader), self._channel, lambda error: self.journal.failed_open("relay", error)
         )
         return Kubelet(relay, pods.Node(memory_bytes))
-
-    async def _hints_of(self, config: pb.ContainerConfig) -> Sequence[TopologyHint]:
-        """Where the container's devices are: told by the machine, as sysfs tells it on a node."""
-        places = {device.address: device for device in self.machine.devices}
-        found = [places[address] for address in pci_addresses(config) if address in places]
-        return [TopologyHint(d.address, d.local_cpus, NodeSet.of([d.node])) for d in found if d.node >= 0]
 
     async def _leave(self) -> None:
         """What a process leaves behind when it ends: what was saved."""

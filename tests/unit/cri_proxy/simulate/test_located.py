@@ -74,3 +74,13 @@ def test_what_cannot_be_read_is_an_error_of_ours(text: str, expected: str) -> No
 
 def test_empty_documents_are_none() -> None:
     assert [d.plain() for d in documents("---\n---\na: 1\n---\n# nothing\n", "file.yaml")] == [{"a": 1}]
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("False", False)])
+def test_a_truth_is_read_as_one(text: str, value: bool) -> None:
+    assert next(documents(text, "s")).truth("init") is value
+
+
+def test_what_is_no_truth_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="init: expected true or false, got '1'"):
+        next(documents("1", "s")).truth("init")

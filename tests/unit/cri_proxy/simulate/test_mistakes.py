@@ -24,6 +24,11 @@ def check(*steps: str) -> None:
         ("exit: own/c1", "pod own has no container c1; the steps before create c0"),
         ("update: {container: own/c9, cpu: 1}", "pod own has no container c9; the steps before create c0"),
         ("restart-container: elsewhere/own/c0", "there is no pod elsewhere/own; the steps before create own"),
+        ("tamper: {container: own/c9, cpus: 1}", "pod own has no container c9; the steps before create c0"),
+        (
+            "create: {pod: web, containers: [{name: sh, ephemeral: true}]}",
+            "sh is an ephemeral container: create pod web without it before",
+        ),
         ("reconfigure: {LISTEN: 'unix:///x'}", "listen cannot be reconfigured: it needs a restart of the daemon"),
     ],
 )

@@ -23,6 +23,11 @@ OWNING = Seen("id", "running", CpuSet.parse("2"), NodeSet.parse("0"), exclusive=
         ("delete: web", "delete pod web"),
         ("reconfigure: {adopt: leave, policy: none}", "reconfigure: adopt, policy"),
         ("restart: both", "restart proxy and runtime"),
+        ("reset: true", "reset: the proxy ends, every container is widened"),
+        ("advance: 30", "30 seconds pass"),
+        ("offline: 3", "CPU 3 goes offline"),
+        ("online: 2-3", "CPUs 2-3 go online"),
+        ("tamper: {container: web/a, cpus: 0-1}", "somebody writes 0-1 to cpuset.cpus of web/a"),
         ("expect: [ok(), not ok()]", "expect ok(); not ok()"),
     ],
 )

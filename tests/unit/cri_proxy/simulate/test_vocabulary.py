@@ -32,6 +32,7 @@ ROOT = PoolView(
     mems=NodeSet.parse("0-3"),
     shared_free_mcpu=11000,
     shared_granted_mcpu=0,
+    memory_free_bytes=3 << 30,
 )
 WEB = Seen(
     "id",
@@ -43,8 +44,20 @@ WEB = Seen(
     shared=CpuSet.parse("4-5"),
     shared_mcpu=500,
     pool="root",
+    kind="mixed",
+    kernel_cpus=CpuSet.parse("0-3"),
+    kernel_mems=NodeSet.parse("0-1"),
 )
-LAST = StepOutcome(1, {}, ("full",), {"web/c0": WEB}, updated=(Moved("bg/c0", WEB, WEB),))
+LAST = StepOutcome(
+    1,
+    {},
+    ("full",),
+    {"web/c0": WEB},
+    updated=(Moved("bg/c0", WEB, WEB),),
+    refused={"big/c0": "wanted 9 exclusive CPUs"},
+    codes={"web/c0": ("pool", "displaced")},
+    update_calls=2,
+)
 FUNCTIONS = vocabulary(MACHINE, (ROOT,), {"web/c0": WEB}, LAST)
 
 
@@ -64,6 +77,10 @@ FUNCTIONS = vocabulary(MACHINE, (ROOT,), {"web/c0": WEB}, LAST)
         "disjoint({1}, {2}, '3-4') and not disjoint({1}, {2}, {1})",
         "subset({1}, {1, 2}) and not subset('0-1', {1})",
         "whole_cores({4, 5}) and not whole_cores({5, 6})",
+        "kind('web/c0') == 'mixed' and kernel_cpus('web/c0') == '0-3' and kernel_mems('web/c0') == {0, 1}",
+        "pools() == {'root'} and memory_free('root') == 3072",
+        "refused('big/c0', 'wanted 9') and not refused('big/c0', 'wanted 8') and not refused('web/c0')",
+        "because('web/c0', 'displaced') and not because('web/c0', 'lifted') and updates() == 2",
         "not ok() and error() == 'full' and updated() == {'bg/c0'} and containers() == {'web/c0'}",
     ],
 )
@@ -82,6 +99,10 @@ def test_before_the_first_step_all_is_well() -> None:
         ("cpus('web/c1') == {}", "there is no container 'web/c1'; there are web/c0"),
         ("node(9) == {}", "there is no NUMA node 9; there are 0, 1, 2, 3"),
         ("pool_cpus('die #0') == {}", "there is no pool 'die #0'"),
+        ("memory_free('die #0') == 1", "there is no pool 'die #0'; there are root"),
+        ("because('web/c0', 'displace')", "there is no reason 'displace'; there is displaced"),
+        ("because('bg/c0', 'pool')", "there is no decision about a container 'bg/c0'; there are web/c0"),
+        ("refused(1)", "refused takes a container and words"),
         ("nodes_of({'a'}) == {}", "expected a set of CPUs"),
         ("disjoint(1, 2)", "expected a set"),
         ("cpuset('a') == {}", "is not a number"),

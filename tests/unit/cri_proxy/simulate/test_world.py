@@ -7,7 +7,9 @@ import pytest
 
 from cri_proxy import events
 from cri_proxy.errors import ConfigError
+from cri_proxy.simulate.clock import START_SECONDS
 from cri_proxy.simulate.world import FaultLog, World
+from sysfs.cpuset import CpuSet
 from sysfs.describe import describe
 
 MACHINE = describe({"cores": 4})
@@ -75,6 +77,31 @@ def test_the_view_is_that_of_a_daemon() -> None:
         return f"{world.view().status().policy} {world.view().health().is_ready}"
 
     assert in_world(status) == "topology-aware True"
+
+
+def test_time_passes_only_as_far_as_it_is_told_to() -> None:
+    async def advance(world: World) -> str:
+        await world.advance(30)
+        return str(world.runtime.node.now_ns())
+
+    assert in_world(advance) == str(int((START_SECONDS + 30) * 1e9))
+
+
+def test_a_machine_keeps_one_of_its_cpus_and_has_no_others() -> None:
+    async def unplug(world: World) -> str:
+        return ";".join([await world.take_offline(CpuSet.parse(cpus)) for cpus in ("0-3", "9")])
+
+    wrong = "the machine has CPUs 0-3, and one of them stays online"
+    assert in_world(unplug) == f"{wrong};{wrong}"
+
+
+def test_cpus_that_went_and_came_back_are_there_again() -> None:
+    async def replug(world: World) -> str:
+        gone = await world.take_offline(CpuSet.parse("3"))
+        without = world.machine.online
+        return f"{gone} {without} {await world.bring_online(CpuSet.parse('3'))} {world.policy.machine.online}"
+
+    assert in_world(replug) == " 0-2  0-3"
 
 
 def test_only_errors_are_kept() -> None:
