@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from policies.base import CpuKind, Grant
+from policies.memory_account import MemoryAccount, claims_of
+from policies.memory_nodes import memory_nodes_of
 from policies.pools import PoolTree
 
 
@@ -17,7 +19,8 @@ class Supply:
 
     ``shared`` are the shared sets: sharable CPUs that nobody owns. ``granted_mcpu`` and ``memory_bytes`` are sums
     over the subtree; ``sharers`` counts the containers that use this pool's shared set, ``resting`` those of them
-    that are booked with no CPU time. ``withheld`` CPUs are shared but not given away.
+    that are booked with no CPU time. ``withheld`` CPUs are shared but not given away. ``memory`` is what is promised,
+    by zones.
     """
 
     tree: PoolTree
@@ -29,6 +32,7 @@ class Supply:
     sharers: tuple[int, ...]
     resting: tuple[int, ...]
     reserved_users: int
+    memory: MemoryAccount
 
     @property
     def needs_root_cpu(self) -> bool:
@@ -48,8 +52,9 @@ class Supply:
         """The same with these grants given back."""
         return self._changed(grants, -1)
 
-    def _changed(self, grants: Iterable[Grant], sign: int) -> "Supply":
+    def _changed(self, grants: tuple[Grant, ...], sign: int) -> "Supply":
         tree = self.tree
+        claims = claims_of(self.memory.nodes, grants)
         granted, memory = list(self.granted_mcpu), list(self.memory_bytes)
         sharers, resting = list(self.sharers), list(self.resting)
         owned, reserved_users = self.owned, self.reserved_users
@@ -86,6 +91,7 @@ class Supply:
             sharers=tuple(sharers),
             resting=tuple(resting),
             reserved_users=reserved_users,
+            memory=self.memory.plus(*claims) if sign > 0 else self.memory.minus(*claims),
         )
 
     def effective(self) -> tuple[int, ...]:
@@ -118,7 +124,8 @@ class Supply:
 def empty_supply(tree: PoolTree, withheld: int) -> Supply:
     """The supply of a machine on which nothing is granted."""
     zeros = (0,) * len(tree.pools)
-    return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, zeros, zeros, 0)
+    memory = MemoryAccount(memory_nodes_of(tree.machine))
+    return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, zeros, zeros, 0, memory)
 
 
 def followed(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> Supply:

@@ -1,0 +1,111 @@
+"""The memory of a machine by kind and by distance: what zones are made of. Sets of nodes are masks of any width."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sysfs.model import Machine, MemoryKind
+
+# In this order other kinds are drawn in where those that were asked for run out.
+KINDS = (MemoryKind.DRAM, MemoryKind.PMEM, MemoryKind.HBM)
+USUAL = (MemoryKind.DRAM, MemoryKind.PMEM)  # what a container gets that asks for no kind: HBM is for who asks for it
+_UNKNOWN = 255  # a distance that the firmware does not tell
+
+
+def node_ids(mask: int) -> Iterator[int]:
+    """The nodes of a mask, lowest first.
+
+    >>> list(node_ids(0b1010))
+    [1, 3]
+    """
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNodes:
+    """The nodes that have memory.
+
+    ``normal`` are those that are not movable-only: the kernel's own objects for a container must have one of them
+    (Documentation/admin-guide/mm/memory-hotplug.rst). ``near`` has for each node all nodes by growing distance,
+    those at the same distance as one mask.
+    """
+
+    every: int
+    normal: int
+    dram: int
+    pmem: int
+    hbm: int
+    capacity_bytes: Mapping[int, int]
+    near: Mapping[int, tuple[tuple[int, int], ...]]
+
+    def of_kind(self, kind: MemoryKind) -> int:
+        """The nodes of one kind."""
+        match kind:
+            case MemoryKind.DRAM:
+                return self.dram
+            case MemoryKind.PMEM:
+                return self.pmem
+            case MemoryKind.HBM:
+                return self.hbm
+
+    def of_kinds(self, kinds: Iterable[MemoryKind]) -> int:
+        """The nodes of any of these kinds."""
+        mask = 0
+        for kind in kinds:
+            mask |= self.of_kind(kind)
+        return mask
+
+    def kinds_in(self, zone: int) -> tuple[MemoryKind, ...]:
+        """The kinds of memory in a zone, DRAM first."""
+        return tuple(kind for kind in KINDS if zone & self.of_kind(kind))
+
+    def capacity(self, zone: int) -> int:
+        """The bytes of a zone."""
+        return sum(self.capacity_bytes[node] for node in node_ids(zone & self.every))
+
+    def nearest(self, zone: int, wanted: int) -> int:
+        """Those of the wanted nodes, none of the zone's own, that are closest to any node of the zone; 0 = none."""
+        found, least = 0, _UNKNOWN + 1
+        wanted &= self.every & ~zone
+        for node in node_ids(zone & self.every) if wanted else ():
+            for distance, group in self.near[node]:
+                if distance > least:
+                    break
+                if group & wanted:
+                    found = group & wanted | (found if distance == least else 0)
+                    least = distance
+                    break
+        return found
+
+    def expand(self, zone: int, kinds: Iterable[MemoryKind], within: int) -> int:
+        """What comes to a zone that is expanded: for each kind its nearest new nodes, of those ``within``."""
+        added = 0
+        for kind in kinds:
+            added |= self.nearest(zone, self.of_kind(kind) & within)
+        return added
+
+
+def memory_nodes_of(machine: Machine) -> MemoryNodes:
+    """The memory of this machine."""
+    nodes = [n for n in machine.nodes if n.memory_bytes]
+    near = {}
+    for node in nodes:
+        told = dict(node.distances)
+        groups: dict[int, int] = {}
+        for other in nodes:
+            distance = told.get(other.id, _UNKNOWN)
+            groups[distance] = groups.get(distance, 0) | 1 << other.id
+        near[node.id] = tuple(sorted(groups.items()))
+    kinds = {kind: sum(1 << n.id for n in nodes if n.kind is kind) for kind in KINDS}
+    return MemoryNodes(
+        every=sum(1 << n.id for n in nodes),
+        normal=sum(1 << n.id for n in nodes if n.is_normal_memory),
+        dram=kinds[MemoryKind.DRAM],
+        pmem=kinds[MemoryKind.PMEM],
+        hbm=kinds[MemoryKind.HBM],
+        capacity_bytes=MappingProxyType({n.id: n.memory_bytes for n in nodes}),
+        near=MappingProxyType(near),
+    )

@@ -1,0 +1,117 @@
+"""The sentences about memory, and their codes."""
+
+from collections.abc import Sequence
+
+from policies.base import Grant, Reason
+from sysfs.cpuset import NodeSet
+from sysfs.model import MemoryKind
+
+WIDENED = "memory-widened"
+OTHERS_WIDENED = "memory-others-widened"
+SHORT = "memory-short"
+KINDS_ABSENT = "memory-kinds-absent"
+NORMAL_ADDED = "memory-normal-added"
+COLD_START = "cold-start"
+NO_COLD_START = "no-cold-start"
+STRICT_MEMORY = "strict-memory"
+REZONED = "memory-rezoned"
+
+MEMORY_CODES = (
+    WIDENED,
+    OTHERS_WIDENED,
+    SHORT,
+    KINDS_ABSENT,
+    NORMAL_ADDED,
+    COLD_START,
+    NO_COLD_START,
+    STRICT_MEMORY,
+    REZONED,
+)
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def amount_text(amount_bytes: int) -> str:
+    """An amount of memory in words.
+
+    >>> amount_text(3 << 29), amount_text(64 << 20), amount_text(5)
+    ('1.5 GiB', '64 MiB', '5 bytes')
+    """
+    for unit, name in _UNITS:
+        if amount_bytes >= unit:
+            return f"{amount_bytes / unit:.1f}".removesuffix(".0") + f" {name}"
+    return f"{amount_bytes} bytes"
+
+
+def kinds_text(kinds: Sequence[MemoryKind]) -> str:
+    """Kinds of memory in words.
+
+    >>> kinds_text((MemoryKind.DRAM, MemoryKind.PMEM))
+    'DRAM and PMEM'
+    """
+    return " and ".join(kind.name for kind in kinds)
+
+
+def nodes_text(zone: int) -> str:
+    """Nodes in words.
+
+    >>> nodes_text(0b10), nodes_text(0b111)
+    ('memory node 1', 'memory nodes 0-2')
+    """
+    nodes = NodeSet(zone)
+    return f"memory node{'' if len(nodes) == 1 else 's'} {nodes}"
+
+
+def widened(home: int, zone: int, promised_bytes: int) -> Reason:
+    """Its own zone is wider than it would be on an empty machine."""
+    text = f"{amount_text(promised_bytes)} do not fit in {nodes_text(home)} beside what others are promised"
+    return Reason(WIDENED, f"{text}: it gets {nodes_text(zone)}")
+
+
+def others_widened(others: Sequence[Grant]) -> Reason:
+    """Others get more memory nodes so that it fits."""
+    count = f"{len(others)} container{' gets' if len(others) == 1 else 's get'}"
+    names = ", ".join(f"{g.request.pod.name}/{g.container.name} now {g.mems}" for g in others)
+    return Reason(OTHERS_WIDENED, f"{count} more memory nodes to make room: {names}")
+
+
+def short(zone: int, promised_bytes: int) -> Reason:
+    """The machine is promised more memory than it has."""
+    text = f"this machine does not have {amount_text(promised_bytes)} of memory left that are not promised to others"
+    return Reason(SHORT, f"{text}: it gets {nodes_text(zone)}")
+
+
+def kinds_absent(absent: Sequence[MemoryKind], zone: int) -> Reason:
+    """It asks for kinds of memory that are not there."""
+    return Reason(KINDS_ABSENT, f"this machine has no {kinds_text(absent)}: it gets {nodes_text(zone)}")
+
+
+def normal_added(added: int) -> Reason:
+    """Its zone would be movable memory only."""
+    text = "what it asks for is movable memory only, in which the kernel cannot keep its part"
+    return Reason(NORMAL_ADDED, f"{text}: {nodes_text(added)} come with it")
+
+
+def starts_cold(zone: int, withheld: int, seconds: int) -> Reason:
+    """DRAM is withheld at first."""
+    return Reason(COLD_START, f"starts cold in {nodes_text(zone)}: {nodes_text(withheld)} come after {seconds} s")
+
+
+def no_cold_start(why: str) -> Reason:
+    """A cold start was asked for and cannot be."""
+    return Reason(NO_COLD_START, f"no cold start: {why}")
+
+
+def strict_memory(kinds: Sequence[MemoryKind], why: str) -> Reason:
+    """A strict wish for kinds of memory cannot be met."""
+    return Reason(STRICT_MEMORY, f"wanted memory of kind {kinds_text(kinds)} and no other; {why}")
+
+
+def no_room(zone: int, promised_bytes: int) -> str:
+    """Why a strict wish fails where the kinds exist."""
+    return f"{nodes_text(zone)} do not have {amount_text(promised_bytes)} left that are not promised to others"
+
+
+def rezoned(zone: int, *, gone: int) -> Reason:
+    """A saved grant keeps its CPUs and gets other memory nodes."""
+    why = f"{nodes_text(gone)} {'is' if gone.bit_count() == 1 else 'are'} gone" if gone else "there is less memory now"
+    return Reason(REZONED, f"{why}: it gets {nodes_text(zone)} and keeps its CPUs")
