@@ -7,7 +7,7 @@ the root the same grants need two.
 from dataclasses import replace
 
 from policies.base import ContainerKey, Grant
-from policies.offer import Case
+from policies.case import Case
 from policies.pools import Pool
 from policies.supply import givable
 from sysfs.cpuset import NodeSet

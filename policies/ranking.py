@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from policies.affinity import affinity_scores
 from policies.burst import burst_ranks
+from policies.case import Case
 from policies.cores import whole_core_counts
 from policies.demand import Isolation
 from policies.device_hints import hint_scores
-from policies.offer import Case, Offer, offers_of
+from policies.offer import Offer, offers_of
 from policies.score import Key
 from policies.supply import Room
 

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from policies import reasons
 from policies.base import Grant, Ranked, Reason, Rejected
+from policies.case import Case
 from policies.demand import Isolation
-from policies.offer import Case, Offer, Taken
+from policies.offer import Offer
 from policies.pools import Pool
 from policies.ranking import Ranking
 from policies.score import deciding_field, ranked
+from policies.taking import Taken
 from sysfs.cpuset import CpuSet
 
 

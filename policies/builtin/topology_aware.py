@@ -17,9 +17,9 @@ from policies.base import (
     Request,
     Update,
 )
+from policies.case import Case
 from policies.defaults import defaults_of
 from policies.demand import demand_of
-from policies.offer import Case
 from policies.options import PolicyOptions
 from policies.pinning import all_pinnings, changed_pinnings, pinning_of
 from policies.place import Placement, place

@@ -18,8 +18,8 @@ from policies.base import (
     Wishes,
 )
 from policies.builtin.topology_aware import TopologyAware
+from policies.case import Case
 from policies.demand import demand_of
-from policies.offer import Case
 from policies.options import PolicyOptions
 from policies.pools import PoolTree, build_pools
 from policies.supply import Supply, empty_supply

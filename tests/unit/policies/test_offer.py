@@ -3,8 +3,10 @@
 import pytest
 
 from policies.base import CpuKind, Grant, Request
-from policies.offer import Offer, Taken, additions, offers_of, take
+from policies.keeping import additions
+from policies.offer import Offer, offers_of
 from policies.supply import room_of
+from policies.taking import Taken, take
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import BEST_EFFORT, before, case_of, four_nodes, request, tree_of
 

@@ -1,0 +1,54 @@
+"""Owned CPUs near each of a container's devices when these are on different nodes (nri-plugins: pick by hints)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from policies.cpus import Quarry, pick_cpus, reduced
+from policies.device_hints import Locality
+from policies.pools import Pool
+
+
+def pick_near(quarry: Quarry, pool: Pool, count: int, places: Sequence[Locality], held: int = 0) -> int:
+    """``count`` CPUs as a mask, near each place as many; 0 when that cannot be had.
+
+    Where the number does not divide, or not so many are free at each place: one (a core, if whole ones are wanted)
+    near each, the rest beside these. ``held`` are CPUs that the container keeps; they count where they are.
+    """
+    step = quarry.tree.threads_per_core if quarry.whole else 1
+    steps = (count + held.bit_count()) // step
+    if not places or steps < len(places):
+        return 0
+    even = steps // len(places) if steps % len(places) == 0 else 1
+    found = _pick_shares(quarry, pool, count, places, (even * step, step, held))
+    return found or (_pick_shares(quarry, pool, count, places, (step, step, held)) if even > 1 else 0)
+
+
+def _pick_shares(
+    quarry: Quarry, pool: Pool, count: int, places: Sequence[Locality], shares: tuple[int, int, int]
+) -> int:
+    """At least ``share`` CPUs near each place, in multiples of ``step``, beside those that are ``held``."""
+    share, step, held = shares
+    taken = 0
+    for place in places:
+        missing = share - ((held | taken) & place.cpus).bit_count()
+        if missing <= 0:
+            continue
+        missing = -(-missing // step) * step
+        if missing > count - taken.bit_count():
+            return 0
+        found = pick_cpus(_rest(quarry, taken, place.cpus), pool, missing)
+        if not found:
+            return 0
+        taken |= found
+    left = count - taken.bit_count()
+    beside = pick_cpus(_rest(quarry, taken, quarry.free), pool, left) if left else 0
+    return taken | beside if beside or not left else 0
+
+
+def _rest(quarry: Quarry, taken: int, among: int) -> Quarry:
+    return replace(
+        quarry,
+        free=quarry.free & among & ~taken,
+        limits=reduced(quarry.tree, quarry.limits, taken),
+        near=quarry.near | taken,
+    )
