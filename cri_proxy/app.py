@@ -16,6 +16,7 @@ from typing import Protocol
 
 from cri_proxy import events
 from cri_proxy.clock import Clock, SystemClock
+from cri_proxy.config.model import Config
 from cri_proxy.config.resources import policy_options
 from cri_proxy.config.settings import Settings
 from cri_proxy.cri.device_hints import DeviceHints
@@ -27,6 +28,7 @@ from cri_proxy.node.context import Rules
 from cri_proxy.node.journal import Journal, Log
 from cri_proxy.node.node import Node, Outside, build_node
 from cri_proxy.node.reader import Reader
+from cri_proxy.node.telling import DIRECTORY
 from cri_proxy.node.view import NodeView
 from cri_proxy.podresources.lister import SOCKET, PodResources
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
@@ -91,8 +93,8 @@ class Daemon:
         journal = Journal(self._log, clock)
         node = build_node(
             policy,
-            Rules(config.on_policy_error, config.on_store_error, config.adopt, config.strict_annotations),
-            Outside(channel, store, clock, journal, config.annotation_domains),
+            rules_of(config),
+            Outside(channel, store, clock, journal, config.annotation_domains, settings.state_dir / DIRECTORY),
         )
         self.node = node
         self._closing.push_async_callback(node.close)
@@ -174,6 +176,19 @@ class Daemon:
         problem = await admin.listen_tcp(self._settings.http)
         if problem:
             self._log.warning(events.HTTP_UNAVAILABLE, address=self._settings.http, reason=problem)
+
+
+def rules_of(config: Config) -> Rules:
+    """What of the configuration the node itself follows."""
+    return Rules(
+        on_policy_error=config.on_policy_error,
+        on_store_error=config.on_store_error,
+        adopt=config.adopt,
+        strict_annotations=config.strict_annotations,
+        tell_containers=config.tell_containers,
+        lift_quota=config.topology_aware.lift_quota,
+        fraction_shares=config.topology_aware.fraction_shares,
+    )
 
 
 class PassAll:

@@ -15,17 +15,24 @@ POD_RESOURCES_AWAY: Final = "pod_resources_away"  # the kubelet does not say whe
 
 # One per decision.
 PLACED: Final = "placed"
+RESIZED: Final = "resized"  # a live container has its new size
 REFUSED: Final = "refused"
 REPLACED: Final = "replaced"  # a saved grant was no longer legal
 UNPLACED: Final = "unplaced"  # let through without a decision, placed later
 NOT_ADOPTED: Final = "not_adopted"
 RELEASED: Final = "released"
 ANNOTATION_IGNORED: Final = "annotation_ignored"
+RECORDS_IGNORED: Final = "records_ignored"  # saved decisions that cannot be read: explain does not know them
 
 # Effects.
 UPDATED: Final = "updated"
 ROLLED_BACK: Final = "rolled_back"  # the runtime did not create it: nothing is held
 UPDATE_FAILED: Final = "update_failed"
+PARKED: Final = "parked"  # stepped aside until its own CPUs are free: others and it waited for each other
+MEMORY_MOVED: Final = "memory_moved"  # back to fewer memory nodes, or its cold start is over
+NOT_TOLD: Final = "not_told"  # files behind /.cri-proxy could not be written: the container runs without news
+NOTIFIED: Final = "notified"  # a container's own command heard of its new resources
+NOTIFY_FAILED: Final = "notify_failed"
 VIOLATION: Final = "violation"  # exclusive CPUs that somebody else can still reach
 
 # Faults.
@@ -33,3 +40,10 @@ FAULT: Final = "fault"  # our own code failed
 STORE_DEGRADED: Final = "store_degraded"  # a save failed
 CHECK_FAILED: Final = "check_failed"  # the slow check
 UNKNOWN_CONTAINERS: Final = "unknown_containers"
+DRIFTED: Final = "drifted"  # somebody else rewrote a cpuset; put back
+LEFT_TO_ANOTHER: Final = "left_to_another"  # another manager keeps rewriting a cpuset: we gave way
+
+# Changes from outside.
+MACHINE_CHANGED: Final = "machine_changed"  # CPUs or memory nodes came or went
+MACHINE_UNREADABLE: Final = "machine_unreadable"  # the old machine stays in force
+KUBELET_MANAGER: Final = "kubelet_manager"  # the kubelet pins CPUs or memory itself

@@ -1,32 +1,101 @@
 """Edits CRI messages as bytes (pure): our cpuset fields and our annotation; everything else survives.
 
+What else we write is the operator's or the container's choice: the mount that tells a container its resources, and
+shares and quota of containers with CPUs of their own.
+
 Fields that this build does not know survive too, because protobuf keeps them through parse and serialize. A
 ``Pinning`` field of None is not ours: what the caller sent there stays.
 """
 
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
 from cri_proxy.cri.annotations import GRANT_KEY
+from cri_proxy.cri.kubelet_numbers import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from policies.base import Pinning
+from policies.base import CpuKind, Grant, Pinning
+
+TOLD_AT: Final = "/.cri-proxy"  # in the container
+UNLIMITED_QUOTA = -1
 
 
-def write_create(message: bytes, pinning: Pinning, grant_annotation: str | None) -> bytes:
-    """A CreateContainerRequest with this pinning and our annotation.
+@dataclass(frozen=True, slots=True)
+class CpuTime:
+    """Shares and CFS quota that we write; None = the kubelet's own stay."""
+
+    quota_us: int | None = None
+    shares: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What goes into a CreateContainerRequest beside the pinning.
+
+    ``grant_text`` None = no annotation. ``told_directory`` is the host's directory behind ``/.cri-proxy``, '' = none.
+    """
+
+    grant_text: str | None = None
+    cpu_time: CpuTime = CpuTime()
+    told_directory: str = ""
+
+
+def cpu_time_of(grant: Grant, *, lift_quota: bool, fraction_shares: bool) -> CpuTime:
+    """The CPU time to write for a container with this grant, under the options of these names.
+
+    Purely exclusive (or isolated): no quota, since its CPUs are nobody else's, and a whole weight for each CPU. Mixed:
+    the weight of its shared fraction. All others keep what the kubelet gave them.
+    """
+    if grant.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
+        return CpuTime(
+            UNLIMITED_QUOTA if lift_quota else None,
+            shares_of(1000 * len(grant.owned)) if fraction_shares else None,
+        )
+    if grant.kind is CpuKind.MIXED and fraction_shares:
+        return CpuTime(shares=shares_of(grant.shared_mcpu))
+    return CpuTime()
+
+
+def write_create(message: bytes, pinning: Pinning, created: Created = Created()) -> bytes:
+    """A CreateContainerRequest with this pinning, our annotation and what else we add.
 
     An incoming annotation of our name is dropped even when there is none to write: a pod must not forge a grant.
     """
     request = pb.CreateContainerRequest.FromString(message)
     _pin(request.config.linux.resources, pinning)
+    _give_time(request.config.linux.resources, created.cpu_time)
     if GRANT_KEY in request.config.annotations:  # asking does not create the parts, pop() would
         del request.config.annotations[GRANT_KEY]
-    if grant_annotation is not None:
-        request.config.annotations[GRANT_KEY] = grant_annotation
+    if created.grant_text is not None:
+        request.config.annotations[GRANT_KEY] = created.grant_text
+    if created.told_directory:
+        # Read-only; relabelled, so that SELinux lets the container read what is in the directory now and, as new
+        # files take the type of their directory, what is renamed into it later.
+        request.config.mounts.add(
+            container_path=TOLD_AT, host_path=created.told_directory, readonly=True, selinux_relabel=True
+        )
     return request.SerializeToString()
 
 
-def write_update(message: bytes, pinning: Pinning) -> bytes:
-    """The kubelet's UpdateContainerResourcesRequest with our cpuset fields in the place of its own."""
+def brings_own_mount(mounts: Iterable[pb.Mount]) -> bool:
+    """Whether the pod itself mounts something at our place, or below it: that stays, and ours is left out.
+
+    >>> brings_own_mount([pb.Mount(container_path="/.cri-proxy/")]), brings_own_mount([pb.Mount(container_path="/x")])
+    (True, False)
+    """
+    paths = (posixpath.normpath("/" + mount.container_path.lstrip("/")) for mount in mounts)
+    return any(path == TOLD_AT or path.startswith(TOLD_AT + "/") for path in paths)
+
+
+def write_update(message: bytes, pinning: Pinning, cpu_time: CpuTime = CpuTime()) -> bytes:
+    """The kubelet's UpdateContainerResourcesRequest with our cpuset fields in the place of its own.
+
+    ``cpu_time`` is written whatever the kubelet sent: its own figures would undo ours.
+    """
     request = pb.UpdateContainerResourcesRequest.FromString(message)
     _pin(request.linux, pinning)
+    _give_time(request.linux, cpu_time)
     return request.SerializeToString()
 
 
@@ -46,3 +115,11 @@ def _pin(resources: pb.LinuxContainerResources, pinning: Pinning) -> None:
         resources.cpuset_cpus = str(pinning.cpus)
     if pinning.mems is not None:
         resources.cpuset_mems = str(pinning.mems)
+
+
+def _give_time(resources: pb.LinuxContainerResources, cpu_time: CpuTime) -> None:
+    """Set shares and quota where they are ours; the period stays."""
+    if cpu_time.quota_us is not None:
+        resources.cpu_quota = cpu_time.quota_us
+    if cpu_time.shares is not None:
+        resources.cpu_shares = cpu_time.shares

@@ -19,6 +19,9 @@ class Rules:
     on_store_error: Literal["continue", "reject"] = "continue"
     adopt: Literal["pin", "leave"] = "pin"
     strict_annotations: bool = False
+    tell_containers: Literal["auto", "always", "never"] = "auto"
+    lift_quota: bool = False
+    fraction_shares: bool = False
 
 
 @dataclass(frozen=True, slots=True)

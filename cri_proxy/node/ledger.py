@@ -5,7 +5,7 @@ Owned by the coordinator and touched only from the event loop, never across an `
 """
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cri_proxy.state.rows import Row, SandboxRow
@@ -34,6 +34,8 @@ class Ledger:
         self._next_order = 0
         self.sandboxes: dict[str, SandboxRow] = {}
         self.version = 0
+        # Hears of every change of a grant or of a confirmed pinning; must not wait, raise, or change anything.
+        self.on_change: Callable[[], None] = _nobody_listens
 
     @property
     def policy(self) -> Policy:
@@ -131,6 +133,7 @@ class Ledger:
             )
         confirmed = replace(row, acknowledged=pinning)
         self._rows[key] = confirmed
+        self.on_change()
         if pinning.cpus is not None:
             self._confirmed_owned[key] = row.grant.owned & pinning.cpus
             self._alone = None
@@ -269,6 +272,11 @@ class Ledger:
                 if row.grant.request.wishes.preserve_cpu and row.acknowledged and row.acknowledged.cpus:
                     withheld |= row.acknowledged.cpus.mask
         self._allocations = Allocations(grants=tuple(grants), withheld=CpuSet(withheld))
+        self.on_change()
+
+
+def _nobody_listens() -> None:
+    return
 
 
 def _full_id(text: str, known: Collection[str]) -> str:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
@@ -18,6 +19,7 @@ from cri_proxy.node.observer import Observer
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.resizes import Resizes
 from cri_proxy.node.resync import Resync
+from cri_proxy.node.telling import Telling
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.rows import GrantStore, Row, SandboxRow, Saved
 from cri_proxy.tasks import Tasks
@@ -37,6 +39,7 @@ class Outside:
     clock: Clock
     observer: Observer
     domains: Sequence[str]
+    told_root: Path | None = None  # where the directories behind /.cri-proxy are; None = containers are not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Node:
     resync: Resync
     resizes: Resizes
     adoption: Adoption
+    telling: Telling
     store: GrantStore
     background: Tasks = field(repr=False)
 
@@ -65,11 +69,13 @@ class Node:
             saved = Saved()
         self.context.observer.recall(saved, self.context.persistence)
         await self._until_it_ends(lambda: self.resync.recover(saved), "recover", self.coordinator.cannot_open)
+        self.context.tasks.start(self.telling.take_up(), name="tell")
 
     def start_watching(self) -> None:
         """Look after exits, failed updates and unknown outcomes from now on, whatever goes wrong in between."""
         self.background.start(self._until_it_ends(self.resync.poll, "poll"), name="keep polling")
         self.background.start(self._until_it_ends(self.resync.watch, "events"), name="keep watching")
+        self.background.start(self._until_it_ends(self.telling.watch, "tell"), name="keep telling")
 
     async def _until_it_ends(
         self,
@@ -98,10 +104,12 @@ class Node:
         await self.context.tasks.join()
         await self.effects.settle_all()
         await self.context.tasks.join()
+        await self.telling.settle()
 
     async def close(self) -> None:
         """End all work, then the store."""
         await self.background.cancel()
+        await self.telling.close()
         await self.effects.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_SAVES_SECONDS):
@@ -140,6 +148,7 @@ def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
         resync=Resync(context, effects, coordinator, adoption),
         resizes=Resizes(context, effects, barrier, coordinator),
         adoption=adoption,
+        telling=Telling(context, outside.told_root),
         store=outside.store,
         background=Tasks(lambda error: outside.observer.failed_open("background", error)),
     )

@@ -4,9 +4,18 @@ from hypothesis import strategies as st
 
 from cri_proxy.cri.annotations import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri.write import update_request, write_create, write_update
-from policies.base import Pinning
+from cri_proxy.cri.write import (
+    CpuTime,
+    Created,
+    brings_own_mount,
+    cpu_time_of,
+    update_request,
+    write_create,
+    write_update,
+)
+from policies.base import CpuKind, Grant, Pinning
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.grants import request
 
 BOTH = Pinning(CpuSet.parse("2-3"), NodeSet.parse("1"))
 NOTHING = Pinning(None, None)
@@ -19,7 +28,7 @@ def create(**resources: object) -> pb.CreateContainerRequest:
 
 
 def created(message: bytes, pinning: Pinning, grant: str | None = None) -> pb.CreateContainerRequest:
-    return pb.CreateContainerRequest.FromString(write_create(message, pinning, grant))
+    return pb.CreateContainerRequest.FromString(write_create(message, pinning, Created(grant)))
 
 
 def test_a_create_gets_our_sets_and_keeps_the_rest() -> None:
@@ -40,7 +49,7 @@ def test_what_is_not_ours_keeps_the_callers_value() -> None:
 
 
 def test_nothing_to_write_leaves_no_empty_parts() -> None:
-    assert write_create(b"", NOTHING, None) == b""
+    assert write_create(b"", NOTHING) == b""
     assert not pb.UpdateContainerResourcesRequest.FromString(write_update(b"", NOTHING)).HasField("linux")
 
 
@@ -55,7 +64,7 @@ def test_unknown_fields_survive_at_every_level() -> None:
     config = pb.ContainerConfig.FromString(UNKNOWN)
     config.linux.resources.MergeFromString(UNKNOWN)
     message = pb.CreateContainerRequest(config=config).SerializeToString() + UNKNOWN
-    written = write_create(message, BOTH, "g")
+    written = write_create(message, BOTH, Created("g"))
     assert written.count(UNKNOWN) == message.count(UNKNOWN) == 3
 
 
@@ -85,3 +94,52 @@ def test_what_is_written_reads_back(cpus: set[int], mems: set[int]) -> None:
     pinning = Pinning(CpuSet.of(cpus), NodeSet.of(mems))
     linux = pb.UpdateContainerResourcesRequest.FromString(update_request("c", pinning)).linux
     assert (CpuSet.parse(linux.cpuset_cpus), NodeSet.parse(linux.cpuset_mems)) == (pinning.cpus, pinning.mems)
+
+
+def grant(kind: CpuKind, owned: str = "", shared_mcpu: int = 0) -> Grant:
+    return Grant(request("c", 1000), "root", kind, CpuSet.parse(owned), shared_mcpu=shared_mcpu)
+
+
+def test_a_told_container_gets_a_read_only_relabelled_mount_beside_its_own() -> None:
+    before = pb.CreateContainerRequest(config=pb.ContainerConfig(mounts=[pb.Mount(container_path="/data")]))
+    written = write_create(before.SerializeToString(), NOTHING, Created(told_directory="/var/lib/x"))
+    own, ours = pb.CreateContainerRequest.FromString(written).config.mounts
+    assert own == before.config.mounts[0]
+    assert ours == pb.Mount(container_path="/.cri-proxy", host_path="/var/lib/x", readonly=True, selinux_relabel=True)
+
+
+@pytest.mark.parametrize(
+    "path", ["/.cri-proxy", "/.cri-proxy/", "//.cri-proxy", "/a/../.cri-proxy", "/.cri-proxy/below"]
+)
+def test_a_mount_of_the_pods_own_at_our_place_is_seen(path: str) -> None:
+    assert brings_own_mount([pb.Mount(container_path="/data"), pb.Mount(container_path=path)])
+
+
+@pytest.mark.parametrize("path", ["/.cri-proxy2", "/data/.cri-proxy", "/"])
+def test_other_mounts_leave_our_place_free(path: str) -> None:
+    assert not brings_own_mount([pb.Mount(container_path=path)])
+
+
+@pytest.mark.parametrize("kind", [CpuKind.EXCLUSIVE, CpuKind.ISOLATED])
+def test_a_lifted_quota_is_unlimited_where_all_cpus_are_the_containers_own(kind: CpuKind) -> None:
+    assert cpu_time_of(grant(kind, "1-2"), lift_quota=True, fraction_shares=False) == CpuTime(quota_us=-1)
+
+
+@pytest.mark.parametrize("kind", [CpuKind.MIXED, CpuKind.SHARED, CpuKind.RESERVED, CpuKind.PRESERVE])
+def test_the_quota_of_whoever_shares_is_never_lifted(kind: CpuKind) -> None:
+    assert cpu_time_of(grant(kind, "1", 500), lift_quota=True, fraction_shares=False) == CpuTime()
+
+
+def test_shares_follow_the_fraction_or_the_cpus_that_are_owned() -> None:
+    times = [
+        cpu_time_of(each, lift_quota=False, fraction_shares=True)
+        for each in (grant(CpuKind.MIXED, "1-2", 500), grant(CpuKind.EXCLUSIVE, "1-2"), grant(CpuKind.SHARED, "", 500))
+    ]
+    assert times == [CpuTime(shares=512), CpuTime(shares=2048), CpuTime()]
+
+
+def test_the_kubelets_updates_get_our_quota_and_shares_again() -> None:
+    linux = pb.LinuxContainerResources(cpu_quota=200_000, cpu_period=50_000, cpu_shares=2048)
+    message = pb.UpdateContainerResourcesRequest(container_id="c", linux=linux).SerializeToString()
+    after = pb.UpdateContainerResourcesRequest.FromString(write_update(message, NOTHING, CpuTime(-1, 512))).linux
+    assert (after.cpu_quota, after.cpu_period, after.cpu_shares) == (-1, 50_000, 512)
