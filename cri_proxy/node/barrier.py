@@ -84,6 +84,7 @@ class Barrier:
             sitting = self._ledger.sitting_on(row) if row is not None else ()
             if not sitting:
                 return True
+            self._effects.break_circles()
             behind = waiting | {key}
             await asyncio.gather(*(self.clear_for(o.key, behind) for o in sitting if o.key not in behind))
             if not all(await asyncio.gather(*(self._effects.settle(other.key) for other in sitting))):

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
+from cri_proxy import events
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
 from cri_proxy.node.ledger import ACTIVE, unmet
+from cri_proxy.node.parking import park_circles
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey, Pinning
@@ -66,11 +68,20 @@ class Effects:
         """Start an update for every container that is not where it should be; returns at once."""
         unmet = self._ledger.unmet()
         self._someone_is_held_back = any(self._ledger.is_held_back(row) for row in unmet)
+        if self._someone_is_held_back:
+            self.break_circles()
         for row in unmet:
             key = row.grant.container
             if key not in self._kicked and key not in self.failures and self._ledger.differs(row):
                 self._kicked.add(key)
                 self._updates.start(self._settle_kicked(key), name=f"update {key.name}")
+
+    def break_circles(self) -> None:
+        """Let somebody step aside where containers wait for each other's CPUs (see ``node.parking``)."""
+        for key in park_circles(self._ledger):
+            row = self._ledger.get(key)
+            pod = row.grant.request.pod.name if row is not None else key.pod_uid
+            self._context.observer.noted(events.PARKED, pod=pod, container=key.name)
 
     async def settle(self, key: ContainerKey) -> bool:
         """Wait for this container's turn and bring it where it may be now; False when the runtime refused for good.
@@ -131,10 +142,10 @@ class Effects:
             self.kick()
 
     async def _bring(self, row: Row, *, moves_memory: bool) -> None:
-        """Send what differs: CPUs together with memory nodes that only widen, moves of memory by themselves."""
+        """Send what differs: CPUs together with memory nodes that only widen; what moves memory by itself."""
         while (step := self._next_step(row)) is not None:
             current, pinning = step
-            is_move = pinning.cpus is None and current.state == "running"
+            is_move = moves_pages(current, pinning)
             if is_move and not moves_memory:
                 return
             if grows(current, pinning):
@@ -158,7 +169,7 @@ class Effects:
     def _memory_waits(self, key: ContainerKey) -> bool:
         row = self._ledger.get(key)
         step = self._next_step(row) if row is not None else None
-        return step is not None and step[1].cpus is None
+        return step is not None and moves_pages(*step)
 
     async def announce(self, row: Row, pinning: Pinning) -> bool:
         """Save that the container may be on these CPUs too, before a call that lets it onto them.
@@ -201,12 +212,19 @@ def grows(row: Row, pinning: Pinning) -> bool:
     return pinning.cpus is not None and known is not None and known.cpus is not None and not pinning.cpus <= known.cpus
 
 
-def _first_step(row: Row, missing: Pinning) -> Pinning:
-    """What of it one call may carry: a running container's memory nodes ride along with CPUs only when they widen.
+def moves_pages(row: Row, pinning: Pinning) -> bool:
+    """Whether this takes memory nodes away from a running container: the kernel then moves its pages (v2).
 
     Without memory nodes on record a container can use all of them: to name some is to narrow.
     """
-    if missing.mems is None or missing.cpus is None or row.state != "running":
-        return missing
+    if pinning.mems is None or row.state != "running":
+        return False
     held = row.acknowledged.mems if row.acknowledged is not None else None
-    return missing if held is not None and held <= missing.mems else replace(missing, mems=None)
+    return held is None or not held <= pinning.mems
+
+
+def _first_step(row: Row, missing: Pinning) -> Pinning:
+    """What of it one call may carry: memory nodes that only widen ride along with CPUs, others wait for their turn."""
+    if missing.cpus is not None and moves_pages(row, missing):
+        return replace(missing, mems=None)
+    return missing

@@ -8,6 +8,7 @@ from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from cri_proxy.node.claims import Claims
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Policy
 from sysfs.cpuset import CpuSet
@@ -25,12 +26,13 @@ class Ledger:
         self._rows: dict[ContainerKey, Row] = {}
         self._order: list[ContainerKey] = []  # the rows' keys, ascending
         self._keys_by_id: dict[str, ContainerKey] = {}
-        self._confirmed_owned: dict[ContainerKey, CpuSet] = {}
+        self._claims = Claims()
         self._doubted: dict[ContainerKey, Pinning] = {}
+        self._parked: set[ContainerKey] = set()
+        self._hands_off: dict[str, CpuSet] = {}
         self._foreign: dict[str, CpuSet] = {}
         self._allocations = Allocations()
         self._desired: tuple[int, Mapping[ContainerKey, Pinning]] | None = None
-        self._alone: CpuSet | None = None
         self._next_order = 0
         self.sandboxes: dict[str, SandboxRow] = {}
         self.version = 0
@@ -98,10 +100,13 @@ class Ledger:
                 insort(self._order, key)
             if row.container_id:
                 self._keys_by_id[row.container_id] = key
+            self._claims.granted(row)
             if row.state not in ACTIVE or row.acknowledged is None:
-                self._confirmed_owned.pop(key, None)
+                self._claims.forget(key)
             if row.state not in ACTIVE:
                 self._doubted.pop(key, None)
+                self._parked.discard(key)
+                self._hands_off.pop(row.container_id, None)
             self._next_order = max(self._next_order, row.created_order)
         if rows:
             self._changed()
@@ -113,8 +118,10 @@ class Ledger:
             if row is not None:
                 self._order.remove(key)
                 self._keys_by_id.pop(row.container_id, None)
-                self._confirmed_owned.pop(key, None)
+                self._claims.forget(key)
                 self._doubted.pop(key, None)
+                self._parked.discard(key)
+                self._hands_off.pop(row.container_id, None)
         self._changed()
 
     def confirm(self, key: ContainerKey, pinning: Pinning) -> Row | None:
@@ -135,8 +142,8 @@ class Ledger:
         self._rows[key] = confirmed
         self.on_change()
         if pinning.cpus is not None:
-            self._confirmed_owned[key] = row.grant.owned & pinning.cpus
-            self._alone = None
+            self._claims.confirmed(confirmed, known, self.active())
+            self._claims.settle(self.active())
         if row.grant.kind is CpuKind.PRESERVE:
             self._changed()  # the CPUs that it brought along are withheld
         return confirmed
@@ -165,10 +172,23 @@ class Ledger:
         self._foreign = dict(cpus_by_container_id)
         self._changed()
 
+    def leave_to_another(self, container_id: str, cpus: CpuSet) -> None:
+        """Somebody else pins this container and will not stop: it is not ours to write, its CPUs are withheld."""
+        self._hands_off[container_id] = cpus
+        self._changed()
+
+    def is_left_to_another(self, container_id: str) -> bool:
+        """Whether ``leave_to_another`` was said of this container."""
+        return container_id in self._hands_off
+
     def desired(self) -> Mapping[ContainerKey, Pinning]:
         """What every container should be pinned to, by the grants as they are now."""
         if self._desired is None or self._desired[0] != self.version:
-            self._desired = (self.version, self._policy.pinnings(self._allocations))
+            wanted = self._policy.pinnings(self._allocations)
+            left = [key for i in self._hands_off if (key := self._keys_by_id.get(i)) in wanted and key is not None]
+            if left:
+                wanted = {**wanted, **dict.fromkeys(left, Pinning(None, None))}
+            self._desired = (self.version, wanted)
         return self._desired[1]
 
     def sendable(self, key: ContainerKey) -> Pinning | None:
@@ -183,15 +203,62 @@ class Ledger:
             return wanted
         held = (row.acknowledged.cpus if row.acknowledged is not None else None) or CpuSet()
         if row.state != "running":  # it has not been on its CPUs yet, so it need not come onto them now
-            held = held - CpuSet(self._all_held_alone().mask & ~self.held_alone(key).mask)
+            held = held - self._claims.of_others(key)
         cpus = wanted.cpus - (self.blocked_for(row, wanted.cpus) - held)
+        if not cpus and key in self._parked:
+            cpus = self._parking_place(key)
         return replace(wanted, cpus=cpus) if cpus else None
+
+    def park(self, key: ContainerKey) -> None:
+        """Let this container step aside until its own CPUs are free (see ``node.parking``).
+
+        What it is on and does not own any more is no longer its alone, though no call has moved it.
+        """
+        self._parked.add(key)
+        self._claims.confirmed(self._rows[key], self._rows[key].acknowledged, self.active())
+
+    def can_park(self, key: ContainerKey) -> bool:
+        """Whether it is not parked yet and there are CPUs for it to step aside to, or to stay on with others."""
+        row = self._rows.get(key)
+        if row is None or key in self._parked:
+            return False
+        wanted = self.desired().get(key)
+        stays = wanted is not None and wanted.cpus is not None and self.sendable(key) is not None
+        return stays or bool(self._parking_place(key))
+
+    def end_parking(self) -> None:
+        """Forget who was parked and is on CPUs of its own again, with nobody else left there."""
+        for key in sorted(self._parked):
+            row, wanted = self._rows[key], self.desired().get(key)
+            known = row.acknowledged.cpus if row.acknowledged is not None else None
+            if known is None or wanted is None or wanted.cpus is None:
+                continue
+            if known <= wanted.cpus and not self.sitting_on(row):
+                self._parked.discard(key)
+                self._claims.confirmed(row, row.acknowledged, self.active())
+
+    def _parking_place(self, key: ContainerKey) -> CpuSet:
+        """CPUs that nobody owns: of the root's shared set, else reserved ones; less what others still hold alone."""
+        root = self._policy.pools(self._allocations)[0]
+        others = self._claims.of_others(key)
+        return (root.shared - others) or (root.reserved - others)
+
+    def waits_for(self, row: Row) -> frozenset[ContainerKey]:
+        """Who must leave or let go of CPUs before this container can have all that it should."""
+        wanted = self.desired().get(row.key)
+        if wanted is None or wanted.cpus is None:
+            return frozenset()
+        held = row.acknowledged.cpus if row.acknowledged is not None else None
+        missing = wanted.cpus - (held or CpuSet())
+        if row.state != "running":
+            missing = wanted.cpus
+        alone = self._claims.holders_of(missing)
+        sitting = {other.key for other in self.sitting_on(row) if not self.sat_on(row, other).isdisjoint(missing)}
+        return frozenset((alone | sitting) - {row.key})
 
     def blocked_for(self, row: Row, cpus: CpuSet) -> CpuSet:
         """Those of ``cpus`` that this row may not have yet: held alone by others, or owned but still sat on."""
-        key = row.grant.container
-        own = self.held_alone(key)
-        blocked = self._all_held_alone().mask & ~own.mask
+        blocked = self._claims.of_others(row.grant.container).mask
         for other in self.sitting_on(row) if row.grant.owned else ():
             blocked |= self.sat_on(row, other).mask
         return CpuSet(blocked & cpus.mask)
@@ -205,7 +272,7 @@ class Ledger:
 
     def held_alone(self, key: ContainerKey) -> CpuSet:
         """CPUs that are this container's alone as far as the runtime has confirmed."""
-        return self._confirmed_owned.get(key, CpuSet())
+        return self._claims.of(key)
 
     def sitting_on(self, row: Row) -> tuple[Row, ...]:
         """Other live containers that may still be on CPUs that this row owns, and that are ours to move."""
@@ -255,15 +322,9 @@ class Ledger:
         """The rows of these grants, with the grants in them."""
         return tuple(replace(self._rows[g.container], grant=g) for g in grants if g.container in self._rows)
 
-    def _all_held_alone(self) -> CpuSet:
-        if self._alone is None:
-            self._alone = CpuSet.of_masks(cpus.mask for cpus in self._confirmed_owned.values())
-        return self._alone
-
     def _changed(self) -> None:
         self.version += 1
-        self._alone = None
-        withheld = CpuSet.of_masks(cpus.mask for cpus in self._foreign.values()).mask
+        withheld = CpuSet.of_masks(cpus.mask for cpus in (*self._foreign.values(), *self._hands_off.values())).mask
         grants = []
         for row in self.rows():
             if row.state in ACTIVE:

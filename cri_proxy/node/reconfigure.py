@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cri_proxy.node.context import Rules
 from cri_proxy.node.ledger import Ledger
 from cri_proxy.node.node import Node
+from cri_proxy.node.parking import park_circles
 from cri_proxy.node.replan import replan
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Policy, Reason, Reinstated
@@ -35,8 +36,8 @@ async def reconfigure(
     """Put this policy and these rules in force; the updates that follow go out in the background.
 
     ``must_fit``: refuse the whole change when a container would lose what it was granted for want of room, or when
-    containers would have to change places with no CPU to spare; False is for what cannot be refused, as CPUs that
-    went away.
+    containers would have to change places where every CPU is owned; False is for what cannot be refused, as CPUs
+    that went away.
     """
     ledger = node.context.ledger
     result = await replan(ledger, policy, lambda: (ledger.allocations, ()))
@@ -64,12 +65,15 @@ def _problem(ledger: Ledger, policy: Policy, result: Reinstated) -> str:
     stuck = _stuck(ledger, policy, result)
     if stuck:
         who = _names(ledger, stuck)
-        return f"{who} would have to change places with no CPU to spare: free a CPU first, or choose others"
+        return f"{who} would have to change places where every CPU is owned: free a CPU first, or choose others"
     return ""
 
 
 def _stuck(ledger: Ledger, policy: Policy, result: Reinstated) -> tuple[ContainerKey, ...]:
-    """Who would wait for each other's CPUs for ever, though every update went well: tried on a ledger of its own."""
+    """Who would wait for each other's CPUs for ever, though every update went well: tried on a ledger of its own.
+
+    Somebody steps aside where there is a CPU that nobody owns (``node.parking``); this finds who could not.
+    """
     if not result.replaced:
         return ()  # whoever stays on his own CPUs keeps nobody from his
     rows = tuple(ledger.active())
@@ -79,9 +83,9 @@ def _stuck(ledger: Ledger, policy: Policy, result: Reinstated) -> tuple[Containe
         if row.acknowledged is not None:
             trial.confirm(row.key, row.acknowledged)
     trial.use_policy(policy, result.allocations)
-    for _ in range(len(rows) + 1):  # each round settles somebody for good, or nobody
+    for _ in range(2 * len(rows) + 1):  # each round settles somebody for good, parks somebody, or ends it
         moved = [row for row in trial.unsettled() if _moves(trial, row)]
-        if not moved:
+        if not park_circles(trial) and not moved:
             break
     return tuple(row.key for row in trial.active() if _is_elsewhere(trial, row))
 

@@ -14,6 +14,7 @@ from policies.base import (
     Allocations,
     CpuKind,
     Policy,
+    Reason,
     Reinstated,
     Request,
 )
@@ -108,12 +109,28 @@ def living(name: str, owned: str, acknowledged: str) -> Row:
     return made if owned else replace(made, grant=replace(made.grant, kind=CpuKind.RESERVED))
 
 
-def test_changing_places_with_no_cpu_to_spare_is_refused() -> None:
+def test_changing_places_needs_no_cpu_to_spare_where_some_are_not_owned() -> None:
     node = on_node(living("system", "", "0"), living("a", "5", "5"), living("b", "1-4,6-7", "1-4,6-7"))
-    result = change(node, "5")
+    assert isinstance(change(node, "5"), Reconfigured)
+    assert owned(node) == ["0", "1-4,6-7", ""]
+
+
+class Swapping(FragilePolicy):
+    """A policy that has two containers change places."""
+
+    def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
+        a, b = held.grants
+        swapped = held.with_grants(replace(a, exclusive=b.exclusive), replace(b, exclusive=a.exclusive))
+        return Reinstated(swapped, (), tuple((g.container, Reason("illegal", "test")) for g in (a, b)), ())
+
+
+def test_changing_places_where_every_cpu_is_owned_is_refused() -> None:
+    node = World(MACHINE, {}).node
+    node.context.ledger.put(living("a", "0-3", "0-3"), living("b", "4-7", "4-7"))
+    result = asyncio.run(reconfigure(node, Swapping(small_policy("")), RULES))
     assert isinstance(result, NotReconfigured)
-    assert "pod-1/a, pod-1/system would have to change places" in result.text
-    assert node.effects.sent == 0
+    assert "pod-1/a, pod-1/b would have to change places" in result.text
+    assert (node.effects.sent, owned(node)) == (0, ["0-3", "4-7"])
 
 
 def plans_with(races: int) -> int:
