@@ -83,6 +83,17 @@ def reduced(tree: PoolTree, limits: Sequence[int], taken: int) -> Sequence[int]:
     return [n - (taken & p.cpus).bit_count() for n, p in zip(limits, tree.pools, strict=True)]
 
 
+def priority_fits(tree: PoolTree, free: int, count: int, priority: CpuPriority) -> tuple[int, ...]:
+    """Per pool, 1 if it can give so many of the ``free`` CPUs from those that this priority prefers, else 0.
+
+    1 everywhere without a priority, and where nothing tells the CPUs of the machine apart.
+    """
+    preferred = tree.preferences[priority]
+    if priority is CpuPriority.NONE or len(preferred) == 1:
+        return (1,) * len(tree.pools)
+    return tuple(int((pool.cpus & free & preferred[0]).bit_count() >= count) for pool in tree.pools)
+
+
 def within_limits(tree: PoolTree, pool: Pool, cpus: int, limits: Sequence[int]) -> bool:
     """True when no pool below this one would have to give more than it may."""
     return all((cpus & tree.pools[i].cpus).bit_count() <= limits[i] for i in range(pool.index + 1, pool.end))

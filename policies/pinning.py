@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from policies.base import ContainerKey, CpuKind, Grant, Pinning, Update
+from policies.base import ContainerKey, CpuKind, Grant, Pinning, Threads, Update
 from policies.options import PolicyOptions
+from policies.siblings import one_thread_per_core, siblings_of
 from policies.supply import Supply
 from sysfs.cpuset import CpuSet
 
@@ -13,19 +14,31 @@ def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options
     mems = grant.mems if options.pin_memory and grant.mems and not grant.request.wishes.preserve_memory else None
     if not options.pin_cpu or grant.kind is CpuKind.PRESERVE:
         return Pinning(None, mems)
-    return Pinning(CpuSet(_cpus_of(grant, supply, effective)) or None, mems)
+    shared = _shared_of(grant, supply, effective)
+    if (grant.request.wishes.threads or options.threads) is Threads.HIDE:
+        return Pinning(CpuSet(_one_of_each_core(supply, grant.owned.mask, shared)) or None, mems)
+    return Pinning(CpuSet(grant.owned.mask | shared) or None, mems)
 
 
-def _cpus_of(grant: Grant, supply: Supply, effective: tuple[int, ...]) -> int:
+def _shared_of(grant: Grant, supply: Supply, effective: tuple[int, ...]) -> int:
+    """The CPUs that it runs on with others."""
     match grant.kind:
         case CpuKind.RESERVED:
             return supply.reserved_set()
-        case CpuKind.SHARED:
+        case CpuKind.SHARED | CpuKind.MIXED:
             return effective[supply.tree.named(grant.pool).index]
-        case CpuKind.MIXED:
-            return grant.owned.mask | effective[supply.tree.named(grant.pool).index]
         case _:
-            return grant.owned.mask
+            return 0
+
+
+def _one_of_each_core(supply: Supply, owned: int, shared: int) -> int:
+    """The lowest thread of every core that it may run on; where it owns one, one that it owns.
+
+    The siblings of shared CPUs stay in the shared set: others may use them.
+    """
+    shifts = supply.tree.sibling_shifts
+    mine = one_thread_per_core(shifts, owned)
+    return mine | one_thread_per_core(shifts, shared) & ~siblings_of(shifts, owned)
 
 
 def all_pinnings(grants: Iterable[Grant], supply: Supply, options: PolicyOptions) -> dict[ContainerKey, Pinning]:

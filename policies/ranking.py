@@ -6,6 +6,7 @@ from policies.affinity import affinity_scores
 from policies.burst import burst_ranks
 from policies.case import Case
 from policies.cores import whole_core_counts
+from policies.cpus import priority_fits
 from policies.demand import Isolation
 from policies.device_hints import hint_scores
 from policies.offer import Offer, offers_of
@@ -55,6 +56,8 @@ def rank(case: Case, pulls: Pulls, room: Room, lenient: Room) -> Ranking:
 def _keys(case: Case, pulls: Pulls, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
     demand, supply = case.demand, case.supply
     cores = whole_core_counts(case.tree, supply.shared[0] & ~supply.withheld, demand.whole)
+    free = supply.shared[0] & ~supply.withheld | supply.free_isolated(0)
+    priority = priority_fits(case.tree, free, demand.whole, demand.priority)
     wants_isolated = demand.isolation is not Isolation.NO
     keys = []
     for pool in case.tree.pools:
@@ -77,7 +80,7 @@ def _keys(case: Case, pulls: Pulls, room: Room, offers: tuple[Offer, ...]) -> tu
                 burst_mcpu=max(0, min(room.free_mcpu[i], demand.burst_mcpu)),
                 burst_level=pulls.burst[i],
                 few_nodes=-pool.mems.bit_count(),
-                priority=1,
+                priority=priority[i],
                 depth=pool.depth,
                 quiet=0 if demand.whole else -supply.sharers[i],
                 cores=cores[i] if offer.sliced else 0,

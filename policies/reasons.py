@@ -20,6 +20,7 @@ DISPLACED = "displaced"
 CPU_FULL = "cpu-full"
 STRICT_ISOLATED = "strict-isolated"  # refusals of a strict wish begin with "strict"
 STRICT_CONFLICT = "strict-conflict"
+STRICT_HINTS = "strict-hints"
 NOTHING_SHARED = "nothing-shared"
 ADDED = "added"
 ILLEGAL = "illegal"
@@ -41,6 +42,7 @@ REASON_CODES = (
     CPU_FULL,
     STRICT_ISOLATED,
     STRICT_CONFLICT,
+    STRICT_HINTS,
     NOTHING_SHARED,
     ADDED,
     ILLEGAL,
@@ -179,6 +181,18 @@ def isolated_missing(demand: Demand, free: int, *, exist: bool) -> Reason:
 def strict_conflict(conflict: str) -> Reason:
     """A strict wish for isolated CPUs beside another wish that excludes it; ``conflict`` names that one."""
     return Reason(STRICT_CONFLICT, f"require-isolated-cpus cannot be met: {conflict}")
+
+
+def hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: str, free_mcpu: int) -> Reason:
+    """A strict wish for hints cannot be met. ``near``: (device, where it is, CPUs free to own there).
+
+    ``pool`` is the best one that is near all devices, with ``free_mcpu`` left; '' if there is none.
+    """
+    there = "; ".join(f"near {device} ({where}) {_plural(free, 'CPU')} free to own" for device, where, free in near)
+    both = f"most shared capacity near all of them in {pool}: {free_mcpu}m" if pool else "no pool is near all of them"
+    shares = not demand.whole or demand.shared_mcpu
+    text = f"wanted {wanted_text(demand)} near its devices and nowhere else; {there}"
+    return Reason(STRICT_HINTS, f"{text}; {both}" if shares else text)
 
 
 def nothing_shared() -> Reason:

@@ -13,6 +13,14 @@ def one_thread_per_core(shifts: Shifts, cpus: int) -> int:
     return cpus & ~hidden
 
 
+def siblings_of(shifts: Shifts, cpus: int) -> int:
+    """The other threads of the cores of these CPUs."""
+    found = 0
+    for shift, siblings in shifts:
+        found |= cpus << shift & siblings | (cpus & siblings) >> shift
+    return found
+
+
 def sibling_shifts(cores: Iterable[int]) -> Shifts:
     """How far apart siblings are numbered, given the masks of the cores: few entries, as kernels number regularly."""
     masks: dict[int, int] = {}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from policies import reasons
-from policies.base import Grant, Ranked, Reason, Rejected
+from policies.base import Grant, Ranked, Reason, Rejected, Threads
 from policies.case import Case
 from policies.demand import Isolation
 from policies.offer import Offer
@@ -11,6 +11,7 @@ from policies.pools import Pool
 from policies.ranking import Ranking
 from policies.score import deciding_field, ranked
 from policies.taking import Taken
+from policies.unmet_hints import hints_unmet, why_not_near
 from sysfs.cpuset import CpuSet
 
 
@@ -82,7 +83,12 @@ def _why_unfit(case: Case, ranking: Ranking, pool: int) -> str:
     free_isolated = case.supply.free_isolated(pool).bit_count()
     if case.demand.isolation is Isolation.REQUIRE and free_isolated < case.demand.whole:
         return f"too few isolated CPUs: {free_isolated} free"
+    far = why_not_near(case, case.tree.pools[pool])
+    if far:
+        return far
     free = max(0, ranking.room.free_mcpu[pool])
+    if case.demand.threads is not Threads.ANY and free >= 1000 * case.demand.whole + case.demand.shared_mcpu:
+        return "too few CPUs on cores that are wholly free"
     return reasons.too_small(free, ranking.room.give[pool])
 
 
@@ -92,6 +98,8 @@ def rejected(case: Case, ranking: Ranking) -> Rejected:
     free_isolated = supply.free_isolated(0).bit_count()
     if demand.isolation is Isolation.REQUIRE and free_isolated < demand.whole:
         reason = reasons.isolated_missing(demand, free_isolated, exist=bool(case.tree.root.isolated))
+    elif (unmet := hints_unmet(case, ranking.room)) is not None:
+        reason = unmet
     elif demand.is_zero:
         reason = reasons.nothing_shared()
     else:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from policies.base import CpuKind, Grant, Pinning, Update
+from policies.base import CpuKind, Grant, Pinning, Threads, Update, Wishes
 from policies.pinning import all_pinnings, changed_pinnings
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import four_nodes, options, request, supply_of, tree_of
@@ -91,3 +91,33 @@ def test_a_container_that_moves_to_a_wider_pool_is_updated() -> None:
 def test_nothing_is_updated_when_cpus_are_not_pinned() -> None:
     unpinned = replace(OPTIONS, pin_cpu=False)
     assert changed_pinnings(supply_of(TREE, SHARED), supply_of(TREE, SHARED, OWNER), [(SHARED, SHARED)], unpinned) == ()
+
+
+def hidden(grant: Grant, *others: Grant) -> str:
+    wished = replace(grant, request=replace(grant.request, wishes=Wishes(threads=Threads.HIDE)))
+    return pinned(wished, *others)[0]
+
+
+def test_hidden_threads_are_not_written_whether_owned_or_shared() -> None:
+    assert hidden(replace(OWNER, exclusive=CpuSet.parse("4-7"))) == "4,6"
+    assert hidden(SHARED) == "4,6"
+    assert pinned(SHARED, threads=Threads.HIDE)[0] == "4,6"
+
+
+def test_the_lowest_thread_may_be_somebody_elses() -> None:
+    assert hidden(SHARED, replace(OWNER, exclusive=CpuSet.parse("4"))) == "5-6"
+
+
+def test_an_owned_thread_hides_its_shared_sibling() -> None:
+    assert hidden(replace(MIXED, exclusive=CpuSet.parse("5"))) == "5-6"
+
+
+def test_hidden_threads_stay_in_the_shared_set() -> None:
+    wished = replace(SHARED, request=request("t/c", threads=Threads.HIDE))
+    assert (pinned(SHARED, wished)[0], hidden(SHARED, wished)) == ("4-7", "4,6")
+
+
+def test_whoever_hides_threads_is_updated_only_if_its_own_set_changes() -> None:
+    wished = replace(SHARED, request=request("t/c", threads=Threads.HIDE))
+    assert changes((wished, wished), come=(OWNER,)) == {}
+    assert changes((wished, wished), come=(replace(OWNER, exclusive=CpuSet.parse("4")),)) == {"t": "5-6"}

@@ -1,0 +1,58 @@
+"""Why a strict wish for device hints leaves a container, or a pool, without each other; in words."""
+
+from dataclasses import replace
+
+from policies import reasons
+from policies.base import Reason, Threads
+from policies.case import Case
+from policies.demand import Isolation
+from policies.device_hints import local_cpus
+from policies.offer import offers_of
+from policies.pools import Pool
+from policies.strict_hints import ANYWHERE, reach_in
+from policies.supply import Room
+from sysfs.cpuset import CpuSet
+
+
+def hints_unmet(case: Case, room: Room) -> Reason | None:
+    """The refusal, if there is a place for the container but none near its devices; else None."""
+    if not case.demand.strict_hints:
+        return None
+    lenient = replace(case, demand=replace(case.demand, strict_hints=False, threads=Threads.ANY))
+    if not any(offer.fits for offer in offers_of(lenient, room, room)):
+        return None
+    free = _ownable(case, case.tree.root)
+    near = []
+    for hint in case.request.hints:
+        cpus = local_cpus(case.tree.machine, hint)
+        if cpus is not None:
+            near.append((hint.source, _where(case, cpus), (free & cpus).bit_count()))
+    home, mcpu = "", 0
+    for pool in case.tree.pools:
+        if reach_in(case, pool) == ANYWHERE and room.free_mcpu[pool.index] > mcpu:
+            home, mcpu = pool.name, room.free_mcpu[pool.index]
+    return reasons.hints_unmet(case.demand, tuple(near), home, mcpu)
+
+
+def why_not_near(case: Case, pool: Pool) -> str:
+    """Why this pool is refused for the sake of the devices; empty when they are not the reason."""
+    reach = reach_in(case, pool)
+    if reach == ANYWHERE:
+        return ""
+    if not reach:
+        return "not near each of its devices"
+    free = (_ownable(case, pool) & reach).bit_count()
+    return f"too few CPUs near its devices: {free} free" if free < case.demand.whole else ""
+
+
+def _ownable(case: Case, pool: Pool) -> int:
+    isolated = case.supply.free_isolated(pool.index)
+    if case.demand.isolation is Isolation.REQUIRE:
+        return isolated
+    return isolated | case.supply.shared[pool.index] & ~case.supply.withheld
+
+
+def _where(case: Case, cpus: int) -> str:
+    """The pool that these CPUs are, else their list."""
+    pool = next((p.name for p in case.tree.pools if p.hardware == cpus), "")
+    return pool or (f"CPUs {CpuSet(cpus)}" if cpus else "no CPU of this machine")
