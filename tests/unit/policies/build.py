@@ -54,7 +54,8 @@ def supply_of(tree: PoolTree, *grants: Grant, withheld: str = "") -> Supply:
 def case_of(tree: PoolTree, wanted: Request, *grants: Grant, **keys: object) -> Case:
     """This request beside these grants."""
     chosen = options(tree.machine, **keys)  # type: ignore[arg-type]  # reserved or options
-    return Case(tree, chosen, supply_of(tree, *grants), grants, wanted, demand_of(wanted, chosen))
+    demand = demand_of(wanted, chosen, tree.threads_per_core)
+    return Case(tree, chosen, supply_of(tree, *grants), grants, wanted, demand)
 
 
 def request(name: str = "p/c", mcpu: int = 0, qos: QosClass = GUARANTEED, **keys: object) -> Request:
