@@ -4,13 +4,11 @@ A pool keeps a whole CPU for a fraction that is granted in it. Four nodes with 5
 the root the same grants need two.
 """
 
-from dataclasses import replace
-
 from policies.base import ContainerKey, Grant
 from policies.case import Case
+from policies.memory_grants import in_pool
 from policies.pools import Pool
 from policies.supply import givable
-from sysfs.cpuset import NodeSet
 
 
 class _Plan:
@@ -75,11 +73,12 @@ def plan_lifts(case: Case, pool: Pool, count: int) -> tuple[Grant, ...] | None:
 
 
 def _candidates(case: Case, pool: Pool) -> dict[int, list[Grant]]:
-    """Grants with a share in the pools below, per pool, smallest first."""
+    """Grants with a share in the pools below, per pool, smallest first; not those that must be near their devices."""
     result: dict[int, list[Grant]] = {}
     for grant in case.others:
         home = case.tree.named(grant.pool).index
-        if grant.shared_mcpu and pool.index < home < pool.end:
+        stays = grant.request.wishes.strict_hints and grant.request.hints
+        if grant.shared_mcpu and pool.index < home < pool.end and not stays:
             result.setdefault(home, []).append(grant)
     for grants in result.values():
         grants.sort(key=lambda g: (g.shared_mcpu, g.container))
@@ -132,11 +131,7 @@ def _lowest_targets(case: Case, plan: _Plan, needed: list[tuple[Grant, int]], to
         for target in case.tree.pools[low].path[1:]:
             plan.shift(grant.shared_mcpu, low, target)
             if target == top.index or plan.gives() >= count:
-                moved.append(_in_pool(grant, case.tree.pools[target]))
+                moved.append(in_pool(case.supply, grant, case.tree.pools[target].name))
                 break
             plan.restore(grant.shared_mcpu, low, target)
     return moved
-
-
-def _in_pool(grant: Grant, pool: Pool) -> Grant:
-    return replace(grant, pool=pool.name, mems=NodeSet(pool.mems) if grant.mems else NodeSet())

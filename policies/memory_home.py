@@ -41,6 +41,11 @@ def home_of(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request, 
     return Home(zone | normal, in_pool, absent, normal)
 
 
+def usual_of(nodes: MemoryNodes, mems: int) -> int:
+    """Of these nodes those that anybody gets; all of them where there is nothing but HBM."""
+    return mems & nodes.of_kinds(USUAL) or mems
+
+
 def _of_wanted_kinds(nodes: MemoryNodes, pool: Pool, request: Request, spread: int) -> int:
     """The pool's nodes of the wanted kinds (or those ``spread`` by hints), and the nearest of kinds that it lacks."""
     wanted = wanted_kinds(request)
@@ -51,7 +56,7 @@ def _of_wanted_kinds(nodes: MemoryNodes, pool: Pool, request: Request, spread: i
     for kind in lacking:
         if not start & nodes.of_kind(kind):
             zone |= nodes.nearest(start, nodes.of_kind(kind))
-    return zone or pool.mems & nodes.of_kinds(USUAL) or pool.mems
+    return zone or usual_of(nodes, pool.mems)
 
 
 def _normal_for(nodes: MemoryNodes, zone: int, wanted: int, *, strict: bool) -> int | None:

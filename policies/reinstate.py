@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from policies import reasons
+from policies import memory_reasons, reasons
 from policies.base import (
     Allocations,
     ContainerKey,
@@ -16,6 +16,9 @@ from policies.base import (
     Request,
 )
 from policies.demand import demand_of
+from policies.memory import MemoryPlan
+from policies.memory_grants import in_pool
+from policies.memory_return import gone_nodes, joined, plan_in_any_case, relieved, zone_again
 from policies.options import PolicyOptions
 from policies.place import Placement
 from policies.pools import PoolTree
@@ -52,10 +55,12 @@ def reinstate(rules: Rules, held: Allocations, requests: Sequence[Request]) -> R
     """
     work = _Work(rules, held)
     illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
+    work.rezone()
     for grant, reason in illegal:
-        work.add(work.again(grant), reason, keep=grant.request)
+        work.add(work.again(grant), reason, keep=grant.request, old=grant)
     for request in requests:
         work.add(work.resized(request), reasons.added(), keep=request)
+    work.relieve()
     return work.result()
 
 
@@ -75,9 +80,10 @@ class _Work:
         self._standing = Standing(empty, empty_supply(rules.tree, held.withheld.mask))
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}
+        self._homeless: list[Grant] = []  # as they were saved
 
     def keep(self, grant: Grant) -> Reason | None:
-        """Take the grant over as it is, or say why not."""
+        """Take the grant over as it is, or say why not. Memory nodes that are gone are no reason: ``rezone``."""
         problem = why_illegal(self._rules, self._standing.supply, grant)
         if problem:
             return reasons.illegal(problem)
@@ -85,7 +91,26 @@ class _Work:
         if not supply.holds():
             return reasons.illegal(f"{grant.pool} no longer covers {grant.shared_mcpu}m beside what others hold")
         self._standing = Standing(self._standing.held.with_grants(grant), supply)
+        if gone_nodes(supply, grant):
+            self._homeless.append(grant)
         return None
+
+    def rezone(self) -> None:
+        """Give those who lost memory nodes what is left of them, and others instead; they keep their CPUs."""
+        for saved in self._homeless:
+            held = self._standing.held
+            own = held.get(saved.container) or saved  # widened for another one, maybe
+            supply = self._standing.supply.minus(own)
+            *others, mine = zone_again(supply, held.without(own.container).grants, own)
+            self._moved(others)
+            self._take(*others, mine)
+            self._replaced[own.container] = memory_reasons.rezoned(mine.mems.mask, gone=gone_nodes(supply, saved))
+
+    def relieve(self) -> None:
+        """Widen zones that hold less than is promised in them: their nodes may have less memory than they had."""
+        for grant in relieved(self._standing.supply, self._standing.held.grants):
+            self._take(grant)
+            self._note(grant, memory_reasons.rezoned(grant.mems.mask, gone=0))
 
     def again(self, grant: Grant) -> Request:
         """The request of a grant that cannot be kept, wanting back its pool and what can be had of its CPUs."""
@@ -103,35 +128,57 @@ class _Work:
             return request
         return replace(request, previous=own.as_previous)
 
-    def add(self, request: Request, reason: Reason, *, keep: Request) -> None:
-        """Place a container; ``keep`` is the request that its grant remembers."""
+    def add(self, request: Request, reason: Reason, *, keep: Request, old: Grant | None = None) -> None:
+        """Place a container; ``keep`` is the request that its grant remembers, ``old`` what it runs on now."""
         placement = self._rules.place(self._standing, request)
         if isinstance(placement, Rejected):
             self._share_root(keep, placement.reason)
             return
-        self._take(*placement.moved, replace(placement.grant, request=keep))
+        grant = replace(placement.grant, request=keep)
+        self._moved(placement.moved)
+        self._take(*placement.moved, grant if old is None else joined(self._standing.supply, old, grant))
         self._replaced[keep.container] = reason
-        for grant in placement.moved:
-            self._replaced[grant.container] = reasons.lifted((grant,))
+
+    def _moved(self, grants: Sequence[Grant]) -> None:
+        """Note why others are not where they were: lifted to another pool, or only to more memory nodes."""
+        for grant in grants:
+            before = self._standing.held.get(grant.container)
+            lifted = before is None or before.pool != grant.pool
+            self._note(grant, reasons.lifted((grant,)) if lifted else memory_reasons.others_widened((grant,)))
+
+    def _note(self, grant: Grant, reason: Reason) -> None:
+        """Remember why a grant differs from the saved one, unless something worse is known of it."""
+        if grant.container not in self._unplaced:
+            self._replaced.setdefault(grant.container, reason)
 
     def _share_root(self, request: Request, reason: Reason) -> None:
         if not self._standing.supply.someone_shares:
             self._give_up_one()
         root = self._tree.root
-        mems = NodeSet() if request.wishes.preserve_memory else NodeSet(root.mems)
-        demand = demand_of(request, self._rules.options)
+        plan = self._root_memory(request)
+        demand = demand_of(request, self._rules.options, self._tree.threads_per_core)
         # Somebody shares by now: on what, the kind tells.
         kind = CpuKind.RESERVED if demand.kind is CpuKind.RESERVED else CpuKind.SHARED
-        self._take(Grant(request, root.name, kind, reserved_mcpu=demand.reserved_mcpu, mems=mems))
+        grant = Grant(
+            request, root.name, kind, reserved_mcpu=demand.reserved_mcpu, mems=plan.mems, is_cold=plan.is_cold
+        )
+        self._moved(plan.widened)
+        self._take(*plan.widened, grant)
         self._unplaced[request.container] = reason
+
+    def _root_memory(self, request: Request) -> MemoryPlan:
+        own = self._standing.held.get(request.container)
+        supply = self._standing.supply if own is None else self._standing.supply.minus(own)
+        others = self._standing.held.without(request.container).grants
+        held = NodeSet() if own is None else own.mems
+        return plan_in_any_case(supply, others, request, self._tree.root, owned=CpuSet(), held=held)
 
     def _give_up_one(self) -> None:
         """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
         owners = [g for g in self._standing.held.grants if g.exclusive]
         grant = max(owners, key=_urgency)
-        root = self._tree.root
-        mems = NodeSet(root.mems) if grant.mems else NodeSet()
-        self._take(Grant(grant.request, root.name, CpuKind.SHARED, mems=mems))
+        bare = Grant(grant.request, grant.pool, CpuKind.SHARED, mems=grant.mems, is_cold=grant.is_cold)
+        self._take(in_pool(self._standing.supply, bare, self._tree.root.name))
         self._replaced.pop(grant.container, None)
         self._unplaced[grant.container] = reasons.demoted()
 
@@ -170,8 +217,6 @@ def why_illegal(rules: Rules, supply: Supply, grant: Grant) -> str:
         return other_kind
     if grant.pool not in tree.by_name:
         return f"there is no pool {grant.pool!r}"
-    if grant.mems.mask & ~tree.machine.memory_nodes.mask:
-        return f"memory nodes {grant.mems} are not all there"
     if grant.kind is CpuKind.RESERVED:
         return "" if supply.reserved_set() else "no CPU is reserved or shared"
     return _why_cpus_illegal(tree, supply, grant)

@@ -20,6 +20,9 @@ from policies.base import (
 from policies.case import Case
 from policies.defaults import defaults_of
 from policies.demand import demand_of
+from policies.memory_grants import warmed
+from policies.memory_home import usual_of
+from policies.memory_narrow import narrowed
 from policies.options import PolicyOptions
 from policies.pinning import all_pinnings, changed_pinnings, pinning_of
 from policies.place import Placement, place
@@ -73,8 +76,8 @@ class TopologyAware:
         own = standing.held.get(request.container)
         base = standing.supply if own is None else standing.supply.minus(own)
         others = standing.held.without(request.container).grants
-        demand = demand_of(request, self._options)
-        case = Case(self._tree, self._options, base, others, request, demand, holds=own is not None)
+        demand = demand_of(request, self._options, self._tree.threads_per_core)
+        case = Case(self._tree, self._options, base, others, request, demand, own)
         return case, place(case)
 
     def defaults(self, request: Request) -> tuple[Default, ...]:
@@ -118,11 +121,12 @@ class TopologyAware:
 
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
         """Grants that can come back to fewer memory nodes now that there is room; a bounded number, best first."""
-        return ()
+        return narrowed(self._supply(held), held.grants)
 
     def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
-        """What changes when this container's cold start is over: its own grant, and others that make room."""
-        return ()
+        """What changes when this container's cold start is over: its own grant. Nothing if it is not cold."""
+        own = held.get(container)
+        return (warmed(self._supply(held), own),) if own is not None and own.is_cold else ()
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, re-place the others, then place ``requests``; refuses nothing."""
@@ -133,9 +137,10 @@ class TopologyAware:
         return reinstate(Rules(self._tree, self._options, placed), held, requests)
 
     def fallback(self, held: Allocations) -> Pinning:
-        """The root's shared set (else the reserved CPUs) and memory nodes. No CPUs when every one is owned."""
-        cpus = CpuSet(self._supply(held).effective()[0]) or None
-        mems = NodeSet(self._tree.root.mems) or None
+        """The root's shared set (else the reserved CPUs) and memory nodes but HBM. No CPUs when every one is owned."""
+        supply = self._supply(held)
+        cpus = CpuSet(supply.effective()[0]) or None
+        mems = NodeSet(usual_of(supply.memory.nodes, self._tree.root.mems)) or None
         return Pinning(cpus if self._options.pin_cpu else None, mems if self._options.pin_memory else None)
 
     def pools(self, held: Allocations) -> tuple[PoolView, ...]:

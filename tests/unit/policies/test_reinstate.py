@@ -1,8 +1,10 @@
 """Saved grants on a machine that may have changed: the fewest move, nobody is refused."""
 
+from dataclasses import replace
+
 import pytest
 
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, Reinstated, Rejected, Request
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reinstated, Rejected, Request
 from policies.place import Placement
 from policies.reinstate import Rules, Standing, why_illegal
 from sysfs.cpuset import CpuSet, NodeSet
@@ -10,6 +12,7 @@ from tests.fakes.machines import small_machine
 from tests.unit.policies.build import (
     BEST_EFFORT,
     BURSTABLE,
+    GUARANTEED,
     cpus,
     fill,
     four_nodes,
@@ -157,11 +160,55 @@ def test_a_system_container_without_a_place_is_reserved_where_others_share() -> 
     assert cpus(bare, found.allocations, "k/c") == "1"
 
 
+def of_memory(name: str, gibibytes: int, node: int, qos: QosClass = GUARANTEED) -> Grant:
+    promised = request(name, 0, qos, memory_request_bytes=gibibytes << 30)
+    return Grant(promised, f"NUMA node #{node}", CpuKind.SHARED, mems=NodeSet.of([node]))
+
+
+def zones(found: Reinstated) -> dict[str, str]:
+    return {g.container.pod_uid: str(g.mems) for g in found.allocations.grants}
+
+
+def test_memory_nodes_that_are_gone_are_replaced_and_the_cpus_stay() -> None:
+    grant = replace(HELD.grants[2], mems=NodeSet.parse("0,9"))
+    gone = replace(HELD.grants[0], mems=NodeSet.parse("9"))
+    found = POLICY.reinstate(HELD.with_grants(grant, gone))
+    assert owners(found) == owners(POLICY.reinstate(HELD))
+    assert found.allocations.get(grant.container) == replace(grant, mems=NodeSet.parse("0-1"))
+    assert [r.text for _, r in found.replaced] == [
+        "memory node 9 is gone: it gets memory node 3 and keeps its CPUs",
+        "memory node 9 is gone: it gets memory nodes 0-1 and keeps its CPUs",
+    ]
+
+
+def test_what_lost_its_memory_node_makes_room_for_itself() -> None:
+    """Nodes have 2 GiB each: the one that is left cannot take both, the smaller of two Burstable ones spreads."""
+    moved = replace(of_memory("a/c", 2, 1, BURSTABLE), mems=NodeSet.parse("7"))
+    found = POLICY.reinstate(Allocations().with_grants(moved, of_memory("b/c", 1, 1, BURSTABLE)))
+    assert zones(found) == {"a": "0-1", "b": "1"}
+
+
+def test_zones_that_hold_less_memory_than_before_are_widened_in_place() -> None:
+    """Memory can be taken offline in part; nodes have 2 GiB here."""
+    held = Allocations().with_grants(of_memory("a/c", 2, 1), of_memory("b/c", 1, 1))
+    found = POLICY.reinstate(held)
+    assert zones(found) == {"a": "1", "b": "0-1"}
+    assert found.replaced[0][1].text == "there is less memory now: it gets memory nodes 0-1 and keeps its CPUs"
+    assert POLICY.reinstate(found.allocations).allocations == found.allocations
+
+
+def test_who_is_placed_again_keeps_its_memory_nodes_beside_the_new_ones() -> None:
+    """A page that moves with the CPUs would stall the container: it is narrowed later, one at a time."""
+    grant = replace(of_memory("a/c", 1, 0), pool="socket #7")
+    found = POLICY.reinstate(Allocations().with_grants(grant))
+    new = found.allocations.grants[0]
+    assert (new.pool, str(new.mems)) == ("NUMA node #1", "0-1")
+
+
 @pytest.mark.parametrize(
     ("grant", "problem"),
     [
         (Grant(request(), "socket #7", CpuKind.SHARED), "no pool 'socket #7'"),
-        (Grant(request(), "root", CpuKind.SHARED, mems=NodeSet.parse("0,9")), "memory nodes 0,9"),
         (Grant(request(), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("0")), "CPUs 0 are not all available"),
         (Grant(request(), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("3")), "CPUs 3 are not all available"),
         (Grant(request(), "root", CpuKind.ISOLATED, isolated=CpuSet.parse("4")), "CPUs 4 are not all isolated"),
