@@ -1,21 +1,29 @@
 """Which CPUs are taken: packing, one rule each."""
 
-import pytest
+import random
+from dataclasses import replace
 
-from policies.cores import whole_core_counts
-from policies.cpus import Quarry, pick_cpus, within_limits
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.base import CpuPriority
+from policies.cpus import Quarry, pick_cpus, priority_fits, within_limits
 from sysfs.cpuset import CpuSet
+from sysfs.discover import discover_tree
 from sysfs.model import Machine
-from tests.fakes.machines import small_machine
+from tests.fakes.machines import machines, small_machine
+from tests.golden.machines.captures import others
 from tests.unit.policies.build import four_nodes, tree_of
 
 PLENTY = 1 << 20
 
 
-def taken(machine: Machine, count: int, *, used: str = "", pool: str = "root", near: str = "") -> str:
+def taken(machine: Machine, count: int, *, used: str = "", pool: str = "root", **keys: object) -> str:
     tree = tree_of(machine)
     free = machine.online - CpuSet.parse(used)
-    quarry = Quarry(tree, free.mask, [PLENTY] * len(tree.pools), CpuSet.parse(near).mask)
+    near = CpuSet.parse(str(keys.pop("near", ""))).mask
+    quarry = Quarry(tree, free.mask, [PLENTY] * len(tree.pools), near, **keys)  # type: ignore[arg-type]  # its fields
     return str(CpuSet(pick_cpus(quarry, tree.named(pool), count)))
 
 
@@ -121,8 +129,112 @@ def test_limits_hold_for_given_cpus_too() -> None:
     assert not within_limits(tree, tree.root, CpuSet.parse("0-1,4").mask, limits)
 
 
-@pytest.mark.parametrize(("count", "expected"), [(1, [0, 0]), (2, [2, 2]), (3, [2, 2]), (4, [2, 4])])
-def test_whole_cores_are_counted_for_the_even_part(count: int, expected: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("machine", "count", "used", "expected"),
+    [
+        (four_nodes(), 8, "1,4,12", "8-11"),  # package 1 is less broken, its idle node goes first
+        (small_machine(dies=2, nodes=2), 4, "0,8-11", "12-15"),
+        (small_machine(dies=2, nodes=2), 8, "0,17", "8-15"),
+        (small_machine(packages=1, cores=8, threads=1, l3=["0-3", "4-7"]), 4, "0", "4-7"),
+        (small_machine(packages=1, cores=8, threads=1, l3=["0-3", "4-7"]), 5, "0", "1,4-7"),
+    ],
+)
+def test_inside_upper_pools_dies_nodes_and_caches_count(machine: Machine, count: int, used: str, expected: str) -> None:
+    found = CpuSet.parse(taken(machine, count, used=used))
+    assert CpuSet.parse(expected) <= found
+    assert len(found) == count
+
+
+@pytest.mark.parametrize(("count", "used", "expected"), [(2, "0", "2-3"), (4, "1,4", "8-11"), (12, "0", "4-15")])
+def test_whole_cores_leave_broken_ones_alone(count: int, used: str, expected: str) -> None:
+    assert taken(four_nodes(), count, used=used, whole=True) == expected
+
+
+def test_whole_cores_are_all_or_nothing() -> None:
+    broken = "0,2,4,6,8,10"
+    assert taken(four_nodes(), 4, used=broken, whole=True) == "12-15"
+    assert taken(four_nodes(), 6, used=broken, whole=True) == ""
+    assert taken(four_nodes(), 3, whole=True) == ""
+
+
+def test_a_limit_never_breaks_a_core() -> None:
     tree = tree_of(four_nodes())
-    counts = whole_core_counts(tree, tree.root.sharable & ~1, count)
-    assert [counts[tree.named(f"NUMA node #{n}").index] for n in (0, 1)] == expected
+    limits = [PLENTY] * len(tree.pools)
+    limits[tree.named("NUMA node #0").index] = 3
+    found = CpuSet(pick_cpus(Quarry(tree, tree.root.sharable, limits, whole=True), tree.root, 14))
+    assert str(found) == "0-1,4-15"
+
+
+def test_cores_of_one_thread_are_whole() -> None:
+    laptop = small_machine(packages=1, cores=4, offline="5,7")
+    assert taken(laptop, 4, whole=True) == "0-3"
+    assert taken(laptop, 6, whole=True) == "0-4,6"
+    assert taken(laptop, 2, used="0-3", whole=True) == "4,6"
+
+
+HYBRID = small_machine(packages=1, cores=8, threads=1, efficiency="4-7")
+
+
+@pytest.mark.parametrize(
+    ("priority", "count", "used", "expected"),
+    [
+        (CpuPriority.LOW, 2, "", "4-5"),
+        (CpuPriority.LOW, 3, "4-5", "0-2"),
+        (CpuPriority.HIGH, 2, "0", "1-2"),
+        (CpuPriority.HIGH, 2, "0-2", "4-5"),
+        (CpuPriority.NORMAL, 1, "0-3", "4"),
+        (CpuPriority.NONE, 8, "", "0-7"),
+    ],
+)
+def test_cpus_of_the_preferred_priority_serve_a_request_alone_if_they_can(
+    priority: CpuPriority, count: int, used: str, expected: str
+) -> None:
+    assert taken(HYBRID, count, used=used, priority=priority) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "used", "expected"), [(4, "", "8-11"), (4, "9", "12-15"), (1, "9", "8"), (2, "9-10", "8,11")]
+)
+def test_a_cluster_of_efficiency_cores_is_filled_before_the_next(count: int, used: str, expected: str) -> None:
+    laptop = discover_tree(others("nri-hybrid-laptop_1s16cpu-4P8E-6clusters.tar.xz", "sample1"))
+    assert taken(laptop, count, used=used, priority=CpuPriority.LOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("priority", "used", "expected"),
+    [(CpuPriority.LOW, "", [1, 0]), (CpuPriority.LOW, "7", [0, 0]), (CpuPriority.NONE, "", [1, 1])],
+)
+def test_pools_that_can_serve_a_priority_are_told(priority: CpuPriority, used: str, expected: list[int]) -> None:
+    tree = tree_of(small_machine(packages=2, cores=4, threads=1, efficiency="4-7"))
+    free = tree.root.cpus & ~CpuSet.parse(used).mask
+    fits = priority_fits(tree, free, 4, priority)
+    assert [fits[tree.named(f"socket #{n}").index] for n in (1, 0)] == expected
+
+
+@settings(max_examples=settings().max_examples // 3)
+@given(machines(max_packages=2, max_cpus=32), st.randoms(use_true_random=False))
+def test_what_is_picked_is_free_as_much_as_asked_and_within_the_limits(machine: Machine, rng: random.Random) -> None:
+    tree = tree_of(machine)
+    pool = rng.choice(tree.pools)
+    free = sum(1 << cpu for cpu in machine.online if rng.random() < 0.8)
+    limits = [rng.randrange(p.cpus.bit_count() + 1) for p in tree.pools]
+    quarry = Quarry(tree, free, limits, rng.getrandbits(48), rng.choice(list(CpuPriority)), whole=rng.random() < 0.5)
+    count = rng.randint(1, pool.cpus.bit_count())
+    found = pick_cpus(quarry, pool, count)
+    if not found:
+        assert quarry.whole or not pick_cpus(replace(quarry, priority=CpuPriority.NONE, near=0), pool, count)
+        return
+    assert found.bit_count() == count
+    assert not found & ~(free & pool.cpus)
+    assert within_limits(tree, pool, found, limits)
+    if quarry.whole:
+        assert all(core & found in (0, core) for core in (c.cpus.mask for c in machine.cores))
+
+
+@settings(max_examples=settings().max_examples // 3)
+@given(machines(max_packages=2, max_cpus=32), st.randoms(use_true_random=False))
+def test_all_that_a_pool_has_can_be_picked(machine: Machine, rng: random.Random) -> None:
+    tree = tree_of(machine)
+    pool = rng.choice(tree.pools)
+    free = pool.cpus & sum(1 << cpu for cpu in machine.online if rng.random() < 0.8)
+    assert not free or pick_cpus(Quarry(tree, free, [PLENTY] * len(tree.pools)), pool, free.bit_count()) == free

@@ -1,7 +1,7 @@
 """One thread of each core."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.siblings import one_thread_per_core, sibling_shifts, siblings_of
@@ -34,7 +34,8 @@ def test_regular_numbers_need_few_entries() -> None:
     assert [n for n, _ in shifts_of(small_machine(cores=8, numbering="split"))] == [16]
 
 
-@given(machines(), st.integers(0, 1 << 96))
+@settings(max_examples=settings().max_examples // 3)
+@given(machines(max_packages=2, max_cpus=32), st.integers(0, 1 << 64))
 def test_every_core_of_a_set_keeps_exactly_one_thread(machine: Machine, some: int) -> None:
     cpus = machine.online.mask & some
     shifts = shifts_of(machine)
