@@ -13,7 +13,7 @@ from policies.supply import Supply
 class Case:
     """One request in its circumstances. ``supply`` and ``others`` are without a grant of the container itself.
 
-    ``holds``: there is such a grant, so this is about a new size.
+    ``own`` is that grant: where there is one this is about a new size of a container that runs.
     """
 
     tree: PoolTree
@@ -22,4 +22,9 @@ class Case:
     others: tuple[Grant, ...]
     request: Request
     demand: Demand
-    holds: bool = False
+    own: Grant | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the container has a grant already."""
+        return self.own is not None

@@ -5,6 +5,7 @@
 3. Only if that is not enough: shared grants are lifted to wider pools (``lift``).
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from policies import reasons
@@ -12,6 +13,7 @@ from policies.base import CpuKind, Grant, Ranked, Reason, Rejected, Threads
 from policies.case import Case
 from policies.demand import Isolation, without_whole_cores
 from policies.lift import plan_lifts
+from policies.memory import MemoryPlan, plan_memory
 from policies.offer import offers_of
 from policies.pools import Pool
 from policies.ranking import Ranking, pulls_of, rank
@@ -46,23 +48,24 @@ def place(case: Case) -> Placement | Rejected:
             return _place_in_pool(case)
 
 
-def _mems(case: Case, pool: Pool) -> NodeSet:
-    return NodeSet() if case.request.wishes.preserve_memory else NodeSet(pool.mems)
-
-
 def _place_reserved(case: Case) -> Placement | Rejected:
     if not case.supply.reserved_set():
         return Rejected(reasons.nothing_shared())
     root = case.tree.root
+    memory = _memory_in(case, root, ())
+    if isinstance(memory, Reason):
+        return Rejected(memory)
     grant = Grant(
         case.request,
         root.name,
         CpuKind.RESERVED,
         reserved_mcpu=case.demand.reserved_mcpu,
-        mems=_mems(case, root),
+        mems=memory.mems,
+        is_cold=memory.is_cold,
     )
     annotated = case.request.wishes.prefer_reserved is True
-    return Placement(grant, reasons=(reasons.reserved(CpuSet(root.reserved), by_annotation=annotated),))
+    why = reasons.reserved(CpuSet(root.reserved), by_annotation=annotated)
+    return Placement(grant, memory.widened, (*memory.reasons, why))
 
 
 def _place_in_pool(case: Case) -> Placement | Rejected:
@@ -78,26 +81,47 @@ def _place_in_pool(case: Case) -> Placement | Rejected:
 
 
 def _search(case: Case) -> Placement | Rejected:
+    """The first that comes of the three passes; what refuses last is what is told."""
     lenient = room_of(case.supply, keep_busy=False)
     pulls = pulls_of(case)
-    ranking = rank(case, pulls, room_of(case.supply, keep_busy=True), lenient)
-    found = _first_that_gives(case, ranking)
-    if found is None:
-        ranking = rank(case, pulls, lenient, lenient)
-        found = _first_that_gives(case, ranking)
-    if found is None:
-        found = _after_lifting(case, ranking)
-    if found is None:
-        return rejected(case, ranking)
-    return _placement(case, ranking, found)
+    refused: Rejected | None = None
+    for room in (room_of(case.supply, keep_busy=True), lenient):
+        ranking = rank(case, pulls, room, lenient)
+        placement = _first_placement(case, ranking, _givers(case, ranking))
+        if isinstance(placement, Placement):
+            return placement
+        refused = placement or refused
+    placement = _first_placement(case, ranking, _after_lifting(case, ranking))
+    return placement or refused or rejected(case, ranking)
 
 
-def _first_that_gives(case: Case, ranking: Ranking) -> Found | None:
-    """The best pool that gives what is asked, displaced upward if so wished; the next one if it does not."""
+def _first_placement(case: Case, ranking: Ranking, givers: Iterable[Found]) -> Placement | Rejected | None:
+    """The best that gives CPUs and, under a strict wish, memory; None when nobody gives CPUs at all."""
+    refused = None
+    for found in givers:
+        memory = _memory_in(case, found.pool, found.moved, found.taken)
+        if not isinstance(memory, Reason):
+            return _placement(case, ranking, found, memory)
+        refused = refused or Rejected(memory, told(case, ranking, None))
+    return refused
+
+
+def _memory_in(case: Case, pool: Pool, moved: tuple[Grant, ...], taken: Taken | None = None) -> MemoryPlan | Reason:
+    """The container's memory in this pool, beside the others as ``moved`` leaves them."""
+    lifted = {g.container: g for g in moved}
+    others = [lifted.get(g.container, g) for g in case.others] if lifted else case.others
+    supply = _with_moved(case, moved) if moved else case.supply
+    owned = CpuSet(taken.exclusive | taken.isolated) if taken is not None else CpuSet()
+    held = case.own.mems if case.own is not None else NodeSet()
+    return plan_memory(supply, others, case.request, pool, owned=owned, held=held)
+
+
+def _givers(case: Case, ranking: Ranking) -> Iterator[Found]:
+    """Pools that give the CPUs that are asked for, best first, displaced upward if so wished."""
     pools = case.tree.pools
     for i in ranking.order:
         if not ranking.keys[i].fits:
-            return None
+            return
         offer = ranking.offers[i]
         # An earlier pool is where displacement led to: it is not displaced again.
         levels = 0 if offer.previous else case.demand.levels_up
@@ -107,11 +131,10 @@ def _first_that_gives(case: Case, ranking: Ranking) -> Found | None:
         taken = take(case, pool, offer, room.give)
         if taken is not None:
             why = (reasons.levels_up(pools[i].name, pool.name, case.demand.levels_up),) if pool.index != i else ()
-            return Found(pool, i, offer, taken, (), why)
-    return None
+            yield Found(pool, i, offer, taken, (), why)
 
 
-def _after_lifting(case: Case, ranking: Ranking) -> Found | None:
+def _after_lifting(case: Case, ranking: Ranking) -> Iterator[Found]:
     """The pool that has the CPU time once the fewest shared grants have moved up."""
     demand = case.demand
     best: tuple[int, tuple[Grant, ...]] | None = None
@@ -126,14 +149,15 @@ def _after_lifting(case: Case, ranking: Ranking) -> Found | None:
         if moved is not None and (best is None or len(moved) < len(best[1])):
             best = (i, moved)
     if best is None:
-        return None
+        return
     i, moved = best
     pool = case.tree.pools[i]
     lifted = replace(case, supply=_with_moved(case, moved))
     room = room_of(lifted.supply, keep_busy=False)
     offer = offers_of(lifted, room, room)[i]
     taken = take(lifted, pool, offer, room.give)
-    return Found(pool, i, offer, taken, moved, (reasons.lifted(moved),)) if taken is not None else None
+    if taken is not None:
+        yield Found(pool, i, offer, taken, moved, (reasons.lifted(moved),))
 
 
 def _with_moved(case: Case, moved: tuple[Grant, ...]) -> Supply:
@@ -141,7 +165,7 @@ def _with_moved(case: Case, moved: tuple[Grant, ...]) -> Supply:
     return case.supply.minus(*(g for g in case.others if g.container in homes)).plus(*moved)
 
 
-def _placement(case: Case, ranking: Ranking, found: Found) -> Placement:
+def _placement(case: Case, ranking: Ranking, found: Found, memory: MemoryPlan) -> Placement:
     demand, taken = case.demand, found.taken
     grant = Grant(
         case.request,
@@ -150,10 +174,14 @@ def _placement(case: Case, ranking: Ranking, found: Found) -> Placement:
         exclusive=CpuSet(taken.exclusive),
         isolated=CpuSet(taken.isolated),
         shared_mcpu=demand.shared_mcpu,
-        mems=_mems(case, found.pool),
+        mems=memory.mems,
         added=added_after(case, found.offer, taken),
+        is_cold=memory.is_cold,
     )
-    return Placement(grant, found.moved, why_found(case, ranking, found), told(case, ranking, found))
+    # A grant that is lifted and widened is in both: the widened one is of the lifted one.
+    moved = {g.container: g for g in (*found.moved, *memory.widened)}
+    why = (*memory.reasons, *why_found(case, ranking, found))
+    return Placement(grant, tuple(moved[key] for key in sorted(moved)), why, told(case, ranking, found))
 
 
 def _kind(shared_mcpu: int, taken: Taken) -> CpuKind:

@@ -9,6 +9,7 @@ from policies.cores import whole_core_counts
 from policies.cpus import priority_fits
 from policies.demand import Isolation
 from policies.device_hints import hint_scores
+from policies.memory import MemoryOffer, memory_offers
 from policies.offer import Offer, offers_of
 from policies.score import Key
 from policies.supply import Room
@@ -21,7 +22,7 @@ class Pulls:
     affinity: tuple[float, ...]
     hints: tuple[float, ...]
     burst: tuple[int, ...]
-    free_memory_bytes: tuple[int, ...]
+    memory: tuple[MemoryOffer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def pulls_of(case: Case) -> Pulls:
         affinity_scores(case.tree, case.options, case.request, case.others),
         hint_scores(case.tree, case.request.hints),
         burst_ranks(case.tree, case.demand.burst_level),
-        _free_memory(case),
+        memory_offers(case.supply, case.request, case.demand),
     )
 
 
@@ -62,24 +63,24 @@ def _keys(case: Case, pulls: Pulls, room: Room, offers: tuple[Offer, ...]) -> tu
     keys = []
     for pool in case.tree.pools:
         i = pool.index
-        offer = offers[i]
+        offer, memory = offers[i], pulls.memory[i]
         left = room.free_mcpu[i] - 1000 * offer.sliced - demand.shared_mcpu
         if offer.isolated:
             left = supply.free_isolated(i).bit_count() - offer.isolated
         keys.append(
             Key(
-                fits=int(offer.fits),
+                fits=int(offer.fits and _may_be_here(case, memory)),
                 previous=offer.previous,
                 isolated=int(wants_isolated and offer.isolated > 0),
                 affinity=pulls.affinity[i],
                 hints=pulls.hints[i],
                 hint_depth=pool.depth if pulls.hints[i] else 0,
-                memory=2 * int(pulls.free_memory_bytes[i] >= case.request.memory_request_bytes),
-                memory_kinds=1,
-                memory_limit=1,
+                memory=memory.room,
+                memory_kinds=memory.kinds,
+                memory_limit=memory.holds_limit,
                 burst_mcpu=max(0, min(room.free_mcpu[i], demand.burst_mcpu)),
                 burst_level=pulls.burst[i],
-                few_nodes=-pool.mems.bit_count(),
+                few_nodes=-(memory.zone or pool.mems).bit_count(),
                 priority=priority[i],
                 depth=pool.depth,
                 quiet=0 if demand.whole else -supply.sharers[i],
@@ -91,10 +92,6 @@ def _keys(case: Case, pulls: Pulls, room: Room, offers: tuple[Offer, ...]) -> tu
     return tuple(keys)
 
 
-def _free_memory(case: Case) -> tuple[int, ...]:
-    """Per pool, bytes not promised to the containers in its subtree, nor in any pool above."""
-    result: list[int] = []
-    for pool in case.tree.pools:
-        left = pool.memory_bytes - case.supply.memory_bytes[pool.index]
-        result.append(left if pool.parent < 0 else min(left, result[pool.parent]))
-    return tuple(result)
+def _may_be_here(case: Case, memory: MemoryOffer) -> bool:
+    """Memory is never a reason to refuse a pool unless a strict wish says so (spec section 6)."""
+    return not case.request.wishes.strict_memory or bool(memory.room)

@@ -14,6 +14,7 @@ PREVIOUS_KEPT = "previous-kept"
 PREVIOUS_LOST = "previous-lost"
 ISOLATED_SHORT = "isolated-short"
 NO_WHOLE_CORES = "no-whole-cores"
+CPUS_PICKED = "cpus-picked"
 EMPTIED = "shared-emptied"
 LIFTED = "lifted"
 DISPLACED = "displaced"
@@ -36,6 +37,7 @@ REASON_CODES = (
     PREVIOUS_LOST,
     ISOLATED_SHORT,
     NO_WHOLE_CORES,
+    CPUS_PICKED,
     EMPTIED,
     LIFTED,
     DISPLACED,
@@ -138,6 +140,11 @@ def no_whole_cores(wanted: int) -> Reason:
     return Reason(
         NO_WHOLE_CORES, f"no pool has the whole cores for {_plural(wanted, 'CPU')}: thread siblings may be anybody's"
     )
+
+
+def cpus_picked(cpus: CpuSet, how: str) -> Reason:
+    """Which CPUs it owns, and how they were picked."""
+    return Reason(CPUS_PICKED, f"{_cpus(cpus)}: {how}")
 
 
 def emptied(pools: tuple[str, ...]) -> Reason:

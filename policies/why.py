@@ -45,6 +45,9 @@ def why_found(case: Case, ranking: Ranking, found: Found) -> tuple[Reason, ...]:
     if wished and not offer.isolated:
         exist = bool(case.tree.root.isolated)
         why.append(reasons.isolated_short(pools[found.best].name, case.demand.whole, exist=exist))
+    owned = CpuSet(found.taken.exclusive | found.taken.isolated)
+    if owned.mask & ~offer.keep:
+        why.append(reasons.cpus_picked(owned, found.taken.why))
     rest = [i for i in ranking.order if i != found.best]
     runner_up = pools[rest[0]].name if rest else ""
     field = deciding_field(ranking.keys[found.best], ranking.keys[rest[0]]) if rest else ""

@@ -272,7 +272,7 @@ def test_earlier_cpus_are_taken_again_though_an_idle_container_moved_in() -> Non
 def test_earlier_cpus_that_are_gone_are_said_to_be() -> None:
     held = fill(POLICY, request("b/c", 4000, previous=before("NUMA node #3", "12-15")))
     decision = placed(POLICY.decide(held, request("a/c", 2000, previous=before("NUMA node #3", "13-14"))))
-    assert (str(decision.grant.owned), codes(decision)) == ("4-5", ["previous-lost", "pool"])
+    assert (str(decision.grant.owned), codes(decision)) == ("4-5", ["previous-lost", "cpus-picked", "pool"])
 
 
 def test_a_container_that_grows_is_told_that_it_keeps_what_it_holds() -> None:
