@@ -57,6 +57,7 @@ class Telling:
         self._tasks = Tasks(lambda error: context.observer.failed_open("telling containers", error))
         self._told: set[ContainerKey] = set()
         self._facts: dict[ContainerKey, Facts] = {}  # as they were written last
+        self._confirmed: dict[ContainerKey, Pinning | None] = {}
         self._failing: set[ContainerKey] = set()
         self._locks: WeakValueDictionary[Place, asyncio.Lock] = WeakValueDictionary()
         self._is_waiting = False
@@ -65,6 +66,11 @@ class Telling:
         self.written = 0
         self.failed = 0
         context.ledger.on_change = self._changed
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether some container's files could not be brought up to date."""
+        return bool(self._failing)
 
     async def directory_for(self, grant: Grant, pinning: Pinning, mode: str) -> str:
         """The directory to mount into a container that is about to be created, with its files; '' for none.
@@ -138,13 +144,18 @@ class Telling:
         self._told.discard(key)
         self._failing.discard(key)
         self._facts.pop(key, None)
+        self._confirmed.pop(key, None)
 
     def _facts_of(self, row: Row) -> Facts:
         machine = self._ledger.policy.machine
         if self._ground is None or self._ground[0] is not machine:
             self._ground = machine, ground_of(machine)
+        if self._ledger.doubted(row.key) == Pinning(None, None):
+            self._confirmed[row.key] = row.acknowledged
+        # An update under way is on record as done and not done at once: what was confirmed before it still holds.
+        confirmed = self._confirmed.get(row.key, row.acknowledged)
         wanted = self._ledger.desired().get(row.key, Pinning(None, None))
-        return facts_of(row.grant, wanted, row.acknowledged, self._ground[1])
+        return facts_of(row.grant, wanted, confirmed, self._ground[1])
 
     async def _write(self, key: ContainerKey) -> None:
         """Bring a container's files up to date; the facts are those of the moment at which its turn comes."""

@@ -1,0 +1,52 @@
+"""A node that tells its containers their resources, and what they read there."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from cri_proxy.node.context import Rules
+from cri_proxy.node.telling_files import JSON, SHELL, place_of
+from cri_proxy.tryout.kubelet import RunningPod
+from policies.base import ContainerKey
+from tests.fakes.grants import small_policy
+from tests.fakes.site import Site
+
+Act = Callable[[Site], Awaitable[None]]
+
+
+def play_told(root: Path, act: Act, *, rules: Rules | None = None) -> None:
+    """Act on the small node with the containers' files below ``root``; no fault of ours may have been reported."""
+    site = Site(small_policy(), rules=rules)
+    site.told_root = root
+
+    async def run() -> None:
+        await site.open()
+        await act(site)
+        await site.node.settle()
+
+    asyncio.run(run())
+    assert site.log.errors == []
+
+
+def directory_of(site: Site, pod: RunningPod, name: str = "c") -> Path:
+    """The host's directory of a container."""
+    assert site.told_root is not None
+    return place_of(ContainerKey(pod.spec.pod_uid, name)).below(site.told_root)
+
+
+def told(site: Site, pod: RunningPod, name: str = "c") -> dict[str, str]:
+    """The variables in a container's resources.sh."""
+    lines = (directory_of(site, pod, name) / SHELL).read_text().splitlines()
+    return {variable: value.strip('"') for variable, _, value in (line.partition("=") for line in lines)}
+
+
+def generation(site: Site, pod: RunningPod, name: str = "c") -> int:
+    """How often a container's files have changed."""
+    return int(json.loads((directory_of(site, pod, name) / JSON).read_text())["generation"])
+
+
+def mounted(site: Site, pod: RunningPod, name: str = "c") -> list[tuple[str, str]]:
+    """Where the runtime was told to mount what, as (host, container) paths."""
+    mounts = site.runtime.node.containers[pod.container_id(name)].config.mounts
+    return [(mount.host_path, mount.container_path) for mount in mounts]
