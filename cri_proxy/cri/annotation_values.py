@@ -112,9 +112,17 @@ def shared_preference(value: object) -> tuple[bool, int]:
         raise ValueError("expected true, false, 0 or a negative integer") from None
 
 
-def by_container(value: object) -> Mapping[str, object] | None:
-    """The value as a map by container name, or None when it is one value for the whole pod."""
+def by_container(value: object, value_fields: frozenset[str] = frozenset()) -> Mapping[str, object] | None:
+    """The value as a map by container name, or None when it is one value for the whole pod.
+
+    A map of nothing but ``value_fields`` is such a value, unless they hold maps themselves.
+
+    >>> by_container({"duration": "60s"}, frozenset({"duration"})) is None
+    True
+    """
     if not isinstance(value, dict):
+        return None
+    if value and value_fields.issuperset(value) and not any(isinstance(entry, dict) for entry in value.values()):
         return None
     return {str(name): entry for name, entry in value.items()}
 

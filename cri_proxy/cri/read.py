@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cri_proxy.cri.annotations import DOMAINS, AnnotationProblem, Parsed, parse_annotations
+from cri_proxy.cri.annotation_forms import AnnotationProblem
+from cri_proxy.cri.annotations import DOMAINS, Parsed, parse_annotations
 from cri_proxy.cri.exact_resources import ExactRequests, exact_requests
 from cri_proxy.cri.hints import hint_kind
 from cri_proxy.cri.kubelet_numbers import (

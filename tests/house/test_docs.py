@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from cri_proxy.cli.main import COMMANDS
-from cri_proxy.cri.annotations import TABLE
+from cri_proxy.cri.annotation_table import TABLE
 from policies.score import Key
 from tests.house.tree import ROOT, files, shown
 

@@ -1,20 +1,19 @@
+"""What the annotations of a pod say about one of its containers."""
+
+from dataclasses import fields
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.annotations import (
-    DOMAINS,
-    TABLE,
-    Annotation,
-    parse_annotations,
-    table_markdown,
-    without_effect,
-)
-from policies.base import Affinity, Expression, Wishes
+from cri_proxy.cri.annotation_table import OF_PEERS, TABLE
+from cri_proxy.cri.annotations import DOMAINS, parse_annotations, without_effect
+from cri_proxy.cri.hint_filter import HintFilter, PathPattern
+from policies.base import Affinity, BurstLevel, CpuPriority, Expression, Threads, Wishes
+from sysfs.model import MemoryKind
 
 NAME = "io.kubernetes.container.name"
 OURS, NRI, SEED = DOMAINS
-EXAMPLES = [(row, example) for row in TABLE for example in row.examples]
 SEED_AFFINITY = """
 container3:
 - match:
@@ -23,57 +22,6 @@ container3:
     values:
     - container1
 """
-
-
-@pytest.mark.parametrize(("row", "example"), EXAMPLES, ids=lambda v: v.key if isinstance(v, Annotation) else v)
-def test_every_example_of_the_table_is_understood(row: Annotation, example: str) -> None:
-    parsed = parse_annotations({f"{OURS}/{row.key}": example}, "c0")
-    assert parsed.problems == ()
-    assert parsed.origins == ((row.key, f"{OURS}/{row.key}"),)
-
-
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.key)
-def test_every_bad_example_of_the_table_is_reported_and_ignored(row: Annotation) -> None:
-    parsed = parse_annotations({f"{SEED}/{row.key}": row.bad_example}, "c0")
-    assert (parsed.wishes, parsed.affinities, parsed.uses_hints) == (Wishes(), (), True)
-    assert [(p.key, p.value) for p in parsed.problems] == [(f"{SEED}/{row.key}", row.bad_example)]
-
-
-@pytest.mark.parametrize("row", [r for r in TABLE if not r.by_container_only], ids=lambda row: row.key)
-@pytest.mark.parametrize("form", ["{d}/{k}", "{k}.{d}", "{k}.{d}/pod", "{k}.{d}/container.c0"])
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_every_key_has_every_form_in_every_domain(row: Annotation, form: str, domain: str) -> None:
-    key = form.format(d=domain, k=row.key)
-    assert parse_annotations({key: "true"}, "c0").origins == ((row.key, key),)
-
-
-def test_the_seeds_map_by_container_speaks_of_each_container_alone() -> None:
-    annotations = {f"{SEED}/prefer-shared-cpus": '{"container-1": -1, "container-2": true}'}
-    levels = [parse_annotations(annotations, f"container-{i}").wishes for i in (1, 2, 3)]
-    assert [(w.prefer_shared, w.levels_up) for w in levels] == [(True, 1), (True, 0), (None, 0)]
-
-
-def test_the_container_form_beats_the_pod_form_even_in_a_later_domain() -> None:
-    annotations = {f"{OURS}/prefer-isolated-cpus": "true", f"prefer-isolated-cpus.{SEED}/container.c0": "false"}
-    assert parse_annotations(annotations, "c0").wishes.prefer_isolated is False
-    assert parse_annotations(annotations, "c1").wishes.prefer_isolated is True
-
-
-def test_an_entry_of_a_map_is_as_narrow_as_the_container_form() -> None:
-    annotations = {f"prefer-shared-cpus.{OURS}/pod": "true", f"{NRI}/prefer-shared-cpus": "{c0: false}"}
-    assert parse_annotations(annotations, "c0").wishes.prefer_shared is False
-
-
-def test_at_the_same_scope_the_order_of_domains_decides() -> None:
-    annotations = {
-        f"{d}/prefer-reserved-cpus": value for d, value in zip(DOMAINS, ("true", "false", "false"), strict=True)
-    }
-    assert parse_annotations(annotations, "c0").wishes.prefer_reserved is True
-    assert parse_annotations(annotations, "c0", (SEED, OURS)).wishes.prefer_reserved is False
-
-
-def test_other_domains_are_left_alone() -> None:
-    assert parse_annotations({"example.com/prefer-shared-cpus": "garbage"}, "c0").problems == ()
 
 
 @pytest.mark.parametrize(
@@ -90,41 +38,69 @@ def test_a_misspelt_key_is_reported_with_what_was_meant(key: str, meant: str) ->
     assert (problem.key, problem.problem.endswith(f"did you mean {meant}?")) == (key, True)
 
 
-@pytest.mark.parametrize("key", [f"{OURS}/grant", f"{NRI}/memory-type", f"strict.topologyhints.{NRI}/pod", "a.b/c"])
+@pytest.mark.parametrize("key", [f"{OURS}/grant", f"{NRI}/rdtclass", f"irq-affinity.{NRI}/pod", "a.b/c"])
 def test_keys_of_the_peers_and_others_are_no_misspellings(key: str) -> None:
     assert parse_annotations({key: "true"}, "c0").problems == ()
 
 
+@pytest.mark.parametrize("key", sorted(OF_PEERS))
 @pytest.mark.parametrize(
-    ("key", "value", "is_told"),
-    [
-        (f"{NRI}/memory-type", "dram", True),
-        (f"hide-hyperthreads.{OURS}/pod", "true", True),
-        (f"unlimited-burstable.{NRI}/container.c0", "package", True),
-        (f"unlimited-burstable.{NRI}/container.c1", "package", False),
-        (f"{SEED}/cold-start", "c0: {duration: 1m}", True),
-        (f"{SEED}/cold-start", "c1: {duration: 1m}", False),
-        (f"{SEED}/cold-start", "{", True),
-        (f"strict.topologyhints.{NRI}/pod", "true", True),
-        (f"{OURS}/grant", "{}", False),
-        ("example.com/memory-type", "dram", False),
-    ],
+    ("form", "is_told"),
+    [("{k}.{d}/container.c0", True), ("{k}.{d}/container.c1", False), ("{k}.{d}/pod", True), ("{d}/{k}", True)],
 )
-def test_a_known_key_without_effect_is_told_and_is_no_problem(key: str, value: str, is_told: bool) -> None:
-    parsed = parse_annotations({key: value, f"{OURS}/prefer-shared-cpus": "true"}, "c0")
-    assert without_effect(parsed.origins) == ((key,) if is_told else ())
+def test_a_known_key_without_effect_is_told_and_is_no_problem(key: str, form: str, is_told: bool) -> None:
+    full_key = form.format(k=key, d=NRI)
+    parsed = parse_annotations({full_key: "gold", f"{OURS}/prefer-shared-cpus": "true"}, "c0")
+    assert without_effect(parsed.origins) == ((full_key,) if is_told else ())
     assert (parsed.problems, parsed.wishes.prefer_shared) == ((), True)
 
 
-def test_a_value_that_is_not_understood_lets_the_next_one_apply() -> None:
-    annotations = {f"{OURS}/prefer-shared-cpus": "maybe", f"{SEED}/prefer-shared-cpus": "true"}
+@pytest.mark.parametrize(("value", "is_told"), [("{c0: gold}", True), ("{c1: gold}", False), ("{", True)])
+def test_a_map_without_effect_is_told_where_it_names_the_container(value: str, is_told: bool) -> None:
+    assert bool(without_effect(parse_annotations({f"{SEED}/rdtclass": value}, "c0").origins)) is is_told
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wishes"),
+    [
+        ("hyperthreads", "own-core", Wishes(threads=Threads.OWN_CORE)),
+        ("hide-hyperthreads", "true", Wishes(threads=Threads.HIDE)),
+        ("hide-hyperthreads", "false", Wishes(threads=Threads.ANY)),
+        ("prefer-cpu-priority", "low", Wishes(priority=CpuPriority.LOW)),
+        ("prefer-cpu-priority", "default", Wishes()),
+        ("unlimited-burstable", "l3cache", Wishes(burst_level=BurstLevel.L3_CACHE)),
+        ("memory-type", "PMEM,DRAM", Wishes(memory_kinds=(MemoryKind.DRAM, MemoryKind.PMEM))),
+        ("cold-start", "duration: 60s", Wishes(cold_start_seconds=60)),
+        ("strict.topologyhints", "true", Wishes(strict_hints=True)),
+        ("pick-resources-by-hints", "false", Wishes(spread_by_hints=False)),
+        ("tell-resources", "true", Wishes(tell=True)),
+        ("notify-exec", "[kill, -HUP, 1]", Wishes(notify=("kill", "-HUP", "1"))),
+        ("cpu.preserve", "true", Wishes(preserve_cpu=True)),
+        ("memory.preserve", "true", Wishes(preserve_memory=True)),
+    ],
+)
+def test_a_value_becomes_its_wish(key: str, value: str, wishes: Wishes) -> None:
+    assert parse_annotations({f"{key}.{NRI}/container.c0": value}, "c0").wishes == wishes
+
+
+def test_strict_memory_needs_its_kind() -> None:
+    annotations = {f"{OURS}/memory-type": "hbm", f"{OURS}/strict.memory-type": "true"}
+    assert parse_annotations(annotations, "c0").wishes == Wishes(memory_kinds=(MemoryKind.HBM,), strict_memory=True)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "threads"),
+    [
+        ("/pod", "/pod", Threads.OWN_CORE),
+        ("/container.c0", "/pod", Threads.OWN_CORE),
+        ("/pod", "/container.c0", Threads.HIDE),
+    ],
+)
+def test_of_two_words_on_threads_the_narrower_counts_then_ours(ours: str, theirs: str, threads: Threads) -> None:
+    annotations = {f"hyperthreads.{NRI}{ours}": "own-core", f"hide-hyperthreads.{OURS}{theirs}": "true"}
     parsed = parse_annotations(annotations, "c0")
-    assert parsed.wishes.prefer_shared is True
-    assert str(parsed.problems[0]).startswith(f"annotation {OURS}/prefer-shared-cpus: 'maybe': expected true, false")
-
-
-def test_a_long_bad_value_is_cut_in_the_report() -> None:
-    assert len(parse_annotations({f"{OURS}/cpu.preserve": "x" * 70000}, "c0").problems[0].value) == 80
+    key = f"hyperthreads.{NRI}{ours}" if threads is Threads.OWN_CORE else f"hide-hyperthreads.{OURS}{theirs}"
+    assert (parsed.wishes.threads, dict(parsed.origins)["threads"]) == (threads, key)
 
 
 @pytest.mark.parametrize(
@@ -151,16 +127,40 @@ def test_affinity_and_anti_affinity_add_up() -> None:
     assert [a.match.values for a in parse_annotations(annotations, "c1").affinities] == [("a", "b")]
 
 
-def test_hints_are_used_unless_told_otherwise() -> None:
-    assert parse_annotations({}, "c0").uses_hints
-    assert not parse_annotations({f"{OURS}/topologyhints": "{c0: false}"}, "c0").uses_hints
+def test_hints_count_unless_told_otherwise() -> None:
+    assert parse_annotations({}, "c0").hint_filter == HintFilter()
+    off = parse_annotations({f"{OURS}/topologyhints": "{c0: false}"}, "c0")
+    assert (off.hint_filter.sources, off.uses_hints) == (frozenset(), False)
+
+
+def test_the_words_on_hints_make_one_filter_with_one_origin() -> None:
+    annotations = {
+        f"{OURS}/topologyhints": "devices",
+        f"allow.topologyhints.{NRI}": "[/dev/dri]",
+        f"deny.topologyhints.{NRI}/pod": "type: glob\npaths: [/dev/*]",
+    }
+    parsed = parse_annotations(annotations, "c0")
+    expected = HintFilter(frozenset({"devices"}), (PathPattern("/dev/dri"),), (PathPattern("/dev/*", True),))
+    assert parsed.hint_filter == expected
+    assert parsed.origins == (("hints", " and ".join(annotations)),)
+
+
+def test_every_wish_that_is_set_has_an_origin() -> None:
+    annotations = {f"{OURS}/{row.key}": row.examples[0] for row in TABLE} | {f"{OURS}/memory-type": "mixed"}
+    parsed = parse_annotations(annotations, "c0")
+    default = Wishes()
+    known = dict(parsed.origins)
+    for field in fields(Wishes):
+        if getattr(parsed.wishes, field.name) != getattr(default, field.name):
+            assert known[field.name].startswith(OURS), field.name
+
+
+def test_a_preference_that_follows_from_a_strict_wish_names_that() -> None:
+    parsed = parse_annotations({f"{OURS}/require-isolated-cpus": "true"}, "c0")
+    assert dict(parsed.origins)["prefer_isolated"] == f"{OURS}/require-isolated-cpus"
 
 
 @given(st.dictionaries(st.sampled_from([f"{OURS}/{row.key}" for row in TABLE]), st.text(max_size=40)))
 def test_no_annotation_makes_the_parser_raise(annotations: dict[str, str]) -> None:
     parsed = parse_annotations(annotations, "c0")
     assert {p.key for p in parsed.problems} <= set(annotations)
-
-
-def test_the_documentation_has_a_row_for_every_annotation() -> None:
-    assert [line.split("`")[1] for line in table_markdown().splitlines()[2:]] == [f"{OURS}/{r.key}" for r in TABLE]

@@ -32,7 +32,7 @@ def test_kinds_of_sources_are_words_or_a_list(value: object, kinds: str) -> None
 
 @pytest.mark.parametrize("value", ["near", "", "mounts,", ["mounts", 3], [], 1, {"mounts": True}, None, "all,mounts"])
 def test_other_words_are_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="expected true, false|is none of|stand alone"):
+    with pytest.raises(ValueError, match=r"expected true, false|is none of|stand alone"):
         hint_sources(value)
 
 
@@ -87,5 +87,5 @@ def test_the_map_of_nri_plugins_says_whether_its_paths_are_prefixes() -> None:
     ],
 )
 def test_paths_of_another_form_or_beyond_the_bounds_are_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="expected a list of paths|no absolute path|more than 64|the type of paths"):
+    with pytest.raises(ValueError, match=r"expected a list of paths|no absolute path|more than 64|the type of paths"):
         path_patterns(value)

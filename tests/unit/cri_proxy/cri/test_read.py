@@ -85,7 +85,7 @@ def test_a_burstable_memory_request_is_estimated_but_never_above_the_limit() -> 
 def test_origins_name_the_field_behind_every_figure() -> None:
     result = read_create(message(cpu_shares=1024), pod(BURSTABLE, prefer_shared_cpus="true"))
     assert dict(result.request.origins) == {
-        "prefer-shared-cpus": "cri-proxy.io/prefer-shared-cpus",
+        "prefer_shared": "cri-proxy.io/prefer-shared-cpus",
         "cpu_request_mcpu": "cpu_shares",
         "memory_request_bytes": "oom_score_adj",
         "qos": "cgroup_parent",

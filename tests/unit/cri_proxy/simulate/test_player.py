@@ -110,10 +110,10 @@ def test_every_placement_comes_with_its_reasons() -> None:
 
 
 def test_an_annotation_without_effect_is_told_and_refuses_nobody() -> None:
-    create = "create: {pod: a, annotations: {cri-proxy.io/memory-type: dram}, containers: [{name: c}]}"
+    create = "create: {pod: a, annotations: {cri-proxy.io/rdtclass: gold}, containers: [{name: c}]}"
     outcome = play("reconfigure: {strictAnnotations: true}", create)[1]
     assert outcome.ok
-    assert "annotation cri-proxy.io/memory-type: known, without effect yet" in outcome.reasons["a/c"]
+    assert "annotation cri-proxy.io/rdtclass: known, without effect yet" in outcome.reasons["a/c"]
 
 
 def test_an_expectation_that_is_not_met_says_what_was_found() -> None:
