@@ -92,7 +92,16 @@ def _search(case: Case) -> Placement | Rejected:
             return placement
         refused = placement or refused
     placement = _first_placement(case, ranking, _after_lifting(case, ranking))
-    return placement or refused or rejected(case, ranking)
+    return placement or refused or _without_memory(case, ranking) or rejected(case, ranking)
+
+
+def _without_memory(case: Case, ranking: Ranking) -> Rejected | None:
+    """The refusal of a container that found CPUs, but not the memory that it strictly wants; None without CPUs."""
+    for i in ranking.order:
+        if ranking.offers[i].fits and not ranking.keys[i].fits:
+            memory = _memory_in(case, case.tree.pools[i], ())
+            return Rejected(memory, told(case, ranking, None)) if isinstance(memory, Reason) else None
+    return None
 
 
 def _first_placement(case: Case, ranking: Ranking, givers: Iterable[Found]) -> Placement | Rejected | None:
@@ -140,7 +149,8 @@ def _after_lifting(case: Case, ranking: Ranking) -> Iterator[Found]:
     best: tuple[int, tuple[Grant, ...]] | None = None
     for i in ranking.order:
         sliced = ranking.offers[i].sliced
-        if not sliced or demand.isolation is Isolation.REQUIRE:
+        lacks_memory = ranking.offers[i].fits and not ranking.keys[i].fits
+        if not sliced or demand.isolation is Isolation.REQUIRE or lacks_memory:
             continue
         enough = ranking.room.free_mcpu[i] >= 1000 * sliced + demand.shared_mcpu
         if not enough or ranking.room.spare[i] < sliced:

@@ -83,6 +83,8 @@ def told(case: Case, ranking: Ranking, found: Found | None) -> tuple[Ranked, ...
 
 
 def _why_unfit(case: Case, ranking: Ranking, pool: int) -> str:
+    if ranking.offers[pool].fits:
+        return "does not have the memory that is strictly wanted"
     free_isolated = case.supply.free_isolated(pool).bit_count()
     if case.demand.isolation is Isolation.REQUIRE and free_isolated < case.demand.whole:
         return f"too few isolated CPUs: {free_isolated} free"

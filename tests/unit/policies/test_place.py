@@ -1,8 +1,9 @@
 """Where a container goes: one rule of spec section 4 and 5 each, on two packages of two nodes of four CPUs."""
 
-from policies.base import Allocations, BurstLevel, CpuKind, Placed, TopologyHint
+from policies.base import Allocations, BurstLevel, CpuKind, Placed, Threads, TopologyHint
 from policies.builtin.topology_aware import TopologyAware
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import MemoryKind
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import (
     BEST_EFFORT,
@@ -279,6 +280,40 @@ def test_a_container_that_grows_is_told_that_it_keeps_what_it_holds() -> None:
     held = fill(POLICY, request("a/c", 1000))
     decision = placed(POLICY.decide(held, request("a/c", 2000, previous=held.grants[0].as_previous)))
     assert decision.reasons[0].text == "its CPU 4 is kept"
+
+
+def test_memory_beyond_the_best_pools_goes_to_a_pool_that_has_it() -> None:
+    decision = placed(POLICY.decide(NOTHING, request(mcpu=1000, memory_request_bytes=3 << 30)))
+    assert (decision.grant.pool, str(decision.grant.mems)) == ("socket #1", "2-3")
+    assert dict(decision.ranking[0].key)["memory"] == 2
+
+
+def test_more_memory_than_the_machine_has_is_no_reason_to_refuse() -> None:
+    decision = placed(POLICY.decide(NOTHING, request(mcpu=1000, memory_request_bytes=1 << 50)))
+    assert str(decision.grant.mems) == "0-3"
+
+
+def test_a_strict_wish_for_a_kind_of_memory_refuses_and_says_what_is_missing() -> None:
+    wish = request(mcpu=1000, memory_kinds=(MemoryKind.HBM,), strict_memory=True)
+    refusal = rejected(POLICY.decide(NOTHING, wish))
+    assert refusal.reason.code == "strict-memory"
+    assert refusal.reason.text == "wanted memory of kind HBM and no other; this machine does not have it"
+    assert {r.outcome for r in refusal.ranking} == {"does not have the memory that is strictly wanted"}
+
+
+def test_a_system_pod_under_a_strict_wish_for_memory_can_be_refused_too() -> None:
+    system = request("s/c", 100, namespace="kube-system", memory_kinds=(MemoryKind.PMEM,), strict_memory=True)
+    assert rejected(POLICY.decide(NOTHING, system)).reason.code == "strict-memory"
+
+
+def test_whole_cores_are_wished_for_and_done_without() -> None:
+    own = request("own/c", 1000, threads=Threads.OWN_CORE)
+    assert str(placed(POLICY.decide(NOTHING, own)).grant.owned) == "4-5"
+    # one thread of every core is owned already
+    halves = (request(f"{n}/c", 1000, previous=before("root", str(n))) for n in range(1, 16, 2))
+    decision = placed(POLICY.decide(fill(POLICY, *halves), own))
+    assert len(decision.grant.owned) == 1
+    assert codes(decision)[0] == "no-whole-cores"
 
 
 def test_memory_follows_the_pool_unless_it_is_preserved() -> None:
