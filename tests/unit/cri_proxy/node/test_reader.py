@@ -2,13 +2,20 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 
 from cri_proxy.cri.annotations import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.node.journal import Journal
 from cri_proxy.node.reader import Reader, Understood, no_hints
+from cri_proxy.podresources.lister import PodResources
 from cri_proxy.tryout.pods import Node, PodSpec, create_request, guaranteed, sandbox_config
 from policies.base import QosClass, TopologyHint
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.clock import ManualClock
+from tests.fakes.site import Silent
+from tests.unit.cri_proxy.podresources.kubelet import KubeletService, devices
+from tests.unit.cri_proxy.podresources.kubelet import pod as kubelet_pod
 
 HINT = TopologyHint("/dev/x", CpuSet.parse("1"), NodeSet.parse("0"))
 READER = Reader(4 << 30, DOMAINS, no_hints)
@@ -53,3 +60,21 @@ def test_an_update_changes_only_what_it_names() -> None:
     assert READER.merge_update(request, pb.LinuxContainerResources()) == request
     merged = READER.merge_update(request, pb.LinuxContainerResources(memory_limit_in_bytes=1 << 20))
     assert (merged.memory_limit_bytes, merged.cpu_request_mcpu) == (1 << 20, 2000)
+
+
+def places(*annotations: tuple[str, str]) -> list[str]:
+    """Sources of the hints of a container with a device of the kubelet's and one of its own."""
+    kubelet = KubeletService(kubelet_pod("web", {"c": [devices("example.com/nic", "eth1", nodes=(1,))]}))
+    resources = PodResources(kubelet, ManualClock(), Journal(Silent(), ManualClock()), known=NodeSet.parse("0-1"))
+    reader = replace(Reader(4 << 30, DOMAINS, one_hint), pod_resources=resources)
+    found = asyncio.run(read(reader, message(*annotations)))
+    return [hint.source for hint in found.request.hints]
+
+
+def test_what_the_kubelet_says_of_devices_counts_beside_their_paths() -> None:
+    assert places() == ["/dev/x", "podresapi:example.com/nic/eth1"]
+
+
+def test_annotations_choose_which_hints_count() -> None:
+    assert places(("cri-proxy.io/topologyhints", "pod-resources")) == ["podresapi:example.com/nic/eth1"]
+    assert places(("cri-proxy.io/deny.topologyhints", "[podresapi:example.com/nic]")) == ["/dev/x"]
