@@ -41,8 +41,13 @@ def _pick_shares(
             return 0
         taken |= found
     left = count - taken.bit_count()
-    beside = pick_cpus(_rest(quarry, taken, quarry.free), pool, left) if left else 0
-    return taken | beside if beside or not left else 0
+    if not left:
+        return taken
+    rest = _rest(quarry, taken, quarry.free)
+    for place in places:
+        rest = replace(rest, near=rest.near | rest.free & place.cpus)
+    beside = pick_cpus(rest, pool, left)
+    return taken | beside if beside else 0
 
 
 def _rest(quarry: Quarry, taken: int, among: int) -> Quarry:

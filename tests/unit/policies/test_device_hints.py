@@ -1,7 +1,9 @@
 """How near a pool is to devices."""
 
+import pytest
+
 from policies.base import TopologyHint
-from policies.device_hints import hint_scores
+from policies.device_hints import hint_scores, local_cpus, localities
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import four_nodes, tree_of
 
@@ -46,3 +48,37 @@ def test_a_device_at_memory_without_cpus_counts_by_memory() -> None:
     hint = TopologyHint("/dev/dax0.0", CpuSet(), NodeSet.parse("4"))
     at = [p.name for p, s in zip(tree.pools, hint_scores(tree, (hint,)), strict=True) if s]
     assert at == ["root", "socket #1", "NUMA node #3"]
+
+
+def local(cpus: str, nodes: str = "") -> str | None:
+    machine = four_nodes(memory_nodes=[{"memory": "8Gi", "near": {3: 17}}])
+    found = local_cpus(machine, TopologyHint("/dev/x", CpuSet.parse(cpus), NodeSet.parse(nodes)))
+    return None if found is None else str(CpuSet(found))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "nodes", "expected"),
+    [
+        ("4-5,99", "", "4-5"),
+        ("", "1", "4-7"),
+        ("", "4", "12-15"),
+        ("99", "", ""),
+        ("", "9", ""),
+        ("", "", None),
+        ("0-15", "", None),
+        ("", "0-3", None),
+    ],
+)
+def test_near_a_device_are_its_cpus_or_those_of_the_closest_node(cpus: str, nodes: str, expected: str | None) -> None:
+    assert local(cpus, nodes) == expected
+
+
+def test_places_are_distinct_parts_of_what_is_looked_at_the_smallest_first() -> None:
+    hints = [
+        TopologyHint(name, CpuSet.parse(cpus), NodeSet())
+        for name, cpus in (("a", "0-7"), ("b", "2-3"), ("c", "0-7"), ("d", "0-15"), ("e", "0-11"), ("b", "2-3"))
+    ]
+    found = localities(TREE.machine, hints, TREE.machine.online.mask & ~1)
+    assert [(p.sources, str(CpuSet(p.cpus))) for p in found] == [(("b",), "2-3"), (("a", "c"), "1-7"), (("e",), "1-11")]
+    assert localities(TREE.machine, hints, CpuSet.parse("0-7").mask)[0].sources == ("b",)
+    assert localities(TREE.machine, hints, CpuSet.parse("12-15").mask) == ()

@@ -1,0 +1,35 @@
+"""What one pool offers and gives to a request beside these grants."""
+
+from policies.base import CpuKind, Grant, Request
+from policies.offer import Offer, offers_of
+from policies.pools import PoolTree
+from policies.supply import room_of
+from policies.taking import Taken, take
+from sysfs.cpuset import CpuSet
+from tests.unit.policies.build import case_of, request
+
+
+def owned(name: str, pool: str, cpus: str) -> Grant:
+    """A grant of exclusive CPUs."""
+    return Grant(request(name), pool, CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(cpus))
+
+
+def offered(tree: PoolTree, pool: str, wanted: Request, *grants: Grant, keep_busy: bool = True) -> Offer:
+    """The offer of this pool."""
+    case = case_of(tree, wanted, *grants)
+    strict, lenient = room_of(case.supply, keep_busy=keep_busy), room_of(case.supply, keep_busy=False)
+    return offers_of(case, strict, lenient)[tree.named(pool).index]
+
+
+def given(tree: PoolTree, pool: str, wanted: Request, *grants: Grant) -> Taken | None:
+    """What this pool gives, whatever it offers."""
+    case = case_of(tree, wanted, *grants)
+    room = room_of(case.supply, keep_busy=False)
+    i = tree.named(pool).index
+    return take(case, tree.pools[i], offers_of(case, room, room)[i], room.give)
+
+
+def given_cpus(tree: PoolTree, pool: str, wanted: Request, *grants: Grant) -> str:
+    """The CPUs that this pool gives, exclusive and isolated together; '-' if it gives none."""
+    found = given(tree, pool, wanted, *grants)
+    return "-" if found is None else str(CpuSet(found.exclusive | found.isolated))
