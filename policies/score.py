@@ -52,6 +52,29 @@ WHY_WORSE = {
 }
 
 
+# What a value says, in an operator's words; the larger one is better. Same fields, same order.
+MEANINGS = {
+    "fits": "1: can give what is asked",
+    "previous": "the container's earlier place",
+    "isolated": "1: has the kernel-isolated CPUs that are wanted",
+    "affinity": "pull of other containers, minus push",
+    "hints": "nearness to the container's devices, 0 to 1",
+    "hint_depth": "depth, among pools at the devices",
+    "memory": "2: the requested memory is free; 1: with more memory nodes; 0: it is not there",
+    "memory_kinds": "1: its memory is of the wanted kinds",
+    "memory_limit": "1: its memory can hold the memory limit",
+    "burst_mcpu": "how much of the CPU limit it could give, in 1/1000 CPU",
+    "burst_level": "0: as wide as unlimited burst should be; minus the levels from there",
+    "few_nodes": "minus the number of memory nodes",
+    "priority": "1: has enough CPUs of the preferred priority",
+    "depth": "deeper pools are smaller and closer",
+    "quiet": "minus the containers that share it",
+    "cores": "how many of its own CPUs can be on wholly free cores",
+    "left": "what is left in it afterwards",
+    "first": "minus its place in the tree: decides the last tie",
+}
+
+
 def deciding_field(better: Key, worse: Key) -> str:
     """The name of the first field in which two keys differ."""
     pairs = zip(Key._fields, better, worse, strict=True)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cri_proxy.config.model import Config
-from policies.base import PoolView, Ranked, Reason, Request
+from cri_proxy.state.decisions import Change, Granted, Moved
+from policies.base import Default, PoolView, Reason, Request
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
@@ -22,8 +23,12 @@ class Health:
 class ContainerView:
     """A container with what it holds. ``kind`` is a ``CpuKind`` value, ``state`` a ``RowState``.
 
-    ``cpus`` and ``mems`` are what it is pinned to now, None where that is not ours to write. ``pool`` is '' for
-    kinds that have none. ``notes`` are sentences: unplaced, an update that waits, who can reach its CPUs.
+    ``cpus`` and ``mems`` are what it should be pinned to now, None where that is not ours to write;
+    ``acknowledged_cpus`` and ``acknowledged_mems`` are what the runtime has confirmed last, None before it has.
+    ``pool`` is '' for kinds that have none, ``home_mems`` are that pool's memory nodes. ``waits_for`` names who is
+    still on its CPUs, ``reachable_by`` who can run on CPUs that it owns and is not ours to move. ``notes`` are
+    sentences: an update that waits or failed, an outcome that is not known, all that was said before.
+    ``warm_at_seconds``, since the epoch, is when its cold start ends.
     """
 
     namespace: str
@@ -42,11 +47,37 @@ class ContainerView:
     shared_mcpu: int = 0
     reserved_mcpu: int = 0
     notes: tuple[str, ...] = ()
+    acknowledged_cpus: CpuSet | None = None
+    acknowledged_mems: NodeSet | None = None
+    home_mems: NodeSet = NodeSet()
+    memory_bytes: int = 0
+    is_cold: bool = False
+    warm_at_seconds: float | None = None
+    waits_for: tuple[str, ...] = ()
+    reachable_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNodeView:
+    """A NUMA node with memory. ``promised_bytes`` to containers that have no other node.
+
+    Of ``widely_promised_bytes`` any part may come from this node, and any from others.
+    """
+
+    node: int
+    kind: str
+    memory_bytes: int
+    promised_bytes: int
+    widely_promised_bytes: int
+    containers: int
 
 
 @dataclass(frozen=True, slots=True)
 class StatusView:
-    """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name."""
+    """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name.
+
+    ``violations`` are sentences: CPUs that were granted alone and that somebody else is still on.
+    """
 
     node: str
     policy: str
@@ -54,28 +85,57 @@ class StatusView:
     pools: tuple[PoolView, ...]
     containers: tuple[ContainerView, ...]
     warnings: tuple[str, ...] = ()
+    memory: tuple[MemoryNodeView, ...] = ()
+    violations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DisplacedView:
-    """Another container whose pinning changed by a decision, and to what."""
+    """Another container whose pinning changed by a decision, from what (None = not known, or not ours) to what."""
 
     namespace: str
     pod: str
     name: str
     cpus: CpuSet | None
     mems: NodeSet | None
+    cpus_before: CpuSet | None = None
+    mems_before: NodeSet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldView:
+    """A field of the ranking's keys: what its value says, and why a pool with a smaller one loses."""
+
+    name: str
+    meaning: str
+    worse: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankedView:
+    """A pool as it was considered, with its key in order of comparison.
+
+    ``outcome``: chosen, not tried, or why it could not be had. ``why``: why it is not the chosen one, in words.
+    """
+
+    pool: str
+    key: tuple[tuple[str, int | float | str], ...]
+    outcome: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionView:
     """Why a container sits where it sits, or was refused.
 
-    ``outcome``: placed, refused, or restored (kept from the saved state: no ranking was made in this process).
-    ``decided_at_seconds`` is since the epoch, None when it was restored. ``container`` is what it holds now, None
-    when it holds nothing. ``displaced`` are containers whose pinning changed, ``moved`` names those among the
-    others that were lifted to a wider pool (namespace/pod/container). ``problems`` are annotations that could not
-    be read.
+    ``outcome``: placed, refused, not created (it had a place that was given back, ``failure`` says why), adopted
+    (it ran before it was known), or restored (it is kept from a time of which no record is left).
+    ``decided_at_seconds`` is since the epoch, None when it is not known. ``container`` is what it holds now, None
+    when it holds nothing; ``granted`` what was decided then, ``differences`` between the two in words.
+    ``displaced`` are the first of ``displaced_count`` containers whose pinning changed; ``moves`` those whose grant
+    did, to make room, and ``moved`` their names. ``ranking`` holds the best of ``pools_considered``.
+    ``problems`` are annotations that could not be read, ``without_effect`` those that are known and change nothing.
+    ``history`` is what happened to it before and since, oldest first.
     """
 
     request: Request
@@ -84,10 +144,20 @@ class DecisionView:
     decided_at_seconds: float | None
     duration_seconds: float
     reasons: tuple[Reason, ...] = ()
-    ranking: tuple[Ranked, ...] = ()
+    ranking: tuple[RankedView, ...] = ()
     displaced: tuple[DisplacedView, ...] = ()
     moved: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    fields: tuple[FieldView, ...] = ()
+    pools_considered: int = 0
+    displaced_count: int = 0
+    moves: tuple[Moved, ...] = ()
+    defaults: tuple[Default, ...] = ()
+    without_effect: tuple[str, ...] = ()
+    granted: Granted | None = None
+    differences: tuple[str, ...] = ()
+    failure: str = ""
+    history: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +177,7 @@ class DaemonView(Protocol):
         """Pools and containers now."""
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
-        """Decisions of the pods of this name or uid, in any namespace; of one container when it is named."""
+        """Decisions of the pods of this name, NAMESPACE/NAME or uid; of one container when it is named."""
 
     def topology(self) -> Machine:
         """The machine as discovered."""

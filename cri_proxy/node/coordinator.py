@@ -174,12 +174,12 @@ class Coordinator:
         """The runtime did not create it: everything is as before."""
         if self._current(reservation) is None:
             return
-        self._context.observer.not_created(reservation.row, why)
         key = reservation.row.key
         self._ledger.drop(key)
         restored = self._restore(reservation.before, key)
         own = [row for row in restored if row.key == key]
         self._context.persistence.save_later(restored, [] if own else [key])
+        self._context.observer.not_created(reservation.row, why)
         self._effects.kick()
 
     def leave_pending(self, reservation: Reservation) -> None:
@@ -261,7 +261,7 @@ class Coordinator:
         seconds = self._context.clock.monotonic_seconds() - started
         moved = self._ledger.grants_with(decision.moved) if isinstance(decision, Placed) else ()
         before = (row, *(r for m in moved if (r := self._ledger.get(m.key)) is not None))
-        circumstances = Circumstances(row, self._ledger.desired(), before[1:])
+        circumstances = Circumstances(row, held, self._ledger.desired())
         if tells_refusal or not isinstance(decision, Rejected):
             self._tell(request, decision, circumstances, seconds=seconds)
         if isinstance(decision, Rejected):
@@ -280,9 +280,8 @@ class Coordinator:
         if isinstance(decision, Rejected):
             return decision
         moved = self._ledger.grants_with(decision.moved)
-        moved_before = tuple(r for m in moved if (r := self._ledger.get(m.key)) is not None)
-        before = moved_before if earlier is None else (earlier, *moved_before)
-        circumstances = Circumstances(None, self._ledger.desired(), moved_before)
+        before = tuple(r for r in (earlier, *(self._ledger.get(m.key) for m in moved)) if r is not None)
+        circumstances = Circumstances(None, self._ledger.allocations, self._ledger.desired())
         row = Row(
             grant=decision.grant,
             sandbox_id=sandbox_id,

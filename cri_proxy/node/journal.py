@@ -1,24 +1,28 @@
-"""One log line per decision, and the last decision of every container for ``explain``."""
+"""One log line per decision, after its outcome is known, and the record of it for ``explain``."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
+from cri_proxy.node.recording import change_text, record_of
+from cri_proxy.node.records import Open, Records
+from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.rows import Row, Saved
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Request
 
-# Decisions kept for explain: several times the containers that a kubelet runs on a node (110 pods by default).
-KEPT_DECISIONS = 4096
+# Names of others in one log line; how many there were stands beside them.
+NAMED_DISPLACED = 8
 
 _WORTH_A_LOOK = frozenset(
     {
         events.CHECK_FAILED,
         events.NOT_ADOPTED,
+        events.NOT_TOLD,
+        events.NOTIFY_FAILED,
         events.RUNTIME_AWAY,
         events.STORE_DEGRADED,
         events.UNKNOWN_CONTAINERS,
@@ -40,17 +44,6 @@ class Log(Protocol):
         """What an operator must look at."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionRecord:
-    """What was decided for a container, from what, when and how long it took."""
-
-    request: Request
-    decision: Decision
-    problems: tuple[str, ...]
-    seconds: float
-    decided_at_seconds: float  # since the epoch
-
-
 class Journal:
     """Implements ``node.observer.Observer``."""
 
@@ -58,32 +51,22 @@ class Journal:
         """Logs to ``log``."""
         self._log = log
         self._clock = clock
-        self._records: OrderedDict[ContainerKey, DecisionRecord] = OrderedDict()
+        self._records = Records(clock)
         self.faults = 0
 
     def record_of(self, key: ContainerKey) -> DecisionRecord | None:
-        """The last decision about this container, a refusal too; None when there was none in this process."""
+        """The last decision about this container, a refusal too; None when none is known."""
         return self._records.get(key)
 
     def records(self) -> tuple[DecisionRecord, ...]:
-        """All kept decisions, oldest first."""
-        return tuple(self._records.values())
+        """All kept decisions, by container."""
+        return self._records.all()
 
     def recall(self, saved: Saved, persistence: Persistence) -> None:
-        """Nothing is kept yet."""
-
-    def carried_out(self, row: Row) -> None:
-        """Not told yet."""
-
-    def not_resized(self, row: Row, why: str) -> None:
-        """Not told yet."""
-
-    def changed(self, before: Grant | None, after: Grant, why: str) -> None:
-        """A container holds something else from now on."""
-        self._log.info(events.REPLACED, **_who(after.request), reason=why)
-
-    def forgotten(self, keys: Sequence[ContainerKey]) -> None:
-        """Not told yet."""
+        """Take over the records of earlier processes; those that cannot be read are told of once."""
+        self._records.recall(saved, persistence)
+        if saved.ignored:
+            self._log.warning(events.RECORDS_IGNORED, count=len(saved.ignored), reason=saved.ignored[0])
 
     def decided(
         self,
@@ -92,40 +75,59 @@ class Journal:
         *,
         problems: tuple[str, ...],
         seconds: float,
-        circumstances: Circumstances | None = None,
+        circumstances: Circumstances,
     ) -> None:
-        """Keep the record and log what was chosen, why, and what it displaced."""
-        self._records[request.container] = DecisionRecord(
-            request, decision, problems, seconds, self._clock.now_seconds()
-        )
-        self._records.move_to_end(request.container)
-        while len(self._records) > KEPT_DECISIONS:
-            self._records.popitem(last=False)
+        """Keep the record. A refusal is final and logged; a place is logged when somebody is in it."""
         for problem in problems:
             self._log.warning(events.ANNOTATION_IGNORED, **_who(request), reason=problem)
-        if not isinstance(decision, Placed):
-            self._log.warning(events.REFUSED, **_who(request), reason=decision.reason.text, code=decision.reason.code)
+        record = record_of(request, decision, circumstances, at_seconds=self._clock.now_seconds())
+        record = replace(record, problems=problems, duration_seconds=seconds)
+        if isinstance(decision, Placed):
+            self._records.open(record, circumstances.row, decision.moved)
             return
-        grant = decision.grant
-        self._log.info(
-            events.PLACED,
+        self._records.refused(record, circumstances.row)
+        self._log.warning(
+            events.REFUSED,
             **_who(request),
-            kind=grant.kind.value,
-            pool=grant.pool,
-            cpus=_text(decision.pinning.cpus),
-            mems=_text(decision.pinning.mems),
-            exclusive=str(grant.owned) or None,
-            reason=decision.reasons[0].text if decision.reasons else "",
-            displaced=[self._name(u.container) for u in decision.updates] or None,
+            reason=decision.reason.text,
+            code=decision.reason.code,
             duration_seconds=round(seconds, 6),
         )
 
+    def carried_out(self, row: Row) -> None:
+        """The runtime has done as was decided: one line with what was chosen, why, and what it displaced."""
+        opened = self._records.confirmed(row)
+        if opened is not None:
+            self._log.info(events.PLACED if opened.row is None else events.RESIZED, **_placement(opened))
+
     def not_created(self, row: Row, why: str) -> None:
         """The runtime did not create a container that had a place: nothing is held, and ``explain`` says so."""
-        self._log.warning(events.ROLLED_BACK, **_who(row.grant.request), reason=why)
-        record = self._records.get(row.key)
-        if record is not None:
-            self._records[row.key] = replace(record, problems=(*record.problems, f"not created: {why}"))
+        record = self._records.given_up(row, why)
+        self._log.warning(
+            events.ROLLED_BACK,
+            **_who(record.request),
+            pool=row.grant.pool,
+            exclusive=str(row.grant.owned) or None,
+            reason=why,
+            duration_seconds=round(record.duration_seconds, 6),
+        )
+
+    def not_resized(self, row: Row, why: str) -> None:
+        """A live container keeps its size."""
+        self._records.kept(row, why)
+        self._log.warning(events.ROLLED_BACK, **_who(row.grant.request), pool=row.grant.pool, reason=why)
+
+    def changed(self, before: Grant | None, after: Grant, why: str) -> None:
+        """A container holds something else from now on, by nobody's request."""
+        self._records.changed(before, after, why)
+        self._log.info(
+            events.REPLACED,
+            **_who(after.request),
+            pool=after.pool,
+            exclusive=str(after.owned) or None,
+            change=change_text(before, after) if before is not None else "placed at last",
+            reason=why,
+        )
 
     def failed_open(self, what: str, error: BaseException) -> None:
         """A fault of ours: loud, with where it happened."""
@@ -144,6 +146,10 @@ class Journal:
         """A grant is free again."""
         self._log.info(events.RELEASED, **_who(row.grant.request), exclusive=str(row.grant.owned) or None, reason=why)
 
+    def forgotten(self, keys: Sequence[ContainerKey]) -> None:
+        """The rows of these containers are gone."""
+        self._records.forgotten(keys)
+
     def noted(self, event: str, **fields: object) -> None:
         """Anything else, as loud as it is serious."""
         if event == events.VIOLATION:
@@ -153,10 +159,26 @@ class Journal:
         else:
             self._log.info(event, **fields)
 
-    def _name(self, key: ContainerKey) -> str:
-        """POD/CONTAINER where the pod's name is known, else by its uid."""
-        record = self._records.get(key)
-        return f"{record.request.pod.name if record is not None else key.pod_uid}/{key.name}"
+
+def _placement(opened: Open) -> dict[str, object]:
+    """The fields of a decision that was carried out."""
+    record, granted = opened.record, opened.record.granted
+    if granted is None:
+        return _who(record.request)
+    displaced = [f"{other.who.pod}/{other.who.name}" for other in record.displaced[:NAMED_DISPLACED]]
+    return {
+        **_who(record.request),
+        "kind": granted.kind.value,
+        "pool": granted.pool,
+        "cpus": _text(granted.pinning.cpus),
+        "mems": _text(granted.pinning.mems),
+        "exclusive": str(granted.exclusive | granted.isolated) or None,
+        "reason": record.reasons[0].text if record.reasons else "",
+        "displaced": displaced or None,
+        "displaced_count": record.displaced_count or None,
+        "moved": [f"{moved.who.pod}/{moved.who.name}" for moved in record.moved] or None,
+        "duration_seconds": round(record.duration_seconds, 6),
+    }
 
 
 def _who(request: Request) -> dict[str, object]:

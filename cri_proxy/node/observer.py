@@ -6,21 +6,21 @@ from typing import Protocol
 
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.rows import Row, Saved
-from policies.base import ContainerKey, Decision, Default, Grant, Pinning, Request
+from policies.base import Allocations, ContainerKey, Decision, Default, Grant, Pinning, Request
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
     """What was so when a container was decided on: none of it can be learned afterwards.
 
-    ``row``: the live container that is decided on again, None for one that is about to be created. ``pinnings``:
-    what every container was to be pinned to. ``rows``: those that moved for it, as they were. ``defaults``: what
-    options decided where the request says nothing.
+    ``row``: the live container that is decided on again, None for one that is about to be created. ``held``: what
+    everybody held. ``pinnings``: what everybody was to be pinned to. ``defaults``: what options decided where the
+    request says nothing.
     """
 
     row: Row | None = None
+    held: Allocations = Allocations()  # noqa: RUF009 - frozen, and empty for everybody
     pinnings: Mapping[ContainerKey, Pinning] = field(default_factory=dict)
-    rows: tuple[Row, ...] = ()
     defaults: tuple[Default, ...] = ()
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from cri_proxy.errors import StoreError
-from cri_proxy.state.rows import GrantStore, Row, SandboxRow
+from cri_proxy.state.rows import GrantStore, Saveable
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey
 
@@ -30,7 +30,7 @@ class Persistence:
         """Whether the store lacks what a failed save should have brought."""
         return self._missed > 0
 
-    async def save(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str] = ()) -> bool:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> bool:
         """Make this durable; False when the store failed or took too long (the save may still land later).
 
         A caller that goes away does not withdraw it.
@@ -40,23 +40,23 @@ class Persistence:
         self._tasks.start(self._save_and_tell(tuple(puts), tuple(deletes), saved), name="save")
         return await saved
 
-    def save_later(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    def save_later(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         """The same without waiting: for what the runtime already knows."""
         self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
 
-    def catch_up(self, everything: Sequence[Row | SandboxRow]) -> None:
+    def catch_up(self, everything: Sequence[Saveable]) -> None:
         """Save again what failed saves may have left out; each by itself, so that none fails for another."""
         if self.is_behind:
             self._missed = 0
             for each in everything:
                 self.save_later([each])
 
-    async def _save_and_forget(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str]) -> None:
+    async def _save_and_forget(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> None:
         await self._save(puts, deletes)
 
     async def _save_and_tell(
         self,
-        puts: Sequence[Row | SandboxRow],
+        puts: Sequence[Saveable],
         deletes: Sequence[ContainerKey | str],
         saved: asyncio.Future[bool],
     ) -> None:
@@ -67,7 +67,7 @@ class Persistence:
             if not saved.done():  # the caller went away
                 saved.set_result(is_saved)
 
-    async def _save(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str]) -> bool:
+    async def _save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> bool:
         try:
             async with asyncio.timeout(COMMIT_BOUND_SECONDS):
                 await self._store.save(puts, deletes)

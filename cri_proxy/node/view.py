@@ -1,19 +1,18 @@
 """The node as others may look at it: ``http.view.DaemonView`` filled from the ledger and the journal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from cri_proxy.config.model import Config
-from cri_proxy.http.view import ContainerView, DecisionView, DisplacedView, ExplainView, Health, StatusView
-from cri_proxy.node.adoption import Left
-from cri_proxy.node.journal import DecisionRecord, Journal
+from cri_proxy.http.view import ContainerView, DecisionView, ExplainView, Health, StatusView
+from cri_proxy.node.explaining import by_name, decision_view, is_meant, undecided_view
+from cri_proxy.node.journal import Journal
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.node.node import Node
+from cri_proxy.node.reachable import unpinned
+from cri_proxy.node.showing import container_view, memory_views, violations
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, Placed, Request, Update
+from policies.base import ContainerKey, PoolView, Request
 from sysfs.model import Machine
-
-# A name or two tell an operator where to look; hundreds would hide the rest of the page.
-REACHABLE_SHOWN = 4
 
 
 class NodeView:
@@ -39,30 +38,30 @@ class NodeView:
 
     def status(self) -> StatusView:
         """Pools and containers now."""
-        allocations = self._ledger.allocations
-        unpinned = self._unpinned()
-        containers = [self._container(row, unpinned) for row in self._ledger.active()]
-        containers.sort(key=lambda c: (c.namespace, c.pod, c.name))
+        policy, allocations = self._ledger.policy, self._ledger.allocations
+        pools = policy.pools(allocations)
+        containers = self._containers(tuple(self._ledger.active()), pools)
         return StatusView(
             node=self._name,
-            policy=self._ledger.policy.name,
+            policy=policy.name,
             is_ready=self._node.coordinator.is_ready,
-            pools=self._ledger.policy.pools(allocations),
-            containers=tuple(containers),
+            pools=pools,
+            containers=tuple(sorted(containers, key=lambda c: (c.namespace, c.pod, c.name))),
             warnings=(*self._warnings, *self._present_warnings()),
+            memory=memory_views(policy.machine, allocations.grants),
+            violations=violations(containers),
         )
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
         """The last decision about each container of this pod: what was refused, too."""
-        requests: dict[ContainerKey, Request] = {r.request.container: r.request for r in self._journal.records()}
+        requests: dict[ContainerKey, Request] = {record.key: record.request for record in self._journal.records()}
         requests |= {row.key: row.grant.request for row in self._ledger.active()}
-        wanted = [
-            request
-            for key, request in requests.items()
-            if pod in (request.pod.name, key.pod_uid) and container in (None, key.name)
-        ]
-        wanted.sort(key=lambda r: (r.pod.namespace, r.pod.name, r.container.name))
-        return ExplainView(tuple(self._decision(request) for request in wanted))
+        wanted = by_name(request for request in requests.values() if is_meant(request, pod, container))
+        found = (self._ledger.get(request.container) for request in wanted)
+        rows = [row for row in found if row is not None and row.state in ACTIVE]
+        pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
+        held = dict(zip((row.key for row in rows), self._containers(rows, pools), strict=True))
+        return ExplainView(tuple(self._decision(request, held.get(request.container)) for request in wanted))
 
     def topology(self) -> Machine:
         """The machine as discovered."""
@@ -78,108 +77,21 @@ class NodeView:
             for container_id in self._node.adoption.unplaced()
         ]
         notes += [
-            f"{_name(row.grant.request)}: the runtime refuses its update: {failure.message}"
+            f"{request.pod.namespace}/{request.pod.name}/{key.name}: the runtime refuses its update: {failure.message}"
             for key, failure in sorted(self._node.effects.failures.items())
-            if (row := self._ledger.get(key)) is not None
+            if (row := self._ledger.get(key)) is not None and (request := row.grant.request)
         ]
-        return tuple(notes)
+        return (*notes, *self._node.warnings())
 
-    def _unpinned(self) -> tuple[Left, ...]:
-        """Containers whose cpuset is not ours to write: they can be on CPUs that others own (spec section 5)."""
-        desired = self._ledger.desired()
-        ours = [
-            Left(_name(row.grant.request), row.acknowledged.cpus if row.acknowledged is not None else None)
-            for row in self._ledger.active()
-            if (pinning := desired.get(row.key)) is not None and pinning.cpus is None
+    def _containers(self, rows: Sequence[Row], pools: Sequence[PoolView]) -> list[ContainerView]:
+        others = unpinned(self._ledger, self._node.adoption.left())
+        mems = {pool.name: pool.mems for pool in pools}
+        failures, late = self._node.effects.failures, self._ledger.unmet()
+        return [
+            container_view(row, self._ledger, unpinned=others, failures=failures, mems_of_pools=mems, late=late)
+            for row in rows
         ]
-        return (*ours, *self._node.adoption.left())
 
-    def _container(self, row: Row, unpinned: Sequence[Left]) -> ContainerView:
-        grant, request = row.grant, row.grant.request
-        pinning = self._ledger.desired().get(row.key)
-        return ContainerView(
-            namespace=request.pod.namespace,
-            pod=request.pod.name,
-            name=row.key.name,
-            pod_uid=row.key.pod_uid,
-            container_id=row.container_id,
-            qos=request.pod.qos.value,
-            state=row.state,
-            kind=grant.kind.value,
-            pool=grant.pool,
-            cpus=pinning.cpus if pinning is not None else None,
-            mems=pinning.mems if pinning is not None else None,
-            exclusive=grant.exclusive,
-            isolated=grant.isolated,
-            shared_mcpu=grant.shared_mcpu,
-            reserved_mcpu=grant.reserved_mcpu,
-            notes=(*self._notes(row), *_reachable(row, unpinned)),
-        )
-
-    def _notes(self, row: Row) -> tuple[str, ...]:
-        notes = []
-        if row.container_id and self._ledger.differs(row):
-            known = row.acknowledged
-            notes.append(
-                f"an update waits: the runtime has it on CPUs {known.cpus if known is not None else 'unknown'}"
-            )
-        if row.state == "pending":
-            notes.append("the runtime has not said whether it was created")
-        return tuple(notes)
-
-    def _decision(self, request: Request) -> DecisionView:
-        row = self._ledger.get(request.container)
-        holds = self._container(row, self._unpinned()) if row is not None and row.state in ACTIVE else None
+    def _decision(self, request: Request, holds: ContainerView | None) -> DecisionView:
         record = self._journal.record_of(request.container)
-        if record is None:
-            return DecisionView(request, "restored", holds, None, 0.0)
-        return self._recorded(record, holds)
-
-    def _recorded(self, record: DecisionRecord, holds: ContainerView | None) -> DecisionView:
-        decision = record.decision
-        placed = isinstance(decision, Placed)
-        return DecisionView(
-            request=record.request,
-            outcome="placed" if placed else "refused",
-            container=holds,
-            decided_at_seconds=record.decided_at_seconds,
-            duration_seconds=record.seconds,
-            reasons=decision.reasons if isinstance(decision, Placed) else (decision.reason,),
-            ranking=decision.ranking,
-            displaced=tuple(self._displaced(decision.updates)) if isinstance(decision, Placed) else (),
-            moved=tuple(_name(g.request) for g in decision.moved) if isinstance(decision, Placed) else (),
-            problems=record.problems,
-        )
-
-    def _displaced(self, updates: Iterable[Update]) -> Iterable[DisplacedView]:
-        for update in updates:
-            request = self._request_of(update.container)
-            yield DisplacedView(
-                namespace=request.pod.namespace if request is not None else "",
-                pod=request.pod.name if request is not None else update.container.pod_uid,
-                name=update.container.name,
-                cpus=update.pinning.cpus,
-                mems=update.pinning.mems,
-            )
-
-    def _request_of(self, key: ContainerKey) -> Request | None:
-        row = self._ledger.get(key)
-        if row is not None:
-            return row.grant.request
-        record = self._journal.record_of(key)
-        return record.request if record is not None else None
-
-
-def _reachable(row: Row, unpinned: Sequence[Left]) -> tuple[str, ...]:
-    """A note on who else can run on CPUs that this container owns, and why."""
-    owned, own_name = row.grant.owned, _name(row.grant.request)
-    names = [u.name for u in unpinned if u.name != own_name and (u.cpus is None or not u.cpus.isdisjoint(owned))]
-    if not owned or not names:
-        return ()
-    more = len(names) - REACHABLE_SHOWN
-    shown = ", ".join(names[:REACHABLE_SHOWN]) + (f" and {more} more" if more > 0 else "")
-    return (f"its CPUs are reachable by: {shown} (not pinned by us)",)
-
-
-def _name(request: Request) -> str:
-    return f"{request.pod.namespace}/{request.pod.name}/{request.container.name}"
+        return undecided_view(request, holds) if record is None else decision_view(record, holds)

@@ -2,12 +2,12 @@
 
 from cri_proxy.cri.annotations import without_effect
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.node.journal import DecisionRecord
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.simulate.outcome import Seen
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
 from cri_proxy.simulate.world import World
-from policies.base import ContainerKey, Grant, Placed, Reason
+from cri_proxy.state.decisions import DecisionRecord
+from policies.base import ContainerKey, Grant, Reason
 from sysfs.cpuset import CpuSet, NodeSet
 
 _STATES = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
@@ -70,7 +70,7 @@ def codes_of(world: World, pods: Pods) -> dict[str, tuple[str, ...]]:
 
 
 def _decided(record: DecisionRecord) -> tuple[Reason, ...]:
-    return record.decision.reasons if isinstance(record.decision, Placed) else (record.decision.reason,)
+    return record.reasons
 
 
 def reasons_for(world: World, key: ContainerKey) -> tuple[str, ...]:
@@ -79,4 +79,5 @@ def reasons_for(world: World, key: ContainerKey) -> tuple[str, ...]:
     if record is None:
         return ()
     idle = (f"annotation {key}: known, without effect yet" for key in without_effect(record.request.origins))
-    return (*record.problems, *idle, *(reason.text for reason in _decided(record)))
+    failed = (f"not created: {record.failure}",) if record.failure else ()
+    return (*record.problems, *failed, *idle, *(reason.text for reason in _decided(record)))

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from cri_proxy.errors import StoreError
-from cri_proxy.state.rows import Row, SandboxRow, Saved
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord
+from cri_proxy.state.rows import Row, Saveable, Saved
 from policies.base import ContainerKey
 
 
@@ -15,6 +16,7 @@ class MemoryStore:
         start = saved if saved is not None else Saved()
         self._rows = {row.key: row for row in start.rows}
         self._sandboxes = {sandbox.sandbox_id: sandbox for sandbox in start.sandboxes}
+        self._decisions = {decision.key: decision for decision in start.decisions}
         self._is_closed = False
         self.failure: StoreError | None = None
         self.saves = 0
@@ -31,9 +33,10 @@ class MemoryStore:
         return Saved(
             tuple(self._rows[key] for key in sorted(self._rows)),
             tuple(self._sandboxes[key] for key in sorted(self._sandboxes)),
+            tuple(sorted(self._decisions.values(), key=_age)),
         )
 
-    async def save(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         """Take this change over as a whole, deletes before puts. Raises StoreError."""
         if self._is_closed:
             raise StoreError("memory", "the store is closed")
@@ -45,12 +48,27 @@ class MemoryStore:
                 self._sandboxes.pop(key, None)
             else:
                 self._rows.pop(key, None)
+                if key in self._decisions and not self._decisions[key].outlives_row:
+                    del self._decisions[key]
         for put in puts:
-            if isinstance(put, Row):
-                self._rows[put.key] = put
-            else:
-                self._sandboxes[put.sandbox_id] = put
+            match put:
+                case Row():
+                    self._rows[put.key] = put
+                case DecisionRecord():
+                    self._decisions[put.key] = put
+                    self._forget_old()
+                case _:
+                    self._sandboxes[put.sandbox_id] = put
+
+    def _forget_old(self) -> None:
+        old = sorted((d for d in self._decisions.values() if d.outlives_row), key=_age)
+        for decision in old[:-KEPT_WITHOUT_ROW]:
+            del self._decisions[decision.key]
 
     async def close(self) -> None:
         """Nothing can be loaded or saved any more."""
         self._is_closed = True
+
+
+def _age(decision: DecisionRecord) -> tuple[float, ContainerKey]:
+    return (decision.decided_at_seconds, decision.key)

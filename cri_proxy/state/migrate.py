@@ -38,7 +38,21 @@ def remember_cold_starts() -> tuple[str, ...]:
     return ("ALTER TABLE grants ADD COLUMN warm_at_seconds REAL",)
 
 
-STEPS: tuple[Step, ...] = (create, remember_cold_starts)
+def keep_decisions() -> tuple[str, ...]:
+    """2 -> 3: the record of the last decision about each container; ``outlives_row`` 1 = it holds nothing."""
+    return (
+        """CREATE TABLE decisions (
+            pod_uid TEXT NOT NULL,
+            name TEXT NOT NULL,
+            outlives_row INTEGER NOT NULL,
+            decided_at_seconds REAL NOT NULL,
+            value TEXT NOT NULL,
+            PRIMARY KEY (pod_uid, name)
+        ) WITHOUT ROWID""",
+    )
+
+
+STEPS: tuple[Step, ...] = (create, remember_cold_starts, keep_decisions)
 
 
 def statements(version: int, steps: tuple[Step, ...] = STEPS) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from cri_proxy.state.decisions import DecisionRecord
 from policies.base import ContainerKey, Grant, Pinning, Pod
 
 # reserved: decided, the runtime not asked yet; pending: asked, outcome unknown; created, running, exited: as the
@@ -51,10 +52,18 @@ class SandboxRow:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """All that a store holds: ``rows`` by (pod uid, container name), ``sandboxes`` by id."""
+    """All that a store holds: ``rows`` by (pod uid, container name), ``sandboxes`` by id, ``decisions`` oldest first.
+
+    ``ignored`` says of each decision that could not be read whose it was and why: nothing depends on those.
+    """
 
     rows: tuple[Row, ...] = ()
     sandboxes: tuple[SandboxRow, ...] = ()
+    decisions: tuple[DecisionRecord, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+Saveable = Row | SandboxRow | DecisionRecord
 
 
 class GrantStore(Protocol):
@@ -67,10 +76,11 @@ class GrantStore(Protocol):
     def load(self) -> Saved:
         """Everything saved so far. Blocks; raises StoreError."""
 
-    async def save(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         """Make this change durable as a whole; a ``str`` in ``deletes`` is a sandbox id.
 
-        Deletes come before puts, so a key in both ends up saved. Saves take effect in the order of the calls.
+        Deletes come before puts, so a key in both ends up saved. Saves take effect in the order of the calls. A
+        container's decision goes with its row, unless it ``outlives_row``; of those the newest are kept.
         Cancelling the caller does not withdraw a save. Raises StoreError; then nothing of it is saved.
         """
 

@@ -13,7 +13,7 @@ from typing import Self
 from cri_proxy.errors import StoreError
 from cri_proxy.state import tables
 from cri_proxy.state.database import BUSY_SECONDS, Opened, open_database
-from cri_proxy.state.rows import Row, SandboxRow, Saved
+from cri_proxy.state.rows import Saveable, Saved
 from cri_proxy.state.tables import Statement
 from policies.base import ContainerKey
 
@@ -91,7 +91,7 @@ class Store:
         self._put(_Load(answer))
         return answer.result()
 
-    async def save(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         """Resolves when the change is on disk. See ``GrantStore.save``."""
         saved, report = _waiter()
         self._put(_Save(tables.change(puts, deletes), report))

@@ -4,10 +4,12 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from cri_proxy.state.codec import CodecError, decode, encode
-from cri_proxy.state.rows import ROW_STATES, Row, RowState, SandboxRow, Saved
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord
+from cri_proxy.state.rows import ROW_STATES, Row, RowState, SandboxRow, Saveable, Saved
 from policies.base import ContainerKey, Grant, Labels, Pinning, Pod
 
 Statement = tuple[str, tuple[str | int | float | bytes | None, ...]]
@@ -17,10 +19,17 @@ _PUT_ROW: Final = """INSERT OR REPLACE INTO grants
     (pod_uid, name, sandbox_id, container_id, state, created_order, acknowledged, warm_at_seconds, value)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _PUT_SANDBOX: Final = "INSERT OR REPLACE INTO sandboxes VALUES (?, ?, ?, ?, ?)"
+_PUT_DECISION: Final = """INSERT OR REPLACE INTO decisions
+    (pod_uid, name, outlives_row, decided_at_seconds, value) VALUES (?, ?, ?, ?, ?)"""
+_FORGET_OLD: Final = """DELETE FROM decisions WHERE outlives_row = 1 AND (pod_uid, name) NOT IN
+    (SELECT pod_uid, name FROM decisions WHERE outlives_row = 1
+     ORDER BY decided_at_seconds DESC, pod_uid DESC, name DESC LIMIT ?)"""
+_DELETE_DECISION: Final = "DELETE FROM decisions WHERE pod_uid = ? AND name = ? AND outlives_row = 0"
 _DELETE_ROW: Final = "DELETE FROM grants WHERE pod_uid = ? AND name = ?"
 _DELETE_SANDBOX: Final = "DELETE FROM sandboxes WHERE sandbox_id = ?"
 _ROWS: Final = """SELECT sandbox_id, container_id, state, created_order, acknowledged, warm_at_seconds, value
     FROM grants ORDER BY pod_uid, name"""
+_DECISIONS: Final = "SELECT pod_uid, name, value FROM decisions ORDER BY decided_at_seconds, pod_uid, name"
 _SANDBOXES: Final = "SELECT sandbox_id, pod, annotations, cgroup_parent, config FROM sandboxes ORDER BY sandbox_id"
 
 
@@ -28,23 +37,38 @@ def _text(value: object) -> str:
     return json.dumps(encode(value, sparse=True), separators=(",", ":"), ensure_ascii=False)
 
 
-def _put(row: Row | SandboxRow) -> Statement:
-    if isinstance(row, SandboxRow):
-        values = (row.sandbox_id, _text(row.pod), _text(row.annotations), row.cgroup_parent, row.config)
-        return _PUT_SANDBOX, values
+def _put(row: Saveable) -> Iterable[Statement]:
+    match row:
+        case SandboxRow():
+            values = (row.sandbox_id, _text(row.pod), _text(row.annotations), row.cgroup_parent, row.config)
+            yield _PUT_SANDBOX, values
+        case DecisionRecord():
+            age = (int(row.outlives_row), row.decided_at_seconds)
+            yield _PUT_DECISION, (row.key.pod_uid, row.key.name, *age, _text(row))
+            if row.outlives_row:
+                yield _FORGET_OLD, (KEPT_WITHOUT_ROW,)
+        case _:
+            yield _put_row(row)
+
+
+def _put_row(row: Row) -> Statement:
     acknowledged = None if row.acknowledged is None else _text(row.acknowledged)
     key = row.key
     state = (row.sandbox_id, row.container_id, row.state, row.created_order, acknowledged, row.warm_at_seconds)
     return _PUT_ROW, (key.pod_uid, key.name, *state, _text(row.grant))
 
 
-def _delete(key: ContainerKey | str) -> Statement:
-    return (_DELETE_SANDBOX, (key,)) if isinstance(key, str) else (_DELETE_ROW, (key.pod_uid, key.name))
+def _delete(key: ContainerKey | str) -> Iterable[Statement]:
+    if isinstance(key, str):
+        yield _DELETE_SANDBOX, (key,)
+        return
+    yield _DELETE_ROW, (key.pod_uid, key.name)
+    yield _DELETE_DECISION, (key.pod_uid, key.name)
 
 
-def change(puts: Iterable[Row | SandboxRow], deletes: Iterable[ContainerKey | str]) -> tuple[Statement, ...]:
+def change(puts: Iterable[Saveable], deletes: Iterable[ContainerKey | str]) -> tuple[Statement, ...]:
     """The statements of one save, deletes first."""
-    return (*map(_delete, deletes), *map(_put, puts))
+    return (*chain.from_iterable(map(_delete, deletes)), *chain.from_iterable(map(_put, puts)))
 
 
 def apply(connection: sqlite3.Connection, statements: Sequence[Statement]) -> None:
@@ -88,7 +112,10 @@ def _pairs(text: str) -> Labels:
 
 
 def read(connection: sqlite3.Connection) -> Saved:
-    """Everything in the tables. Raises sqlite3.Error, or ValueError for a row that makes no sense."""
+    """Everything in the tables. Raises sqlite3.Error, or ValueError for a row that makes no sense.
+
+    A decision that makes no sense is left out and told of: containers do not depend on it.
+    """
     rows = tuple(
         Row(
             grant=decode(Grant, json.loads(value)),
@@ -105,4 +132,18 @@ def read(connection: sqlite3.Connection) -> Saved:
         SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), _pairs(annotations), cgroup_parent, config)
         for sandbox_id, pod, annotations, cgroup_parent, config in connection.execute(_SANDBOXES)
     )
-    return Saved(rows, sandboxes)
+    decisions, ignored = _decisions(connection)
+    return Saved(rows, sandboxes, decisions, ignored)
+
+
+def _decisions(connection: sqlite3.Connection) -> tuple[tuple[DecisionRecord, ...], tuple[str, ...]]:
+    found: list[DecisionRecord] = []
+    ignored: list[str] = []
+    for pod_uid, name, value in connection.execute(_DECISIONS):
+        try:
+            record = decode(DecisionRecord, json.loads(value))
+        except (TypeError, ValueError) as error:  # JSON's and the codec's; json.loads of a number is a TypeError
+            ignored.append(f"pod {pod_uid}, container {name}: {error}")
+        else:
+            found.append(record)
+    return tuple(found), tuple(ignored)

@@ -2,16 +2,27 @@
 
 from hypothesis import strategies as st
 
+from cri_proxy.state.decisions import (
+    Change,
+    DecisionRecord,
+    Displaced,
+    Granted,
+    Moved,
+    Outcome,
+    RankedPool,
+)
 from cri_proxy.state.rows import ROW_STATES, Row, SandboxRow
 from policies.base import (
     Affinity,
     ContainerKey,
     CpuKind,
+    Default,
     Grant,
     Pinning,
     Pod,
     Previous,
     QosClass,
+    Reason,
     Request,
     TopologyHint,
 )
@@ -95,3 +106,35 @@ sandboxes = st.builds(
     cgroup_parent=st.text(max_size=5),
     config=st.binary(max_size=20),
 )
+
+
+def make_record(
+    uid: str = "pod-1", name: str = "c0", *, outcome: Outcome = Outcome.PLACED, at_seconds: float = 1.0
+) -> DecisionRecord:
+    """The record of a decision about the container of ``make_row``."""
+    return DecisionRecord(make_row(uid, name).grant.request, outcome, at_seconds, reasons=(Reason("pool", "it fits"),))
+
+
+def records() -> st.SearchStrategy[DecisionRecord]:
+    """Any record at all."""
+    seconds = st.floats(0, 1e11)
+    granted = st.builds(
+        Granted, pinning=pinnings, exclusive=cpusets, isolated=cpusets, kind=st.sampled_from(CpuKind), pool=st.text()
+    )
+    moved = st.builds(Moved, mems_before=nodesets, mems=nodesets)
+    return st.builds(
+        DecisionRecord,
+        request=keys.map(lambda key: make_row(key.pod_uid, key.name).grant.request),
+        outcome=st.sampled_from(Outcome),
+        decided_at_seconds=seconds,
+        duration_seconds=seconds,
+        granted=st.none() | granted,
+        reasons=st.lists(st.builds(Reason), max_size=2).map(tuple),
+        fields=st.just(("fits", "left")),
+        ranking=st.lists(st.builds(RankedPool, values=st.just((1, 0.5))), max_size=2).map(tuple),
+        displaced=st.lists(st.builds(Displaced, before=st.none() | pinnings, after=pinnings), max_size=2).map(tuple),
+        moved=st.lists(moved, max_size=2).map(tuple),
+        problems=st.lists(st.text(max_size=5), max_size=2).map(tuple),
+        defaults=st.lists(st.builds(Default), max_size=2).map(tuple),
+        history=st.lists(st.builds(Change, at_seconds=seconds), max_size=2).map(tuple),
+    )

@@ -3,19 +3,33 @@
 from dataclasses import replace
 
 from cri_proxy.config.model import Config
-from cri_proxy.http.view import ContainerView, DecisionView, DisplacedView, ExplainView, Health, StatusView
+from cri_proxy.http.view import (
+    ContainerView,
+    DecisionView,
+    DisplacedView,
+    ExplainView,
+    FieldView,
+    Health,
+    MemoryNodeView,
+    RankedView,
+    StatusView,
+)
+from cri_proxy.state.decisions import Granted
 from policies.base import (
     Affinity,
     ContainerKey,
+    CpuKind,
+    Default,
     Expression,
+    Pinning,
     Pod,
     PoolView,
     QosClass,
-    Ranked,
     Reason,
     Request,
     Wishes,
 )
+from policies.score import MEANINGS, WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import small_machine
@@ -74,12 +88,16 @@ def status_view() -> StatusView:
             container("c3", "preserve", None, mems=None, notes=("can reach the exclusive CPUs 2-3",)),
         ),
         warnings=("reservedResources.cpu is not set",),
+        memory=(
+            MemoryNodeView(0, "dram", 16 << 30, 1 << 30, 0, 2),
+            MemoryNodeView(1, "pmem", 64 << 30, 0, 0, 0),
+        ),
     )
 
 
-def ranked(name: str, outcome: str, **values: float) -> Ranked:
+def ranked(name: str, outcome: str, why: str = "", **values: float) -> RankedView:
     """A pool in a ranking."""
-    return Ranked(name, tuple(values.items()), outcome)
+    return RankedView(name, tuple(values.items()), outcome, why)
 
 
 def decision_view() -> DecisionView:
@@ -108,11 +126,24 @@ def decision_view() -> DecisionView:
         reasons=(Reason("pool", "socket #0 is the deepest pool that has 2 exclusive CPUs free"),),
         ranking=(
             ranked("socket #0", "chosen", fits=1, affinity=0.0, depth=1, left=1000, first=-1),
-            ranked("socket #1", "not tried", fits=1, affinity=0.0, depth=1, left=500, first=-2),
-            ranked("root", "not tried", fits=1, affinity=0.0, depth=0, left=4500, first=0),
+            ranked("socket #1", "not tried", "would have less left", fits=1, affinity=0.0, depth=1, left=500, first=-2),
+            ranked("root", "not tried", "is larger", fits=1, affinity=0.0, depth=0, left=4500, first=0),
         ),
-        displaced=(DisplacedView("default", "web", "c1", CpuSet.parse("1"), NodeSet.of([0])),),
+        displaced=(
+            DisplacedView(
+                "default", "web", "c1", CpuSet.parse("1"), NodeSet.of([0]), CpuSet.parse("1-3"), NodeSet.of([0])
+            ),
+        ),
         problems=("annotation cri-proxy.io/affinity: 'x': expected a list",),
+        fields=tuple(
+            FieldView(name, MEANINGS[name], WHY_WORSE[name]) for name in ("fits", "affinity", "depth", "left", "first")
+        ),
+        pools_considered=3,
+        displaced_count=1,
+        defaults=(Default("prefer_shared", "whole CPUs are exclusive", "topologyAware.PreferSharedCPUs=false"),),
+        granted=Granted(
+            "socket #0", CpuKind.EXCLUSIVE, Pinning(CpuSet.parse("2-3"), NodeSet.of([0])), exclusive=CpuSet.parse("2-3")
+        ),
     )
 
 

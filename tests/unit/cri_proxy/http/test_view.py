@@ -14,11 +14,15 @@ from cri_proxy.http.view import (
     DecisionView,
     DisplacedView,
     ExplainView,
+    FieldView,
     Health,
+    MemoryNodeView,
+    RankedView,
     StatusView,
 )
 from cri_proxy.state.codec import decode, encode
-from policies.base import PoolView
+from cri_proxy.state.decisions import Change, Granted, Moved
+from policies.base import Default, PoolView
 from tests.fakes.views import FixedDaemon, decision_view, status_view
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "status.md"
@@ -40,7 +44,11 @@ def test_the_fake_is_a_daemon() -> None:
     assert view.health().is_ready
 
 
-@pytest.mark.parametrize("kind", [StatusView, ContainerView, PoolView, ExplainView, DecisionView, DisplacedView])
+@pytest.mark.parametrize(
+    "kind",
+    [StatusView, ContainerView, MemoryNodeView, PoolView]
+    + [ExplainView, DecisionView, DisplacedView, RankedView, FieldView, Granted, Moved, Change, Default],
+)
 def test_every_field_is_documented(kind: type) -> None:
     words = set(re.findall(r"`([a-z_]+)`|\"([a-z]+)\"", PAGE.read_text()))
     documented = {word for pair in words for word in pair}

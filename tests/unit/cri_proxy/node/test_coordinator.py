@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from cri_proxy import events
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, StoreError
 from cri_proxy.node.context import Rules
 from cri_proxy.node.coordinator import Refusal, Reservation
@@ -114,11 +115,12 @@ def test_a_roll_back_does_not_replace_a_newer_attempt_of_a_moved_container() -> 
 def test_a_fault_between_the_decision_and_its_save_frees_the_place() -> None:
     async def act(site: Site) -> None:
         def fail(event: str, **fields: object) -> None:
-            raise OSError("the log is gone")
+            if event == events.ANNOTATION_IGNORED:
+                raise OSError("the log is gone")
 
-        site.log.info = fail  # type: ignore[method-assign]
+        site.log.warning = fail  # type: ignore[method-assign]
         with pytest.raises(OSError, match="the log is gone"):
-            await site.node.coordinator.place(request("a", 2000), "sandbox-1")
+            await site.node.coordinator.place(request("a", 2000), "sandbox-1", problems=("not understood",))
         assert rows(site) == []
 
     play(act)
@@ -198,7 +200,7 @@ def test_an_annotation_that_is_not_understood_refuses_the_container_under_strict
         assert refused.value.code == 3
         record = site.journal.record_of(ContainerKey(spec.pod_uid, "c"))
         assert record is not None
-        assert "prefer-isolated-cpus" in str(record.decision)
+        assert "prefer-isolated-cpus" in record.reasons[0].text
 
     play(act, rules=Rules(strict_annotations=True))
 

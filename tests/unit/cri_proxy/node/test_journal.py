@@ -3,11 +3,16 @@
 from dataclasses import replace
 
 from cri_proxy import events
-from cri_proxy.node import journal as module
 from cri_proxy.node.journal import Journal
+from cri_proxy.node.observer import Circumstances
+from cri_proxy.node.persistence import Persistence
+from cri_proxy.state.decisions import Outcome
+from cri_proxy.state.rows import Saved
+from cri_proxy.tasks import Tasks
 from policies.base import Allocations, Decision, Placed, Reason, Rejected, Update
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import request, row, small_policy
+from tests.fakes.store import MemoryStore
 
 Line = tuple[str, str, dict[str, object]]
 REJECTED = Rejected(Reason("full", "no room"))
@@ -29,11 +34,17 @@ class Lines:
         self.lines.append(("error", event, fields))
 
 
-def tell(decision: Decision, *problems: str) -> tuple[Journal, list[Line]]:
+def tell(decision: Decision, *problems: str, circumstances: Circumstances | None = None) -> tuple[Journal, Lines]:
     log = Lines()
     journal = Journal(log, ManualClock())
-    journal.decided(request("a", 2000), decision, problems=problems, seconds=0.00123456)
-    return journal, log.lines
+    journal.decided(
+        request("a", 2000),
+        decision,
+        problems=problems,
+        seconds=0.00123456,
+        circumstances=circumstances or Circumstances(),
+    )
+    return journal, log
 
 
 def placed() -> Placed:
@@ -42,12 +53,19 @@ def placed() -> Placed:
     return decision
 
 
+def test_a_place_is_no_news_before_somebody_is_in_it() -> None:
+    _, log = tell(placed())
+    assert log.lines == []
+
+
 def test_a_placement_is_one_line_with_what_was_chosen_why_and_whom_it_displaced() -> None:
-    decision = placed()
-    other = row("b")
-    _, ((level, event, fields),) = tell(replace(decision, updates=(Update(other.key, decision.pinning),)))
+    decision, other = placed(), row("b")
+    known = Circumstances(held=Allocations((other.grant,)))
+    journal, log = tell(replace(decision, updates=(Update(other.key, decision.pinning),)), circumstances=known)
+    journal.carried_out(replace(row("a"), grant=decision.grant))
+    ((level, event, fields),) = log.lines
     assert (level, event) == ("info", events.PLACED)
-    assert fields == {
+    assert {name: value for name, value in fields.items() if value is not None} == {
         "namespace": "default",
         "pod": "pod-1",
         "container": "a",
@@ -58,37 +76,72 @@ def test_a_placement_is_one_line_with_what_was_chosen_why_and_whom_it_displaced(
         "exclusive": str(decision.grant.owned),
         "reason": decision.reasons[0].text,
         "displaced": ["pod-1/b"],
+        "displaced_count": 1,
         "duration_seconds": 0.001235,
     }
 
 
+def test_a_new_size_of_a_live_container_is_told_as_such() -> None:
+    journal, log = tell(placed(), circumstances=Circumstances(row=row("a", owned="2")))
+    journal.carried_out(row("a", owned="2-3"))
+    assert [event for _, event, _ in log.lines] == [events.RESIZED]
+
+
+def test_a_place_that_nobody_came_to_is_one_warning() -> None:
+    journal, log = tell(placed())
+    journal.not_created(row("a", owned="2-3"), "no such image")
+    ((level, event, fields),) = log.lines
+    assert (level, event, fields["reason"], fields["exclusive"]) == (
+        "warning",
+        events.ROLLED_BACK,
+        "no such image",
+        "2-3",
+    )
+
+
+def test_a_new_size_that_was_undone_is_one_warning() -> None:
+    journal, log = tell(placed(), circumstances=Circumstances(row=row("a", owned="2")))
+    journal.not_resized(row("a", owned="2"), "the runtime refused")
+    assert [(level, event) for level, event, _ in log.lines] == [("warning", events.ROLLED_BACK)]
+
+
 def test_a_refusal_is_one_warning_with_its_sentence() -> None:
-    _, ((level, event, fields),) = tell(REJECTED)
+    _, log = tell(REJECTED)
+    ((level, event, fields),) = log.lines
     assert (level, event, fields["reason"], fields["code"]) == ("warning", events.REFUSED, "no room", "full")
 
 
 def test_every_annotation_that_was_not_understood_has_a_line() -> None:
-    _, lines = tell(placed(), "first", "second")
-    assert [(event, fields["reason"]) for _, event, fields in lines[:2]] == [
+    _, log = tell(placed(), "first", "second")
+    assert [(event, fields["reason"]) for _, event, fields in log.lines] == [
         (events.ANNOTATION_IGNORED, "first"),
         (events.ANNOTATION_IGNORED, "second"),
     ]
 
 
+def test_a_container_that_changes_without_having_asked_is_one_line_with_what_and_why() -> None:
+    log, grant = Lines(), row("a", owned="2-3").grant
+    Journal(log, ManualClock()).changed(grant, replace(grant, pool="socket #1"), "CPUs went away")
+    ((_, event, fields),) = log.lines
+    assert (event, fields["change"], fields["reason"]) == (
+        events.REPLACED,
+        "from root to socket #1",
+        "CPUs went away",
+    )
+
+
 def test_the_last_decision_of_a_container_is_kept() -> None:
-    journal, _ = tell(placed())
-    journal.decided(request("a", 2000), REJECTED, problems=(), seconds=0.0)
+    journal, _ = tell(REJECTED)
     record = journal.record_of(request("a", 2000).container)
     assert record is not None
-    assert (record.decision, record.decided_at_seconds, len(journal.records())) == (REJECTED, 1_000_000.0, 1)
+    assert (record.outcome, record.decided_at_seconds, len(journal.records())) == (Outcome.REFUSED, 1_000_000.0, 1)
 
 
-def test_only_so_many_decisions_are_kept_the_oldest_go() -> None:
-    journal = Journal(Lines(), ManualClock())
-    for number in range(module.KEPT_DECISIONS + 1):
-        journal.decided(request(f"c{number}", 0), REJECTED, problems=(), seconds=0.0)
-    assert len(journal.records()) == module.KEPT_DECISIONS
-    assert journal.records()[0].request.container.name == "c1"
+def test_records_that_cannot_be_read_are_told_of_once() -> None:
+    log = Lines()
+    persistence = Persistence(MemoryStore(), Tasks(), lambda _: None)
+    Journal(log, ManualClock()).recall(Saved(ignored=("pod u, container c: damaged", "another")), persistence)
+    assert [(event, fields["count"]) for _, event, fields in log.lines] == [(events.RECORDS_IGNORED, 2)]
 
 
 def test_a_fault_of_ours_names_what_failed_and_where_and_is_counted() -> None:

@@ -1,6 +1,7 @@
 """The node as others may look at it."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
+from tests.fakes.store import MemoryStore
 from tests.unit.cri_proxy.node.stage import FragilePolicy, entered, play
 
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
@@ -93,12 +95,74 @@ def test_a_refused_container_is_explained_too() -> None:
     play(act)
 
 
-def test_what_was_kept_over_a_restart_is_explained_as_restored() -> None:
+def test_a_decision_is_explained_the_same_after_a_restart() -> None:
+    async def act(site: Site) -> None:
+        await site.run("s", SHARES)
+        await site.run("a", guaranteed("c", 2000))
+        before = view(site).explain("a", None)
+        await site.open()
+        assert view(site).explain("a", None) == before
+        assert before.decisions[0].ranking
+
+    play(act)
+
+
+def test_a_refusal_is_explained_the_same_after_a_restart() -> None:
+    async def act(site: Site) -> None:
+        with pytest.raises(CallFailed):
+            await site.run("huge", guaranteed("c", 9000))
+        before = view(site).explain("huge", None)
+        await site.node.settle()
+        await site.open()
+        assert view(site).explain("huge", None) == before
+        assert before.decisions[0].outcome == "refused"
+
+    play(act)
+
+
+def test_what_was_kept_without_a_record_is_explained_as_restored() -> None:
     async def act(site: Site) -> None:
         await site.run("a", guaranteed("c", 2000))
+        saved = site.store.load()
+        site.store = MemoryStore(replace(saved, decisions=()))
         await site.open()
         (decision,) = view(site).explain("a", None).decisions
-        assert (decision.outcome, decision.decided_at_seconds) == ("restored", None)
+        assert (decision.outcome, decision.decided_at_seconds, decision.container is None) == ("restored", None, False)
+
+    play(act)
+
+
+@pytest.mark.parametrize("words", ["a", "default/a", "uid"])
+def test_a_pod_is_found_by_its_name_with_its_namespace_or_by_its_uid(words: str) -> None:
+    async def act(site: Site) -> None:
+        a = await site.run("a", guaranteed("c", 2000))
+        asked = a.spec.pod_uid if words == "uid" else words
+        assert len(view(site).explain(asked, "c").decisions) == 1
+
+    play(act)
+
+
+def test_who_still_uses_exclusive_cpus_is_a_violation_once_their_owner_runs() -> None:
+    async def act(site: Site) -> None:
+        await site.run("s", SHARES)
+        site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
+        await site.run("a", guaranteed("c", 6000))
+        (text,) = view(site).status().violations
+        assert "default/a/c runs on CPUs" in text
+        assert text.endswith("still used by default/s/c")
+        site.log.errors.clear()
+
+    play(act)
+
+
+def test_memory_is_shown_per_node_with_what_is_promised() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", guaranteed("c", 2000, memory_bytes=1 << 20))
+        status = view(site).status()
+        assert sum(node.promised_bytes for node in status.memory) == 1 << 20
+        assert sum(node.containers for node in status.memory) == 1
+
+    play(act)
 
     play(act)
 
@@ -147,7 +211,8 @@ def test_a_container_that_the_runtime_did_not_create_holds_nothing_and_says_why(
             await site.run("a", guaranteed("c", 2000))
         (decision,) = view(site).explain("a", None).decisions
         assert decision.container is None
-        assert decision.problems == ("not created: the runtime refused: no such image",)
+        assert (decision.outcome, decision.failure) == ("not created", "the runtime refused: no such image")
+        assert decision.ranking
 
     play(act)
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, Outcome
 from cri_proxy.state.migrate import statements
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import apply, change, read
 from policies.base import ContainerKey
-from tests.fakes.rows import make_row, make_sandbox
+from tests.fakes.rows import make_record, make_row, make_sandbox
 
 
 @pytest.fixture
@@ -35,6 +36,37 @@ def test_a_failing_transaction_leaves_nothing(connection: sqlite3.Connection) ->
     with pytest.raises(sqlite3.Error):
         apply(connection, [*change([make_row()], []), ("INSERT INTO nowhere VALUES (1)", ())])
     assert read(connection) == Saved()
+
+
+def test_a_record_goes_with_the_row_of_its_container(connection: sqlite3.Connection) -> None:
+    apply(connection, change([make_row(), make_record()], []))
+    assert read(connection).decisions == (make_record(),)
+    apply(connection, change([], [make_row().key]))
+    assert read(connection) == Saved()
+
+
+def test_the_record_of_a_refusal_outlives_the_row(connection: sqlite3.Connection) -> None:
+    refused = make_record(outcome=Outcome.REFUSED)
+    apply(connection, change([make_row(), refused], []))
+    apply(connection, change([], [make_row().key]))
+    assert read(connection).decisions == (refused,)
+
+
+def test_of_refusals_only_the_newest_are_kept(connection: sqlite3.Connection) -> None:
+    refused = [make_record(f"u{i}", outcome=Outcome.REFUSED, at_seconds=i) for i in range(KEPT_WITHOUT_ROW + 2)]
+    apply(connection, change([make_record("live", at_seconds=0), *refused], []))
+    kept = read(connection).decisions
+    assert [record.key.pod_uid for record in kept[:2]] == ["live", "u2"]
+    assert len(kept) == 1 + KEPT_WITHOUT_ROW
+
+
+@pytest.mark.parametrize("value", ["{", "7", "[]", "{}", '{"outcome": "dreamt"}'])
+def test_a_record_that_makes_no_sense_is_left_out_and_told_of(connection: sqlite3.Connection, value: str) -> None:
+    apply(connection, change([make_row(), make_record(), make_record("u2")], []))
+    connection.execute("UPDATE decisions SET value = ? WHERE pod_uid = 'u2'", (value,))
+    saved = read(connection)
+    assert (saved.rows, saved.decisions) == ((make_row(),), (make_record(),))
+    assert [told.startswith("pod u2, container c0: ") for told in saved.ignored] == [True]
 
 
 @pytest.mark.parametrize(

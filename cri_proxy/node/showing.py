@@ -1,0 +1,125 @@
+"""One container and the node's memory as ``status`` shows them, from one moment of the ledger."""
+
+from collections.abc import Mapping, Sequence
+
+from cri_proxy.http.view import ContainerView, MemoryNodeView
+from cri_proxy.node.adoption import Left
+from cri_proxy.node.effects import EffectFailure
+from cri_proxy.node.ledger import Ledger
+from cri_proxy.node.reachable import reachable_by
+from cri_proxy.state.decisions import named
+from cri_proxy.state.rows import Row
+from policies.base import ContainerKey, Grant, Pinning
+from policies.memory_account import promised_bytes
+from sysfs.cpuset import NodeSet
+from sysfs.model import Machine
+
+# A name or two tell an operator where to look; hundreds would hide the rest of the page.
+NAMES_SHOWN = 4
+
+
+def container_view(
+    row: Row,
+    ledger: Ledger,
+    *,
+    unpinned: Sequence[Left],
+    failures: Mapping[ContainerKey, EffectFailure],
+    mems_of_pools: Mapping[str, NodeSet],
+    late: Sequence[Row],
+) -> ContainerView:
+    """What a row holds, what it should be on, what the runtime has confirmed, and who is in its way.
+
+    ``late`` are the rows that are not where they should be: nobody else can be on CPUs that this one owns.
+    """
+    grant, request = row.grant, row.grant.request
+    wanted = ledger.desired().get(row.key, Pinning(None, None))
+    known = row.acknowledged or Pinning(None, None)
+    reachable = reachable_by(row, unpinned)
+    waits_for = tuple(str(named(other.grant.request)) for other in late if _sits_on(ledger, other, row))
+    return ContainerView(
+        namespace=request.pod.namespace,
+        pod=request.pod.name,
+        name=row.key.name,
+        pod_uid=row.key.pod_uid,
+        container_id=row.container_id,
+        qos=request.pod.qos.value,
+        state=row.state,
+        kind=grant.kind.value,
+        pool=grant.pool,
+        cpus=wanted.cpus,
+        mems=wanted.mems,
+        exclusive=grant.exclusive,
+        isolated=grant.isolated,
+        shared_mcpu=grant.shared_mcpu,
+        reserved_mcpu=grant.reserved_mcpu,
+        notes=_notes(row, ledger, waits_for, reachable, failures.get(row.key)),
+        acknowledged_cpus=known.cpus,
+        acknowledged_mems=known.mems,
+        home_mems=mems_of_pools.get(grant.pool, NodeSet()),
+        memory_bytes=promised_bytes(request),
+        is_cold=grant.is_cold,
+        warm_at_seconds=row.warm_at_seconds,
+        waits_for=waits_for,
+        reachable_by=reachable,
+    )
+
+
+def _sits_on(ledger: Ledger, other: Row, row: Row) -> bool:
+    wanted = ledger.desired().get(other.key)
+    is_ours = wanted is not None and wanted.cpus is not None
+    return is_ours and other.key != row.key and bool(row.grant.owned) and bool(ledger.sat_on(row, other))
+
+
+def _notes(
+    row: Row,
+    ledger: Ledger,
+    waits_for: Sequence[str],
+    reachable: Sequence[str],
+    failure: EffectFailure | None,
+) -> tuple[str, ...]:
+    notes = []
+    if row.container_id and failure is None and ledger.differs(row):
+        known = row.acknowledged.cpus if row.acknowledged is not None else "unknown"
+        notes.append(f"an update waits: the runtime has it on CPUs {known}")
+    if failure is not None:
+        notes.append(f"the runtime refuses its update: {failure.message}")
+    if waits_for:
+        notes.append(f"its CPUs are still in use by: {names_text(waits_for)}")
+    if row.state == "pending":
+        notes.append("the runtime has not said whether it was created")
+    if reachable:
+        notes.append(f"its CPUs are reachable by: {names_text(reachable)} (not pinned by us)")
+    return tuple(notes)
+
+
+def names_text(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are.
+
+    >>> names_text(["a", "b", "c", "d", "e"])
+    'a, b, c, d and 1 more'
+    """
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def violations(containers: Sequence[ContainerView]) -> tuple[str, ...]:
+    """Running containers whose own CPUs somebody else is still on, a sentence each."""
+    return tuple(
+        f"{c.namespace}/{c.pod}/{c.name} runs on CPUs {c.exclusive | c.isolated} that are not its alone: still used by "
+        + names_text(c.waits_for)
+        for c in containers
+        if c.state == "running" and c.waits_for
+    )
+
+
+def memory_views(machine: Machine, grants: Sequence[Grant]) -> tuple[MemoryNodeView, ...]:
+    """The nodes that have memory, ascending, with what containers are promised there."""
+    promises = [(grant.mems, promised_bytes(grant.request)) for grant in grants if grant.mems]
+    views = []
+    for node in machine.nodes:
+        if node.memory_bytes:
+            here = [(mems, count) for mems, count in promises if node.id in mems]
+            alone = sum(count for mems, count in here if len(mems) == 1)
+            wide = sum(count for mems, count in here if len(mems) > 1)
+            views.append(MemoryNodeView(node.id, node.kind.value, node.memory_bytes, alone, wide, len(here)))
+    return tuple(views)
