@@ -1,42 +1,55 @@
-"""Weighted attraction and repulsion between containers (spec section 3): match expressions, joint keys, scores.
+"""Weighted attraction and repulsion between containers (spec section 3): scores of pools, and who pulls where."""
 
-Expression semantics are those users of cri-resource-manager and nri-plugins know: keys name, namespace, qosclass,
-id, labels/K, tags/K and pod/...; a key with a dot is a label; ``:a:b`` joins the values of several keys.
-"""
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
-from types import MappingProxyType
-
-from policies.base import Affinity, CpuKind, Expression, Grant, Labels, Request
+from policies.base import Affinity, ContainerKey, CpuKind, Expression, Grant, Request
+from policies.expressions import expression_text, matches
 from policies.options import PolicyOptions
 from policies.pools import PoolTree
 
 COLOCATION_WEIGHT = 10
 MAX_WEIGHT = 1000
 DISTANCE_FACTOR = 0.75  # per link between two pools
+MAX_PULLS = 16
+_MAX_REASONS = 4
 
-_FIELDS: Mapping[str, Callable[[Request], str]] = MappingProxyType(
-    {
-        "name": lambda c: c.container.name,
-        "namespace": lambda c: c.pod.namespace,
-        "qosclass": lambda c: c.pod.qos.value,
-        "id": lambda c: f"{c.pod.uid}/{c.container.name}",
-        "pod/name": lambda c: c.pod.name,
-        "pod/namespace": lambda c: c.pod.namespace,
-        "pod/qosclass": lambda c: c.pod.qos.value,
-        "pod/id": lambda c: c.pod.uid,
-        "pod/uid": lambda c: c.pod.uid,
-    }
+_ANY = Expression("name", "AlwaysTrue")
+
+
+@dataclass(frozen=True, slots=True)
+class Implicit:
+    """Affinities that an option gives to containers without any of their own; ``name`` is the option."""
+
+    name: str
+    applies: Callable[[PolicyOptions], bool]
+    adds: Callable[[Request], tuple[Affinity, ...]]
+
+
+IMPLICIT: tuple[Implicit, ...] = (
+    Implicit(
+        "topologyAware.ColocatePods",
+        lambda options: options.colocate_pods,
+        lambda container: (Affinity(_ANY, COLOCATION_WEIGHT),),
+    ),
+    Implicit(
+        "topologyAware.ColocateNamespaces",
+        lambda options: options.colocate_namespaces,
+        lambda container: (
+            Affinity(Expression("namespace", "Equals", (container.pod.namespace,)), COLOCATION_WEIGHT, scope=_ANY),
+        ),
+    ),
 )
 
-# Labels that the kubelet sets on every container, known here even where the labels did not come along.
-_KUBELET_LABELS = {
-    "io.kubernetes.container.name": "name",
-    "io.kubernetes.pod.name": "pod/name",
-    "io.kubernetes.pod.namespace": "pod/namespace",
-    "io.kubernetes.pod.uid": "pod/uid",
-}
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """How much another container draws this one (negative: pushes) to the pool it is in, and by whose wishes."""
+
+    container: ContainerKey
+    pool: str
+    weight: int
+    why: str
 
 
 def affinity_scores(
@@ -47,43 +60,92 @@ def affinity_scores(
     A weight counts fully in the pool where the other container is, and 0.75 per link above and below it.
     """
     weights = [0] * len(tree.pools)
-    colocates = not request.affinities and (options.colocate_pods or options.colocate_namespaces)
+    own = request.affinities or tuple(affinity for _, affinity in implied(options, request))
     for grant in others:
-        other = grant.request
-        if not (request.affinities or colocates or other.affinities):
-            continue
-        if grant.kind is CpuKind.PRESERVE or grant.kind is CpuKind.RESERVED:
-            continue
-        weight = wish(request, other) + wish(other, request)
-        if colocates:
-            weight += _colocation(options, request, other)
-        if weight:
-            weights[tree.named(grant.pool).index] += weight
+        theirs = grant.request.affinities
+        if (own or theirs) and _is_somewhere(grant):
+            weight = _weight(own, request, grant.request) + _weight(theirs, grant.request, request)
+            if weight:
+                weights[tree.named(grant.pool).index] += weight
     return _spread(tree, weights)
+
+
+def pulls(tree: PoolTree, options: PolicyOptions, request: Request, others: Iterable[Grant]) -> tuple[Pull, ...]:
+    """Whom the scores come from: the strongest ``MAX_PULLS``, strongest first, then by container."""
+    own = [(affinity, _own_text(affinity)) for affinity in request.affinities]
+    own += [(affinity, name) for name, affinity in implied(options, request)]
+    found = []
+    for grant in others:
+        if _is_somewhere(grant):
+            met = list(_met(own, request, grant))
+            weight = sum(weight for weight, _ in met)
+            if weight:
+                found.append(Pull(grant.container, tree.named(grant.pool).name, weight, _why(met)))
+    return tuple(sorted(found, key=lambda p: (-abs(p.weight), p.container))[:MAX_PULLS])
+
+
+def implied(options: PolicyOptions, request: Request) -> tuple[tuple[str, Affinity], ...]:
+    """(option, affinity) that options give this container; none where it has affinities of its own."""
+    if request.affinities:
+        return ()
+    return tuple((row.name, affinity) for row in IMPLICIT if row.applies(options) for affinity in row.adds(request))
 
 
 def wish(subject: Request, other: Request) -> int:
     """The sum of the weights of the subject's affinities that the other container matches."""
+    return _weight(subject.affinities, subject, other)
+
+
+def _is_somewhere(grant: Grant) -> bool:
+    """Reserved and preserved containers are in no pool that anybody could be near."""
+    return grant.kind is not CpuKind.PRESERVE and grant.kind is not CpuKind.RESERVED
+
+
+def _weight(affinities: Sequence[Affinity], subject: Request, other: Request) -> int:
     total = 0
-    for affinity in subject.affinities:
-        if _in_scope(affinity, subject, other) and matches(affinity.match, other):
-            total += max(-MAX_WEIGHT, min(MAX_WEIGHT, affinity.weight))
+    for affinity in affinities:
+        if _meets(affinity, subject, other):
+            total += _bounded(affinity)
     return total
 
 
-def _in_scope(affinity: Affinity, subject: Request, other: Request) -> bool:
+def _bounded(affinity: Affinity) -> int:
+    return max(-MAX_WEIGHT, min(MAX_WEIGHT, affinity.weight))
+
+
+def _meets(affinity: Affinity, subject: Request, other: Request) -> bool:
+    """Whether the other container is in scope and matches."""
     if affinity.scope is None:
-        return subject.pod.uid == other.pod.uid
-    return matches(affinity.scope, other)
+        return subject.pod.uid == other.pod.uid and matches(affinity.match, other)
+    return matches(affinity.scope, other) and matches(affinity.match, other)
 
 
-def _colocation(options: PolicyOptions, request: Request, other: Request) -> int:
-    weight = 0
-    if options.colocate_pods and request.pod.uid == other.pod.uid:
-        weight += COLOCATION_WEIGHT
-    if options.colocate_namespaces and request.pod.namespace == other.pod.namespace:
-        weight += COLOCATION_WEIGHT
-    return weight
+def _met(own: Sequence[tuple[Affinity, str]], request: Request, grant: Grant) -> Iterator[tuple[int, str]]:
+    """(weight, in words) of each affinity that draws the two together or apart, first the container's own."""
+    other = grant.request
+    for affinity, text in own:
+        if _meets(affinity, request, other):
+            yield _bounded(affinity), f"{text} ({_bounded(affinity):+})"
+    for affinity in other.affinities:
+        if _meets(affinity, other, request):
+            yield _bounded(affinity), f"the other's {_text(affinity)} ({_bounded(affinity):+})"
+
+
+def _why(met: Sequence[tuple[int, str]]) -> str:
+    """The strongest few of these, in the order given."""
+    strongest = sorted(range(len(met)), key=lambda i: -abs(met[i][0]))[:_MAX_REASONS]
+    told = "; ".join(met[i][1] for i in sorted(strongest))
+    return told if len(met) <= _MAX_REASONS else f"{told}; and {len(met) - _MAX_REASONS} more"
+
+
+def _own_text(affinity: Affinity) -> str:
+    return f"its {_text(affinity)}"
+
+
+def _text(affinity: Affinity) -> str:
+    kind = "anti-affinity" if affinity.weight < 0 else "affinity"
+    scope = "" if affinity.scope is None else f" where {expression_text(affinity.scope)}"
+    return f"{kind} to {expression_text(affinity.match)}{scope}"
 
 
 def _spread(tree: PoolTree, weights: Sequence[int]) -> tuple[float, ...]:
@@ -97,82 +159,3 @@ def _spread(tree: PoolTree, weights: Sequence[int]) -> tuple[float, ...]:
         for below in range(i + 1, here.end):
             scores[below] += weight * DISTANCE_FACTOR ** (tree.pools[below].depth - here.depth)
     return tuple(round(s, 6) for s in scores)
-
-
-def matches(expression: Expression, container: Request) -> bool:
-    """True when the container satisfies the expression; an unknown operator matches nothing."""
-    test = _OPERATORS.get(expression.operator)
-    return test is not None and test(_value(expression.key, container), expression.values)
-
-
-def _is_in(value: str | None, values: tuple[str, ...]) -> bool:
-    return value is not None and (value in values or "*" in values)
-
-
-def _is_like(value: str | None, values: tuple[str, ...]) -> bool:
-    return value is not None and any(fnmatchcase(value, v) for v in values)
-
-
-_OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = MappingProxyType(
-    {
-        "AlwaysTrue": lambda value, values: True,
-        "Exists": lambda value, values: value is not None,
-        "NotExist": lambda value, values: value is None,
-        "NotExists": lambda value, values: value is None,  # as the peers' documents spell it
-        "Equals": _is_in,
-        "In": _is_in,
-        "NotEqual": lambda value, values: not _is_in(value, values),
-        "NotIn": lambda value, values: not _is_in(value, values),
-        "Matches": _is_like,
-        "MatchesAny": _is_like,
-        "MatchesNot": lambda value, values: not _is_like(value, values),
-        "MatchesNone": lambda value, values: not _is_like(value, values),
-    }
-)
-
-
-def _value(key: str, container: Request) -> str | None:
-    """The value of a key, joint or simple; None when the container has none. A joint key exists if any part does."""
-    keys, separator = split_joint_key(key)
-    parts = [_simple_value(k, container) for k in keys]
-    if all(p is None for p in parts):
-        return None
-    return separator.join(p or "" for p in parts)
-
-
-def split_joint_key(key: str) -> tuple[tuple[str, ...], str]:
-    """The keys of a joint key and what separates their values.
-
-    ``:a:b`` joins with colons; ``:KVa KV b`` style, ``:`` followed by two separator characters, names the one
-    between keys (K) and the one between values (V).
-    """
-    if len(key) < 4 or key[0] != ":":
-        return (key,), ""
-    if _is_separator(key[1]) and _is_separator(key[2]):
-        return tuple(key[3:].split(key[1])), key[2]
-    return tuple(key[1:].split(":")), ":"
-
-
-def _is_separator(char: str) -> bool:
-    return not (char.isalnum() or char in "/.")
-
-
-def _simple_value(key: str, container: Request) -> str | None:
-    if key in _FIELDS:
-        return _FIELDS[key](container)
-    if key.startswith("pod/labels/"):
-        return _label(key.removeprefix("pod/labels/"), container.pod.labels)
-    if key.startswith("labels/"):
-        return _container_label(key.removeprefix("labels/"), container)
-    # Tags were set by the peers' own collectors; nothing sets them here, so they never exist.
-    return _container_label(key, container) if "." in key and not key.startswith("tags/") else None
-
-
-def _container_label(key: str, container: Request) -> str | None:
-    value = _label(key, container.labels)
-    known = _KUBELET_LABELS.get(key)
-    return _simple_value(known, container) if value is None and known else value
-
-
-def _label(key: str, labels: Labels) -> str | None:
-    return next((value for name, value in labels if name == key), None)

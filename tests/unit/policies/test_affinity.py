@@ -1,91 +1,15 @@
-"""Match expressions and the pull between containers (spec section 3)."""
+"""The pull between containers (spec section 3)."""
 
 import pytest
 
-from policies.affinity import affinity_scores, matches, split_joint_key, wish
-from policies.base import Affinity, CpuKind, Expression, Grant, Request
+from policies.affinity import IMPLICIT, MAX_PULLS, Implicit, affinity_scores, implied, pulls, wish
+from policies.base import Affinity, ContainerKey, CpuKind, Expression, Grant, Request
 from tests.unit.policies.build import BURSTABLE, four_nodes, options, request, tree_of, wish_for
 
 TREE = tree_of(four_nodes())
 WEB = request(
     "web/nginx", qos=BURSTABLE, namespace="shop", labels=(("tier", "front"), ("a.b/c", "d")), pod_labels=(("app", "w"),)
 )
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("name", "nginx"),
-        ("namespace", "shop"),
-        ("qosclass", "Burstable"),
-        ("id", "web/nginx"),
-        ("labels/tier", "front"),
-        ("a.b/c", "d"),
-        ("io.kubernetes.container.name", "nginx"),
-        ("labels/io.kubernetes.container.name", "nginx"),
-        ("io.kubernetes.pod.namespace", "shop"),
-        ("pod/name", "web"),
-        ("pod/uid", "web"),
-        ("pod/qosclass", "Burstable"),
-        ("pod/labels/app", "w"),
-        (":namespace:name", "shop:nginx"),
-        (":,-pod/name,name", "web-nginx"),
-    ],
-)
-def test_a_key_finds_its_value(key: str, value: str) -> None:
-    assert matches(Expression(key, "Equals", (value,)), WEB)
-    assert not matches(Expression(key, "Equals", (value + "x",)), WEB)
-
-
-@pytest.mark.parametrize(
-    "key", ["labels/none", "tags/x", "tags/x.y", "pod/labels/none", "pod/nothing", "nothing", "x.y"]
-)
-def test_a_key_that_the_container_lacks_does_not_exist(key: str) -> None:
-    assert matches(Expression(key, "NotExist"), WEB)
-    assert not matches(Expression(key, "Exists"), WEB)
-
-
-@pytest.mark.parametrize(
-    ("operator", "values", "found"),
-    [
-        ("Equals", ("nginx",), True),
-        ("Equals", ("*",), True),
-        ("NotEqual", ("nginx",), False),
-        ("NotEqual", ("other",), True),
-        ("In", ("a", "nginx"), True),
-        ("In", ("a", "b"), False),
-        ("NotIn", ("a", "b"), True),
-        ("NotIn", ("a", "nginx"), False),
-        ("Exists", (), True),
-        ("NotExist", (), False),
-        ("NotExists", (), False),
-        ("AlwaysTrue", (), True),
-        ("Matches", ("ng*",), True),
-        ("Matches", ("N*",), False),
-        ("MatchesNot", ("ng*",), False),
-        ("MatchesAny", ("x*", "ng???"), True),
-        ("MatchesNone", ("x*", "y*"), True),
-        ("MatchesNone", ("x*", "ng*"), False),
-        ("Sounds", ("nginx",), False),
-    ],
-)
-def test_operators(operator: str, values: tuple[str, ...], found: bool) -> None:
-    assert matches(Expression("name", operator, values), WEB) is found
-
-
-@pytest.mark.parametrize(
-    ("operator", "found"), [("In", False), ("NotIn", True), ("Matches", False), ("MatchesNot", True)]
-)
-def test_negations_hold_for_what_does_not_exist(operator: str, found: bool) -> None:
-    assert matches(Expression("labels/none", operator, ("*",)), WEB) is found
-
-
-@pytest.mark.parametrize(
-    ("key", "keys", "separator"),
-    [("name", ("name",), ""), (":a:b", ("a", "b"), ":"), (":;=a;b", ("a", "b"), "="), (":a/b:c", ("a/b", "c"), ":")],
-)
-def test_joint_keys_are_split(key: str, keys: tuple[str, ...], separator: str) -> None:
-    assert split_joint_key(key) == (keys, separator)
 
 
 def test_weights_of_all_matches_are_summed_and_each_is_bounded() -> None:
@@ -146,3 +70,59 @@ def test_colocation_pulls_pods_and_namespaces_together() -> None:
 def test_colocation_is_skipped_for_containers_with_affinities_of_their_own() -> None:
     wanted = request("p/a", affinities=wish_for("nobody"))
     assert scores(wanted, sits("p/b", "NUMA node #1"), colocate_pods=True) == {}
+
+
+@pytest.mark.parametrize("row", IMPLICIT, ids=lambda row: row.name)
+def test_what_an_option_implies_is_meant_for_those_near_and_for_nobody_else(row: Implicit) -> None:
+    (affinity,) = row.adds(request("p/a", namespace="shop"))
+    subject = request("p/a", namespace="shop", affinities=(affinity,))
+    assert wish(subject, request("p/b", namespace="shop")) == 10
+    assert wish(subject, request("q/b", namespace="bank")) == 0
+
+
+def test_options_imply_what_their_rows_say_where_a_container_says_nothing() -> None:
+    both = options(four_nodes(), colocate_pods=True, colocate_namespaces=True)
+    assert [name for name, _ in implied(both, request("p/a"))] == [row.name for row in IMPLICIT]
+    assert implied(options(four_nodes()), request("p/a")) == ()
+    assert implied(both, request("p/a", affinities=wish_for("b"))) == ()
+
+
+def pulled(wanted: Request, *others: Grant, **keys: object) -> list[tuple[str, int, str]]:
+    found = pulls(TREE, options(four_nodes(), **keys), wanted, others)  # type: ignore[arg-type]  # options
+    return [(pull.pool, pull.weight, pull.why) for pull in found]
+
+
+def test_a_pull_says_where_to_how_much_and_by_whose_wish() -> None:
+    there = sits("p/b", "NUMA node #1", wanted=request("p/b", affinities=wish_for("a", -2)))
+    mine = "its affinity to name In b (+5)"
+    theirs = "the other's anti-affinity to name In a (-2)"
+    assert pulled(request("p/a", affinities=wish_for("b", 5)), there) == [("NUMA node #1", 3, f"{mine}; {theirs}")]
+
+
+def test_a_pull_of_an_option_names_it_and_a_scope_is_told() -> None:
+    there = sits("p/b", "socket #0")
+    assert pulled(request("p/a"), there, colocate_pods=True) == [("socket #0", 10, "topologyAware.ColocatePods (+10)")]
+    anywhere = Affinity(Expression("name", "Exists"), 1, Expression("namespace", "In", ("default",)))
+    ((_, _, why),) = pulled(request("p/a", affinities=(anywhere,)), there)
+    assert why == "its affinity to name Exists where namespace In default (+1)"
+
+
+def test_the_strongest_pulls_come_first_and_they_are_bounded() -> None:
+    wanted = request("p/a", affinities=tuple(a for i in range(30) for a in wish_for(f"b{i}", (-1) ** i * (i + 1))))
+    others = [sits(f"p/b{i}", "root") for i in range(30)]
+    found = pulls(TREE, options(four_nodes()), wanted, others)
+    assert [abs(pull.weight) for pull in found] == list(range(30, 30 - MAX_PULLS, -1))
+    assert found[0].container == ContainerKey("p", "b29")
+
+
+def test_of_many_reasons_for_one_pull_the_strongest_are_told() -> None:
+    wanted = request("p/a", affinities=tuple(a for weight in range(1, 11) for a in wish_for("b", weight)))
+    ((_, weight, why),) = pulled(wanted, sits("p/b", "root"))
+    assert (weight, why.count("(+"), why.endswith("(+10); and 6 more")) == (55, 4, True)
+
+
+def test_what_pulls_is_what_the_scores_are_made_of() -> None:
+    wanted = request("p/a", affinities=(*wish_for("b", 7), *wish_for("c", -3)))
+    others = (sits("p/b", "NUMA node #1"), sits("p/c", "NUMA node #3"), sits("q/b", "root"), sits("p/d", "root"))
+    assert {pool: weight for pool, weight, _ in pulled(wanted, *others)} == {"NUMA node #1": 7, "NUMA node #3": -3}
+    assert scores(wanted, *others)["NUMA node #1"] == 7

@@ -1,0 +1,93 @@
+"""Match expressions (spec section 3)."""
+
+import pytest
+
+from policies.base import Expression
+from policies.expressions import expression_text, matches, split_joint_key
+from tests.unit.policies.build import BURSTABLE, request
+
+WEB = request(
+    "web/nginx", qos=BURSTABLE, namespace="shop", labels=(("tier", "front"), ("a.b/c", "d")), pod_labels=(("app", "w"),)
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("name", "nginx"),
+        ("namespace", "shop"),
+        ("qosclass", "Burstable"),
+        ("id", "web/nginx"),
+        ("labels/tier", "front"),
+        ("a.b/c", "d"),
+        ("io.kubernetes.container.name", "nginx"),
+        ("labels/io.kubernetes.container.name", "nginx"),
+        ("io.kubernetes.pod.namespace", "shop"),
+        ("pod/name", "web"),
+        ("pod/uid", "web"),
+        ("pod/qosclass", "Burstable"),
+        ("pod/labels/app", "w"),
+        (":namespace:name", "shop:nginx"),
+        (":,-pod/name,name", "web-nginx"),
+    ],
+)
+def test_a_key_finds_its_value(key: str, value: str) -> None:
+    assert matches(Expression(key, "Equals", (value,)), WEB)
+    assert not matches(Expression(key, "Equals", (value + "x",)), WEB)
+
+
+@pytest.mark.parametrize(
+    "key", ["labels/none", "tags/x", "tags/x.y", "pod/labels/none", "pod/nothing", "nothing", "x.y"]
+)
+def test_a_key_that_the_container_lacks_does_not_exist(key: str) -> None:
+    assert matches(Expression(key, "NotExist"), WEB)
+    assert not matches(Expression(key, "Exists"), WEB)
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "found"),
+    [
+        ("Equals", ("nginx",), True),
+        ("Equals", ("*",), True),
+        ("NotEqual", ("nginx",), False),
+        ("NotEqual", ("other",), True),
+        ("In", ("a", "nginx"), True),
+        ("In", ("a", "b"), False),
+        ("NotIn", ("a", "b"), True),
+        ("NotIn", ("a", "nginx"), False),
+        ("Exists", (), True),
+        ("NotExist", (), False),
+        ("NotExists", (), False),
+        ("AlwaysTrue", (), True),
+        ("Matches", ("ng*",), True),
+        ("Matches", ("N*",), False),
+        ("MatchesNot", ("ng*",), False),
+        ("MatchesAny", ("x*", "ng???"), True),
+        ("MatchesNone", ("x*", "y*"), True),
+        ("MatchesNone", ("x*", "ng*"), False),
+        ("Sounds", ("nginx",), False),
+    ],
+)
+def test_operators(operator: str, values: tuple[str, ...], found: bool) -> None:
+    assert matches(Expression("name", operator, values), WEB) is found
+
+
+@pytest.mark.parametrize(
+    ("operator", "found"), [("In", False), ("NotIn", True), ("Matches", False), ("MatchesNot", True)]
+)
+def test_negations_hold_for_what_does_not_exist(operator: str, found: bool) -> None:
+    assert matches(Expression("labels/none", operator, ("*",)), WEB) is found
+
+
+@pytest.mark.parametrize(
+    ("key", "keys", "separator"),
+    [("name", ("name",), ""), (":a:b", ("a", "b"), ":"), (":;=a;b", ("a", "b"), "="), (":a/b:c", ("a/b", "c"), ":")],
+)
+def test_joint_keys_are_split(key: str, keys: tuple[str, ...], separator: str) -> None:
+    assert split_joint_key(key) == (keys, separator)
+
+
+def test_an_expression_in_words_is_bounded() -> None:
+    assert expression_text(Expression("name", "Exists")) == "name Exists"
+    many = expression_text(Expression("k" * 500, "In", tuple(map(str, range(99)))))
+    assert (len(many) < 200, many.endswith(" and 95 more")) == (True, True)
