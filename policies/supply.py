@@ -17,10 +17,9 @@ from policies.pools import PoolTree
 class Supply:
     """The grants of a moment, summed up. Tuples have one entry per pool.
 
-    ``shared`` are the shared sets: sharable CPUs that nobody owns. ``granted_mcpu`` and ``memory_bytes`` are sums
-    over the subtree; ``sharers`` counts the containers that use this pool's shared set, ``resting`` those of them
-    that are booked with no CPU time. ``withheld`` CPUs are shared but not given away. ``memory`` is what is promised,
-    by zones.
+    ``shared`` are the shared sets: sharable CPUs that nobody owns. ``granted_mcpu`` are sums over the subtree;
+    ``sharers`` counts the containers that use this pool's shared set, ``resting`` those of them that are booked with
+    no CPU time. ``withheld`` CPUs are shared but not given away. ``memory`` is what is promised of it, by zones.
     """
 
     tree: PoolTree
@@ -28,7 +27,6 @@ class Supply:
     owned: int
     shared: tuple[int, ...]
     granted_mcpu: tuple[int, ...]
-    memory_bytes: tuple[int, ...]
     sharers: tuple[int, ...]
     resting: tuple[int, ...]
     reserved_users: int
@@ -55,7 +53,7 @@ class Supply:
     def _changed(self, grants: tuple[Grant, ...], sign: int) -> "Supply":
         tree = self.tree
         claims = claims_of(self.memory.nodes, grants)
-        granted, memory = list(self.granted_mcpu), list(self.memory_bytes)
+        granted = list(self.granted_mcpu)
         sharers, resting = list(self.sharers), list(self.resting)
         owned, reserved_users = self.owned, self.reserved_users
         for grant in grants:
@@ -73,11 +71,9 @@ class Supply:
                 sharers[here] += sign
                 if not grant.shared_mcpu:
                     resting[here] += sign
-            mcpu, wanted = sign * grant.shared_mcpu, sign * grant.request.memory_request_bytes
-            if mcpu or wanted:
+            if grant.shared_mcpu:
                 for i in path:
-                    granted[i] += mcpu
-                    memory[i] += wanted
+                    granted[i] += sign * grant.shared_mcpu
         shared = self.shared
         if owned != self.owned:
             shared = tuple(p.sharable & ~owned for p in tree.pools)
@@ -87,7 +83,6 @@ class Supply:
             owned=owned,
             shared=shared,
             granted_mcpu=tuple(granted),
-            memory_bytes=tuple(memory),
             sharers=tuple(sharers),
             resting=tuple(resting),
             reserved_users=reserved_users,
@@ -125,7 +120,7 @@ def empty_supply(tree: PoolTree, withheld: int) -> Supply:
     """The supply of a machine on which nothing is granted."""
     zeros = (0,) * len(tree.pools)
     memory = MemoryAccount(memory_nodes_of(tree.machine))
-    return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, zeros, zeros, 0, memory)
+    return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, zeros, 0, memory)
 
 
 def followed(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> Supply:
