@@ -14,21 +14,20 @@ def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options
     mems = grant.mems if options.pin_memory and grant.mems and not grant.request.wishes.preserve_memory else None
     if not options.pin_cpu or grant.kind is CpuKind.PRESERVE:
         return Pinning(None, mems)
-    shared = _shared_of(grant, supply, effective)
+    owned, shared = grant.exclusive.mask | grant.isolated.mask, _shared_of(grant, supply, effective)
     if (grant.request.wishes.threads or options.threads) is Threads.HIDE:
-        return Pinning(CpuSet(_one_of_each_core(supply, grant.owned.mask, shared)) or None, mems)
-    return Pinning(CpuSet(grant.owned.mask | shared) or None, mems)
+        cpus = _one_of_each_core(supply, owned, shared)
+    else:
+        cpus = owned | shared
+    return Pinning(CpuSet(cpus) if cpus else None, mems)
 
 
 def _shared_of(grant: Grant, supply: Supply, effective: tuple[int, ...]) -> int:
     """The CPUs that it runs on with others."""
-    match grant.kind:
-        case CpuKind.RESERVED:
-            return supply.reserved_set()
-        case CpuKind.SHARED | CpuKind.MIXED:
-            return effective[supply.tree.named(grant.pool).index]
-        case _:
-            return 0
+    kind = grant.kind
+    if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
+        return effective[supply.tree.by_name.get(grant.pool, 0)]
+    return supply.reserved_set() if kind is CpuKind.RESERVED else 0
 
 
 def _one_of_each_core(supply: Supply, owned: int, shared: int) -> int:
