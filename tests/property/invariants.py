@@ -1,0 +1,139 @@
+"""What must hold after every step, whatever the machine and whatever happened (spec sections 5, 6 and 9).
+
+Observed are grants, pinnings, updates and pool views; they are held against sums that are done here anew.
+"""
+
+from policies.base import ContainerKey, CpuKind, Grant, QosClass, Threads
+from sysfs.cpuset import CpuSet
+from tests.property.model import Model, Scene, pinned
+from tests.property.policy_events import Reconfigure, Restart, Step, Withhold, World
+
+
+def check(step: Step) -> None:
+    """Every invariant. Raises AssertionError that names the container or pool."""
+    scene = scene_of(step.after)
+    check_owners(step.after, scene)
+    check_pinnings(step.after, scene)
+    check_cores(step.after)
+    check_reserved(step.after)
+    check_capacity(step.after, scene)
+    check_updates(step)
+    check_size(step)
+    check_restart(step)
+
+
+def scene_of(world: World) -> Scene:
+    """The rules on this moment."""
+    return Scene(Model(world.policy.machine, world.options), world.held)
+
+
+def check_owners(world: World, scene: Scene) -> None:
+    """Nobody owns what another owns, and what is owned is there to be owned, of its kind and inside its pool."""
+    owned = CpuSet()
+    for grant in world.held.grants:
+        assert owned.isdisjoint(grant.owned), f"{grant.container} owns CPUs of another: {grant.owned & owned}"
+        owned = owned | grant.owned
+        assert frozenset(grant.exclusive) <= scene.kinds.sharable, grant.container
+        assert frozenset(grant.isolated) <= scene.kinds.isolated, grant.container
+        if grant.owned:
+            assert frozenset(grant.owned) <= scene.pools[grant.pool].cpus, grant.container
+
+
+def check_pinnings(world: World, scene: Scene) -> None:
+    """No empty set, nothing outside, nobody on a CPU that another owns, reserved on reserved; and as the rules say."""
+    pinnings = world.policy.pinnings(world.held)
+    assert list(pinnings) == [g.container for g in world.held.grants]
+    for grant in world.held.grants:
+        cpus = pinnings[grant.container].cpus
+        if grant.kind is CpuKind.PRESERVE or not world.options.pin_cpu:
+            assert cpus is None
+            continue
+        assert cpus, f"{grant.container} has no CPU"
+        there = frozenset(cpus)
+        assert there <= scene.kinds.available
+        assert not there & (scene.owned - frozenset(grant.owned)), f"{grant.container} is on {cpus}"
+        assert not there & (scene.kinds.isolated - frozenset(grant.isolated)), f"{grant.container} is on {cpus}"
+        if grant.kind is CpuKind.RESERVED and scene.kinds.reserved:
+            assert there == scene.kinds.reserved
+    told = {key: None if p.cpus is None else frozenset(p.cpus) for key, p in pinnings.items()}
+    assert told == pinned(scene)
+
+
+def threads_wish(world: World, grant: Grant) -> Threads:
+    """What this container wants of the thread siblings of its own CPUs."""
+    return grant.request.wishes.threads or world.options.threads
+
+
+def check_cores(world: World) -> None:
+    """Who annotated that his cores are his alone shares none of them with anybody."""
+    pinnings = world.policy.pinnings(world.held)
+    for grant in world.held.grants:
+        if grant.request.wishes.threads in (None, Threads.ANY) or not grant.owned:
+            continue
+        for core in world.policy.machine.cores:
+            if core.cpus & grant.owned:
+                strangers = [k for k, p in pinnings.items() if k != grant.container and p.cpus and p.cpus & core.cpus]
+                assert strangers == [], f"{strangers} on core {core.cpus} of {grant.container}"
+
+
+def check_reserved(world: World) -> None:
+    """On the reserved CPUs are those who ask for it, else those whose namespace is reserved now, and nobody else."""
+    for grant in world.held.grants:
+        wishes, namespace = grant.request.wishes, grant.request.pod.namespace
+        if not wishes.preserve_cpu:
+            by_namespace = world.options.is_reserved_namespace(namespace)
+            wanted = by_namespace if wishes.prefer_reserved is None else wishes.prefer_reserved
+            assert (grant.kind is CpuKind.RESERVED) == wanted, grant.container
+
+
+def check_capacity(world: World, scene: Scene) -> None:
+    """In every pool, what is shared covers the shares that are granted in its subtree; and ``status`` says so."""
+    for view in world.policy.pools(world.held):
+        granted = scene.granted_mcpu(view.name)
+        assert frozenset(view.shared) == scene.shared(view.name)
+        assert view.shared_granted_mcpu == granted
+        assert 1000 * len(view.shared) >= granted, view.name
+
+
+def check_size(step: Step) -> None:
+    """A placed container has what it asked for, to the milli-CPU."""
+    if step.placed is None or step.subject is None:
+        return
+    grant = step.placed.grant
+    need = Model(step.after.policy.machine, step.after.options).need(step.subject)
+    assert len(grant.owned) == need.own
+    assert (grant.shared_mcpu, grant.reserved_mcpu) == (need.shared_mcpu, need.reserved_mcpu)
+    if step.subject.pod.qos is QosClass.BEST_EFFORT:
+        assert need.is_nothing
+    assert step.after.policy.pinnings(step.after.held)[grant.container] == step.placed.pinning
+
+
+def check_updates(step: Step) -> None:
+    """The updates of a decision or release are the others whose pinning differs, no more and no less."""
+    if step.before.policy is not step.after.policy or not (step.updates or step.decision):
+        return
+    old = step.before.policy.pinnings(step.before.held)
+    new = step.after.policy.pinnings(step.after.held)
+    own = step.subject.container if step.subject else None
+    expected = [(k, new[k]) for k in sorted(new) if k != own and k in old and new[k] != old[k]]
+    assert [(u.container, u.pinning) for u in step.updates] == expected
+
+
+def check_restart(step: Step) -> None:
+    """A new start changes nothing at all; neither do CPUs that somebody else brings."""
+    if isinstance(step.event, Restart):
+        assert step.after.held == step.before.held
+    if isinstance(step.event, Restart | Withhold):
+        assert step.after.policy.pinnings(step.after.held) == step.before.policy.pinnings(step.before.held)
+
+
+def check_moved(step: Step) -> tuple[ContainerKey, ...]:
+    """Who has another grant after a change of options or hardware; only such a change moves anybody's own CPUs."""
+    moved = [
+        new.container
+        for new in step.after.held.grants
+        if (old := step.before.held.get(new.container)) is not None and old.owned != new.owned
+    ]
+    subject = step.subject.container if step.subject else None
+    assert isinstance(step.event, Reconfigure) or all(key == subject for key in moved), moved
+    return tuple(moved)

@@ -1,0 +1,122 @@
+"""The pool tree by the words of the rules (docs/placement.md section 1), with sets of ints and plain loops.
+
+Slow and obvious on purpose, and it shares nothing with the policy: tests hold the one against the other.
+"""
+
+from dataclasses import dataclass
+
+from policies.options import PolicyOptions
+from sysfs.model import Machine, Package
+
+Ids = frozenset[int]
+Level = tuple[tuple[str, Ids], ...]  # (name, CPUs) of each set of one level; a cache's name starts with a slash
+Branch = tuple[str, Ids, tuple[Level, ...]]  # a set, and the levels below it
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The available CPUs by what they may be used for."""
+
+    available: Ids
+    reserved: Ids
+    isolated: Ids
+    sharable: Ids
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPool:
+    """One pool: ``above`` are the names of the pools that it lies in, nearest first; ``hardware`` its online CPUs."""
+
+    name: str
+    above: tuple[str, ...]
+    hardware: Ids
+    cpus: Ids
+    mems: Ids
+
+
+def kinds_of(machine: Machine, options: PolicyOptions) -> Kinds:
+    """Reserved CPUs lie inside the available ones; isolated ones are used as ordinary where there are no others."""
+    available = frozenset(options.available) & frozenset(machine.online)
+    reserved = frozenset(options.reserved) & available
+    isolated = (frozenset(machine.isolated) & available) - reserved
+    sharable = available - reserved - isolated
+    if not sharable and not reserved:
+        return Kinds(available, reserved, frozenset(), isolated)
+    return Kinds(available, reserved, isolated, sharable)
+
+
+def pools_of(machine: Machine, options: PolicyOptions) -> tuple[ModelPool, ...]:
+    """Every pool that has an available CPU, parents before children."""
+    return _Tree(machine, options).pools()
+
+
+class _Tree:
+    """Grows the tree from the root down; never leaves this module."""
+
+    def __init__(self, machine: Machine, options: PolicyOptions) -> None:
+        self._machine = machine
+        self._options = options
+        self._available = kinds_of(machine, options).available
+        self._found: list[ModelPool] = []
+
+    def pools(self) -> tuple[ModelPool, ...]:
+        everyone = frozenset(self._machine.online)
+        root = ModelPool("root", (), everyone, self._available, frozenset(self._machine.memory_nodes))
+        self._found.append(root)
+        packages: list[Branch] = [
+            (f"socket #{p.id}", frozenset(p.cpus), self._levels(p)) for p in self._machine.packages
+        ]
+        # The root of a machine with one package is the package, too.
+        for branch in packages if len(packages) > 1 else self._children(everyone, packages[0][2]):
+            self._add(branch, (root,))
+        return tuple(pool for pool in self._found if pool.cpus)
+
+    def _levels(self, package: Package) -> tuple[Level, ...]:
+        """The levels below a package, outermost first; one whose sets overlap or stick out is left out."""
+        dies = [(f"die #{d.package}/{d.id}", d.cpus) for d in self._machine.dies if d.package == package.id]
+        nodes = [(f"NUMA node #{n.id}", n.cpus) for n in self._machine.nodes]
+        caches = [(f"/L3 #{c.index}", c.cpus) for c in self._machine.caches if c.level == 3]
+        inside = frozenset(package.cpus)
+        kept: list[Level] = [(("", inside),)]
+        for level in (dies, nodes, caches):
+            here = tuple((name, frozenset(cpus)) for name, cpus in level if frozenset(cpus) & inside)
+            are_disjoint = sum(len(cpus) for _, cpus in here) == len(frozenset().union(*(cpus for _, cpus in here)))
+            are_nested = all(any(cpus <= outer for _, outer in kept[-1]) for _, cpus in here)
+            if here and are_disjoint and are_nested:
+                kept.append(here)
+        return tuple(kept[1:])
+
+    def _children(self, cpus: Ids, levels: tuple[Level, ...]) -> list[Branch]:
+        """The sets of the next level in here; an only child is left out in favour of its own children."""
+        if not levels:
+            return []
+        inner = [(name, own) for name, own in levels[0] if own <= cpus]
+        if len(inner) == 1:
+            return self._children(cpus, levels[1:])
+        if inner[0][0].startswith("/L3") and not self._wants_caches([own for _, own in inner]):
+            return []
+        return [(name, own, levels[1:]) for name, own in inner]
+
+    def _wants_caches(self, caches: list[Ids]) -> bool:
+        """As the operator says; else where there are several domains of two or more cores."""
+        if self._options.l3_pools is not None:
+            return self._options.l3_pools
+        sizes = [sum(1 for core in self._machine.cores if frozenset(core.cpus) & cache) for cache in caches]
+        return sum(1 for size in sizes if size >= 2) >= 2
+
+    def _add(self, branch: Branch, above: tuple[ModelPool, ...]) -> None:
+        name, cpus, levels = branch
+        if name.startswith("/L3"):
+            nodes = [f"NUMA node #{n.id}" for n in self._machine.nodes if cpus <= frozenset(n.cpus)]
+            name = (nodes or [above[0].name])[0] + name
+        mems = self._memory_of(cpus) or above[0].mems
+        pool = ModelPool(name, tuple(p.name for p in above), cpus, cpus & self._available, mems)
+        self._found.append(pool)
+        for child in self._children(cpus, levels):
+            self._add(child, (pool, *above))
+
+    def _memory_of(self, cpus: Ids) -> Ids:
+        """Nodes with memory that have some of these CPUs, and nodes without CPUs that are nearest to such a node."""
+        homes = {n.id for n in self._machine.nodes if frozenset(n.cpus) & cpus}
+        guests = {n.id for n in self._machine.nodes if not n.cpus and frozenset(n.near) & homes}
+        return frozenset(n.id for n in self._machine.nodes if n.memory_bytes and n.id in homes | guests)
