@@ -19,6 +19,7 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("capture", True),
     ("simulate", True),
     ("check-config", True),
+    ("reset", True),
     ("demo", True),
 )
 OUTPUTS = ("text", "json", "yaml")

@@ -1,7 +1,7 @@
 """Options of the command line, made from the model, and laid over a configuration: the command line wins."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Literal, get_args, get_origin
 
@@ -11,11 +11,14 @@ from cri_proxy.config.values import read_value, values_text, with_values
 _DEST = "config "  # no option of another kind has a space in its destination
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add an option for every one of the model that has a flag. A wrong value is wrong usage (exit 2)."""
+def add_options(parser: argparse.ArgumentParser, *, only: Container[str] | None = None) -> None:
+    """Add an option for every one of the model that has a flag, or ``only`` for these keys.
+
+    A wrong value is wrong usage (exit 2).
+    """
     group = parser.add_argument_group("configuration", "each of these wins over the configuration file")
     for known in known_options():
-        if known.option.flag:
+        if known.option.flag and (only is None or known.key in only):
             _add(group, known)
 
 

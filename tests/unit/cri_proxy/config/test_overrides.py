@@ -55,3 +55,10 @@ def test_resources_may_be_given_without_their_name() -> None:
 def test_a_wrong_value_is_wrong_usage(argument: str, problem: str) -> None:
     with pytest.raises(argparse.ArgumentError, match=problem):
         overridden(argument)
+
+
+def test_a_command_can_take_some_of_the_options_only() -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
+    add_options(parser, only={"stateDir"})
+    args, rest = parser.parse_known_args(["--state-dir", "/s", "--policy", "none"])
+    assert (apply_options(Config(), args).state_dir, rest) == ("/s", ["--policy", "none"])

@@ -28,10 +28,10 @@ SHARES = ContainerSpec("c", cpu_request_mcpu=100, cpu_limit_mcpu=500)
 LIFT, FRACTION = Rules(lift_quota=True), Rules(fraction_shares=True)
 
 
-def policy(name: str = "topology-aware", **options: bool) -> Policy:
+def policy(name: str = "topology-aware", *, pins: bool = True) -> Policy:
     machine = describe({"packages": 2, "cores": 4})
     chosen = PolicyOptions(machine.online, CpuSet.parse("0"))
-    return build_policy(name, machine, replace(chosen, **options))
+    return build_policy(name, machine, replace(chosen, pin_cpu=pins, pin_memory=pins))
 
 
 def play(act: Callable[[Site], Awaitable[None]], rules: Rules | None = None, chosen: Policy | None = None) -> None:
@@ -200,7 +200,7 @@ def test_preserved_memory_stays_and_the_cpus_are_ours(tmp_path: Path) -> None:
     ("chosen", "expected"),
     [
         (policy("none"), ("5-6", "1", [])),
-        (policy(pin_cpu=False, pin_memory=False), ("5-6", "1", [])),
+        (policy(pins=False), ("5-6", "1", [])),
     ],
 )
 def test_what_the_operator_does_not_pin_is_left_as_it_came(chosen: Policy, expected: object) -> None:

@@ -1,0 +1,189 @@
+"""Undoes the pinning: every live container back on all CPUs and memory nodes, past the proxy, by explicit lists.
+
+For the uninstallation, while no daemon runs. An empty set would mean "no change" to the runtime, so the lists name
+everything. What an annotation kept from us (``cpu.preserve``, ``memory.preserve``) is left as it is here too.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cri_proxy.cri.annotations import GRANT_KEY
+from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_status import read_status
+from cri_proxy.cri.write import update_request
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.node import live
+from cri_proxy.node.live import LiveContainer
+from cri_proxy.node.reset_report import Outcome, ResetContainer, ResetReport
+from cri_proxy.node.telling_facts import ground_of, unpinned_facts
+from cri_proxy.node.telling_files import TellingError, place_of, places, write
+from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.state.rows import GrantStore, Row
+from policies.base import ContainerKey, CpuKind, Pinning
+from sysfs.cpuset import CpuSet
+from sysfs.model import Machine
+
+UPDATE = "/runtime.v1.RuntimeService/UpdateContainerResources"
+NOT_FOUND = 5  # gRPC status
+UPDATE_TIMEOUT_SECONDS = 10.0
+# Enough to hide the runtime's latency, few enough not to flood it.
+CONCURRENT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A live container, and what we have saved of it."""
+
+    container: LiveContainer
+    row: Row | None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it went through us."""
+        return self.row is not None or bool(self.container.grant_annotation)
+
+    def ours_of(self, target: Pinning) -> Pinning:
+        """Those fields of the target that were not kept from us."""
+        if self.row is not None:
+            wishes = self.row.grant.request.wishes
+            keeps_cpus = wishes.preserve_cpu
+            keeps_mems = keeps_cpus or wishes.preserve_memory
+        else:
+            keeps_cpus = keeps_mems = self._is_preserved_by_annotation
+        return Pinning(None if keeps_cpus else target.cpus, None if keeps_mems else target.mems)
+
+    @property
+    def _is_preserved_by_annotation(self) -> bool:
+        try:
+            return grant_parts_from_text(self.container.grant_annotation).kind is CpuKind.PRESERVE
+        except GrantTextError:
+            return False
+
+
+def everything(machine: Machine, available: CpuSet) -> Pinning:
+    """All CPUs that are online, ``available`` to containers and not kernel-isolated, and all nodes with memory."""
+    cpus = (machine.online & available) - machine.isolated
+    return Pinning(cpus or machine.online, machine.memory_nodes or None)
+
+
+class Reset:
+    """One run. The caller holds the decider's lock, so that nobody pins anything meanwhile."""
+
+    def __init__(self, channel: RuntimeChannel, store: GrantStore, machine: Machine, told_root: Path) -> None:
+        """``told_root`` holds the directories behind ``/.cri-proxy``."""
+        self._channel = channel
+        self._store = store
+        self._machine = machine
+        self._told_root = told_root
+        self._slots = asyncio.Semaphore(CONCURRENT)
+
+    async def run(self, available: CpuSet, *, is_dry: bool = False) -> ResetReport:
+        """Widen everybody, then forget what was saved of those who are widened.
+
+        Raises CallFailed and RuntimeUnavailable when the runtime does not even list its containers, then nothing has
+        been changed; StoreError when the saved grants cannot be read or dropped.
+        """
+        saved = self._store.load()
+        node = await live.list_node(self._channel, GRANT_KEY)
+        rows = {row.container_id: row for row in saved.rows if row.container_id}
+        found = [_Known(c, rows.get(c.id)) for c in node.containers if c.is_live]
+        target = everything(self._machine, available)
+        results = await asyncio.gather(*(self._widen(known, target, is_dry=is_dry) for known in found))
+        kept = [
+            # A refusal is no proof that nothing happened: the next start asks.
+            replace(rows[result.container_id], acknowledged=None)
+            for result in results
+            if result.outcome == "refused" and result.container_id in rows
+        ]
+        if not is_dry:
+            sandboxes = {row.sandbox_id for row in kept}
+            gone = [row.key for row in saved.rows if row.key not in {k.key for k in kept}]
+            await self._store.save(
+                kept, [*gone, *(s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in sandboxes)]
+            )
+            await asyncio.to_thread(self._tell, {known.container.id: known.container.key for known in found}, results)
+        ordered = sorted(results, key=lambda r: (r.namespace, r.pod, r.name, r.container_id))
+        return ResetReport(target, tuple(ordered), len(saved.rows) - len(kept), is_dry)
+
+    async def _widen(self, known: _Known, target: Pinning, *, is_dry: bool) -> ResetContainer:
+        container = known.container
+        result = ResetContainer("", "", container.key.name, container.id, "refused", Pinning(None, None), target)
+        async with self._slots:
+            try:
+                status = await live.container_status(self._channel, container.id)
+                result = _named(result, status.status.labels, known)
+                found = read_status(status, pb.PodSandboxStatus())
+                step = _step(known, Pinning(found.cpus, found.mems), target)
+                result = replace(result, before=step.before, after=step.after, outcome=step.outcome)
+                if step.send == Pinning(None, None):
+                    return result
+                if is_dry:
+                    return replace(result, outcome="would widen")
+                message = update_request(container.id, step.send)
+                await self._channel.unary(UPDATE, message, timeout_seconds=UPDATE_TIMEOUT_SECONDS)
+            except CallFailed as error:
+                if error.code == NOT_FOUND:
+                    return replace(result, outcome="gone", after=result.before)
+                return replace(result, outcome="refused", after=result.before, problem=error.message)
+            except RuntimeUnavailable as error:
+                return replace(result, outcome="refused", after=result.before, problem=error.problem)
+        return result
+
+    def _tell(self, keys: Mapping[str, ContainerKey], results: Sequence[ResetContainer]) -> None:
+        """Correct what containers read at ``/.cri-proxy``; a file that cannot be written is left as it is. Blocks."""
+        try:
+            told = set(places(self._told_root))
+        except TellingError:
+            return
+        ground = ground_of(self._machine)
+        for result in results:
+            place = place_of(keys[result.container_id])
+            if place in told and result.outcome in ("widened", "wide already"):
+                try:
+                    write(self._told_root, place, unpinned_facts(result.after, ground))
+                except TellingError:
+                    continue
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What to send, and what the container then has; nothing to send in the last three outcomes."""
+
+    outcome: Outcome
+    before: Pinning
+    after: Pinning
+    send: Pinning
+
+
+def _step(known: _Known, recorded: Pinning, target: Pinning) -> _Step:
+    """What widens this container.
+
+    Where the runtime has no record of a set, what it last confirmed to us counts; a container that neither the runtime
+    nor we know a set of is not limited.
+    """
+    row = known.row
+    confirmed = row.acknowledged if row is not None and row.acknowledged is not None else Pinning(None, None)
+    before = Pinning(recorded.cpus or confirmed.cpus, recorded.mems or confirmed.mems)
+    ours = known.ours_of(target)
+    unknown = known.is_ours and before == Pinning(None, None)
+    send = Pinning(
+        ours.cpus if unknown or (before.cpus is not None and before.cpus != ours.cpus) else None,
+        ours.mems if unknown or (before.mems is not None and before.mems != ours.mems) else None,
+    )
+    after = Pinning(send.cpus or before.cpus, send.mems or before.mems)
+    if ours == Pinning(None, None):
+        return _Step("opted out", before, before, Pinning(None, None))
+    return _Step("wide already" if send == Pinning(None, None) else "widened", before, after, send)
+
+
+def _named(result: ResetContainer, labels: Mapping[str, str], known: _Known) -> ResetContainer:
+    """The result with the pod's names: from the kubelet's labels, else as saved, else its uid."""
+    pod = known.row.grant.request.pod if known.row is not None else None
+    return replace(
+        result,
+        namespace=labels.get("io.kubernetes.pod.namespace", "") or (pod.namespace if pod is not None else ""),
+        pod=labels.get("io.kubernetes.pod.name", "") or (pod.name if pod is not None else known.container.key.pod_uid),
+    )

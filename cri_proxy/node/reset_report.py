@@ -1,0 +1,40 @@
+"""What a reset says of the containers: values that the command prints."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from policies.base import Pinning
+
+Outcome = Literal["widened", "would widen", "wide already", "opted out", "gone", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResetContainer:
+    """One container: ``before`` as the runtime had it, ``after`` as it has it now, or would have it.
+
+    A field of None is not on record at the runtime: no limit. ``problem`` is the runtime's word for a refusal.
+    """
+
+    namespace: str
+    pod: str
+    name: str
+    container_id: str
+    outcome: Outcome
+    before: Pinning
+    after: Pinning
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetReport:
+    """What became of the containers, by name; ``dropped`` is the number of saved grants that are forgotten."""
+
+    target: Pinning
+    containers: tuple[ResetContainer, ...]
+    dropped: int
+    is_dry: bool
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no container was left pinned."""
+        return all(container.outcome != "refused" for container in self.containers)

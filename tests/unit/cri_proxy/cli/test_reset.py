@@ -1,0 +1,131 @@
+"""The reset command, in front of a runtime that is served over a socket."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cli.main import run_command
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.server import RuntimeServer
+from cri_proxy.state.lock import DeciderLock
+from cri_proxy.tryout import pods
+from cri_proxy.tryout.image import IMAGE
+from cri_proxy.tryout.kubelet import Kubelet
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec
+from sysfs.describe import describe
+from tests.fakes.sysfs_tree import write_tree
+
+
+@contextmanager
+def runtime_with_a_pinned_container(path: Path) -> Iterator[EmbeddedRuntime]:
+    """A runtime on this socket with shop/web/c0 on CPU 1 and node 0, served from another thread."""
+    runtime = EmbeddedRuntime(describe({"cores": 4}), image_names=(IMAGE,))
+    started, stopping = threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def serve() -> None:
+        kubelet = Kubelet(runtime.channel(), pods.Node(1 << 30, log_directory=""))
+        pod = await kubelet.run_pod(PodSpec("web", (ContainerSpec("c0"),), namespace="shop"))
+        await kubelet.update(pod.container_id("c0"), pb.LinuxContainerResources(cpuset_cpus="1", cpuset_mems="0"))
+        server = RuntimeServer(runtime, f"unix://{path}")
+        await server.start()
+        loops.append(asyncio.get_running_loop())
+        started.set()
+        await stopping.wait()
+        await server.stop()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    started.wait(10)
+    try:
+        yield runtime
+    finally:
+        loops[0].call_soon_threadsafe(stopping.set)
+        thread.join()
+
+
+def reset(directory: Path, *argv: str) -> int:
+    """Run the command on a described machine below this directory."""
+    write_tree(directory / "root", describe({"cores": 4, "memory": "1Gi"}))
+    where = ("--runtime-endpoint", f"unix://{directory}/r.sock", "--state-dir", f"{directory}/state")
+    return run_command(["reset", *where, "--sysfs-root", f"{directory}/root", *argv])
+
+
+def pinned(runtime: EmbeddedRuntime) -> list[tuple[str, str]]:
+    return [(c.record.cpuset_cpus, c.record.cpuset_mems) for c in runtime.node.containers.values()]
+
+
+def test_a_reset_says_who_was_where_and_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with runtime_with_a_pinned_container(tmp_path / "r.sock") as runtime:
+        assert reset(tmp_path) == 0
+    assert pinned(runtime) == [("0-3", "0")]
+    out = capsys.readouterr().out
+    assert "shop/web/c0  1 -> 0-3  0" in out
+    assert "1 widened; 0 saved grants dropped." in out
+
+
+def test_a_dry_run_only_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with runtime_with_a_pinned_container(tmp_path / "r.sock") as runtime:
+        assert reset(tmp_path, "--dry-run") == 0
+    assert pinned(runtime) == [("1", "0")]
+    assert "would widen" in capsys.readouterr().out
+
+
+def test_json_has_every_container_with_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with runtime_with_a_pinned_container(tmp_path / "r.sock"):
+        assert reset(tmp_path, "-o", "json") == 0
+    report = json.loads(capsys.readouterr().out)
+    container = report["containers"][0]
+    assert (container["outcome"], container["before"], container["after"]) == (
+        "widened",
+        {"cpus": "1", "mems": "0"},
+        {"cpus": "0-3", "mems": "0"},
+    )
+    assert (report["target"], report["dropped"]) == ({"cpus": "0-3", "mems": "0"}, 0)
+
+
+def test_a_container_that_refuses_is_a_clear_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with runtime_with_a_pinned_container(tmp_path / "r.sock") as runtime:
+        runtime.faults.fail_next("UpdateContainerResources", 2, "the cgroup is busy")
+        assert reset(tmp_path) == 1
+    out = capsys.readouterr().out
+    assert "shop/web/c0: the cgroup is busy" in out
+    assert "run it again" in out
+
+
+def test_while_the_daemon_runs_it_refuses_and_names_the_command_that_stops_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock = DeciderLock.acquire(tmp_path / "state")
+    with runtime_with_a_pinned_container(tmp_path / "r.sock") as runtime:
+        assert reset(tmp_path) == 1
+    lock.release()
+    assert pinned(runtime) == [("1", "0")]
+    assert "`systemctl stop cri-proxy`" in capsys.readouterr().err
+
+
+def test_a_runtime_that_does_not_answer_is_a_clear_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reset(tmp_path) == 1
+    assert "r.sock" in capsys.readouterr().err
+
+
+def test_places_can_come_from_the_daemons_configuration(tmp_path: Path) -> None:
+    write_tree(tmp_path / "root", describe({"cores": 4, "memory": "1Gi"}))
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        f"runtimeEndpoint: unix://{tmp_path}/r.sock\nstateDir: {tmp_path}/state\nsysfsRoot: {tmp_path}/root\n"
+    )
+    with runtime_with_a_pinned_container(tmp_path / "r.sock") as runtime:
+        assert run_command(["reset", "--config", str(config)]) == 0
+    assert pinned(runtime) == [("0-3", "0")]
+
+
+@pytest.mark.parametrize("argv", [["--runtime-endpoint", "embedded"], ["--policy", "none"], ["now"]])
+def test_wrong_usage_is_told(argv: list[str]) -> None:
+    assert run_command(["reset", *argv]) == 2
