@@ -58,14 +58,10 @@ class Left:
 class Adoption:
     """Reads containers that we have no row for."""
 
-    def __init__(
-        self, context: Context, rules: Callable[[], Rules], *, domains: Callable[[], Sequence[str]], memory_bytes: int
-    ) -> None:
-        """``rules`` and ``domains`` give the operator's present choices; ``memory_bytes`` is the node's capacity."""
-        self._memory_bytes = memory_bytes
+    def __init__(self, context: Context, rules: Callable[[], Rules]) -> None:
+        """``rules`` gives the operator's present choices."""
         self._context = context
         self._rules = rules
-        self._domains = domains
         self._left: dict[str, Left] = {}
         self._unplaced: set[str] = set()
         self._slots = live.status_slots()
@@ -124,9 +120,13 @@ class Adoption:
 
     async def present_pinning(self, container_id: str) -> Pinning:
         """What the runtime has recorded for this container. Raises CallFailed and RuntimeUnavailable."""
+        return self._pinning(await self.inspect(container_id))
+
+    async def inspect(self, container_id: str) -> Existing:
+        """The runtime's verbose status of this container. Raises CallFailed and RuntimeUnavailable."""
         async with self._slots:
             status = await live.container_status(self._context.channel, container_id)
-        return self._pinning(read_status(status, pb.PodSandboxStatus()))
+        return read_status(status, pb.PodSandboxStatus())
 
     async def exits(self) -> AsyncIterator[str]:
         """Ids of containers that end, from GetContainerEvents."""
@@ -146,10 +146,14 @@ class Adoption:
         except CallFailed as error:
             self._context.observer.noted(events.NOT_ADOPTED, container=container.key.name, reason=str(error))
             return None
-        found = read_status(status, sandbox.status, domains=self._domains(), node_memory_bytes=self._memory_bytes)
+        found = self._understood(status, sandbox.status)
         if found.state not in (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING):
             return None  # it has ended since it was listed
         return Adopted(container, found.request, self._pinning(found), _rebuilt(found))
+
+    def _understood(self, status: pb.ContainerStatusResponse, sandbox: pb.PodSandboxStatus) -> Existing:
+        capacity_bytes = sum(node.memory_bytes for node in self._context.ledger.policy.machine.nodes)
+        return read_status(status, sandbox, domains=self._rules().domains, node_memory_bytes=capacity_bytes)
 
     def _pinning(self, found: Existing) -> Pinning:
         """The runtime's record; without a cpuset the container can run anywhere."""

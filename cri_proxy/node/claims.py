@@ -34,8 +34,12 @@ class Claims:
         """Who has some of these alone."""
         return {key for key, alone in self._alone.items() if not alone.isdisjoint(cpus)}
 
+    def beyond(self, rows: Iterable[Row]) -> set[ContainerKey]:
+        """Who has something alone that its grant does not say any more."""
+        return {row.key for row in rows if not self.of(row.key) <= row.grant.owned}
+
     def forget(self, key: ContainerKey) -> None:
-        """This container has nothing alone any more."""
+        """The container has nothing alone any more."""
         self._alone.pop(key, None)
         self._contested.pop(key, None)
         self._all = None

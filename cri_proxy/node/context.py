@@ -1,9 +1,11 @@
 """What every part of the node works with: built once by ``node.assembly``."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 from cri_proxy.clock import Clock
+from cri_proxy.config.model import Config
+from cri_proxy.cri.annotations import DOMAINS
 from cri_proxy.node.ledger import Ledger
 from cri_proxy.node.observer import Observer
 from cri_proxy.node.persistence import Persistence
@@ -22,6 +24,23 @@ class Rules:
     tell_containers: Literal["auto", "always", "never"] = "auto"
     lift_quota: bool = False
     fraction_shares: bool = False
+    domains: tuple[str, ...] = DOMAINS
+    drift_check_seconds: float = 60.0  # 0 = never
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """What this configuration says: every rule in one place."""
+        return cls(
+            on_policy_error=config.on_policy_error,
+            on_store_error=config.on_store_error,
+            adopt=config.adopt,
+            strict_annotations=config.strict_annotations,
+            tell_containers=config.tell_containers,
+            lift_quota=config.topology_aware.lift_quota,
+            fraction_shares=config.topology_aware.fraction_shares,
+            domains=config.annotation_domains,
+            drift_check_seconds=config.drift_check_seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ and the runtime have their time. No lock is held across a call to the runtime bu
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -15,7 +15,7 @@ from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, Decision, Pinning, Placed, Reason, Rejected, Request
+from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Reason, Rejected, Request
 from sysfs.cpuset import CpuSet
 
 RefusalKind = Literal["full", "strict", "annotation", "store", "update", "not-ready"]
@@ -68,6 +68,8 @@ class Coordinator:
         self.rules = rules
         self.check_pod: Callable[[str], Awaitable[None]] = _nothing_to_check
         self.check_all: Callable[[str], Awaitable[None]] = _nothing_to_check
+        self.on_room: Callable[[], None] = _nobody_listens
+        self.on_cold_start: Callable[[], None] = _nobody_listens
 
     @property
     def is_ready(self) -> bool:
@@ -165,6 +167,7 @@ class Coordinator:
         created = replace(current, container_id=container_id, state="created", acknowledged=written)
         self._ledger.put(created)
         self._ledger.confirm(created.key, written)
+        self._effects.untouched.add(container_id)
         self._context.persistence.save_later([created])
         self.remember_fallback()
         self._effects.kick()
@@ -181,6 +184,7 @@ class Coordinator:
         self._context.persistence.save_later(restored, [] if own else [key])
         self._context.observer.not_created(reservation.row, why)
         self._effects.kick()
+        self.on_room()
 
     def leave_pending(self, reservation: Reservation) -> None:
         """Nobody knows whether the runtime created it: hold the place until the runtime has been asked."""
@@ -198,6 +202,10 @@ class Coordinator:
             return
         if current.state in ACTIVE:
             changed = replace(current, state=state)
+            if state == "running" and changed.grant.is_cold and changed.warm_at_seconds is None:
+                lasts_seconds = changed.grant.request.wishes.cold_start_seconds
+                changed = replace(changed, warm_at_seconds=self._context.clock.now_seconds() + lasts_seconds)
+                self.on_cold_start()
             self._ledger.put(changed)
             self._context.persistence.save_later([changed])
 
@@ -218,6 +226,7 @@ class Coordinator:
         self._effects.forget(current.key)
         self.remember_fallback()
         self._effects.kick()
+        self.on_room()
 
     def forget_sandbox(self, sandbox_id: str, why: str) -> None:
         """The sandbox is removed: free and forget everything in it."""
@@ -250,6 +259,25 @@ class Coordinator:
         restored = self._restore(reservation.before, reservation.row.key)
         self._context.persistence.save_later(restored)
         self._effects.kick()
+        self.on_room()
+
+    def take_over(self, grants: Iterable[Grant], why: str) -> tuple[Row, ...]:
+        """Let containers that live hold something else from now on, though nobody asked; gives those that change.
+
+        They were computed from the ledger as it is: no ``await`` may lie between.
+        """
+        changed = []
+        for row in self._ledger.grants_with(grants):
+            before = self._ledger.get(row.key)
+            if before is not None and before.state in ACTIVE and before.grant != row.grant:
+                changed.append(row)
+                self._context.observer.changed(before.grant, row.grant, why)
+        if changed:
+            self._ledger.put(*changed)
+            self._context.persistence.save_later(changed)
+            self.remember_fallback()
+            self._effects.kick()
+        return tuple(changed)
 
     def _regrant(
         self, row: Row, request: Request, *, withheld: CpuSet = CpuSet(), tells_refusal: bool = True
@@ -323,4 +351,8 @@ class Coordinator:
 
 
 async def _nothing_to_check(_: str) -> None:
+    return
+
+
+def _nobody_listens() -> None:
     return

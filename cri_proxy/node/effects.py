@@ -52,6 +52,8 @@ class Effects:
         self._someone_is_held_back = False
         self.failures: dict[ContainerKey, EffectFailure] = {}
         self.sent = 0
+        # Ids of containers that were created through us and have had no update since, ours or the kubelet's.
+        self.untouched: set[str] = set()
 
     def lock(self, key: ContainerKey) -> asyncio.Lock:
         """Held by whoever talks to the runtime about this container: a start, an update, ours or the kubelet's.
@@ -60,9 +62,17 @@ class Effects:
         """
         return self._locks.setdefault(key, asyncio.Lock())
 
+    def is_busy(self, key: ContainerKey) -> bool:
+        """Whether somebody talks to the runtime about this container now."""
+        lock = self._locks.get(key)
+        return lock is not None and lock.locked()
+
     def forget(self, key: ContainerKey) -> None:
         """The container is gone: drop what is remembered of it."""
         self.failures.pop(key, None)
+        row = self._ledger.get(key)
+        if row is not None:
+            self.untouched.discard(row.container_id)
 
     def kick(self) -> None:
         """Start an update for every container that is not where it should be; returns at once."""
@@ -184,6 +194,7 @@ class Effects:
 
     async def _send(self, row: Row, step: Pinning, timeout_seconds: float) -> None:
         self.sent += 1
+        self.untouched.discard(row.container_id)
         try:
             await self._context.channel.unary(
                 UPDATE, update_request(row.container_id, step), timeout_seconds=timeout_seconds

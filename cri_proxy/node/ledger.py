@@ -226,9 +226,12 @@ class Ledger:
         stays = wanted is not None and wanted.cpus is not None and self.sendable(key) is not None
         return stays or bool(self._parking_place(key))
 
-    def end_parking(self) -> None:
-        """Forget who was parked and is on CPUs of its own again, with nobody else left there."""
-        for key in sorted(self._parked):
+    def let_go(self) -> None:
+        """End the claims of who is where it should be, to CPUs that it does not own any more: no call will do it.
+
+        And forget who was parked and is on its own CPUs again, with nobody else left there.
+        """
+        for key in sorted(self._parked | self._claims.beyond(self.active())):
             row, wanted = self._rows[key], self.desired().get(key)
             known = row.acknowledged.cpus if row.acknowledged is not None else None
             if known is None or wanted is None or wanted.cpus is None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cri_proxy import events
@@ -11,15 +11,20 @@ from cri_proxy.clock import Clock
 from cri_proxy.errors import StoreError
 from cri_proxy.node.adoption import Adoption
 from cri_proxy.node.barrier import Barrier
+from cri_proxy.node.cgroups import Cgroups, Cpusets
+from cri_proxy.node.cold_start import ColdStarts
 from cri_proxy.node.context import Context, Rules
 from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.drift import Drift, Sight
 from cri_proxy.node.effects import Effects
+from cri_proxy.node.kubelet_managers import ManagerWatch
 from cri_proxy.node.ledger import Ledger
 from cri_proxy.node.observer import Observer
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.resizes import Resizes
 from cri_proxy.node.resync import Resync
 from cri_proxy.node.telling import Telling
+from cri_proxy.node.upkeep import Upkeep
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.rows import GrantStore, Row, SandboxRow, Saved
 from cri_proxy.tasks import Tasks
@@ -28,6 +33,8 @@ from policies.base import Policy
 # At the end: saves that are under way are nearly done, whatever else is under way is found again at the next start.
 LAST_SAVES_SECONDS = 3.0
 AFTER_FAULT_SECONDS = 1.0
+# Nothing lies below it: for a node that is not this host.
+NOWHERE = Path("/dev/null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,8 @@ class Outside:
     observer: Observer
     domains: Sequence[str]
     told_root: Path | None = None  # where the directories behind /.cri-proxy are; None = containers are not told
+    kubelet_root: Path = NOWHERE  # the kubelet's own directory, with its managers' state files
+    cpusets: Cpusets = Cgroups(NOWHERE)  # noqa: RUF009 - holds a path and nothing that changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,10 @@ class Node:
     resizes: Resizes
     adoption: Adoption
     telling: Telling
+    upkeep: Upkeep
+    cold_starts: ColdStarts
+    drift: Drift
+    managers: ManagerWatch
     store: GrantStore
     background: Tasks = field(repr=False)
 
@@ -75,6 +88,18 @@ class Node:
         """Look after exits, failed updates and unknown outcomes from now on, whatever goes wrong in between."""
         self.background.start(self._until_it_ends(self.resync.poll, "poll"), name="keep polling")
         self.background.start(self._until_it_ends(self.resync.watch, "events"), name="keep watching")
+        self.background.start(self._until_it_ends(self.drift.watch, "drift"), name="keep comparing")
+        self.background.start(self._until_it_ends(self.cold_starts.watch, "cold starts"), name="keep time")
+
+    async def slow_check(self) -> None:
+        """What is looked after beside the runtime's list, every time that this is asked for."""
+        await self.managers.look()
+        self.cold_starts.look()
+        await self.upkeep.improve_all()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know of the node's surroundings now, one sentence each."""
+        return (*self.managers.warnings(), *self.drift.warnings())
         self.background.start(self._until_it_ends(self.telling.watch, "tell"), name="keep telling")
 
     async def _until_it_ends(
@@ -136,11 +161,14 @@ def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
         coordinator.release(row, "gone")
 
     effects = Effects(context, vanished)
-    coordinator = Coordinator(context, effects, rules)
+    coordinator = Coordinator(context, effects, replace(rules, domains=tuple(outside.domains)))
     barrier = Barrier(context, effects, coordinator)
-    memory_bytes = sum(node.memory_bytes for node in policy.machine.nodes)
-    adoption = Adoption(context, lambda: coordinator.rules, domains=lambda: outside.domains, memory_bytes=memory_bytes)
-    return Node(
+    adoption = Adoption(context, lambda: coordinator.rules)
+    managers = ManagerWatch(
+        outside.kubelet_root, lambda warning: outside.observer.noted(events.KUBELET_MANAGER, reason=warning)
+    )
+    sight = Sight(outside.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds)
+    node = Node(
         context=context,
         coordinator=coordinator,
         effects=effects,
@@ -149,6 +177,12 @@ def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
         resizes=Resizes(context, effects, barrier, coordinator),
         adoption=adoption,
         telling=Telling(context, outside.told_root),
+        upkeep=Upkeep(context, effects, coordinator),
+        cold_starts=ColdStarts(context, effects, coordinator),
+        drift=Drift(context, effects, adoption, sight),
+        managers=managers,
         store=outside.store,
         background=Tasks(lambda error: outside.observer.failed_open("background", error)),
     )
+    node.resync.on_slow_check = node.slow_check
+    return node

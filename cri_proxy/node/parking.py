@@ -15,7 +15,7 @@ from policies.base import ContainerKey
 
 def park_circles(ledger: Ledger) -> tuple[ContainerKey, ...]:
     """Park as many as it takes until nobody waits in a circle, if there are CPUs to park on; gives who was parked."""
-    ledger.end_parking()
+    ledger.let_go()
     parked = []
     while (row := _first_to_park(ledger)) is not None:
         ledger.park(row.key)

@@ -126,6 +126,7 @@ class Resizes:
             return
         match outcome:
             case Replied():
+                self._effects.untouched.discard(planned.ticket.container_id)
                 confirmed = self._ledger.confirm(key, planned.pinning)
                 if confirmed is not None:
                     self._context.persistence.save_later([confirmed])

@@ -5,7 +5,7 @@ call at all. What is unknown is asked for, what is unplaced is placed, what diff
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from cri_proxy import events
@@ -38,6 +38,7 @@ class Resync:
         self._effects = effects
         self._coordinator = coordinator
         self._adoption = adoption
+        self.on_slow_check: Callable[[], Awaitable[None]] = _nothing_else
         coordinator.check_pod = self.check_pod
         coordinator.check_all = self.check_all
 
@@ -128,6 +129,7 @@ class Resync:
             await self.check_all("slow check")
             self._effects.retry_failed()
             self._context.persistence.catch_up([*self._ledger.rows(), *self._ledger.sandboxes.values()])
+            await self.on_slow_check()
 
     async def watch(self) -> None:
         """Hear of exits from the runtime's events where it has them; ends where it has none."""
@@ -288,3 +290,7 @@ class Resync:
 def _is_free(held: Allocations, grant: Grant) -> bool:
     """Whether nobody else owns these CPUs: whoever has them now keeps them."""
     return all(g.owned.isdisjoint(grant.owned) for g in held.grants if g.container != grant.container)
+
+
+async def _nothing_else() -> None:
+    return

@@ -1,6 +1,6 @@
 """Containers that run without a row of ours, as they are read from the runtime."""
 
-from cri_proxy.cri.annotations import DOMAINS, GRANT_KEY
+from cri_proxy.cri.annotations import GRANT_KEY
 from cri_proxy.node import live
 from cri_proxy.node.adoption import Adopted, Adoption
 from cri_proxy.node.context import Rules
@@ -17,7 +17,7 @@ from tests.unit.cri_proxy.node.stage import direct, play
 
 def adoption(site: Site, rules: Rules | None = None) -> Adoption:
     chosen = rules or Rules()
-    return Adoption(site.node.context, lambda: chosen, domains=lambda: DOMAINS, memory_bytes=1 << 30)
+    return Adoption(site.node.context, lambda: chosen)
 
 
 async def listed(site: Site) -> tuple[LiveContainer, ...]:

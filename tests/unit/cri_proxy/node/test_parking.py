@@ -102,7 +102,7 @@ def spread(owners: Sequence[str]) -> dict[str, str]:
     return {name: str(CpuSet.of(cpu + 1 for cpu, owner in enumerate(owners) if owner == name)) for name in names}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(OWNERS, OWNERS, st.randoms(use_true_random=False))
 def test_any_exchange_of_cpus_comes_to_its_end(before: Sequence[str], after: Sequence[str], random: Random) -> None:
     ledger = ledger_with(*(row(name, owned=cpus) for name, cpus in spread(before).items()))
@@ -122,6 +122,17 @@ def test_two_owners_that_come_to_share_do_not_wait_for_each_other() -> None:
     changed(ledger, row("a", acknowledged="1"), row("b", acknowledged="2"))
     bring_all(ledger, Random(1))
     assert on(ledger) == {"a": "1-7", "b": "1-7"}
+
+
+def test_an_owner_that_comes_to_share_what_it_is_on_lets_others_come() -> None:
+    ledger = ledger_with(
+        row("a", owned="1-4,6-7", acknowledged="1-4,6-7"),
+        row("b", owned="5", acknowledged="5"),
+        row("c", acknowledged="0"),
+    )
+    changed(ledger, row("b", acknowledged="5"))
+    bring_all(ledger, Random(1))
+    assert on(ledger)["c"] == "5"
 
 
 def test_without_a_cpu_that_nobody_owns_nobody_can_step_aside() -> None:

@@ -1,0 +1,111 @@
+"""What the kernel enforces on a process's container: the cpuset files of its cgroup, read only, v1 and v2.
+
+Sources: cgroups(7) for ``/proc/PID/cgroup``, cpuset(7) for v1, the kernel's cgroup-v2 document for
+``cpuset.cpus`` (empty = the parent's) and ``cpuset.cpus.effective``. Everything lies below a root given as an argument.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+
+_V1_MOUNTS = ("sys/fs/cgroup/cpuset", "sys/fs/cgroup/cpuset,cpu")
+_V2_MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+
+
+@dataclass(frozen=True, slots=True)
+class Enforced:
+    """The sets of one container's cgroup; ``inherits_cpus``: it has none of its own (v2) and runs on its parent's.
+
+    ``path`` is the cgroup below the mount, as the kernel prints it.
+    """
+
+    path: str
+    cpus: CpuSet
+    mems: NodeSet
+    inherits_cpus: bool = False
+
+    @property
+    def is_systemd_scope(self) -> bool:
+        """Whether systemd manages it too: a container's own scope unit (the systemd cgroup driver)."""
+        return self.path.endswith(".scope")
+
+
+class Cpusets(Protocol):
+    """Where cpusets are looked up."""
+
+    def enforced(self, pid: int, container_id: str) -> Enforced | None:
+        """The cpuset of this container, whose process has this pid; None when it cannot be told. May block."""
+
+
+class Cgroups:
+    """Implements ``Cpusets`` on the kernel's files. Blocks; call it from a thread."""
+
+    def __init__(self, root: Path) -> None:
+        """``root`` holds ``proc`` and ``sys/fs/cgroup``."""
+        self._root = root
+
+    def enforced(self, pid: int, container_id: str) -> Enforced | None:
+        """The cpuset of this container, whose process has this pid.
+
+        None when it cannot be told: the process or cgroup is gone, the pid is somebody else's by now (the container's
+        id is in no part of its cgroup's path), or no cpuset controller is there to look at.
+        """
+        text = _text(self._root / "proc" / str(pid) / "cgroup")
+        if text is None:
+            return None
+        is_v1, path = _membership(text)
+        own = _own_part(path, container_id)
+        if not own:
+            return None
+        for mount in _V1_MOUNTS if is_v1 else _V2_MOUNTS:
+            found = _read(self._root / mount, own)
+            if found is not None:
+                return found
+        return None
+
+
+def _membership(text: str) -> tuple[bool, str]:
+    """(v1, path) of the hierarchy that has the cpuset controller: v1's where it is mounted, else the unified one."""
+    unified = ""
+    for line in text.splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if "cpuset" in controllers.split(","):
+            return True, path
+        if number == "0" and not controllers:
+            unified = path
+    return False, unified
+
+
+def _own_part(path: str, container_id: str) -> str:
+    """The container's own cgroup: its process may sit deeper, in a cgroup that it made itself. '' = not of it."""
+    parts = path.split("/")
+    if ".." in parts or not container_id:  # outside the cgroup namespace that we see
+        return ""
+    at = next((i for i, part in enumerate(parts) if container_id in part), None)
+    return "" if at is None else "/".join(parts[: at + 1])
+
+
+def _read(mount: Path, path: str) -> Enforced | None:
+    """v1 has the sets in the files themselves; on v2 an empty file means what is effective."""
+    directory = mount / path.lstrip("/")
+    cpus, mems = _text(directory / "cpuset.cpus"), _text(directory / "cpuset.mems")
+    if cpus is None or mems is None:
+        return None
+    effective_cpus = cpus or _text(directory / "cpuset.cpus.effective") or ""
+    effective_mems = mems or _text(directory / "cpuset.mems.effective") or ""
+    try:
+        sets = CpuSet.parse(effective_cpus), NodeSet.parse(effective_mems)
+    except CpuSetError:
+        return None
+    return Enforced(path, *sets, inherits_cpus=not cpus) if sets[0] else None
+
+
+def _text(path: Path) -> str | None:
+    """The file's content without white space around; None when it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None

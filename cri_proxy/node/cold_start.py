@@ -1,0 +1,67 @@
+"""Cold starts: a container that begins on slow memory alone gets DRAM too once its time is over.
+
+The deadline counts from the start that the runtime confirmed, by the wall clock, and is saved with the row: a restart
+of the proxy neither loses it nor begins it anew.
+"""
+
+import asyncio
+from dataclasses import replace
+
+from cri_proxy.node.context import Context
+from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.effects import Effects
+from cri_proxy.state.rows import Row
+
+# While a cold start lasts the clock is looked at this often: it may be set meanwhile, and starts come and go.
+TICK_SECONDS = 1.0
+
+
+class ColdStarts:
+    """One timer for all containers of the node."""
+
+    def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
+        """Hears of starts from the coordinator."""
+        self._context = context
+        self._ledger = context.ledger
+        self._effects = effects
+        self._coordinator = coordinator
+        self._began = asyncio.Event()
+        coordinator.on_cold_start = self._began.set
+
+    async def watch(self) -> None:
+        """End each cold start when its time has come, for ever; sleeps while there is none."""
+        while True:
+            await self._coordinator.wait_ready()
+            if not self.end_due():
+                self._began.clear()
+                await self._began.wait()
+            await self._context.clock.sleep(TICK_SECONDS)
+
+    def look(self) -> None:
+        """End what is due now; and where a cold start lasts still, see that ``watch`` does not sleep."""
+        if self.end_due():
+            self._began.set()
+
+    def end_due(self) -> bool:
+        """End the cold starts whose time is over; whether any lasts still."""
+        now = self._context.clock.now_seconds()
+        for row in list(self._ledger.active()):
+            if not row.grant.is_cold or row.state != "running":
+                continue
+            if row.warm_at_seconds is None:
+                self._note_start(row, now)
+            elif row.warm_at_seconds <= now and not self._effects.is_busy(row.key):
+                self._end(row)
+        return any(row.grant.is_cold for row in self._ledger.active())
+
+    def _note_start(self, row: Row, now_seconds: float) -> None:
+        """Nobody heard the start's reply, and the container runs: its time counts from now."""
+        dated = replace(row, warm_at_seconds=now_seconds + row.grant.request.wishes.cold_start_seconds)
+        self._ledger.put(dated)
+        self._context.persistence.save_later([dated])
+
+    def _end(self, row: Row) -> None:
+        grants = self._ledger.policy.warmed(self._ledger.allocations, row.key)
+        if all(grant.container != row.key for grant in grants):  # a policy that knows of no cold starts
+            grants = (*grants, replace(row.grant, is_cold=False))
+        self._coordinator.take_over(grants, "its cold start is over")

@@ -1,0 +1,105 @@
+"""What gets better when room returns: memory comes back to fewer nodes, and who had to share gets its CPUs.
+
+Small steps, off the path of the call that made the room: one after each release, all of them in the slow check.
+Nobody whose own start, update or creation is under way is touched.
+"""
+
+import asyncio
+
+from cri_proxy.node.context import Context
+from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.effects import Effects
+from cri_proxy.state.rows import Row
+from policies.base import ContainerKey, CpuKind, Grant, Placed, QosClass
+
+# Containers that are tried for a better place after one release: each costs a decision on the event loop.
+TRIED_AT_ONCE = 4
+# Steps of one slow check; the next goes on.
+STEPS = 64
+
+_QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
+
+
+class Upkeep:
+    """Looks for what can be improved; the coordinator takes it over."""
+
+    def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
+        """Hears of returned room from the coordinator."""
+        self._context = context
+        self._ledger = context.ledger
+        self._effects = effects
+        self._coordinator = coordinator
+        self._is_due = False
+        self._busy: list[ContainerKey] = []
+        coordinator.on_room = self.soon
+
+    def soon(self) -> None:
+        """Take one step when whoever made room has ended; several wishes until then are one."""
+        if not self._is_due and self._coordinator.is_ready:
+            self._is_due = True
+            self._context.tasks.start(self._once(), name="upkeep")
+
+    async def _once(self) -> None:
+        """One step; where somebody was just being written, as after every release, another when that is done."""
+        self._is_due = False
+        self.improve()
+        if self._busy:
+            for key in self._busy[:TRIED_AT_ONCE]:
+                async with self._effects.lock(key):
+                    pass
+            self.improve()
+
+    async def improve_all(self) -> None:
+        """Take steps until none helps any more, with others let in between."""
+        for _ in range(STEPS):
+            if not self.improve(tried=None):
+                return
+            await asyncio.sleep(0)
+
+    def improve(self, *, tried: int | None = TRIED_AT_ONCE) -> bool:
+        """One step: what the policy narrows at once, and one container's better place. False when nothing changed.
+
+        ``tried``: of those who wait for a place, how many are looked at; None = all.
+        """
+        self._busy = []
+        narrowed = self._narrow()
+        return self._place_one(tried) or narrowed
+
+    def _narrow(self) -> bool:
+        """Memory that was widened for want of room comes back."""
+        grants = self._ledger.policy.narrowed(self._ledger.allocations)
+        free = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
+        return bool(self._coordinator.take_over(free, "there is room for its memory on fewer nodes again"))
+
+    def _place_one(self, tried: int | None) -> bool:
+        """The most urgent of those who share for want of room, if it gets all it asked for and nobody is lifted."""
+        waiting = [row for row in self._ledger.active() if gives_too_little(row.grant) and self._is_idle(row)]
+        for row in sorted(waiting, key=_urgency)[:tried]:
+            held, request = self._ledger.allocations, row.grant.request
+            decision = self._ledger.policy.decide(held, request)
+            if not isinstance(decision, Placed) or decision.moved or gives_too_little(decision.grant):
+                continue
+            return bool(self._coordinator.take_over([decision.grant], "there is room for what it asked for again"))
+        return False
+
+    def _is_idle(self, row: Row | None) -> bool:
+        """Whether the runtime has it and nobody talks to the runtime about it."""
+        if row is None or row.state not in ("created", "running"):
+            return False
+        if self._effects.is_busy(row.key):
+            self._busy.append(row.key)
+            return False
+        return True
+
+
+def gives_too_little(grant: Grant) -> bool:
+    """Whether a container that asked for CPU time shares without any booked: what a forced re-plan leaves."""
+    request = grant.request
+    if grant.kind is not CpuKind.SHARED or request.pod.qos is QosClass.BEST_EFFORT:
+        return False
+    return request.cpu_request_mcpu > 0 and not grant.shared_mcpu
+
+
+def _urgency(row: Row) -> tuple[int, int, int]:
+    request = row.grant.request
+    return _QOS_ORDER.index(request.pod.qos), -request.cpu_request_mcpu, row.created_order

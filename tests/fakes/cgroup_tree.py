@@ -1,0 +1,32 @@
+"""Cgroups of containers written on disk, v1 and v2, for what reads them."""
+
+from pathlib import Path
+
+V2, V1 = "sys/fs/cgroup", "sys/fs/cgroup/cpuset"
+
+
+class CgroupTree:
+    """``proc`` and ``sys/fs/cgroup`` below a directory."""
+
+    def __init__(self, root: Path, *, v1: bool = False) -> None:
+        self.root = root
+        self._mount = V1 if v1 else V2
+        self._line = "4:cpuset:" if v1 else "0::"
+
+    def directory(self, container_id: str, parent: str = "kubepods/pod-1") -> Path:
+        return self.root / self._mount / parent / container_id
+
+    def write(self, pid: int, container_id: str, cpus: str, mems: str, *, below: str = "") -> Path:
+        """A container whose process sits ``below`` its cgroup; '' for a set means that it inherits (v2)."""
+        directory = self.directory(container_id)
+        directory.mkdir(parents=True, exist_ok=True)
+        files = {"cpuset.cpus": cpus, "cpuset.mems": mems}
+        files |= {"cpuset.cpus.effective": cpus or "0-7", "cpuset.mems.effective": mems or "0-1"}
+        for name, text in files.items():
+            (directory / name).write_text(f"{text}\n" if text else "\n")
+        proc = self.root / "proc" / str(pid)
+        proc.mkdir(parents=True, exist_ok=True)
+        path = "/" + str(directory.relative_to(self.root / self._mount)) + below
+        others = "12:memory:/elsewhere\n" if self._mount == V1 else ""
+        (proc / "cgroup").write_text(f"{others}{self._line}{path}\n")
+        return directory
