@@ -70,10 +70,18 @@ def _place_reserved(case: Case) -> Placement | Rejected:
 
 def _place_in_pool(case: Case) -> Placement | Rejected:
     """On whole cores where they are wished for, else on threads of any."""
-    placement = _search(case)
-    if isinstance(placement, Placement) or case.demand.threads is Threads.ANY:
-        return placement
+    if case.demand.threads is Threads.ANY:
+        return _search(case)
     demand = without_whole_cores(case.demand, case.request)
+    previous = case.request.previous
+    if previous is not None and len(previous.owned) == demand.whole != case.demand.whole:
+        # It has done without whole cores so far: it keeps exactly what it had.
+        again = _search(replace(case, demand=demand))
+        if isinstance(again, Placement) and again.grant.owned == previous.owned:
+            return again
+    placement = _search(case)
+    if isinstance(placement, Placement):
+        return placement
     instead = _search(replace(case, demand=demand))
     if isinstance(instead, Rejected):
         return placement

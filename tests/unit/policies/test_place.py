@@ -1,10 +1,15 @@
 """Where a container goes: one rule of spec section 4 and 5 each, on two packages of two nodes of four CPUs."""
 
-from policies.base import Allocations, BurstLevel, CpuKind, Placed, Threads, TopologyHint
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.base import Allocations, BurstLevel, CpuKind, Placed, Request, Threads, TopologyHint
 from policies.builtin.topology_aware import TopologyAware
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.model import MemoryKind
-from tests.fakes.machines import small_machine
+from sysfs.model import Machine, MemoryKind
+from tests.fakes.machines import machines, small_machine
 from tests.unit.policies.build import (
     BEST_EFFORT,
     BURSTABLE,
@@ -344,3 +349,41 @@ def test_after_growing_and_shrinking_a_container_ends_on_the_cpu_that_it_had_fir
     assert shrunk[0].owned == grown.owned
     assert first <= shrunk[1].owned <= grown.owned
     assert (shrunk[2].owned, shrunk[2].added) == (first, ())
+
+
+def test_a_container_that_did_without_whole_cores_keeps_exactly_its_cpus() -> None:
+    policy = topology_aware(four_nodes(), "0")
+    again = request("own/c", 3000, threads=Threads.OWN_CORE, previous=before("NUMA node #1", "4,6,7"))
+    assert str(placed(policy.decide(Allocations(), again)).grant.owned) == "4,6-7"
+    taken = fill(policy, request("other/c", 2000, previous=before("NUMA node #1", "4-5")))
+    assert str(placed(policy.decide(taken, again)).grant.owned) == "8-11"
+
+
+def some_containers(rng: random.Random) -> list[Request]:
+    """Owners of whole cores, of threads, and sharers."""
+    return [
+        request(f"{n}/c", rng.choice((500, 1000, 1000, 2000, 2500, 3000)), threads=rng.choice((None, *Threads)))
+        for n in range(12)
+    ]
+
+
+@settings(max_examples=settings().max_examples // 3)
+@given(machines(max_packages=2, max_cpus=32), st.randoms(use_true_random=False))
+def test_an_owned_core_is_shared_with_nobody_unless_it_is_said(machine: Machine, rng: random.Random) -> None:
+    policy, held, alone = topology_aware(machine), NOTHING, set()
+    for wanted in some_containers(rng):
+        decision = policy.decide(held, wanted)
+        if isinstance(decision, Placed):
+            held = held.with_grants(*decision.moved, decision.grant)
+            if wanted.wishes.threads in (Threads.OWN_CORE, Threads.HIDE) and "no-whole-cores" not in codes(decision):
+                alone.add(wanted.container)
+    pinnings = policy.pinnings(held)
+    for grant in held.grants:
+        hides = grant.request.wishes.threads is Threads.HIDE
+        for core in machine.cores:
+            mine = pinnings[grant.container].cpus or CpuSet()
+            assert not hides or len(core.cpus & mine) <= 1
+            if grant.container in alone and core.cpus & grant.owned:
+                others = [p.cpus for key, p in pinnings.items() if key != grant.container]
+                assert core.cpus <= grant.owned
+                assert not any(cpus and cpus & core.cpus for cpus in others)
