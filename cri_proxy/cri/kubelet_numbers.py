@@ -45,6 +45,15 @@ def mcpu_of_quota(quota_us: int, period_us: int) -> int | None:
     return -(-quota_us * 1000 // (period_us or DEFAULT_PERIOD_US))
 
 
+def quota_of(mcpu: int, period_us: int = DEFAULT_PERIOD_US) -> int:
+    """The CFS quota that the kubelet writes for this CPU limit, in microseconds.
+
+    >>> quota_of(2500), quota_of(3)
+    (250000, 1000)
+    """
+    return max(MIN_QUOTA_US, mcpu * (period_us or DEFAULT_PERIOD_US) // 1000)
+
+
 def burstable_oom_score_adj(memory_request_bytes: int, node_memory_bytes: int) -> int:
     """The oom_score_adj that the kubelet gives a Burstable container with this memory request.
 

@@ -7,6 +7,7 @@ from cri_proxy.cri.kubelet_numbers import (
     mcpu_of_quota,
     mcpu_of_shares,
     memory_request_of,
+    quota_of,
     shares_of,
 )
 
@@ -65,3 +66,9 @@ def test_without_the_nodes_memory_nothing_is_told() -> None:
 @pytest.mark.parametrize(("gib", "adj"), [(0, 999), (1, 900), (5, 500), (10, 3)])
 def test_the_score_falls_with_the_share_of_the_nodes_memory_between_its_ends(gib: int, adj: int) -> None:
     assert burstable_oom_score_adj(gib << 30, 10 << 30) == adj
+
+
+@given(st.integers(10, 8_000_000), st.sampled_from([0, 10_000, 100_000]))
+def test_a_quota_gives_its_limit_back(mcpu: int, period_us: int) -> None:
+    quota = quota_of(mcpu, period_us)
+    assert quota_of(mcpu_of_quota(quota, period_us) or 0, period_us) == quota

@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri.kubelet_numbers import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.qos import qos_of_cgroup
 from cri_proxy.cri.read import merge_update, pod_of, read_create
+from cri_proxy.tryout.pods import systemd_slice
 from policies.base import ContainerKey, QosClass, Request, TopologyHint
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -163,3 +167,77 @@ def test_an_annotation_with_exact_requests_wins_and_is_named() -> None:
     assert dict(result.request.origins)["memory_request_bytes"] == key
     sandbox.annotations[key] = "[]"
     assert [p.key for p in read_create(request, sandbox).problems] == [key]
+
+
+def test_a_resize_that_says_what_is_known_keeps_what_is_known_better() -> None:
+    exact = replace(read(BURSTABLE, cpu_shares=204), memory_request_bytes=1030 << 20)
+    told = {"cpu_shares": 512, "oom_score_adj": 900}
+    resized = patch(exact, node_memory_bytes=10 * GIB, **told)
+    assert (resized.cpu_request_mcpu, resized.memory_request_bytes) == (500, 1030 << 20)
+
+
+def test_a_resize_leaves_its_mark_on_the_origins_of_what_it_changed() -> None:
+    request = read(BURSTABLE, cpu_shares=1024, cpu_quota=200_000)
+    origins = dict(patch(request, cpu_shares=512, cpu_quota=200_000).origins)
+    assert origins["cpu_request_mcpu"] == "cpu_shares of a resize"
+    assert origins["cpu_limit_mcpu"] == "cpu_quota, cpu_period"
+
+
+def test_a_lower_memory_limit_bounds_the_request() -> None:
+    request = read(BURSTABLE, oom_score_adj=500, node_memory_bytes=4 * GIB)
+    assert patch(request, memory_limit_in_bytes=GIB).memory_request_bytes == GIB
+
+
+def test_hints_name_their_kind_or_the_annotation_that_chose_them() -> None:
+    config = message()
+    config.config.devices.add(host_path="/dev/x")
+    assert dict(read_create(config, pod(), hints=[HINT]).request.origins)["hints"] == "devices"
+    chosen = read_create(config, pod(topologyhints="devices"), hints=[HINT]).request
+    assert (chosen.hints, dict(chosen.origins)["hints"]) == ((HINT,), "cri-proxy.io/topologyhints")
+
+
+# What a kubelet sends, by kind of container (kuberuntime_container_linux.go, by its behaviour).
+SHARES_OF_NOTHING, ADJ_OF_GUARANTEED = 2, -997
+
+
+@pytest.mark.parametrize("is_systemd", [False, True], ids=["cgroupfs", "systemd"])
+@pytest.mark.parametrize("root", [(), ("kubelet",), ("a-b", "c")], ids=str)
+@pytest.mark.parametrize("level", [(), ("burstable",), ("besteffort",)], ids=str)
+def test_the_cgroup_tells_the_class_under_any_driver_and_root(
+    is_systemd: bool, root: tuple[str, ...], level: tuple[str, ...]
+) -> None:
+    path = (*root, "kubepods", *level, "pod6c2f-11")
+    cgroup = systemd_slice(path) if is_systemd else "/" + "/".join(path)
+    told = {(): QosClass.GUARANTEED, ("burstable",): QosClass.BURSTABLE, ("besteffort",): QosClass.BEST_EFFORT}
+    assert read(cgroup, cpu_shares=2).pod.qos is told[level]
+
+
+def test_an_init_container_and_a_sidecar_are_read_like_any_other() -> None:
+    figures = {"cpu_shares": 1024, "cpu_quota": 100_000, "cpu_period": 100_000, "memory_limit_in_bytes": GIB}
+    request = read(GUARANTEED, oom_score_adj=ADJ_OF_GUARANTEED, **figures)
+    assert (request.cpu_request_mcpu, request.memory_request_bytes) == (1000, GIB)
+
+
+@pytest.mark.parametrize("cgroup", [GUARANTEED, BURSTABLE, BEST_EFFORT])
+def test_an_ephemeral_container_asks_for_nothing_and_has_the_class_of_its_pod(cgroup: str) -> None:
+    adj = {GUARANTEED: ADJ_OF_GUARANTEED, BURSTABLE: 999, BEST_EFFORT: 1000}[cgroup]
+    request = read(cgroup, cpu_shares=SHARES_OF_NOTHING, oom_score_adj=adj, node_memory_bytes=64 * GIB)
+    assert request.pod.qos is qos_of_cgroup(cgroup)
+    assert (request.cpu_request_mcpu, request.cpu_limit_mcpu, request.memory_request_bytes) == (0, None, 0)
+
+
+def test_a_static_pod_has_a_hash_for_a_uid_and_no_dashes_in_its_cgroup() -> None:
+    uid = "5dbf39ea5ea1e9b2cd0d0b1a4e5d3e71"
+    systemd = f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{uid}.slice"
+    request = read_create(message(cpu_shares=102), pod(systemd, uid=uid)).request
+    assert (request.pod.uid, request.pod.qos, request.cpu_request_mcpu) == (uid, QosClass.BURSTABLE, 100)
+
+
+def test_a_guaranteed_container_whose_kubelet_enforces_no_quota_is_read_from_its_shares() -> None:
+    request = read(GUARANTEED, cpu_shares=4096, cpu_quota=-1, memory_limit_in_bytes=GIB)
+    assert (request.cpu_request_mcpu, request.cpu_limit_mcpu, request.memory_request_bytes) == (4000, None, GIB)
+
+
+def test_a_container_of_a_pod_with_resources_of_its_own_may_have_none() -> None:
+    request = read(GUARANTEED, cpu_shares=SHARES_OF_NOTHING, oom_score_adj=ADJ_OF_GUARANTEED)
+    assert (request.pod.qos, request.cpu_request_mcpu) == (QosClass.GUARANTEED, 0)

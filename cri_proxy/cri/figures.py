@@ -1,0 +1,60 @@
+"""What a container asks for in numbers, from the fields of CRI, and the field behind each (pure)."""
+
+from dataclasses import dataclass
+
+from cri_proxy.cri.kubelet_numbers import MIN_QUOTA_US, mcpu_of_quota, mcpu_of_shares, memory_request_of
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from policies.base import QosClass
+
+SHARES = "cpu_shares"
+QUOTA = "cpu_quota, cpu_period"
+MEMORY_LIMIT = "memory_limit_in_bytes"
+OOM_SCORE_ADJ = "oom_score_adj"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Requests and limits (None = no limit), and (field of ``Request``, where it came from) of all that are told."""
+
+    cpu_request_mcpu: int
+    cpu_limit_mcpu: int | None
+    memory_request_bytes: int
+    memory_limit_bytes: int | None
+    origins: tuple[tuple[str, str], ...] = ()
+
+
+def figures_of(qos: QosClass, resources: pb.LinuxContainerResources, node_memory_bytes: int) -> Figures:
+    """The figures behind these fields; ``node_memory_bytes`` 0: Burstable memory requests are not estimated."""
+    cpu_request_mcpu, cpu_origin = _cpu_request(qos, resources)
+    limit_mcpu = mcpu_of_quota(resources.cpu_quota, resources.cpu_period)
+    limit_bytes = resources.memory_limit_in_bytes if resources.memory_limit_in_bytes > 0 else None
+    memory_request_bytes, memory_origin = _memory_request(qos, resources, limit_bytes, node_memory_bytes)
+    origins = [("cpu_request_mcpu", cpu_origin), ("memory_request_bytes", memory_origin)]
+    origins += [("cpu_limit_mcpu", QUOTA)] if limit_mcpu is not None else []
+    origins += [("memory_limit_bytes", MEMORY_LIMIT)] if limit_bytes is not None else []
+    return Figures(cpu_request_mcpu, limit_mcpu, memory_request_bytes, limit_bytes, tuple(origins))
+
+
+def _cpu_request(qos: QosClass, resources: pb.LinuxContainerResources) -> tuple[int, str]:
+    """The CPU request and its field. For Guaranteed the quota is exact and has no upper end, where the shares do.
+
+    Only at its lower end (the kernel takes no quota below 1 ms) do the shares know better.
+    """
+    by_shares = mcpu_of_shares(resources.cpu_shares)
+    by_quota = mcpu_of_quota(resources.cpu_quota, resources.cpu_period)
+    if qos is not QosClass.GUARANTEED or by_quota is None:
+        return by_shares, SHARES
+    if resources.cpu_quota <= MIN_QUOTA_US and resources.cpu_shares and by_shares < by_quota:
+        return by_shares, SHARES
+    return by_quota, QUOTA
+
+
+def _memory_request(
+    qos: QosClass, resources: pb.LinuxContainerResources, limit_bytes: int | None, node_memory_bytes: int
+) -> tuple[int, str]:
+    if qos is QosClass.GUARANTEED:
+        return limit_bytes or 0, MEMORY_LIMIT
+    if qos is QosClass.BEST_EFFORT:
+        return 0, "QoS class"
+    estimated_bytes = memory_request_of(resources.oom_score_adj, node_memory_bytes)
+    return min(estimated_bytes, limit_bytes or estimated_bytes), OOM_SCORE_ADJ
