@@ -11,6 +11,10 @@ from policies.base import Affinity, Expression
 DEFAULT_KEY = "io.kubernetes.container.name"
 DEFAULT_OPERATOR = "In"
 MAX_WEIGHT = 1000
+# Each decision compares every wish with every container of the node, so that what a pod may ask for is bounded.
+MAX_WISHES = 64
+MAX_VALUES = 256  # of all wishes of a list together
+MAX_WORD_CHARS = 512  # several names and label values, joined
 
 _ONE_VALUE = frozenset({"Equals", "NotEqual", "Matches", "MatchesNot"})
 _SOME_VALUES = frozenset({"In", "NotIn", "MatchesAny", "MatchesNone"})
@@ -29,10 +33,21 @@ def affinities(value: object, *, anti: bool) -> tuple[Affinity, ...]:
     """
     if not isinstance(value, list):
         raise ValueError("expected a list of container names or of matches")
+    if len(value) > MAX_WISHES:
+        raise ValueError(f"more than {MAX_WISHES} wishes")
     names = tuple(entry for entry in value if isinstance(entry, str))
     short = (Affinity(Expression(DEFAULT_KEY, DEFAULT_OPERATOR, names), _weight(None, anti=anti)),) if names else ()
     full = tuple(_full(entry, anti=anti) for entry in value if not isinstance(entry, str))
+    _check_size(short + full)
     return short + full
+
+
+def _check_size(wishes: tuple[Affinity, ...]) -> None:
+    expressions = [e for wish in wishes for e in (wish.match, wish.scope) if e]
+    if sum(len(e.values) for e in expressions) > MAX_VALUES:
+        raise ValueError(f"more than {MAX_VALUES} values")
+    if any(len(word) > MAX_WORD_CHARS for e in expressions for word in (e.key, *e.values)):
+        raise ValueError(f"a key or value of more than {MAX_WORD_CHARS} characters")
 
 
 def _full(entry: object, *, anti: bool) -> Affinity:
@@ -79,8 +94,9 @@ def _values(value: object, what: str) -> tuple[str, ...]:
     if value is None:
         return ()
     listed = value if isinstance(value, list) else [value]
-    if not all(isinstance(v, str | int | float) for v in listed):
-        raise ValueError(f"the values of a {what} are a list of words")
+    if not all(isinstance(v, str | int) for v in listed):
+        # A number with a point would come back in another form than it was written in: 1.10 as 1.1.
+        raise ValueError(f"the values of a {what} are a list of words; put numbers with a point in quotes")
     # YAML reads an unquoted true as a boolean; labels are always text
     return tuple(str(v).lower() if isinstance(v, bool) else str(v) for v in listed)
 

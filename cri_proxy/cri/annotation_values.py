@@ -15,6 +15,9 @@ MAX_DEPTH = 16
 MAX_LEVELS_UP = 1000  # far above any tree; a clamp for numbers that only mean "the root"
 
 _INTEGER = re.compile(r"[+-]?\d{1,9}\Z")
+_LONG_NUMBER = re.compile(r"[-+]?[0-9][0-9a-fA-FoxOX_:.]{64,}\Z")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_NOT_STORABLE = "an escape may stand neither for NUL nor for half a surrogate pair"
 _LOADER: type[yaml.CSafeLoader | yaml.SafeLoader] = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
@@ -48,14 +51,23 @@ def parse_text(text: str) -> object:
         raise ValueError(f"not JSON or YAML: {str(error).splitlines()[0]}") from None
     except (OverflowError, UnicodeError) as error:
         raise ValueError(f"not JSON or YAML: {error}") from None
+    if "\\" in text and not _is_storable(value):
+        raise ValueError(_NOT_STORABLE)
     return value
+
+
+def _is_storable(value: object) -> bool:
+    """False where an escape has made a NUL or half a surrogate pair: neither can be stored or passed on."""
+    if isinstance(value, dict):
+        return all(_is_storable(key) and _is_storable(entry) for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_storable, value))
+    return not isinstance(value, str) or not _UNSTORABLE.search(value)
 
 
 def _checked_json(text: str) -> object:
     """The value of a JSON text: a hundred times quicker than YAML. Raises ValueError when it is nested too deep."""
     value: object = json.loads(text)
-    if "\\u" in text and not json.dumps(value, ensure_ascii=False).isprintable():
-        raise ValueError("escapes may stand for printable characters only")  # half a surrogate pair cannot be stored
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [
@@ -66,15 +78,19 @@ def _checked_json(text: str) -> object:
         ]
     if any(isinstance(inner, list | dict) for inner in level):
         raise ValueError(f"nested deeper than {MAX_DEPTH}")
+    if "\\u" in text and not _is_storable(value):
+        raise ValueError(_NOT_STORABLE)
     return value
 
 
 def _check_shape(text: str) -> None:
-    """Refuse aliases (they can grow without bound), tags (they choose constructors) and deep nesting."""
+    """Refuse aliases (they can grow without bound), tags (they choose constructors), deep nesting, long numbers."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.AliasEvent):
             raise ValueError("aliases (*name) are not taken; write the value out")
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _LONG_NUMBER.match(event.value):
+            raise ValueError("a number of more than 64 digits")  # YAML counts them in base 60 as well, which is slow
         if getattr(event, "tag", None) is not None:
             raise ValueError("tags (!name) are not taken; write the plain value")
         if isinstance(event, yaml.CollectionStartEvent):

@@ -6,6 +6,7 @@ The rows are in ``annotation_table``, the forms and scopes of a key in ``annotat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import TypeVar
 
 from cri_proxy.cri import annotation_table as rows
@@ -23,6 +24,7 @@ GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/g
 
 _ADDED_UP = frozenset({"affinities", "hints"})  # fields that several annotations make together
 _NO_WISHES = Wishes()
+_MAX_UNKNOWN, _LONGEST_KEY = 64, 64  # keys that are held against the table, which takes its time
 _NEAR = 0.85  # a letter or two of a key; allow.topologyhints is farther from topologyhints
 
 
@@ -123,12 +125,12 @@ def _origins(finder: Finder, wishes: Wishes) -> Iterator[tuple[str, str]]:
 def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator[AnnotationProblem]:
     """Keys in our domains that are nearly one of the table: whoever wrote them wanted something and gets nothing."""
     known = [row.key for row in rows.TABLE]
-    for full_key, text in annotations.items():
-        key = key_in(full_key, domains)
-        if key and key not in known and key not in rows.OF_PEERS:
-            near = get_close_matches(key, known, n=1, cutoff=_NEAR)
-            if near:
-                yield AnnotationProblem(full_key, cut(text), f"there is no {key}; did you mean {near[0]}?")
+    unknown = ((key, full_key) for full_key in annotations if (key := key_in(full_key, domains)))
+    asked = ((k, f) for k, f in unknown if len(k) <= _LONGEST_KEY and k not in known and k not in rows.OF_PEERS)
+    for key, full_key in islice(asked, _MAX_UNKNOWN):
+        near = get_close_matches(key, known, n=1, cutoff=_NEAR)
+        if near:
+            yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {key}; did you mean {near[0]}?")
 
 
 def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
