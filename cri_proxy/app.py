@@ -11,20 +11,24 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from cri_proxy import events
 from cri_proxy.clock import Clock, SystemClock
-from cri_proxy.config.model import Config
-from cri_proxy.config.resources import policy_options
+from cri_proxy.config.resources import available_now
 from cri_proxy.config.settings import Settings
 from cri_proxy.cri.device_hints import DeviceHints
 from cri_proxy.cri.hints import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CriProxyError
 from cri_proxy.http.server import AdminServer
+from cri_proxy.living import Built, Living, build, build_anyway
 from cri_proxy.logs import configure_logging
+from cri_proxy.node.cgroups import Cgroups
 from cri_proxy.node.context import Rules
+from cri_proxy.node.hotplug import Hotplug
 from cri_proxy.node.journal import Journal, Log
 from cri_proxy.node.node import Node, Outside, build_node
 from cri_proxy.node.reader import Reader
@@ -37,10 +41,13 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.lock import DeciderLock
 from cri_proxy.state.store import Store
 from policies.base import TopologyHint
-from policies.registry import build_policy
+from policies.errors import PolicyBaseError
 from sysfs.cpuset import NodeSet
 from sysfs.discover import discover
+from sysfs.errors import SysfsBaseError
+from sysfs.fingerprint import Fingerprint, fingerprint
 from sysfs.model import Machine
+from sysfs.reader import DirectoryTree
 
 EMBEDDED = "embedded"
 STOP_GRACE_SECONDS = 10.0
@@ -76,50 +83,89 @@ class Daemon:
         self._closing.push_async_callback(store.close)  # the node closes it first, where the start gets that far
         if store.recovered:
             self._log.error(events.STORE_DAMAGED, reason=store.recovered)
-        machine = self._machine or discover(settings.sysfs_root)
-        for note in machine.notes:
-            self._log.warning(events.MACHINE_NOTE, reason=note)
-        # A machine that was handed in has no cgroups of its own; this node's would cut its CPUs.
-        cgroup_root = settings.sysfs_root if self._machine is None else settings.state_dir
-        resolved = policy_options(config, machine, cgroup_root)
-        policy = build_policy(config.policy, resolved.machine, resolved.options)
-        warnings = (*settings.warnings, *resolved.warnings, *policy.notes)
+        seen = self._fingerprint()
+        built = build(config, self._present_machine(), self._cgroup_root)
+        warnings = (*settings.warnings, *built.warnings)
         for warning in warnings:
             self._log.warning(events.CONFIG_WARNING, reason=warning)
-        endpoint = await self._runtime_endpoint(machine)
+        endpoint = await self._runtime_endpoint(built.machine)
         channel = RuntimeClient(endpoint)
         self._closing.push_async_callback(channel.close)
         clock = SystemClock()
         journal = Journal(self._log, clock)
-        node = build_node(
-            policy,
-            rules_of(config),
-            Outside(channel, store, clock, journal, config.annotation_domains, settings.state_dir / DIRECTORY),
+        outside = Outside(
+            channel,
+            store,
+            clock,
+            journal,
+            config.annotation_domains,
+            told_root=settings.state_dir / DIRECTORY,
+            kubelet_root=Path(config.kubelet_root),
+            cpusets=Cgroups(self._cgroup_root),
         )
+        node = build_node(built.policy, Rules.of(config), outside)
         self.node = node
         self._closing.push_async_callback(node.close)
-        reader = self._reader(machine, self._pod_resources(machine, journal, clock))
-        await self._open_relays(endpoint, CriInterceptor(node, reader))
+        pod_resources = self._pod_resources(built.machine, journal, clock)
+        interceptor = CriInterceptor(node, self._reader(built, pod_resources))
+        await self._open_relays(endpoint, interceptor)
         view = NodeView(node, journal, config=config, name=settings.node_name, warnings=warnings)
         await self._open_admin(view)
+        living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
+        hotplug = Hotplug(self._fingerprint, lambda: self._take_machine(living), clock=clock, observer=journal)
+        hotplug.start_from(seen)
+        node.more_warnings.append(hotplug.warnings)
         # The kubelet may come: what needs no decision is served, and the rest waits for the runtime as it would
         # without us. To wait for it here would keep the node down while the runtime is.
         notify("READY=1\nSTATUS=waiting for the runtime")
-        node.background.start(self._recover(node), name="recover")
+        node.background.start(self._recover(node, hotplug), name="recover")
 
     async def stop(self) -> None:
         """Close everything in the reverse order."""
         notify("STOPPING=1")
         await self._closing.aclose()
 
-    async def _recover(self, node: Node) -> None:
+    async def _recover(self, node: Node, hotplug: Hotplug) -> None:
         await node.recover()
         node.start_watching()
+        if self._machine is None:
+            node.keep_doing(hotplug.watch, "hotplug")
         self._log.info(events.READY, listen=self._settings.listen, runtime=self._settings.runtime_endpoint)
         # What start-up made stays: the collector need not look at it again.
         gc.collect()
         gc.freeze()
         notify("STATUS=placing containers")
+
+    @property
+    def _cgroup_root(self) -> Path:
+        """A machine that was handed in has no cgroups of its own; this node's would cut its CPUs."""
+        return self._settings.sysfs_root if self._machine is None else self._settings.state_dir
+
+    def _present_machine(self) -> Machine:
+        """As discovered now, its notes logged. Blocks; raises SysfsBaseError."""
+        machine = self._machine or discover(self._settings.sysfs_root)
+        for note in machine.notes:
+            self._log.warning(events.MACHINE_NOTE, reason=note)
+        return machine
+
+    def _fingerprint(self) -> Fingerprint:
+        """What tells that the machine, or the cgroup that its available CPUs follow, has changed. Blocks."""
+        tree = DirectoryTree(self._settings.sysfs_root)
+        return (*fingerprint(tree), available_now(self._settings.config, self._cgroup_root))
+
+    async def _take_machine(self, living: Living) -> str:
+        """Put the machine as it is now in force; '' or why not."""
+        config = living.view.config()
+        try:
+            machine = await asyncio.to_thread(self._present_machine)
+            built = build_anyway(config, machine, self._cgroup_root)
+        except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
+            return str(error)
+        before = living.node.context.ledger.policy.machine
+        told = replace(built, warnings=(*self._settings.warnings, *built.warnings))
+        problem = await living.change(told, must_fit=False)
+        self._log.info(events.MACHINE_CHANGED, cpus=str(machine.online), before=str(before.online))
+        return problem
 
     async def _runtime_endpoint(self, machine: Machine) -> str:
         """The runtime's socket; the embedded runtime gets one beside our own."""
@@ -135,7 +181,7 @@ class Daemon:
         self._closing.push_async_callback(server.stop)
         return f"unix://{path}"
 
-    def _reader(self, machine: Machine, pod_resources: PodResources | None) -> Reader:
+    def _reader(self, built: Built, pod_resources: PodResources | None) -> Reader:
         """CRI messages as requests on this machine, with hints from where its devices are."""
         devices = DeviceHints(self._settings.sysfs_root)
 
@@ -144,8 +190,8 @@ class Daemon:
             # Files of a device that is being reset can take their time: never on the loop.
             return await asyncio.to_thread(devices.of, paths, addresses, names) if paths or names else ()
 
-        memory_bytes = sum(node.memory_bytes for node in machine.nodes)
-        return Reader(memory_bytes, self._settings.config.annotation_domains, hints_of, pod_resources)
+        memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
+        return Reader(memory_bytes, built.config.annotation_domains, hints_of, pod_resources)
 
     def _pod_resources(self, machine: Machine, journal: Journal, clock: Clock) -> PodResources | None:
         """The kubelet's word on devices, unless switched off."""
@@ -176,19 +222,6 @@ class Daemon:
         problem = await admin.listen_tcp(self._settings.http)
         if problem:
             self._log.warning(events.HTTP_UNAVAILABLE, address=self._settings.http, reason=problem)
-
-
-def rules_of(config: Config) -> Rules:
-    """What of the configuration the node itself follows."""
-    return Rules(
-        on_policy_error=config.on_policy_error,
-        on_store_error=config.on_store_error,
-        adopt=config.adopt,
-        strict_annotations=config.strict_annotations,
-        tell_containers=config.tell_containers,
-        lift_quota=config.topology_aware.lift_quota,
-        fraction_shares=config.topology_aware.fraction_shares,
-    )
 
 
 class PassAll:

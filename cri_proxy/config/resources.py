@@ -95,6 +95,21 @@ def _memory_notes(told: Sequence[NodeMemory], machine: Machine) -> tuple[str, ..
     return (f"{_KINDS}: node {missing} is not on this machine",) if missing else ()
 
 
+def available_now(config: Config, root: Path = Path("/")) -> str:
+    """What the cgroup says now that the available CPUs follow, to notice when that changes; '' where they follow none.
+
+    What is wrong with it is told as well.
+    """
+    spec = config.available.cpu
+    if isinstance(spec, CpuList):
+        return ""
+    try:
+        found = _cgroup_cpus(spec, root) if isinstance(spec, CgroupCpus) else _in_root_cgroup(root)
+    except ConfigError as error:
+        return error.problem
+    return "" if found is None else str(found)
+
+
 def _fail(key: str, problem: str) -> ConfigError:
     return ConfigError("configuration", 0, key, problem)
 
@@ -127,8 +142,12 @@ def _offline_notes(cpus: CpuSet, machine: Machine) -> tuple[str, ...]:
 
 def _root_cpus(machine: Machine, root: Path) -> CpuSet:
     """The root cgroup's effective cpuset; where there is none (no cgroups below this root), the online CPUs."""
-    found = _first_set(root / mount / name for mount in _MOUNTS for name in _FILES)
+    found = _in_root_cgroup(root)
     return machine.online if found is None else found
+
+
+def _in_root_cgroup(root: Path) -> CpuSet | None:
+    return _first_set(root / mount / name for mount in _MOUNTS for name in _FILES)
 
 
 def _cgroup_cpus(spec: CgroupCpus, root: Path) -> CpuSet:

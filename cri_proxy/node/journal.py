@@ -20,6 +20,10 @@ NAMED_DISPLACED = 8
 _WORTH_A_LOOK = frozenset(
     {
         events.CHECK_FAILED,
+        events.DRIFTED,
+        events.KUBELET_MANAGER,
+        events.LEFT_TO_ANOTHER,
+        events.MACHINE_UNREADABLE,
         events.NOT_ADOPTED,
         events.NOT_TOLD,
         events.NOTIFY_FAILED,
@@ -83,9 +87,9 @@ class Journal:
         record = record_of(request, decision, circumstances, at_seconds=self._clock.now_seconds())
         record = replace(record, problems=problems, duration_seconds=seconds)
         if isinstance(decision, Placed):
-            self._records.open(record, circumstances.row, decision.moved)
+            self._records.open(record, decision, circumstances)
             return
-        self._records.refused(record, circumstances.row)
+        self._records.refused(replace(record, company=circumstances.company()), circumstances.row)
         self._log.warning(
             events.REFUSED,
             **_who(request),

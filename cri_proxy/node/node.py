@@ -69,6 +69,7 @@ class Node:
     managers: ManagerWatch
     store: GrantStore
     background: Tasks = field(repr=False)
+    more_warnings: list[Callable[[], tuple[str, ...]]] = field(default_factory=list, repr=False)
 
     async def recover(self) -> None:
         """Load what was saved, hold it against the runtime, start to decide. Waits for the runtime.
@@ -86,10 +87,15 @@ class Node:
 
     def start_watching(self) -> None:
         """Look after exits, failed updates and unknown outcomes from now on, whatever goes wrong in between."""
-        self.background.start(self._until_it_ends(self.resync.poll, "poll"), name="keep polling")
-        self.background.start(self._until_it_ends(self.resync.watch, "events"), name="keep watching")
-        self.background.start(self._until_it_ends(self.drift.watch, "drift"), name="keep comparing")
-        self.background.start(self._until_it_ends(self.cold_starts.watch, "cold starts"), name="keep time")
+        self.keep_doing(self.resync.poll, "poll")
+        self.keep_doing(self.resync.watch, "events")
+        self.keep_doing(self.drift.watch, "drift")
+        self.keep_doing(self.cold_starts.watch, "cold starts")
+        self.keep_doing(self.telling.watch, "telling")
+
+    def keep_doing(self, work: Callable[[], Coroutine[object, object, None]], name: str) -> None:
+        """Do this in the background until it ends by itself, again after each fault."""
+        self.background.start(self._until_it_ends(work, name), name=f"keep doing: {name}")
 
     async def slow_check(self) -> None:
         """What is looked after beside the runtime's list, every time that this is asked for."""
@@ -99,8 +105,8 @@ class Node:
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know of the node's surroundings now, one sentence each."""
-        return (*self.managers.warnings(), *self.drift.warnings())
-        self.background.start(self._until_it_ends(self.telling.watch, "tell"), name="keep telling")
+        more = (warning for warnings in self.more_warnings for warning in warnings())
+        return (*self.managers.warnings(), *self.drift.warnings(), *more)
 
     async def _until_it_ends(
         self,

@@ -54,6 +54,7 @@ async def reconfigure(
             node.context.observer.changed(before.get(key), after, reason.text)
     await node.context.persistence.save(changed)
     node.effects.kick()
+    node.upkeep.soon(thoroughly=True)
     return Reconfigured(result.kept, result.replaced)
 
 

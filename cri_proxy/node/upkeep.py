@@ -30,24 +30,33 @@ class Upkeep:
         self._effects = effects
         self._coordinator = coordinator
         self._is_due = False
+        self._is_thorough = False
         self._busy: list[ContainerKey] = []
         coordinator.on_room = self.soon
 
-    def soon(self) -> None:
-        """Take one step when whoever made room has ended; several wishes until then are one."""
+    def soon(self, *, thoroughly: bool = False) -> None:
+        """Take a step when whoever made room has ended; several wishes until then are one.
+
+        ``thoroughly``: as many as help, as after CPUs came back.
+        """
+        self._is_thorough |= thoroughly
         if not self._is_due and self._coordinator.is_ready:
             self._is_due = True
             self._context.tasks.start(self._once(), name="upkeep")
 
     async def _once(self) -> None:
-        """One step; where somebody was just being written, as after every release, another when that is done."""
-        self._is_due = False
-        self.improve()
-        if self._busy:
+        """Where somebody was just being written, as after every release, once more when that is done."""
+        is_thorough, self._is_due, self._is_thorough = self._is_thorough, False, False
+        for is_last in (False, True):
+            if is_thorough:
+                await self.improve_all()
+            else:
+                self.improve()
+            if is_last or not self._busy:
+                return
             for key in self._busy[:TRIED_AT_ONCE]:
                 async with self._effects.lock(key):
                     pass
-            self.improve()
 
     async def improve_all(self) -> None:
         """Take steps until none helps any more, with others let in between."""

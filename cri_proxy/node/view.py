@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from cri_proxy.config.model import Config
-from cri_proxy.http.view import ContainerView, DecisionView, ExplainView, Health, StatusView
-from cri_proxy.node.explaining import by_name, decision_view, is_meant, undecided_view
+from cri_proxy.http.view import ContainerView, DecisionView, ExplainView, Health, RefusedView, StatusView
+from cri_proxy.node.explaining import by_name, decision_view, is_meant, refused_views, undecided_view
 from cri_proxy.node.journal import Journal
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.node.node import Node
@@ -14,17 +14,25 @@ from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, PoolView, Request
 from sysfs.model import Machine
 
+# How long a refusal is shown in the status.
+LATELY_SECONDS = 3600.0
+
 
 class NodeView:
     """Reads, never changes. Every answer is made from one moment of the ledger."""
 
     def __init__(self, node: Node, journal: Journal, *, config: Config, name: str, warnings: tuple[str, ...]) -> None:
-        """``warnings`` are about the configuration and stay for the life of the process."""
+        """``warnings`` are about the configuration and the machine; ``use`` replaces them."""
         self._node = node
         self._ledger = node.context.ledger
         self._journal = journal
         self._config = config
         self._name = name
+        self._warnings = warnings
+
+    def use(self, config: Config, warnings: tuple[str, ...]) -> None:
+        """Another configuration, or another machine, is in force from now on."""
+        self._config = config
         self._warnings = warnings
 
     def health(self) -> Health:
@@ -50,6 +58,7 @@ class NodeView:
             warnings=(*self._warnings, *self._present_warnings()),
             memory=memory_views(policy.machine, allocations.grants),
             violations=violations(containers),
+            refused=self._refused(),
         )
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
@@ -70,6 +79,19 @@ class NodeView:
     def config(self) -> Config:
         """The configuration in force."""
         return self._config
+
+    def _refused(self) -> tuple[RefusedView, ...]:
+        """Those of the last hour that hold nothing: what an older one was told is for ``explain``."""
+        now_seconds = self._node.context.clock.now_seconds()
+        return refused_views(
+            record
+            for record in self._journal.records()
+            if now_seconds - record.decided_at_seconds < LATELY_SECONDS and not self._is_held(record.key)
+        )
+
+    def _is_held(self, key: ContainerKey) -> bool:
+        row = self._ledger.get(key)
+        return row is not None and row.state in ACTIVE
 
     def _present_warnings(self) -> tuple[str, ...]:
         notes = [

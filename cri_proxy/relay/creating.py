@@ -26,11 +26,16 @@ class Creating:
         self._coordinator = node.coordinator
         self._reader = reader
 
+    def use_reader(self, reader: Reader) -> None:
+        """Another reader from now on."""
+        self._reader = reader
+
     async def answer(self, message: bytes) -> Answer:
         """Place the container that this request asks for. Whatever fails after that gives the place back."""
         request = pb.CreateContainerRequest.FromString(message)
         sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
         found = await self._reader.read_create(request, self._sandbox_of(request, sandbox_id))
+        self._node.managers.saw_cpuset(request.config.linux.resources.cpuset_cpus, found.request.container.name)
         reservation = await self._coordinator.place(found.request, sandbox_id, problems=found.problems)
         if isinstance(reservation, Refusal):
             return refused(reservation)

@@ -57,6 +57,11 @@ class CriInterceptor:
             RUNTIME + "RestorePod": self._restore_pod,
         }
 
+    def use_reader(self, reader: Reader) -> None:
+        """Understand messages on another machine, or by another configuration, from now on."""
+        self._reader = reader
+        self._creating.use_reader(reader)
+
     def wants(self, method: str) -> Interest:
         """Hold what the table names; v1alpha2 is refused, because old runtimes would serve it unpinned."""
         if method in self._methods:
@@ -197,6 +202,9 @@ class CriInterceptor:
         if refusal is not None:
             return refused(refusal)
         request.container_id = self._context.ledger.full_id(request.container_id)
+        row = self._context.ledger.holder(request.container_id)
+        if row is not None:
+            self._node.managers.saw_cpuset(request.linux.cpuset_cpus, row.key.name)
         planned = await self._node.resizes.plan(self._reader, request)
         match planned:
             case None:

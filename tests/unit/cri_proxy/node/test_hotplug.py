@@ -1,0 +1,125 @@
+"""A machine that changes while the node runs: when it is noticed, and when it is taken over."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from cri_proxy.node.hotplug import POLL_SECONDS, SETTLE_SECONDS, Hotplug
+from cri_proxy.node.journal import Journal
+from tests.fakes.clock import ManualClock
+from tests.fakes.site import InstantClock, Silent
+from tests.unit.cri_proxy.node.stage import background
+
+
+class Scene:
+    """A machine that shows these faces one after the other, then the last for ever; problems of taking it over."""
+
+    def __init__(self, faces: Sequence[str], problems: Sequence[str] = ()) -> None:
+        self.faces = list(faces)
+        self.problems = list(problems)
+        self.taken: list[str] = []
+        self.log = Telling()
+        self.clock = InstantClock()
+        self.hotplug = Hotplug(self.look, self.take, clock=self.clock, observer=Journal(self.log, self.clock))
+        self.hotplug.start_from(("0-7",))
+
+    def look(self) -> tuple[str, ...]:
+        return (self.faces.pop(0) if len(self.faces) > 1 else self.faces[0],)
+
+    async def take(self) -> str:
+        problem = self.problems.pop(0) if self.problems else ""
+        if not problem:
+            self.taken.append(self.faces[0])
+        return problem
+
+    def check(self, times: int = 1) -> None:
+        async def run() -> None:
+            for _ in range(times):
+                await self.hotplug.check()
+
+        asyncio.run(run())
+
+
+class Telling(Silent):
+    """A log that keeps warnings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: list[object] = []
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.warnings.append(fields.get("reason"))
+
+
+def test_a_machine_that_stays_is_left_alone() -> None:
+    scene = Scene(["0-7"])
+    scene.check()
+    assert scene.taken == []
+
+
+def test_a_change_is_taken_over_once() -> None:
+    scene = Scene(["0-3"])
+    scene.check(3)
+    assert scene.taken == ["0-3"]
+
+
+def test_it_waits_until_the_machine_stands_still() -> None:
+    """CPUs are taken offline one by one."""
+    scene = Scene(["0-6", "0-5", "0-4", "0-4"])
+    scene.check()
+    assert scene.taken == ["0-4"]
+
+
+def test_a_machine_that_never_stands_still_is_taken_over_all_the_same() -> None:
+    scene = Scene([str(n) for n in range(100)])
+    before = scene.clock.now_seconds()
+    scene.check()
+    assert len(scene.taken) == 1
+    assert scene.clock.now_seconds() - before <= 20 * SETTLE_SECONDS
+
+
+def test_what_cannot_be_taken_over_is_told_once_and_tried_again() -> None:
+    scene = Scene(["0-3"], ["cannot read", "cannot read"])
+    scene.check(2)
+    assert (scene.taken, scene.log.warnings) == ([], ["cannot read"])
+    (warning,) = scene.hotplug.warnings()
+    assert "the old one stays in force: cannot read" in warning
+    scene.check()
+    assert (scene.taken, scene.hotplug.warnings()) == (["0-3"], ())
+
+
+def test_a_machine_that_is_as_it_was_again_needs_no_warning() -> None:
+    scene = Scene(["0-3", "0-3", "0-7"], ["cannot read"])
+    scene.check(2)
+    assert scene.hotplug.warnings() == ()
+
+
+def test_it_is_looked_at_again_and_again() -> None:
+    async def run() -> None:
+        clock, looks = ManualClock(), list[int]()
+
+        def look() -> tuple[str, ...]:
+            looks.append(1)
+            return ("0-7",)
+
+        async def never() -> str:
+            raise AssertionError("nothing has changed")
+
+        hotplug = Hotplug(look, never, clock=clock, observer=Journal(Silent(), clock))
+        hotplug.start_from(("0-7",))
+        watch = background(hotplug.watch())
+        await _ticks(clock, lambda: len(looks) >= 3)
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+async def _ticks(clock: ManualClock, enough: Callable[[], bool]) -> None:
+    """Let polls come due until this holds; the looks are taken on a thread."""
+    for _ in range(200):
+        if enough():
+            return
+        if clock.waiting:
+            await clock.advance(POLL_SECONDS)
+        await asyncio.sleep(0.001)
+    raise AssertionError("it is not looked at")
