@@ -12,7 +12,8 @@ Written from `cri_proxy/config/model.py` by `python -m cri_proxy.config.docs`; d
 
 The configuration is YAML: a file or a mounted ConfigMap directory, given to `cri-proxy run --config`. Keys are
 matched without regard to case, an unknown key is an error, and an option on the command line wins over the file.
-`cri-proxy check-config` checks a file. Complete examples stand in `configs/`.
+`cri-proxy check-config` checks a file. Complete examples stand in `configs/`. The file of cri-resource-manager and the
+`TopologyAwarePolicy` object of nri-plugins are understood as they are; what means nothing here is reported.
 
 A key with a dot is a key inside a group: `log.level` is written `log: {level: info}`. The last column says whether
 the option can change without a restart; this version still reads its configuration at start only.

@@ -1,4 +1,7 @@
-"""The layouts in which a configuration may come, brought to our own: a ConfigMap object, cri-resource-manager's."""
+"""The layouts in which a configuration may come, brought to our own.
+
+Besides ours: a ConfigMap object, cri-resource-manager's file, and the TopologyAwarePolicy object of nri-plugins.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +17,17 @@ _FOREIGN_SECTIONS = frozenset(
 _FOREIGN_POLICIES = frozenset(
     {"none", "static", "static-plus", "static-pools", "podpools", "balloons", "dynamic-pools", "memtier"}
 )
+# The object of nri-plugins: its spec holds the policy's options at once, and sections that mean nothing here.
+_POLICY_OBJECT = "TopologyAwarePolicy"
+_POLICY_OBJECT_KEYS = frozenset({"apiversion", "kind", "metadata", "spec", "status"})
+_OF_ALL_POLICIES = frozenset({"availableresources", "reservedresources"})
+_FOREIGN_SPEC = frozenset(
+    {
+        "agent", "control", "controllableinterrupts", "cpuclasses", "defaultexclusivecpuclass", "dra",
+        "instrumentation", "log", "namespaceschedulingclasses", "podqosschedulingclasses", "reservedpoolcpuclass", "schedulingclasses",
+        "sharedpoolcpuclass",
+    }
+)  # fmt: skip
 _RENAMED = {"active": "policy", "topology-aware": "topologyAware"}
 
 
@@ -43,18 +57,18 @@ def to_plain(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Plain:
     if not isinstance(tree, Mapping):
         raise ConfigError(path, tree.line, "", "expected a mapping of options")
     kind = tree.get("kind")
-    if isinstance(kind, Scalar):
-        if kind.text != "ConfigMap":
-            raise ConfigError(path, kind.line, "kind", f"expected ConfigMap, got {kind.text!r}")
-        return _from_config_map(tree, path, names)
-    return _from_sections(tree.items)
+    if not isinstance(kind, Scalar):
+        return _from_sections(tree.items)
+    if kind.text == _POLICY_OBJECT:
+        return _from_policy_object(tree, path)
+    if kind.text != "ConfigMap":
+        raise ConfigError(path, kind.line, "kind", f"expected ConfigMap or {_POLICY_OBJECT}, got {kind.text!r}")
+    return _from_config_map(tree, path, names)
 
 
 def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Plain:
     """The file in ``data`` that applies; or, without any such file, its keys as sections (cri-resource-manager)."""
-    for item in tree.items:
-        if item.key.casefold() not in _CONFIG_MAP_KEYS:
-            raise ConfigError(path, item.line, item.key, "is no key of a ConfigMap that is read here: use data")
+    _only(tree, _CONFIG_MAP_KEYS, path, "is no key of a ConfigMap that is read here: use data")
     data = tree.get("data")
     if data is None or (isinstance(data, Scalar) and data.is_null):
         return Plain(())
@@ -67,6 +81,31 @@ def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Plain:
     if any(item.key.endswith(".yaml") for item in data.items):
         raise ConfigError(path, data.line, "data", f"holds none of {', '.join(names)}: one of them must be there")
     return _from_sections(tuple(_section(item, path) for item in data.items))
+
+
+def _only(tree: Mapping, known: frozenset[str], path: str, problem: str) -> None:
+    """Raise for a key that is none of these."""
+    for item in tree.items:
+        if item.key.casefold() not in known:
+            raise ConfigError(path, item.line, item.key, problem)
+
+
+def _from_policy_object(tree: Mapping, path: str) -> Plain:
+    """The options in the ``spec`` of nri-plugins' object."""
+    _only(tree, _POLICY_OBJECT_KEYS, path, f"is no key of a {_POLICY_OBJECT}: use spec")
+    spec = tree.get("spec")
+    if spec is None or (isinstance(spec, Scalar) and spec.is_null):
+        return Plain(())
+    if not isinstance(spec, Mapping):
+        raise ConfigError(path, spec.line, "spec", "expected a mapping")
+    foreign = [item.key for item in spec.items if item.key.casefold() in _FOREIGN_SPEC]
+    ours = [item for item in spec.items if item.key.casefold() not in _FOREIGN_SPEC]
+    of_all = tuple(item for item in ours if item.key.casefold() in _OF_ALL_POLICIES)
+    own = tuple(item for item in ours if item.key.casefold() not in _OF_ALL_POLICIES)
+    group = (Item(_RENAMED["topology-aware"], spec.line, Mapping(own, spec.line)),) if own else ()
+    return Plain(
+        (*of_all, *group), tuple(f"spec.{key}: a section of nri-plugins, without effect here" for key in foreign)
+    )
 
 
 def _parsed(item: Item, path: str) -> Tree | None:

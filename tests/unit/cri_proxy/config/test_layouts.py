@@ -3,6 +3,7 @@
 import pytest
 
 from cri_proxy.config.layouts import Plain, file_names, to_plain
+from cri_proxy.config.load import parse_config
 from cri_proxy.config.tree import parse_tree
 from cri_proxy.errors import ConfigError
 
@@ -41,6 +42,29 @@ def test_the_layout_of_cri_resource_manager_is_renamed() -> None:
     assert keys(text) == [("policy", 2), ("topologyAware", 3)]
 
 
+def test_the_object_of_nri_plugins_is_understood() -> None:
+    text = "apiVersion: config.nri/v1alpha1\nkind: TopologyAwarePolicy\nmetadata: {name: default}\nspec:\n"
+    text += "  pinCPU: false\n  unlimitedBurstable: numa\n  defaultCPUPriority: low\n  reservedResources: {cpu: 750m}\n"
+    config = parse_config(text)
+    chosen = config.topology_aware
+    assert (chosen.pin_cpu, chosen.unlimited_burst, chosen.cpu_priority) == (False, "numa", "low")
+    assert str(config.reserved.cpu) == "750m"
+    with pytest.raises(
+        ConfigError, match=r"f:4: topologyAware\.pinCPUs: unknown option; did you mean topologyAware\.PinCPU"
+    ):
+        parse_config("kind: TopologyAwarePolicy\nspec:\n  pinMemory: true\n  pinCPUs: true", "f")
+
+
+def test_sections_of_nri_plugins_are_left_out_and_said() -> None:
+    found = plain("kind: TopologyAwarePolicy\nspec: {log: {debug: [x]}, cpuClasses: []}")
+    assert (found.items, [w.partition(":")[0] for w in found.warnings]) == ((), ["spec.log", "spec.cpuClasses"])
+
+
+def test_the_newer_options_may_stand_in_the_older_layout() -> None:
+    config = parse_config("policy: {Active: topology-aware, topology-aware: {UnlimitedBurstable: die}}")
+    assert config.topology_aware.unlimited_burst == "die"
+
+
 def test_what_is_left_out_is_said() -> None:
     warnings = plain("policy: {Active: none, podpools: {}}\nrdt: {}").warnings
     assert [warning.partition(":")[0] for warning in warnings] == ["rdt", "policy.podpools"]
@@ -50,7 +74,9 @@ def test_what_is_left_out_is_said() -> None:
     ("text", "problem"),
     [
         ("[1]", "expected a mapping"),
-        ("kind: Pod", "expected ConfigMap, got 'Pod'"),
+        ("kind: Pod", "expected ConfigMap or TopologyAwarePolicy, got 'Pod'"),
+        ("kind: TopologyAwarePolicy\nspec: []", "spec: expected a mapping"),
+        ("kind: TopologyAwarePolicy\npinCPU: true", "pinCPU: is no key of a TopologyAwarePolicy: use spec"),
         ("kind: ConfigMap\nspec: {}", "spec: is no key of a ConfigMap"),
         (OBJECT + "  other.yaml: ''", "holds none of cri-proxy.yaml, node.n1.yaml"),
         (OBJECT + "  default.yaml: {adopt: pin}", "expected a string"),
