@@ -33,7 +33,7 @@ def how_picked(tree: PoolTree, pool: Pool, picked: Picked) -> str:
     preferred = tree.preferences[picked.priority]
     if new and picked.priority is not CpuPriority.NONE and len(preferred) > 1:
         rank = "all" if not new & ~preferred[0] else "not all"
-        text += f", {rank} of those preferred for priority {picked.priority}"
+        text += f", {rank} of those that priority {picked.priority} prefers"
     return text
 
 

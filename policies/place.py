@@ -152,9 +152,9 @@ def _givers(case: Case, ranking: Ranking) -> Iterator[Found]:
 
 
 def _after_lifting(case: Case, ranking: Ranking) -> Iterator[Found]:
-    """The pool that has the CPU time once the fewest shared grants have moved up."""
+    """The pools that have the CPU time once shared grants have moved up: where the fewest do first, then as ranked."""
     demand = case.demand
-    best: tuple[int, tuple[Grant, ...]] | None = None
+    plans: list[tuple[int, tuple[Grant, ...]]] = []
     for i in ranking.order:
         sliced = ranking.offers[i].sliced
         lacks_memory = ranking.offers[i].fits and not ranking.keys[i].fits
@@ -164,18 +164,16 @@ def _after_lifting(case: Case, ranking: Ranking) -> Iterator[Found]:
         if not enough or ranking.room.spare[i] < sliced:
             continue
         moved = plan_lifts(case, case.tree.pools[i], sliced)
-        if moved is not None and (best is None or len(moved) < len(best[1])):
-            best = (i, moved)
-    if best is None:
-        return
-    i, moved = best
-    pool = case.tree.pools[i]
-    lifted = replace(case, supply=_with_moved(case, moved))
-    room = room_of(lifted.supply, keep_busy=False)
-    offer = offers_of(lifted, room, room)[i]
-    taken = take(lifted, pool, offer, room.give)
-    if taken is not None:
-        yield Found(pool, i, offer, taken, moved, (reasons.lifted(moved),))
+        if moved is not None:
+            plans.append((i, moved))
+    for i, moved in sorted(plans, key=lambda plan: len(plan[1])):
+        pool = case.tree.pools[i]
+        lifted = replace(case, supply=_with_moved(case, moved))
+        room = room_of(lifted.supply, keep_busy=False)
+        offer = offers_of(lifted, room, room)[i]
+        taken = take(lifted, pool, offer, room.give)
+        if taken is not None:
+            yield Found(pool, i, offer, taken, moved, (reasons.lifted(moved),))
 
 
 def _with_moved(case: Case, moved: tuple[Grant, ...]) -> Supply:

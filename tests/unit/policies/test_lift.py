@@ -1,11 +1,12 @@
 """Lifting shared grants to wider pools: as few as possible, no higher than needed."""
 
 import random
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.base import CpuKind, Grant
+from policies.base import CpuKind, Grant, TopologyHint
 from policies.lift import plan_lifts
 from policies.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
@@ -68,6 +69,13 @@ def gives(grants: list[Grant], *moved: Grant) -> int:
     after = {g.container: g for g in (*grants, *moved)}
     room = room_of(supply_of(TREE, *after.values()), keep_busy=False)
     return room.inner[0]
+
+
+def test_a_grant_that_must_be_near_its_devices_stays() -> None:
+    hint = TopologyHint("/dev/x", CpuSet.parse("0-3"), NodeSet())
+    strict = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_hints=True, hints=(hint,)))
+    assert lifted(15, share("b/c", 1, 500), strict) == {"b": "socket #0"}
+    assert lifted(16, share("b/c", 1, 500), strict) is None
 
 
 def test_the_pool_below_which_room_is_made_bounds_the_move() -> None:

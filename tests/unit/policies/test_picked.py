@@ -67,4 +67,4 @@ def test_many_devices_are_not_all_named() -> None:
 def test_a_wish_for_priority_is_told_where_cpus_differ(owned: str, expected: str) -> None:
     tree = tree_of(small_machine(packages=1, cores=8, threads=1, efficiency="4-7"))
     text = how_picked(tree, tree.root, Picked(mask(owned), 0, 0, (), CpuPriority.LOW))
-    assert text == f"2 whole cores of root, {expected} of those preferred for priority low"
+    assert text == f"2 whole cores of root, {expected} of those that priority low prefers"

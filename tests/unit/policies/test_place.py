@@ -387,3 +387,10 @@ def test_an_owned_core_is_shared_with_nobody_unless_it_is_said(machine: Machine,
                 others = [p.cpus for key, p in pinnings.items() if key != grant.container]
                 assert core.cpus <= grant.owned
                 assert not any(cpus and cpus & core.cpus for cpus in others)
+
+
+def test_room_is_made_for_cpus_and_not_for_whole_cores() -> None:
+    shares = [request(f"s{n}/c", 500, BURSTABLE, previous=before(f"NUMA node #{n}")) for n in range(4)]
+    decision = placed(OPEN.decide(fill(OPEN, *shares), request("big/c", 14000, threads=Threads.OWN_CORE)))
+    assert len(decision.grant.owned) == 14
+    assert codes(decision)[:2] == ["no-whole-cores", "lifted"]
