@@ -113,7 +113,9 @@ def _expect(value: Located) -> Expect:
         text = item.text("expect")
         problem = check(text)
         if problem:
-            raise item.refuse(f"expect: {text}: {problem}")
+            # most often the name of a pool, of which ' #' begins a comment
+            remedy = "; in quotes, YAML takes no # for a comment" if text.count("'") % 2 else ""
+            raise item.refuse(f"expect: {text}: {problem}{remedy}")
         expressions.append(text)
     return Expect(tuple(expressions))
 

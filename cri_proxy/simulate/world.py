@@ -17,12 +17,14 @@ from cri_proxy.node.journal import Journal
 from cri_proxy.node.node import Node, Outside, build_node
 from cri_proxy.node.reader import Reader
 from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
+from cri_proxy.node.reset import Reset
 from cri_proxy.node.view import NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.runtime.embedded import EmbeddedRuntime
 from cri_proxy.simulate.clock import ScenarioClock
 from cri_proxy.simulate.configs import merged, read_config
+from cri_proxy.simulate.cpusets import EmbeddedCpusets
 from cri_proxy.simulate.given import DevicePlaces
 from cri_proxy.simulate.hotplug import with_offline
 from cri_proxy.state.memory import MemoryStore
@@ -93,6 +95,8 @@ class World:
         self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
         self._channel = self.runtime.channel()
         self._store = MemoryStore()
+        self._is_serving = True
+        self.kubelet: Kubelet
         self._open()
 
     @property
@@ -121,34 +125,42 @@ class World:
     async def restart_proxy(self) -> None:
         """End the proxy; a new one starts from what the old one had saved."""
         await self._leave()
-        self._open()
-        await self.recover()
+        await self._come_back()
 
     async def restart_runtime(self) -> None:
         """End the runtime and bring it back under its containers; the proxy notices and looks."""
         self.runtime.restart()
-        await self.node.resync.check_all("the runtime restarted")
+        if self._is_serving:
+            await self.node.resync.check_all("the runtime restarted")
 
     async def restart_both(self) -> None:
         """Both at once."""
         await self._leave()
         self.runtime.restart()
-        self._open()
-        await self.recover()
+        await self._come_back()
 
     async def notice_exits(self) -> None:
         """Let the slow check come by: an exit is announced by nothing else on old runtimes."""
-        await self.node.resync.check_all("slow check")
+        if self._is_serving:
+            await self.node.resync.check_all("slow check")
 
     async def advance(self, seconds: float) -> None:
-        """Let so much time pass: what is due is done, the slow checks last."""
+        """Let so much time pass: what is due is done, then every slow check comes by once."""
         await self._clock.sleep(seconds)
-        await self.notice_exits()
-        self.node.effects.retry_failed()
+        if self._is_serving:
+            self.node.cold_starts.end_due()
+            await self.notice_exits()
+            self.node.effects.retry_failed()
+            await self.node.slow_check()
+            await self.node.drift.check()
 
     async def reset(self) -> None:
-        """Uninstall."""
-        raise NotImplementedError
+        """Uninstall: the proxy ends, every container is widened, the kubelet is pointed at the runtime again."""
+        await self._leave()
+        await Reset(self._channel, self._store, self.machine, NO_ROOT).run(self.machine.online)
+        self._open()
+        self._is_serving = False
+        self.kubelet = Kubelet(self._channel, self.kubelet.node)
 
     def tamper(self, container_id: str, cpus: CpuSet | None, mems: NodeSet | None) -> None:
         """Somebody writes to the container's cgroup; the runtime's record stays as it is."""
@@ -177,9 +189,9 @@ class World:
             self.machine = self.runtime.node.machine = before
             return str(error)
         self.places.use(self.machine)
-        await reconfigure(self.node, setup.policy, _rules(setup.config), must_fit=False)
-        self._setup = setup
-        self.kubelet = self._kubelet()
+        if self._is_serving:
+            await reconfigure(self.node, setup.policy, Rules.of(setup.config), must_fit=False)
+        self._use(setup)
         return ""
 
     async def reconfigure(self, change: Mapping[str, object]) -> str:
@@ -190,12 +202,18 @@ class World:
             return f"{error.key}: {error.problem}" if error.key else error.problem
         except PolicyBaseError as error:
             return str(error)
-        result = await reconfigure(self.node, setup.policy, _rules(setup.config))
-        if isinstance(result, NotReconfigured):
-            return result.text
-        self._setup = setup
-        self.kubelet = self._kubelet()
+        if self._is_serving:
+            result = await reconfigure(self.node, setup.policy, Rules.of(setup.config))
+            if isinstance(result, NotReconfigured):
+                return result.text
+        self._use(setup)
         return ""
+
+    def _use(self, setup: _Setup) -> None:
+        """Put it in force; without a proxy it is what the next one starts from."""
+        self._setup = setup
+        if self._is_serving:
+            self.kubelet = self._kubelet()
 
     async def close(self) -> None:
         """End it all."""
@@ -216,8 +234,15 @@ class World:
         self.journal = Journal(self._faults, self._clock)
         self.node: Node = build_node(
             self._setup.policy,
-            _rules(self._setup.config),
-            Outside(self._channel, self._store, self._clock, self.journal, domains),
+            Rules.of(self._setup.config),
+            Outside(
+                self._channel,
+                self._store,
+                self._clock,
+                self.journal,
+                domains,
+                cpusets=EmbeddedCpusets(self.runtime),
+            ),
         )
         self.kubelet = self._kubelet()
 
@@ -230,13 +255,14 @@ class World:
         )
         return Kubelet(relay, pods.Node(memory_bytes))
 
+    async def _come_back(self) -> None:
+        self._open()
+        self._is_serving = True
+        await self.recover()
+
     async def _leave(self) -> None:
         """What a process leaves behind when it ends: what was saved."""
         await self.node.settle()
         saved = self._store.load()
         await self.node.close()
         self._store = MemoryStore(saved)
-
-
-def _rules(config: Config) -> Rules:
-    return Rules(config.on_policy_error, config.on_store_error, config.adopt, config.strict_annotations)

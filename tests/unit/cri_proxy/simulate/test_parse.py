@@ -103,6 +103,7 @@ def test_a_step_remembers_how_and_where_it_was_written() -> None:
             "s.yaml:7: a container: unknown key",
         ),
         ("- expect: ['ok(']", "expect: ok(: not an expression"),
+        ("- expect:\n  - pool('a/b') == 'die #0'", "in quotes, YAML takes no # for a comment"),
     ],
 )
 def test_a_wrong_step_is_named_with_its_line(steps: str, expected: str) -> None:

@@ -9,6 +9,7 @@ from cri_proxy import events
 from cri_proxy.errors import ConfigError
 from cri_proxy.simulate.clock import START_SECONDS
 from cri_proxy.simulate.world import FaultLog, World
+from policies.base import Allocations
 from sysfs.cpuset import CpuSet
 from sysfs.describe import describe
 
@@ -102,6 +103,17 @@ def test_cpus_that_went_and_came_back_are_there_again() -> None:
         return f"{gone} {without} {await world.bring_online(CpuSet.parse('3'))} {world.policy.machine.online}"
 
     assert in_world(replug) == " 0-2  0-3"
+
+
+def test_after_a_reset_nobody_serves_until_the_proxy_is_back() -> None:
+    async def reset(world: World) -> str:
+        await world.reset()
+        await world.advance(60)
+        away = world.node.coordinator.is_ready, await world.reconfigure({"reservedResources": {"cpu": "2"}})
+        await world.restart_proxy()
+        return f"{away} {world.node.coordinator.is_ready} {world.policy.pools(Allocations())[0].reserved}"
+
+    assert in_world(reset) == "(False, '') True 0-1"
 
 
 def test_only_errors_are_kept() -> None:
