@@ -24,8 +24,8 @@ _OF_ALL_POLICIES = frozenset({"availableresources", "reservedresources"})
 _FOREIGN_SPEC = frozenset(
     {
         "agent", "control", "controllableinterrupts", "cpuclasses", "defaultexclusivecpuclass", "dra",
-        "instrumentation", "log", "namespaceschedulingclasses", "podqosschedulingclasses", "reservedpoolcpuclass", "schedulingclasses",
-        "sharedpoolcpuclass",
+        "instrumentation", "log", "namespaceschedulingclasses", "podqosschedulingclasses",
+        "reservedpoolcpuclass", "schedulingclasses", "sharedpoolcpuclass",
     }
 )  # fmt: skip
 _RENAMED = {"active": "policy", "topology-aware": "topologyAware"}
