@@ -61,6 +61,10 @@ def nodes_text(zone: int) -> str:
     return f"memory node{'' if len(nodes) == 1 else 's'} {nodes}"
 
 
+def _verb(zone: int, singular: str, plural: str) -> str:
+    return singular if zone.bit_count() == 1 else plural
+
+
 def widened(home: int, zone: int, promised_bytes: int) -> Reason:
     """Its own zone is wider than it would be on an empty machine."""
     text = f"{amount_text(promised_bytes)} do not fit in {nodes_text(home)} beside what others are promised"
@@ -76,7 +80,7 @@ def others_widened(others: Sequence[Grant]) -> Reason:
 
 def short(zone: int, promised_bytes: int) -> Reason:
     """The machine is promised more memory than it has."""
-    text = f"this machine does not have {amount_text(promised_bytes)} of memory left that are not promised to others"
+    text = f"this machine does not have {amount_text(promised_bytes)} of memory left that nobody else is promised"
     return Reason(SHORT, f"{text}: it gets {nodes_text(zone)}")
 
 
@@ -88,12 +92,13 @@ def kinds_absent(absent: Sequence[MemoryKind], zone: int) -> Reason:
 def normal_added(added: int) -> Reason:
     """Its zone would be movable memory only."""
     text = "what it asks for is movable memory only, in which the kernel cannot keep its part"
-    return Reason(NORMAL_ADDED, f"{text}: {nodes_text(added)} come with it")
+    return Reason(NORMAL_ADDED, f"{text}: {nodes_text(added)} {_verb(added, 'comes', 'come')} with it")
 
 
 def starts_cold(zone: int, withheld: int, seconds: int) -> Reason:
     """DRAM is withheld at first."""
-    return Reason(COLD_START, f"starts cold in {nodes_text(zone)}: {nodes_text(withheld)} come after {seconds} s")
+    text = f"starts cold in {nodes_text(zone)}"
+    return Reason(COLD_START, f"{text}: {nodes_text(withheld)} {_verb(withheld, 'comes', 'come')} after {seconds} s")
 
 
 def no_cold_start(why: str) -> Reason:
@@ -108,10 +113,11 @@ def strict_memory(kinds: Sequence[MemoryKind], why: str) -> Reason:
 
 def no_room(zone: int, promised_bytes: int) -> str:
     """Why a strict wish fails where the kinds exist."""
-    return f"{nodes_text(zone)} do not have {amount_text(promised_bytes)} left that are not promised to others"
+    have = _verb(zone, "does not have", "do not have")
+    return f"{nodes_text(zone)} {have} {amount_text(promised_bytes)} left that nobody else is promised"
 
 
 def rezoned(zone: int, *, gone: int) -> Reason:
     """A saved grant keeps its CPUs and gets other memory nodes."""
-    why = f"{nodes_text(gone)} {'is' if gone.bit_count() == 1 else 'are'} gone" if gone else "there is less memory now"
+    why = f"{nodes_text(gone)} {_verb(gone, 'is', 'are')} gone" if gone else "there is less memory now"
     return Reason(REZONED, f"{why}: it gets {nodes_text(zone)} and keeps its CPUs")
