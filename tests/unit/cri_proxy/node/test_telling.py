@@ -1,6 +1,7 @@
 """Which containers are told, when their files change, and how long they stay."""
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from cri_proxy.node.telling import is_told
 from cri_proxy.node.telling_files import Place, places
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from policies.base import CpuKind, Grant, Pinning, Wishes
+from policies.options import PolicyOptions
+from policies.registry import build_policy
 from sysfs.cpuset import CpuSet
+from sysfs.describe import describe
 from tests.fakes.grants import request, small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import background, entered
@@ -59,6 +63,30 @@ def test_a_container_with_cpus_of_its_own_finds_them_from_its_start(tmp_path: Pa
             "HBM_MEMS": "",
         }
         assert generation(site, pod) == 1
+
+    play_told(tmp_path, act)
+
+
+def test_hidden_thread_siblings_are_told_apart_from_the_cpus_to_run_on(tmp_path: Path) -> None:
+    machine = describe({"cores": 4, "threads": 2})
+    site = Site(build_policy("topology-aware", machine, PolicyOptions(machine.online, CpuSet.parse("0-1"))))
+    site.told_root = tmp_path
+
+    async def run() -> None:
+        await site.open()
+        pod = await site.run("a", OWNS_2, **{"cri-proxy.io/hide-hyperthreads": "true"})
+        plain = json.loads((directory_of(site, pod) / "resources.json").read_text())
+        assert (plain["exclusive_cpus"], plain["hidden_cpus"]) == ("2", "3")
+        assert told(site, pod)["EXCLUSIVE_CPUS"] == site.cpus(pod.container_id("c"))
+
+    asyncio.run(run())
+
+
+def test_a_pod_asks_by_annotation_for_one_of_its_containers(tmp_path: Path) -> None:
+    async def act(site: Site) -> None:
+        other = replace(SHARES, name="d")
+        pod = await site.run("a", SHARES, other, **{"cri-proxy.io/tell-resources": "{c: true, d: false}"})
+        assert [len(mounted(site, pod, name)) for name in ("c", "d")] == [1, 0]
 
     play_told(tmp_path, act)
 
