@@ -337,6 +337,9 @@ class Policy(Protocol):
     def defaults(self, request: Request) -> tuple[Default, ...]:
         """What options decide of this request where it says nothing itself."""
 
+    def company(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
+        """Who draws this container to a pool or pushes it away by affinity, strongest first, a sentence each."""
+
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Where this container goes, given what others hold (a grant of its own in ``held`` is ignored)."""
 

@@ -1,15 +1,25 @@
 """Text in columns on a terminal: cells wrap inside their column, colours do not count."""
 
 import re
+import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 80
+_WIDEST = 200  # beyond that the eye loses the line
 GAP = "  "
 
 _PIECE = re.compile(r"[^\s,/]*[,/]\s*|[^\s,/]+\s*")
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def terminal_width() -> int:
+    """The columns of the terminal on standard output, at least 80; 80 where there is none."""
+    if not sys.stdout.isatty():
+        return WIDTH
+    return max(WIDTH, min(_WIDEST, shutil.get_terminal_size((WIDTH, 24)).columns))
 
 
 def paint(text: str, style: str, *, colours: bool) -> str:
@@ -71,12 +81,18 @@ def _lines(row: Cells, widths: Sequence[int], colours: bool) -> list[str]:
 def column_widths(rows: Sequence[Cells], limits: Sequence[int], *, flexible: int, total: int = WIDTH) -> list[int]:
     """A width per column: what its longest cell needs, at most its limit; ``flexible`` may take all that is left.
 
-    The limit of the flexible column is the least that it gets when its cells need it.
+    The limit of the flexible column is the least that it gets when its cells need it. What is left over then goes
+    beyond the limits of the others, from left to right: a wide terminal wraps nothing.
     """
     needed = [max((_need(row, i) for row in rows), default=0) for i in range(len(limits))]
     widths = [min(need, limit) for need, limit in zip(needed, limits, strict=True)]
     left = total - sum(widths) + widths[flexible] - len(GAP) * (len(widths) - 1)
     widths[flexible] = min(needed[flexible], max(left, limits[flexible]))
+    left = total - sum(widths) - len(GAP) * (len(widths) - 1)
+    for i, need in enumerate(needed):
+        more = max(0, min(need - widths[i], left))
+        widths[i] += more
+        left -= more
     return widths
 
 

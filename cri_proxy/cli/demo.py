@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 async def _play(pace_seconds: float) -> None:
     import asyncio
 
-    from cri_proxy.cli.columns import paint
+    from cri_proxy.cli.columns import paint, terminal_width
     from cri_proxy.cli.output import is_colourful
     from cri_proxy.cli.render_explain import render_explain
     from cri_proxy.cli.render_status import render_status
@@ -60,9 +60,9 @@ async def _play(pace_seconds: float) -> None:
             print("\n".join(f"    {line}" for line in scene.news) + "\n", flush=True)
             await asyncio.sleep(pace_seconds)
         print(paint("What cri-proxy status shows now:", "bold", colours=colours))
-        print(render_status(demo.status(), colours=colours) + "\n")
+        print(render_status(demo.status(), colours=colours, width=terminal_width()) + "\n")
         print(paint(f"And cri-proxy explain {'/'.join(EXPLAINED)}:", "bold", colours=colours))
-        print(render_explain(demo.explain(), colours=colours))
+        print(render_explain(demo.explain(), colours=colours, width=terminal_width()))
     finally:
         await demo.close()
 

@@ -1,13 +1,14 @@
-"""``cri-proxy explain``: why a container sits where it sits."""
+"""``cri-proxy explain``: why a container sits where it sits, or was refused."""
 
 import argparse
 import sys
 
-from cri_proxy.http.view import ExplainView
+from cri_proxy.http.view import DecisionView, ExplainView
 
-HELP = "say why a container sits where it sits"
+HELP = "say why a container sits where it sits, or was refused"
 EXAMPLE = """\
 cri-proxy explain web/c0
+cri-proxy explain shop/web/c0
 cri-proxy explain web --namespace shop -o json"""
 
 
@@ -15,7 +16,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     from cri_proxy.cli.admin import add_admin_option
 
-    parser.add_argument("who", metavar="POD[/CONTAINER]", help="the pod by name or uid, and one of its containers")
+    parser.add_argument(
+        "who", metavar="[NAMESPACE/]POD[/CONTAINER]", help="the pod by name or uid, and one of its containers"
+    )
     parser.add_argument("-n", "--namespace", default="", help="only pods of this namespace (default: any)")
     add_admin_option(parser)
 
@@ -23,29 +26,55 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the decisions; 1 when nothing is known of this pod or container, or no daemon answers."""
     from cri_proxy.cli.admin import fetch
+    from cri_proxy.cli.columns import terminal_width
     from cri_proxy.cli.output import emit, is_colourful
     from cri_proxy.cli.render_explain import render_explain
     from cri_proxy.errors import CriProxyError
 
-    pod, slash, container = args.who.partition("/")
-    if not pod or "/" in container or (slash and not container):
-        print(f"cri-proxy explain: expected POD or POD/CONTAINER, got {args.who!r}", file=sys.stderr)
+    readings = readings_of(args.who)
+    if not readings:
+        print(f"cri-proxy explain: expected [NAMESPACE/]POD[/CONTAINER], got {args.who!r}", file=sys.stderr)
         return 2
-    query = {"pod": pod} | ({"container": container} if container else {})
     try:
-        view = fetch(args.admin, "/api/v1/explain", ExplainView, query)
+        views = [fetch(args.admin, "/api/v1/explain", ExplainView, query) for query in readings]
     except CriProxyError as error:
         print(f"cri-proxy explain: {error}", file=sys.stderr)
         return 1
-    view = in_namespace(view, args.namespace)
+    view = in_namespace(together(views), args.namespace)
     if not view.decisions:
         where = f" in namespace {args.namespace}" if args.namespace else ""
         print(
             f"cri-proxy explain: nothing is known of {args.who}{where}; `cri-proxy status` lists all", file=sys.stderr
         )
         return 1
-    emit(view, args.output, render_explain(view, colours=is_colourful()))
+    emit(view, args.output, render_explain(view, colours=is_colourful(), width=terminal_width()))
     return 0
+
+
+def readings_of(who: str) -> list[dict[str, str]]:
+    """What these words can mean, as queries: A/B is a container of a pod, or a pod of a namespace. [] = nothing.
+
+    >>> readings_of("shop/web")
+    [{'pod': 'shop', 'container': 'web'}, {'pod': 'shop/web'}]
+    """
+    match who.split("/"):
+        case [pod] if pod:
+            return [{"pod": pod}]
+        case [first, second] if first and second:
+            return [{"pod": first, "container": second}, {"pod": who}]
+        case [namespace, pod, container] if namespace and pod and container:
+            return [{"pod": f"{namespace}/{pod}", "container": container}]
+    return []
+
+
+def together(views: list[ExplainView]) -> ExplainView:
+    """The decisions of all these views, each container once."""
+    found: dict[tuple[str, str], DecisionView] = {}
+    for view in views:
+        for decision in view.decisions:
+            key = decision.request.container
+            found.setdefault((key.pod_uid, key.name), decision)
+    return ExplainView(tuple(found.values()))
 
 
 def in_namespace(view: ExplainView, namespace: str) -> ExplainView:

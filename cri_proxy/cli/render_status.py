@@ -2,24 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 
-from cri_proxy.cli.columns import Cells, column_widths, layout, paint, paragraph
-from cri_proxy.http.view import ContainerView, StatusView
+from cri_proxy.cli.amounts import about_bytes_text, cpu_text, moment_text
+from cri_proxy.cli.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
+from cri_proxy.http.view import ContainerView, MemoryNodeView, RefusedView, StatusView
 from policies.base import CpuKind, PoolView
 
-# Widths beyond which a column wraps: tree (which takes what the others leave of 80), CPUs, use, memory nodes, state.
-_LIMITS = (28, 14, 17, 5, 8)
-_HEADER = Cells(("POOL / CONTAINER", "CPUS", "USE", "MEM", "STATE"), ("dim",) * 5)
+# Widths beyond which a column wraps: tree (which takes what the others leave), CPUs, use, memory nodes, memory, state.
+# Together with the gaps they are 80.
+_LIMITS = (19, 12, 15, 5, 11, 8)
+_HEADER = ("POOL / CONTAINER", "CPUS", "USE", "MEM", "MEMORY", "STATE")
 _SYSTEM = "reserved for the system"
 _OTHER = "in no pool"
-
-
-def cpu_text(mcpu: int) -> str:
-    """An amount of CPU for people.
-
-    >>> cpu_text(2000), cpu_text(2500), cpu_text(500)
-    ('2', '2.5', '0.5')
-    """
-    return f"{mcpu / 1000:.3f}".rstrip("0").rstrip(".")
+_NOTE = 1  # the cells of a row that is a note
+WIDE = "+"
+COLD = "cold"
 
 
 def container_name(container: ContainerView) -> str:
@@ -49,19 +45,26 @@ def use_text(container: ContainerView) -> str:
 
 def pool_use_text(pool: PoolView) -> str:
     """What is left in a pool, in words."""
-    parts = [f"shared, {cpu_text(pool.shared_free_mcpu)} free" if pool.shared else "nothing shared"]
+    parts = [f"{cpu_text(pool.shared_free_mcpu)} CPU free" if pool.shared else "nothing shared"]
     if pool.isolated_free:
-        parts.append(f"isolated {pool.isolated_free} free")
+        parts.append(f"isolated {pool.isolated_free}")
     return "; ".join(parts)
+
+
+def is_wide(container: ContainerView) -> bool:
+    """Whether it may use memory nodes beyond those of its pool: its memory did not fit there, or is of another kind."""
+    return container.mems is not None and bool(container.home_mems) and not container.mems <= container.home_mems
 
 
 def _container_cells(container: ContainerView, lead: str, rest: str) -> Cells:
     cpus = "any" if container.cpus is None else str(container.cpus)
-    mems = "any" if container.mems is None else str(container.mems)
-    owns = bool(container.exclusive or container.isolated)
-    state = "" if container.state == "running" else container.state
-    texts = (container_name(container), cpus, use_text(container), mems, state)
-    return Cells(texts, ("", "green" if owns else "", "green" if owns else "", "", "yellow"), lead, rest)
+    mems = "any" if container.mems is None else f"{container.mems}{WIDE if is_wide(container) else ''}"
+    memory = about_bytes_text(container.memory_bytes) if container.memory_bytes else ""
+    owns = "green" if container.exclusive or container.isolated else ""
+    words = [container.state] if container.state != "running" else []
+    words += [COLD] if container.is_cold else []
+    texts = (container_name(container), cpus, use_text(container), mems, memory, ", ".join(words))
+    return Cells(texts, ("", owns, owns, "yellow" if is_wide(container) else "", "", "yellow"), lead, rest)
 
 
 def _note_cells(notes: Sequence[str], rest: str) -> Iterable[Cells]:
@@ -70,7 +73,9 @@ def _note_cells(notes: Sequence[str], rest: str) -> Iterable[Cells]:
 
 
 def _pool_cells(pool: PoolView, lead: str, rest: str) -> Cells:
-    return Cells((pool.name, str(pool.shared), pool_use_text(pool), str(pool.mems), ""), ("bold",) * 5, lead, rest)
+    free = f"{about_bytes_text(pool.memory_free_bytes)} free" if pool.memory_bytes else ""
+    texts = (pool.name, str(pool.shared), pool_use_text(pool), str(pool.mems), free, "")
+    return Cells(texts, ("bold",) * len(texts), lead, rest)
 
 
 def _members(containers: Sequence[ContainerView], stem: str, *, more_follow: bool) -> list[Cells]:
@@ -101,7 +106,7 @@ def _group_rows(title: str, cpus: str, containers: Sequence[ContainerView]) -> l
     if not containers and not cpus:
         return []
     stem_rows = _members(containers, "", more_follow=False)
-    return [Cells((title, cpus, "", "", ""), ("bold",) * 5), *stem_rows]
+    return [Cells((title, cpus, "", "", "", ""), ("bold",) * 6), *stem_rows]
 
 
 def _rows(view: StatusView) -> list[Cells]:
@@ -118,24 +123,72 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def render_status(view: StatusView, *, colours: bool = False) -> str:
-    """The whole picture in 80 columns; long names and CPU lists wrap in their column, nothing is cut off."""
+def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH) -> str:
+    """The whole picture; long names and CPU lists wrap in their column, nothing is cut off."""
     ready = "ready" if view.is_ready else "not ready: no decisions are made yet"
     title = f"{view.node}: {view.policy}, {ready}, {_count(len(view.containers), 'container')}"
-    lines = [paint(title, "bold" if view.is_ready else "yellow", colours=colours)]
-    rows = [_HEADER, *_rows(view)]
-    tabular = [row for row in rows if len(row.texts) == len(_LIMITS)]
-    widths = column_widths(tabular, _LIMITS, flexible=0)
-    if len(tabular) > 1:
-        lines.append("")
-    for row in rows if len(tabular) > 1 else ():
-        if len(row.texts) == len(_LIMITS):
-            lines += layout([row], widths, colours=colours)
+    blocks = [
+        [paint(title, "bold" if view.is_ready else "yellow", colours=colours)],
+        _tree(view, colours, width),
+        _memory(view.memory, colours),
+        _refused(view.refused, colours, width),
+        _sentences("violation", view.violations, "red", colours, width),
+        _sentences("warning", view.warnings, "yellow", colours, width),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _tree(view: StatusView, colours: bool, width: int) -> list[str]:
+    """Pools and containers in columns; a column that says nothing of anybody is left out."""
+    rows = _rows(view)
+    tabular = [row for row in rows if len(row.texts) > _NOTE]
+    if not tabular:
+        return []
+    used = [i for i, name in enumerate(_HEADER) if i < 4 or any(row.texts[i] for row in tabular)]
+    header = _chosen(Cells(_HEADER, ("dim",) * len(_HEADER)), used)
+    limits = [_LIMITS[i] for i in used]
+    widths = column_widths([header, *(_chosen(row, used) for row in tabular)], limits, flexible=0, total=width)
+    lines = layout([header], widths, colours=colours)
+    for row in rows:
+        if len(row.texts) > _NOTE:
+            lines += layout([_chosen(row, used)], widths, colours=colours)
         else:
-            note = paragraph(row.texts[0], row.rest, first=row.lead)
+            note = paragraph(row.texts[0], row.rest, first=row.lead, width=width)
             lines += [paint(line, "yellow", colours=colours) for line in note]
-    if view.warnings:
-        lines.append("")
-    for warning in view.warnings:
-        lines += [paint(line, "yellow", colours=colours) for line in paragraph(f"warning: {warning}", "  ", first="")]
-    return "\n".join(lines)
+    if any(is_wide(container) for container in view.containers):
+        lines += paragraph(f"{WIDE} uses memory nodes beyond its pool's", "  ", width=width)
+    return lines
+
+
+def _chosen(row: Cells, columns: Sequence[int]) -> Cells:
+    styles = tuple(row.styles[i] for i in columns) if row.styles else ()
+    return Cells(tuple(row.texts[i] for i in columns), styles, row.lead, row.rest)
+
+
+def _memory(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
+    """A line per memory node, once anything is promised; kinds are shown where they differ."""
+    if not any(node.containers for node in nodes):
+        return []
+    header = ("MEMORY NODE", "KIND", "CAPACITY", "PROMISED", "WITH OTHER NODES", "CONTAINERS")
+    rows = [Cells(header, ("dim",) * len(header))]
+    for node in nodes:
+        wide = about_bytes_text(node.widely_promised_bytes) if node.widely_promised_bytes else "-"
+        alone = about_bytes_text(node.promised_bytes) if node.promised_bytes else "-"
+        rows.append(
+            Cells((f"{node.node}", node.kind, about_bytes_text(node.memory_bytes), alone, wide, str(node.containers)))
+        )
+    return layout(rows, column_widths(rows, [len(name) for name in header], flexible=0), colours=colours)
+
+
+def _refused(refused: Sequence[RefusedView], colours: bool, width: int) -> list[str]:
+    """The containers that were refused last, a line each."""
+    lines = [paint("REFUSED LATELY", "dim", colours=colours)] if refused else []
+    for each in refused:
+        text = f"{moment_text(each.at_seconds)}  {each.namespace}/{each.pod}/{each.name}: {each.text}"
+        lines += paragraph(text, "    ", first="", width=width)
+    return lines
+
+
+def _sentences(what: str, texts: Sequence[str], style: str, colours: bool, width: int) -> list[str]:
+    lines = [line for text in texts for line in paragraph(f"{what}: {text}", "  ", first="", width=width)]
+    return [paint(line, style, colours=colours) for line in lines]

@@ -1,6 +1,7 @@
 """``cri-proxy status``: the running daemon's pools and containers."""
 
 import argparse
+import shutil
 import sys
 import time
 
@@ -10,7 +11,9 @@ cri-proxy status
 cri-proxy status --watch
 cri-proxy status -o json | jq '.containers[] | {pod, name, cpus}'"""
 
-_CLEAR = "\x1b[H\x1b[2J"
+_HOME = "\x1b[H"
+_CLEAR_REST_OF_LINE = "\x1b[K"
+_CLEAR_BELOW = "\x1b[J"
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -46,19 +49,36 @@ def run(args: argparse.Namespace) -> int:
             print(f"cri-proxy status: {error}", file=sys.stderr)
             return 1
         if text != shown:
-            print(f"{_CLEAR if args.watch and sys.stdout.isatty() else ''}{text}", flush=True)
+            if args.watch and sys.stdout.isatty():
+                sys.stdout.write(redrawn(text, shutil.get_terminal_size().lines))
+                sys.stdout.flush()
+            else:
+                print(text, flush=True)
             shown = text
         if not args.watch:
             return 0
         time.sleep(args.interval)
 
 
+def redrawn(text: str, height: int) -> str:
+    """The text over what stands on the terminal, written at once: nothing is blanked first, so nothing flickers.
+
+    What is below the last of ``height`` lines is left out, and counted: a picture that scrolls cannot be drawn over.
+    """
+    lines = text.split("\n")
+    if len(lines) >= height:
+        hidden = len(lines) - (height - 2)
+        lines = [*lines[: height - 2], f"... {hidden} more lines: make the window higher, or leave out --watch"]
+    return _HOME + "".join(f"{line}{_CLEAR_REST_OF_LINE}\r\n" for line in lines) + _CLEAR_BELOW
+
+
 def _picture(args: argparse.Namespace) -> str:
     """What is printed now. Raises DaemonUnreachable."""
     from cri_proxy.cli.admin import fetch
+    from cri_proxy.cli.columns import terminal_width
     from cri_proxy.cli.output import is_colourful, render
     from cri_proxy.cli.render_status import render_status
     from cri_proxy.http.view import StatusView
 
     view = fetch(args.admin, "/api/v1/status", StatusView)
-    return render(view, args.output, render_status(view, colours=is_colourful()))
+    return render(view, args.output, render_status(view, colours=is_colourful(), width=terminal_width()))

@@ -73,10 +73,22 @@ class MemoryNodeView:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedView:
+    """A container that has no place, or whose place was given back, and why."""
+
+    namespace: str
+    pod: str
+    name: str
+    at_seconds: float  # since the epoch
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class StatusView:
     """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name.
 
-    ``violations`` are sentences: CPUs that were granted alone and that somebody else is still on.
+    ``violations`` are sentences: CPUs that were granted alone and that somebody else is still on. ``refused`` are the
+    containers that were refused or not created in the last hour and hold nothing, newest first, a few of them.
     """
 
     node: str
@@ -87,6 +99,7 @@ class StatusView:
     warnings: tuple[str, ...] = ()
     memory: tuple[MemoryNodeView, ...] = ()
     violations: tuple[str, ...] = ()
+    refused: tuple[RefusedView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +147,7 @@ class DecisionView:
     when it holds nothing; ``granted`` what was decided then, ``differences`` between the two in words.
     ``displaced`` are the first of ``displaced_count`` containers whose pinning changed; ``moves`` those whose grant
     did, to make room, and ``moved`` their names. ``ranking`` holds the best of ``pools_considered``.
+    ``company`` says who drew it to a pool or pushed it away by affinity.
     ``problems`` are annotations that could not be read, ``without_effect`` those that are known and change nothing.
     ``history`` is what happened to it before and since, oldest first.
     """
@@ -153,6 +167,7 @@ class DecisionView:
     displaced_count: int = 0
     moves: tuple[Moved, ...] = ()
     defaults: tuple[Default, ...] = ()
+    company: tuple[str, ...] = ()
     without_effect: tuple[str, ...] = ()
     granted: Granted | None = None
     differences: tuple[str, ...] = ()

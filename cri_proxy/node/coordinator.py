@@ -125,7 +125,7 @@ class Coordinator:
             decided = self._decide_and_reserve(request, sandbox_id)
         seconds = self._context.clock.monotonic_seconds() - started
         if isinstance(decided, Rejected):
-            self._tell(request, decided, Circumstances(), problems=problems, seconds=seconds)
+            self._tell(request, decided, self._circumstances(), problems=problems, seconds=seconds)
             return Refusal("strict" if decided.reason.code.startswith("strict") else "full", decided.reason.text)
         try:
             self._tell(request, decided.decision, decided.circumstances, problems=problems, seconds=seconds)
@@ -143,8 +143,12 @@ class Coordinator:
 
     def _refused(self, request: Request, refusal: Refusal) -> Refusal:
         """Tell of a container that is refused although, or before, it was decided on."""
-        self._tell(request, Rejected(Reason(refusal.kind, refusal.text)), Circumstances())
+        self._tell(request, Rejected(Reason(refusal.kind, refusal.text)), self._circumstances())
         return refusal
+
+    def _circumstances(self, row: Row | None = None) -> Circumstances:
+        """What is so now, before a decision changes it; ``row`` is the live container that is decided on."""
+        return Circumstances(row, self._ledger.allocations, self._ledger.desired())
 
     def _tell(
         self,
@@ -156,7 +160,12 @@ class Coordinator:
         seconds: float = 0.0,
     ) -> None:
         """Tell of a decision, with what the options had to do with it."""
-        complete = replace(circumstances, defaults=self._ledger.policy.defaults(request))
+        policy = self._ledger.policy
+        complete = replace(
+            circumstances,
+            defaults=policy.defaults(request),
+            company=lambda: policy.company(circumstances.held, request),
+        )
         self._context.observer.decided(request, decision, problems=problems, seconds=seconds, circumstances=complete)
 
     def commit(self, reservation: Reservation, container_id: str, written: Pinning) -> None:
@@ -289,7 +298,7 @@ class Coordinator:
         seconds = self._context.clock.monotonic_seconds() - started
         moved = self._ledger.grants_with(decision.moved) if isinstance(decision, Placed) else ()
         before = (row, *(r for m in moved if (r := self._ledger.get(m.key)) is not None))
-        circumstances = Circumstances(row, held, self._ledger.desired())
+        circumstances = self._circumstances(row)
         if tells_refusal or not isinstance(decision, Rejected):
             self._tell(request, decision, circumstances, seconds=seconds)
         if isinstance(decision, Rejected):
@@ -309,7 +318,7 @@ class Coordinator:
             return decision
         moved = self._ledger.grants_with(decision.moved)
         before = tuple(r for r in (earlier, *(self._ledger.get(m.key) for m in moved)) if r is not None)
-        circumstances = Circumstances(None, self._ledger.allocations, self._ledger.desired())
+        circumstances = self._circumstances()
         row = Row(
             grant=decision.grant,
             sandbox_id=sandbox_id,

@@ -3,14 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from cri_proxy.cri.annotations import without_effect
-from cri_proxy.http.view import ContainerView, DecisionView, DisplacedView, FieldView, RankedView
-from cri_proxy.node.recording import CHOSEN
-from cri_proxy.state.decisions import DecisionRecord, Displaced, Granted, RankedPool
-from policies.base import Request
+from cri_proxy.http.view import ContainerView, DecisionView, DisplacedView, FieldView, RankedView, RefusedView
+from cri_proxy.node.recording import CHOSEN, outcome_text
+from cri_proxy.state.decisions import DecisionRecord, Displaced, Granted, RankedPool, named
+from policies.base import CpuKind, Request
 from policies.score import MEANINGS, WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 
 RESTORED = "restored"
+REFUSED_SHOWN = 5
 _NOT_TRIED = "not tried"
 
 
@@ -32,6 +33,7 @@ def decision_view(record: DecisionRecord, held: ContainerView | None) -> Decisio
         displaced_count=record.displaced_count,
         moves=record.moved,
         defaults=record.defaults,
+        company=tuple(reason.text for reason in record.company),
         without_effect=without_effect(record.request.origins),
         granted=record.granted,
         differences=differences(record.granted, held),
@@ -43,6 +45,16 @@ def decision_view(record: DecisionRecord, held: ContainerView | None) -> Decisio
 def undecided_view(request: Request, held: ContainerView | None) -> DecisionView:
     """A container that holds something and of whose decision there is no record."""
     return DecisionView(request, RESTORED, held, None, 0.0, without_effect=without_effect(request.origins))
+
+
+def refused_views(records: Iterable[DecisionRecord]) -> tuple[RefusedView, ...]:
+    """The newest of those that were refused or not created."""
+    refused = sorted((r for r in records if r.outlives_row), key=lambda r: r.decided_at_seconds, reverse=True)
+    views = []
+    for record in refused[:REFUSED_SHOWN]:
+        who = named(record.request)
+        views.append(RefusedView(who.namespace, who.pod, who.name, record.decided_at_seconds, outcome_text(record)))
+    return tuple(views)
 
 
 def differences(granted: Granted | None, held: ContainerView | None) -> tuple[str, ...]:
@@ -64,7 +76,8 @@ def _differences(granted: Granted, held: ContainerView) -> Iterator[str]:
     cpus, mems = granted.pinning.cpus, granted.pinning.mems
     if cpus is not None and held.cpus is not None and _shared(held.cpus, held) != _shared(cpus, granted):
         now, then = _shared(held.cpus, held), _shared(cpus, granted)
-        yield f"the shared CPUs that it may use are {_set(now)}; they were {_set(then)}"
+        what = "reserved" if held.kind == CpuKind.RESERVED else "shared"
+        yield f"the {what} CPUs that it may use are {_set(now)}; they were {_set(then)}"
     if mems is not None and held.mems is not None and held.mems != mems:
         yield f"its memory nodes are {held.mems}; they were {mems}"
     if granted.is_cold and not held.is_cold:

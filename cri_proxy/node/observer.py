@@ -1,12 +1,12 @@
 """Who hears what happened on the node: the log, the decision journal, later metrics. Never decides anything."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.rows import Row, Saved
-from policies.base import Allocations, ContainerKey, Decision, Default, Grant, Pinning, Request
+from policies.base import Allocations, ContainerKey, Decision, Default, Grant, Pinning, Reason, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +15,14 @@ class Circumstances:
 
     ``row``: the live container that is decided on again, None for one that is about to be created. ``held``: what
     everybody held. ``pinnings``: what everybody was to be pinned to. ``defaults``: what options decided where the
-    request says nothing.
+    request says nothing. ``company``: gives who drew it and who pushed it; asked for when nobody waits any more.
     """
 
     row: Row | None = None
     held: Allocations = Allocations()  # noqa: RUF009 - frozen, and empty for everybody
     pinnings: Mapping[ContainerKey, Pinning] = field(default_factory=dict)
     defaults: tuple[Default, ...] = ()
+    company: Callable[[], tuple[Reason, ...]] = tuple
 
 
 class Observer(Protocol):

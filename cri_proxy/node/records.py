@@ -5,15 +5,16 @@ known what became of its decision, after the runtime's answer was passed on: nob
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cri_proxy.clock import Clock
+from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.recording import after_earlier, change_text, moved_code, moved_text, record_of_grant, with_change
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, Change, DecisionRecord, Outcome, named
 from cri_proxy.state.rows import Row, Saved
-from policies.base import ContainerKey, Grant
+from policies.base import ContainerKey, Grant, Placed, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,14 @@ class Open:
     """A decision of which nobody knows yet what becomes of it.
 
     ``row`` is the live container that is decided on again, ``earlier`` the record that counted until then.
-    ``moved`` are those whose grants changed to make room.
+    ``moved`` are those whose grants changed to make room. ``company`` gives who drew it and who pushed it.
     """
 
     record: DecisionRecord
     row: Row | None
     earlier: DecisionRecord | None
     moved: tuple[Grant, ...]
+    company: Callable[[], tuple[Reason, ...]]
 
 
 class Records:
@@ -58,11 +60,13 @@ class Records:
         """All kept records, by container."""
         return tuple(self._records[key] for key in sorted(self._records))
 
-    def open(self, record: DecisionRecord, row: Row | None, moved: tuple[Grant, ...]) -> None:
+    def open(self, record: DecisionRecord, decision: Placed, circumstances: Circumstances) -> None:
         """A container has a place that nobody has confirmed yet."""
         earlier = self._records.get(record.key)
         complete = after_earlier(record, earlier)
-        self._open[record.key] = Open(complete, row, earlier, moved)
+        if circumstances.row is not None and earlier is not None:  # a new size comes without annotations
+            complete = replace(complete, problems=complete.problems or earlier.problems)
+        self._open[record.key] = Open(complete, circumstances.row, earlier, decision.moved, circumstances.company)
         self._put(complete)
 
     def refused(self, record: DecisionRecord, row: Row | None) -> None:
@@ -70,7 +74,7 @@ class Records:
         if row is None:
             self._put_and_save(after_earlier(record, self._records.get(record.key)))
             return
-        text = f"a new size was refused: {record.reasons[0].text if record.reasons else 'no reason is known'}"
+        text = record.reasons[0].text if record.reasons else "no reason is known"
         self._change(row.grant, "resize-refused", text)
 
     def confirmed(self, row: Row) -> Open | None:
@@ -80,6 +84,8 @@ class Records:
         if record is None or record.outlives_row:
             record = record_of_grant(row.grant, Outcome.RESTORED, at_seconds=self._clock.now_seconds())
         record = replace(record, is_confirmed=True)
+        if opened is not None:
+            record = replace(record, company=opened.company())
         self._put(record)
         others = tuple(self._moved(opened)) if opened is not None else ()
         self._save(record, *others)
@@ -92,6 +98,8 @@ class Records:
         if record is None:
             record = record_of_grant(row.grant, Outcome.NOT_CREATED, at_seconds=self._clock.now_seconds())
         failed = replace(record, outcome=Outcome.NOT_CREATED, failure=why, is_confirmed=True)
+        if opened is not None:
+            failed = replace(failed, company=opened.company())
         self._put_and_save(failed)
         return failed
 
@@ -101,7 +109,7 @@ class Records:
         if opened is not None and opened.earlier is not None:
             self._put(opened.earlier)
         holds = opened.row.grant if opened is not None and opened.row is not None else row.grant
-        self._change(holds, "resize-undone", f"a new size was undone: {why}")
+        self._change(holds, "resize-undone", why)
 
     def changed(self, before: Grant | None, after: Grant, why: str) -> None:
         """A container holds something else, or something at last, without having asked for it."""

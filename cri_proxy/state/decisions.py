@@ -96,8 +96,9 @@ class DecisionRecord:
     """A decision about one container, and what happened to it since.
 
     ``duration_seconds`` is how long deciding took. ``granted`` is None for a refusal. ``fields`` name the values of
-    ``ranking``, which holds the best pools and the chosen one of ``pools_considered``. ``failure`` says why it was
-    not created. ``history`` is oldest first. ``is_confirmed``: the runtime has said what became of it.
+    ``ranking``, which holds the best pools and the chosen one of ``pools_considered``. ``company`` says who drew it
+    and who pushed it. ``failure`` says why it was not created. ``history`` is oldest first. ``is_confirmed``: the
+    runtime has said what became of it.
     """
 
     request: Request
@@ -114,6 +115,7 @@ class DecisionRecord:
     moved: tuple[Moved, ...] = ()
     problems: tuple[str, ...] = ()
     defaults: tuple[Default, ...] = ()
+    company: tuple[Reason, ...] = ()
     failure: str = ""
     history: tuple[Change, ...] = ()
     is_confirmed: bool = False

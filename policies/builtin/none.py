@@ -13,6 +13,7 @@ from policies.base import (
     Pinning,
     Placed,
     PoolView,
+    Reason,
     Reinstated,
     Request,
     Update,
@@ -50,6 +51,10 @@ class NonePolicy:
 
     def defaults(self, request: Request) -> tuple[Default, ...]:
         """No option matters where nothing is placed."""
+        return ()
+
+    def company(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
+        """Nobody draws anybody anywhere."""
         return ()
 
     def decide(self, held: Allocations, request: Request) -> Decision:

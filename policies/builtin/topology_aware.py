@@ -12,12 +12,14 @@ from policies.base import (
     Pinning,
     Placed,
     PoolView,
+    Reason,
     Reinstated,
     Rejected,
     Request,
     Update,
 )
 from policies.case import Case
+from policies.company import company_of
 from policies.defaults import defaults_of
 from policies.demand import demand_of
 from policies.memory_grants import warmed
@@ -83,6 +85,10 @@ class TopologyAware:
     def defaults(self, request: Request) -> tuple[Default, ...]:
         """What options decide of this request where it says nothing itself."""
         return defaults_of(request, self._options)
+
+    def company(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
+        """Who draws this container to a pool or pushes it away by affinity, strongest first, a sentence each."""
+        return company_of(self._tree, self._options, held, request)
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Where this container goes, given what others hold."""

@@ -78,11 +78,15 @@ def status_view() -> StatusView:
         is_ready=True,
         pools=(
             pool("root", "", "1,4-7", free_mcpu=4500, mems="0-1"),
-            pool("socket #0", "root", "1", free_mcpu=500, mems="0"),
+            replace(
+                pool("socket #0", "root", "1", free_mcpu=500, mems="0"),
+                memory_bytes=16 << 30,
+                memory_free_bytes=15 << 30,
+            ),
             pool("socket #1", "root", "4-6", free_mcpu=3000, mems="1", isolated="7"),
         ),
         containers=(
-            container("c0", "exclusive", "2-3", pool="socket #0", exclusive=CpuSet.parse("2-3")),
+            container("c0", "exclusive", "2-3", pool="socket #0", exclusive=CpuSet.parse("2-3"), memory_bytes=1 << 30),
             container("c1", "shared", "1", pool="socket #0", shared_mcpu=500, state="created"),
             container("c2", "reserved", "0", namespace="kube-system", pod="dns", reserved_mcpu=100),
             container("c3", "preserve", None, mems=None, notes=("can reach the exclusive CPUs 2-3",)),
@@ -95,7 +99,7 @@ def status_view() -> StatusView:
     )
 
 
-def ranked(name: str, outcome: str, why: str = "", **values: float) -> RankedView:
+def ranked(name: str, outcome: str, why: str = "", /, **values: float) -> RankedView:
     """A pool in a ranking."""
     return RankedView(name, tuple(values.items()), outcome, why)
 
@@ -113,7 +117,7 @@ def decision_view() -> DecisionView:
         affinities=(Affinity(Expression("name", "Equals", ("db",)), -5),),
         origins=(
             ("cpu_request_mcpu", "cpu_quota, cpu_period"),
-            ("prefer-isolated-cpus", "cri-proxy.io/prefer-isolated-cpus"),
+            ("prefer_isolated", "cri-proxy.io/prefer-isolated-cpus"),
             ("qos", "cgroup_parent"),
         ),
     )
@@ -162,7 +166,7 @@ class FixedDaemon:
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
         view = decision_view()
-        is_meant = pod in ("web", "uid-web") and container in (None, "c0")
+        is_meant = pod in ("web", "default/web", "uid-web") and container in (None, "c0")
         return ExplainView((view,) if is_meant else ())
 
     def topology(self) -> Machine:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.explain import in_namespace
+from cri_proxy.cli.explain import in_namespace, together
 from cri_proxy.cli.main import run_command
 from cri_proxy.http.view import ExplainView
 from tests.fakes.serving import served
 from tests.fakes.views import decision_view
 
 
-@pytest.mark.parametrize("who", ["web", "web/c0", "uid-web/c0"])
+@pytest.mark.parametrize("who", ["web", "web/c0", "uid-web/c0", "default/web", "default/web/c0"])
 def test_a_pod_or_one_of_its_containers_is_explained(
     who: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -34,15 +34,20 @@ def test_nothing_known_is_a_clear_no(argv: list[str], tmp_path: Path, capsys: py
     assert f"nothing is known of {argv[0]}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("who", ["", "/c0", "web/", "a/b/c"])
+@pytest.mark.parametrize("who", ["", "/c0", "web/", "a//c", "a/b/c/d"])
 def test_who_is_a_pod_and_perhaps_a_container(who: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["explain", who]) == 2
-    assert "expected POD or POD/CONTAINER" in capsys.readouterr().err
+    assert "expected [NAMESPACE/]POD[/CONTAINER]" in capsys.readouterr().err
 
 
 def test_without_a_daemon_it_is_a_clear_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["explain", "web", "--admin", f"{tmp_path}/a.sock"]) == 1
     assert "no such socket" in capsys.readouterr().err
+
+
+def test_a_container_that_two_readings_find_is_told_once() -> None:
+    view = ExplainView((decision_view(),))
+    assert together([view, view]) == view
 
 
 def test_a_namespace_chooses() -> None:

@@ -7,24 +7,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.cli.render_status import pool_use_text, render_status, use_text
-from sysfs.cpuset import CpuSet
+from cri_proxy.http.view import RefusedView
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.views import container, pool, status_view
 
 EXPECTED = """\
 worker-1: topology-aware, ready, 4 containers
 
-POOL / CONTAINER         CPUS   USE                MEM  STATE
-root                     1,4-7  shared, 4.5 free   0-1
-├─ socket #0             1      shared, 0.5 free   0
-│  ├─ default/web/c0     2-3    2 exclusive        0
-│  └─ default/web/c1     1      500m shared        0    created
-└─ socket #1             4-6    shared, 3 free;    1
-                                isolated 7 free
+POOL / CONTAINER         CPUS   USE                     MEM  MEMORY     STATE
+root                     1,4-7  4.5 CPU free            0-1
+├─ socket #0             1      0.5 CPU free            0    15Gi free
+│  ├─ default/web/c0     2-3    2 exclusive             0    1Gi
+│  └─ default/web/c1     1      500m shared             0               created
+└─ socket #1             4-6    3 CPU free; isolated 7  1
 reserved for the system  0
-└─ kube-system/dns/c2    0      100m reserved      0
+└─ kube-system/dns/c2    0      100m reserved           0
 in no pool
-└─ default/web/c3        any    left alone         any
+└─ default/web/c3        any    left alone              any
    ! can reach the exclusive CPUs 2-3
+
+MEMORY NODE  KIND  CAPACITY  PROMISED  WITH OTHER NODES  CONTAINERS
+0            dram  16Gi      1Gi       -                 2
+1            pmem  64Gi      -         -                 0
 
 warning: reservedResources.cpu is not set"""
 
@@ -51,9 +55,7 @@ def test_what_cpus_are_to_a_container(kind: str, exclusive: str, isolated: str, 
 
 
 def test_a_pool_without_shared_cpus_says_so() -> None:
-    assert (
-        pool_use_text(pool("x", "", "", free_mcpu=0, mems="0", isolated="4-5")) == "nothing shared; isolated 4-5 free"
-    )
+    assert pool_use_text(pool("x", "", "", free_mcpu=0, mems="0", isolated="4-5")) == "nothing shared; isolated 4-5"
 
 
 def test_a_reserved_container_stands_with_the_reserved_cpus_whatever_its_pool() -> None:
@@ -64,6 +66,33 @@ def test_a_reserved_container_stands_with_the_reserved_cpus_whatever_its_pool() 
 
 def test_a_node_that_does_not_decide_yet_says_so() -> None:
     assert "not ready: no decisions are made yet" in render_status(replace(status_view(), is_ready=False))
+
+
+def test_a_column_that_says_nothing_of_anybody_is_left_out() -> None:
+    running = tuple(replace(c, state="running") for c in status_view().containers)
+    assert "STATE" not in render_status(replace(status_view(), containers=running))
+
+
+def test_memory_beyond_its_pool_and_a_cold_start_are_marked() -> None:
+    wide = container("c0", "shared", "1", pool="socket #0", mems=NodeSet.parse("0-1"), home_mems=NodeSet.of([0]))
+    text = render_status(replace(status_view(), containers=(replace(wide, is_cold=True),)))
+    assert " 0-1+ " in text
+    assert text.splitlines()[5].endswith("cold")
+    assert "\n  + uses memory nodes beyond its pool's\n" in text
+
+
+def test_violations_and_late_refusals_are_told() -> None:
+    refused = RefusedView("default", "giant", "c", 1_700_000_000.0, "refused: wanted 40")
+    text = render_status(replace(status_view(), violations=("web runs on CPUs of others",), refused=(refused,)))
+    assert "REFUSED LATELY\n2023-11-14 22:13:20  default/giant/c: refused: wanted 40\n" in text
+    assert "violation: web runs on CPUs of others\n\nwarning:" in text
+
+
+def test_a_wide_terminal_wraps_nothing() -> None:
+    cpus = ",".join(str(cpu) for cpu in range(0, 60, 2))
+    view = replace(status_view(), containers=(container("c" * 40, "shared", cpus, pool="socket #1"),))
+    assert any(cpus in line for line in render_status(view, width=200).splitlines())
+    assert max(map(len, render_status(view, width=160).splitlines())) <= 160
 
 
 def test_without_pools_the_containers_are_still_shown() -> None:

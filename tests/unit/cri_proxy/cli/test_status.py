@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli.main import run_command
+from cri_proxy.cli.status import redrawn
 from tests.fakes.serving import served
 
 
@@ -50,3 +51,15 @@ def test_watching_ends_quietly_when_interrupted(tmp_path: Path) -> None:
         os.kill(child.pid, signal.SIGINT)
         assert child.wait(30) == 130
         assert child.stderr.read() == ""
+
+
+def test_a_picture_is_drawn_over_the_last_one_without_blanking_it() -> None:
+    drawn = redrawn("a\nb", 24)
+    assert drawn == "\x1b[Ha\x1b[K\r\nb\x1b[K\r\n\x1b[J"
+    assert "\x1b[2J" not in drawn
+
+
+def test_what_does_not_fit_the_window_is_counted() -> None:
+    lines = redrawn("\n".join(str(i) for i in range(30)), 10).split("\r\n")
+    assert len(lines) == 10
+    assert lines[8].startswith("... 22 more lines")

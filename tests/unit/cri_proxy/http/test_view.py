@@ -18,6 +18,7 @@ from cri_proxy.http.view import (
     Health,
     MemoryNodeView,
     RankedView,
+    RefusedView,
     StatusView,
 )
 from cri_proxy.state.codec import decode, encode
@@ -46,7 +47,7 @@ def test_the_fake_is_a_daemon() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [StatusView, ContainerView, MemoryNodeView, PoolView]
+    [StatusView, ContainerView, MemoryNodeView, RefusedView, PoolView]
     + [ExplainView, DecisionView, DisplacedView, RankedView, FieldView, Granted, Moved, Change, Default],
 )
 def test_every_field_is_documented(kind: type) -> None:

@@ -16,6 +16,7 @@ from policies.base import (
     Pinning,
     Policy,
     PoolView,
+    Reason,
     Reinstated,
     Request,
     Update,
@@ -66,6 +67,9 @@ class FragilePolicy:
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
         self._check("narrowed")
         return self._inner.narrowed(held)
+
+    def company(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
+        return ()
 
     def defaults(self, request: Request) -> tuple[Default, ...]:
         return ()

@@ -3,12 +3,13 @@
 import asyncio
 from dataclasses import replace
 
+from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.records import Records
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, Moved, Outcome, named
-from cri_proxy.state.rows import Saved
+from cri_proxy.state.rows import Row, Saved
 from cri_proxy.tasks import Tasks
-from policies.base import CpuKind, Pinning, Reason
+from policies.base import CpuKind, Grant, Pinning, Placed, Reason
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import row
@@ -21,15 +22,20 @@ PLACED = DecisionRecord(
     1.0,
     granted=Granted("root", CpuKind.EXCLUSIVE, Pinning(CpuSet.parse("2-3"), None)),
 )
+DRAWN = (Reason("affinity", "b draws it"),)
 REFUSED = DecisionRecord(ROW.grant.request, Outcome.REFUSED, 2.0, reasons=(Reason("cpu-full", "no room"),))
 
 
 def records(*confirmed: DecisionRecord) -> Records:
     kept = Records(ManualClock())
     for record in confirmed:
-        kept.open(record, None, ())
+        opened(kept, record)
         kept.confirmed(ROW)
     return kept
+
+
+def opened(kept: Records, record: DecisionRecord, live: Row | None = None, moved: tuple[Grant, ...] = ()) -> None:
+    kept.open(record, Placed(ROW.grant, Pinning(None, None), (), moved), Circumstances(live, company=lambda: DRAWN))
 
 
 def last(kept: Records, of: DecisionRecord = PLACED) -> DecisionRecord:
@@ -44,7 +50,7 @@ def said(kept: Records, of: DecisionRecord = PLACED) -> list[tuple[str, str]]:
 
 def test_a_place_counts_at_once_and_is_confirmed_later() -> None:
     kept = records()
-    kept.open(PLACED, None, ())
+    opened(kept, PLACED)
     assert not last(kept).is_confirmed
     assert kept.confirmed(ROW) is not None
     assert last(kept).is_confirmed
@@ -56,14 +62,14 @@ def test_what_was_confirmed_already_is_not_told_again() -> None:
 
 def test_a_place_that_is_given_back_says_why() -> None:
     kept = records()
-    kept.open(PLACED, None, ())
+    opened(kept, PLACED)
     failed = kept.given_up(ROW, "no such image")
     assert (failed.outcome, failed.failure, last(kept)) == (Outcome.NOT_CREATED, "no such image", failed)
 
 
 def test_a_new_attempt_goes_on_with_what_happened_to_the_last() -> None:
     kept = records(PLACED)
-    kept.open(replace(PLACED, decided_at_seconds=9.0), None, ())
+    opened(kept, replace(PLACED, decided_at_seconds=9.0))
     assert said(kept) == [("placed", "placed in root on CPUs 2-3")]
 
 
@@ -78,22 +84,22 @@ def test_a_refused_new_size_leaves_the_decision_and_is_noted() -> None:
     kept.refused(REFUSED, ROW)
     assert (last(kept).outcome, said(kept)) == (
         Outcome.PLACED,
-        [("resize-refused", "a new size was refused: no room")],
+        [("resize-refused", "no room")],
     )
 
 
 def test_a_new_size_that_is_undone_brings_the_decision_before_it_back() -> None:
     kept = records(PLACED)
-    kept.open(replace(PLACED, decided_at_seconds=9.0), ROW, ())
+    opened(kept, replace(PLACED, decided_at_seconds=9.0), ROW)
     kept.kept(ROW, "the runtime refused: no")
     assert last(kept).decided_at_seconds == 1.0
-    assert said(kept) == [("resize-undone", "a new size was undone: the runtime refused: no")]
+    assert said(kept) == [("resize-undone", "the runtime refused: no")]
 
 
 def test_whoever_made_room_has_a_line_once_it_is_for_somebody() -> None:
     moved = Moved(named(OTHER.grant.request), "socket #0", "root", NodeSet(), NodeSet())
     kept = records()
-    kept.open(replace(PLACED, moved=(moved,)), None, (OTHER.grant,))
+    opened(kept, replace(PLACED, moved=(moved,)), moved=(OTHER.grant,))
     assert kept.get(OTHER.key) is None
     kept.confirmed(ROW)
     (change,) = last(kept, DecisionRecord(OTHER.grant.request, Outcome.PLACED, 0)).history
@@ -108,7 +114,7 @@ def test_a_container_that_was_placed_again_says_what_changed_and_why() -> None:
 
 def test_a_change_while_a_new_size_is_open_is_kept_whatever_becomes_of_it() -> None:
     kept = records(PLACED)
-    kept.open(PLACED, ROW, ())
+    opened(kept, PLACED, ROW)
     kept.changed(ROW.grant, replace(ROW.grant, pool="socket #1"), "moved")
     kept.kept(ROW, "no")
     assert [what for what, _ in said(kept)] == ["re-placed", "resize-undone"]
@@ -144,7 +150,7 @@ def test_what_becomes_of_a_decision_is_saved_and_recalled() -> None:
         store, tasks = MemoryStore(), Tasks()
         kept = records()
         kept.recall(Saved(), Persistence(store, tasks, lambda _: None))
-        kept.open(PLACED, None, ())
+        opened(kept, PLACED)
         await tasks.join()
         assert store.load() == Saved()
         kept.confirmed(ROW)
@@ -154,4 +160,4 @@ def test_what_becomes_of_a_decision_is_saved_and_recalled() -> None:
     saved = asyncio.run(run())
     again = Records(ManualClock())
     again.recall(saved, Persistence(MemoryStore(), Tasks(), lambda _: None))
-    assert again.all() == saved.decisions == (replace(PLACED, is_confirmed=True),)
+    assert again.all() == saved.decisions == (replace(PLACED, is_confirmed=True, company=DRAWN),)

@@ -1,0 +1,64 @@
+"""Amounts of CPU and memory, sets of ids and moments, in words for a terminal. Pure."""
+
+from datetime import UTC, datetime
+
+from sysfs.cpuset import CpuSet, NodeSet
+
+
+def cpu_text(mcpu: int) -> str:
+    """An amount of CPU for people.
+
+    >>> cpu_text(2000), cpu_text(2500), cpu_text(500)
+    ('2', '2.5', '0.5')
+    """
+    return f"{mcpu / 1000:.3f}".rstrip("0").rstrip(".")
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes in the largest unit that shows it in full.
+
+    >>> bytes_text(100 * 1024**2), bytes_text(1500)
+    ('100Mi', '1500')
+    """
+    for power, unit in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
+        if count and count % 1024**power == 0:
+            return f"{count // 1024**power}{unit}"
+    return str(count)
+
+
+def about_bytes_text(count: int) -> str:
+    """A number of bytes with three digits, for where the last byte does not matter.
+
+    >>> about_bytes_text(16 << 30), about_bytes_text(16_634_118_144), about_bytes_text(0)
+    ('16Gi', '15.5Gi', '0')
+    """
+    for power, unit in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
+        if abs(count) >= 1024**power:
+            return (
+                f"{count / 1024**power:.3g}{unit}"
+                if abs(count) < 1000 * 1024**power
+                else f"{count >> 10 * power}{unit}"
+            )
+    return str(count)
+
+
+def ids_text(what: str, ids: CpuSet | NodeSet | None) -> str:
+    """A set of CPUs or nodes with its name.
+
+    >>> ids_text("CPU", CpuSet.parse("2-3")), ids_text("node", NodeSet.of([1])), ids_text("CPU", None)
+    ('CPUs 2-3', 'node 1', 'any CPU')
+    """
+    if ids is None:
+        return f"any {what}"
+    if not ids:
+        return f"no {what}"
+    return f"{what} {ids}" if len(ids) == 1 else f"{what}s {ids}"
+
+
+def moment_text(at_seconds: float) -> str:
+    """A time since the epoch, in UTC.
+
+    >>> moment_text(1_700_000_000.5)
+    '2023-11-14 22:13:20'
+    """
+    return f"{datetime.fromtimestamp(at_seconds, UTC):%Y-%m-%d %H:%M:%S}"
