@@ -1,11 +1,17 @@
 """Owned CPUs near each of several places."""
 
+import random
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from policies.cpus import Quarry
 from policies.device_hints import Locality
 from policies.spread import pick_near
 from sysfs.cpuset import CpuSet
+from sysfs.model import Machine
+from tests.fakes.machines import machines
 from tests.unit.policies.build import four_nodes, tree_of
 
 TREE = tree_of(four_nodes())
@@ -54,3 +60,16 @@ def test_limits_hold_for_all_shares_together() -> None:
     limits[TREE.named("socket #0").index] = 3
     quarry = Quarry(TREE, TREE.root.cpus, limits)
     assert CpuSet(pick_near(quarry, TREE.root, 4, places("0-3", "4-7"))) == CpuSet.parse("0,4,8-9")
+
+
+@settings(max_examples=settings().max_examples // 3)
+@given(machines(max_packages=2, max_cpus=32), st.randoms(use_true_random=False))
+def test_each_place_gets_its_share_wherever_so_many_are_free(machine: Machine, rng: random.Random) -> None:
+    tree = tree_of(machine)
+    free = tree.root.cpus & sum(1 << cpu for cpu in machine.online if rng.random() < 0.7)
+    nodes = [n.cpus.mask & free for n in machine.nodes if n.cpus.mask & free]
+    near = [Locality((), cpus) for cpus in rng.sample(nodes, rng.randint(0, len(nodes)))]
+    share = min((place.cpus.bit_count() for place in near), default=0)
+    found = pick_near(Quarry(tree, free, [PLENTY[0]] * len(tree.pools)), tree.root, share * len(near), near)
+    assert [(found & place.cpus).bit_count() for place in near] == [share] * len(near)
+    assert found.bit_count() == share * len(near)

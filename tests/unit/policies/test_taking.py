@@ -1,5 +1,7 @@
 """The CPUs that a pool gives: kept ones, whole cores, near devices, within the limits."""
 
+import functools
+import operator
 import random
 
 import pytest
@@ -142,6 +144,10 @@ def test_how_cpus_were_picked_is_told_with_them() -> None:
     assert found.why.startswith("2 near each of /dev/a, /dev/b")
 
 
+def pool_is_near(usable: int, near: list[int]) -> bool:
+    return not usable & ~functools.reduce(operator.or_, near) and all(usable & cpus for cpus in near)
+
+
 @settings(max_examples=settings().max_examples // 3)
 @given_randomly(machines(max_packages=2, max_cpus=32), st.randoms(use_true_random=False))
 def test_what_is_taken_is_what_was_offered(machine: Machine, rng: random.Random) -> None:
@@ -158,5 +164,9 @@ def test_what_is_taken_is_what_was_offered(machine: Machine, rng: random.Random)
         mine = found.exclusive | found.isolated
         assert (found.exclusive.bit_count(), found.isolated.bit_count()) == (offer.sliced, offer.isolated)
         assert not mine & ~(pool.sharable | pool.isolated) and not mine & used.mask
+        near = [h.cpus.mask for h in hints if h.cpus != machine.online]
+        if strict and near and not pool_is_near(pool.sharable | pool.isolated, near):
+            assert not mine & ~functools.reduce(operator.or_, near)
+            assert mine.bit_count() < len(set(near)) or all(mine & cpus for cpus in near)
         if threads is not Threads.ANY:
             assert all(core.cpus.mask & mine in (0, core.cpus.mask) for core in machine.cores)
