@@ -40,10 +40,11 @@ def is_told(grant: Grant, pinning: Pinning, mode: str) -> bool:
     The operator's ``never`` holds for all; then the container's own word; left to itself (``auto``) it is told where
     CPUs are its own, and ours to write.
     """
-    asked = grant.request.wishes.tell
-    if mode == "never" or asked is False:
+    wishes = grant.request.wishes
+    if mode == "never" or wishes.tell is False:
         return False
-    return mode == "always" or asked is True or (bool(grant.owned) and pinning.cpus is not None)
+    asks = wishes.tell is True or bool(wishes.notify)  # who wants to hear of changes wants to read them
+    return mode == "always" or asks or (bool(grant.owned) and pinning.cpus is not None)
 
 
 class Telling:

@@ -49,6 +49,12 @@ def test_who_is_told(owned: str, pinned: bool, tell: bool | None, mode: str, exp
     assert is_told(grant, Pinning(CpuSet.parse("1") if pinned else None, None), mode) is expected
 
 
+@pytest.mark.parametrize(("tell", "expected"), [(None, True), (False, False)])
+def test_who_wants_to_hear_of_changes_is_told(tell: bool | None, expected: bool) -> None:
+    asked = replace(request("c", 100), wishes=Wishes(tell=tell, notify=("true",)))
+    assert is_told(Grant(asked, "root", CpuKind.SHARED), Pinning(None, None), "auto") is expected
+
+
 def test_a_container_with_cpus_of_its_own_finds_them_from_its_start(tmp_path: Path) -> None:
     async def act(site: Site) -> None:
         pod = await site.run("a", OWNS_2)
