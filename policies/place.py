@@ -140,15 +140,23 @@ def _givers(case: Case, ranking: Ranking) -> Iterator[Found]:
         if not ranking.keys[i].fits:
             return
         offer = ranking.offers[i]
-        # An earlier pool is where displacement led to: it is not displaced again.
-        levels = 0 if offer.previous else case.demand.levels_up
-        path = pools[i].path
-        pool = pools[path[min(levels, len(path) - 1)]]
         room = ranking.lenient if offer.previous else ranking.room
-        taken = take(case, pool, offer, room.give)
-        if taken is not None:
-            why = (reasons.levels_up(pools[i].name, pool.name, case.demand.levels_up),) if pool.index != i else ()
-            yield Found(pool, i, offer, taken, (), why)
+        for pool in _displaced(case, i, was_here=bool(offer.previous)):
+            taken = take(case, pool, offer, room.give)
+            if taken is not None:
+                why = (reasons.levels_up(pools[i].name, pool.name, case.demand.levels_up),) if pool.index != i else ()
+                yield Found(pool, i, offer, taken, (), why)
+                break
+
+
+def _displaced(case: Case, best: int, *, was_here: bool) -> Iterator[Pool]:
+    """The pool that lies as far above the best one as is wished; those below it, where a strict wish forbids that.
+
+    An earlier pool is where displacement led to: it is not displaced again.
+    """
+    path = case.tree.pools[best].path
+    levels = 0 if was_here else min(case.demand.levels_up, len(path) - 1)
+    return (case.tree.pools[i] for i in reversed(path[: levels + 1]))
 
 
 def _after_lifting(case: Case, ranking: Ranking) -> Iterator[Found]:

@@ -1,21 +1,34 @@
-"""Random lives of a node, checked after every runtime call.
+"""Random lives of a node, looked at after every runtime call and checked when all is settled.
 
-What is checked is what the *runtime* holds, not what we believe: CPUs that a running container owns are in no
-other running container's set, every set lies inside the available CPUs.
+A kubelet, the interceptor, the coordinator and the embedded runtime with its kernel; what happens is everything that
+happens to a node: pods come and go, exit, restart and are resized; the proxy and the runtime restart; updates are
+refused or end without an answer; options change, CPUs and memory come and go; somebody rewrites a cpuset.
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from cri_proxy.errors import CallFailed
+from cri_proxy.node.context import Rules
+from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
 from cri_proxy.tryout import pods
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
-from policies.base import CpuKind, Policy
+from policies.options import PolicyOptions
+from policies.registry import build_policy
 from sysfs.cpuset import CpuSet
+from sysfs.model import Machine
+from tests.fakes.machines import unplugged
+from tests.fakes.node_checks import MoveCheck, check_moment, check_settled, running
+from tests.fakes.random_pods import random_pod
 from tests.fakes.site import Site
+from tests.property.policy_history import random_available, random_gone, random_options
 
-GIB = 1 << 30
+UNKNOWN, DEADLINE_EXCEEDED = 2, 4
+UPDATE = "UpdateContainerResources"
+# Drift that comes back so often is left to whoever makes it: a life puts each container back less often.
+TAMPERS = 2
 
 
 @dataclass
@@ -31,54 +44,53 @@ class LivePod:
 class World(Site):
     """One machine's life. Every step leaves the node settled and checked."""
 
-    def __init__(self, policy: Policy, available: CpuSet, seed: int) -> None:
-        super().__init__(policy, modern=seed % 2 == 0)
-        self.available = available
+    def __init__(self, machine: Machine, options: PolicyOptions, seed: int) -> None:
+        # Where a container must not start before others have left for good, their updates may fail for good.
+        rules = Rules(on_policy_error="reject" if seed % 3 else "passthrough")
+        super().__init__(build_policy("topology-aware", machine, options), rules=rules, modern=seed % 2 == 0)
+        self.whole = machine
+        self.options = options
         self.random = Random(seed)
         self.pods: dict[str, LivePod] = {}
         self.refused = 0
+        self.steps = 0
         self._names = 0
+        self._allowed = options.available & machine.online
+        self._moves = MoveCheck(self.runtime)
+        self._tampered: dict[str, int] = {}
 
     def check(self) -> None:
-        """The invariants at this very moment, by what the kernel would let each running container use."""
-        running = {c.id: self.runtime.effective(c.id)[0] for c in self.live() if c.running}
-        ledger = self.node.context.ledger
-        rows = {container_id: ledger.holder(container_id) for container_id in running}
-        alone = {i: ledger.held_alone(row.key) & running[i] for i, row in rows.items() if row is not None}
-        everyones = CpuSet.of_masks(cpus.mask for cpus in alone.values())
-        assert len(everyones) == sum(len(cpus) for cpus in alone.values()), f"owned twice: {alone}"
-        for container_id, cpus in running.items():
-            assert cpus <= self.available, f"{container_id} is on {cpus}"
-            clash = cpus & everyones - alone.get(container_id, CpuSet())
-            assert not clash, f"{container_id} ({cpus}) is on {clash}, which others own"
+        """What must hold at this very moment, by what the kernel lets each running container use."""
+        if self.options.pin_cpu:
+            check_moment(self.runtime, self.node.context.ledger, self._allowed)
+        self._moves.look()
 
-    async def step(self) -> None:
-        """One random thing that happens to a node."""
-        often = [self.run_pod] * 4 + [self.remove_pod] * 3 + [self.restart_container, self.exit_container] * 2
-        moves = [*often, self.burst, self.restart_proxy, self.resize, self.fail_a_create]
-        await self.random.choice(moves)()
+    async def step(self) -> str:
+        """One random thing that happens to a node; its name."""
+        move = self.random.choices([move for move, _ in self._chances()], [times for _, times in self._chances()])[0]
+        await move()
         await self.node.settle()
         self.check()
-        self.check_ledger()
-
-    def check_ledger(self) -> None:
-        """What we believe is what the runtime has, and nothing is held for nobody."""
-        live = {c.id for c in self.live()}
-        for row in self.node.context.ledger.active():
-            assert row.container_id in live, f"{row.key} holds CPUs for nobody"
-        kinds = {row.grant.kind for row in self.node.context.ledger.active()}
-        assert CpuKind.PRESERVE not in kinds
+        check_settled(self.runtime, self.node.context.ledger, self.options)
         assert not self.log.errors, self.log.errors
+        self.steps += 1
+        return move.__name__
+
+    def _chances(self) -> list[tuple[Callable[[], Awaitable[None]], int]]:
+        often = [(self.run_pod, 12), (self.remove_pod, 9), (self.restart_container, 6), (self.exit_container, 6)]
+        changes = [(self.resize, 5), (self.burst, 3), (self.reconfigure, 3), (self.hotplug, 2), (self.slow_check, 2)]
+        restarts = [(self.restart_proxy, 2), (self.restart_runtime, 1), (self.restart_both, 1)]
+        faults = [(self.fail_a_create, 2), (self.refuse_updates, 2), (self.lose_answers, 2), (self.tamper, 2)]
+        return [*often, *changes, *restarts, *faults]
+
+    # What the kubelet does.
 
     async def run_pod(self) -> None:
         self._names += 1
-        name = f"p{self._names}"
-        containers = tuple(self._container(f"c{i}") for i in range(self.random.randint(1, 3)))
-        namespace = self.random.choice(["default", "default", "default", "kube-system"])
-        spec = PodSpec(name, containers, namespace, self._annotations())
+        spec = random_pod(self.random, f"p{self._names}")
         pod = LivePod(spec, await self.kubelet.run_sandbox(spec))
-        self.pods[name] = pod
-        for container in containers:
+        self.pods[spec.name] = pod
+        for container in spec.containers:
             await self._create_and_start(pod, container)
 
     async def burst(self) -> None:
@@ -95,18 +107,31 @@ class World(Site):
     async def restart_container(self) -> None:
         """The process ends, the kubelet makes the next attempt and collects the old one afterwards."""
         pod, name = self._pick()
-        if pod is None:
-            return
-        old = pod.ids[name]
-        self.runtime.exit(old)
-        await self._create_and_start(pod, next(c for c in pod.spec.containers if c.name == name))
-        await self.kubelet.remove(old)
+        if pod is not None:
+            old = pod.ids[name]
+            self.runtime.exit(old)
+            await self._create_and_start(pod, next(c for c in pod.spec.containers if c.name == name))
+            await self.kubelet.remove(old)
 
     async def exit_container(self) -> None:
         pod, name = self._pick()
         if pod is not None:
             self.runtime.exit(pod.ids.pop(name))
             await self.node.resync.check_all("test")
+
+    async def resize(self) -> None:
+        pod, name = self._pick()
+        if pod is None:
+            return
+        spec = next(c for c in pod.spec.containers if c.name == name)
+        mcpu = self.random.choice([500, 1000, 2000, 3000])
+        changed = guaranteed(name, mcpu) if spec.cpu_limit_mcpu else ContainerSpec(name, cpu_request_mcpu=mcpu)
+        try:
+            await self.kubelet.update(pod.ids[name], pods.resources(pod.spec, changed, self.kubelet.node))
+        except CallFailed:
+            self.refused += 1
+
+    # What happens to the processes.
 
     async def restart_proxy(self) -> None:
         """A new process on the same store: not one value changes."""
@@ -116,21 +141,94 @@ class World(Site):
         assert self.recorded() == before, "a restart changed a pinning"
         assert self.node.effects.sent == 0, "a restart sent updates"
 
-    async def resize(self) -> None:
-        pod, name = self._pick()
-        if pod is None:
-            return
-        spec = next(c for c in pod.spec.containers if c.name == name)
-        mcpu = self.random.choice([500, 1000, 2000])
-        changed = guaranteed(name, mcpu) if spec.cpu_limit_mcpu else ContainerSpec(name, cpu_request_mcpu=mcpu)
-        try:
-            await self.kubelet.update(pod.ids[name], pods.resources(pod.spec, changed, self.kubelet.node))
-        except CallFailed:
-            self.refused += 1
+    async def restart_runtime(self) -> None:
+        self.runtime.restart()
+        await self.node.resync.check_all("the runtime is back")
+
+    async def restart_both(self) -> None:
+        self.runtime.restart()
+        await self.restart_proxy()
+
+    async def slow_check(self) -> None:
+        """What the daemon does every now and then; time passes for cold starts."""
+        await self.clock.sleep(self.random.choice((1.0, 100.0)))
+        await self.node.resync.check_all("slow check")
+        await self.node.slow_check()
+
+    # What goes wrong.
 
     async def fail_a_create(self) -> None:
-        self.runtime.faults.fail_next("CreateContainer", 2, "no such thing today")
+        self.runtime.faults.fail_next("CreateContainer", UNKNOWN, "no such thing today")
         await self.run_pod()
+
+    async def refuse_updates(self) -> None:
+        """A few in a row are refused: fewer than are tried, or more where starts then are refused too."""
+        most = 12 if self.rules.on_policy_error == "reject" else 3
+        await self._with_fault(UNKNOWN, "device or resource busy", times=self.random.randint(1, most), after=False)
+
+    async def lose_answers(self) -> None:
+        """Updates take effect, and nobody learns."""
+        await self._with_fault(
+            DEADLINE_EXCEEDED, "context deadline exceeded", times=self.random.randint(1, 3), after=True
+        )
+
+    async def _with_fault(self, code: int, message: str, *, times: int, after: bool) -> None:
+        self.runtime.faults.fail_next(UPDATE, code, message, times=times, after=after)
+        await self.random.choice([self.run_pod, self.remove_pod, self.burst, self.resize])()
+        await self.node.settle()
+        self.check()
+        self.runtime.faults.clear()
+        self.node.effects.retry_failed()
+
+    async def tamper(self) -> None:
+        """Somebody writes another cpuset; the next look at the cgroups finds it and has it put back."""
+        there = [c for i, c in sorted(running(self.runtime).items()) if self._tampered.get(i, 0) < TAMPERS]
+        if not there or not self.options.pin_cpu:
+            return
+        victim = self.random.choice(there)
+        row = self.node.context.ledger.holder(victim.id)
+        if row is None or (wanted := self.node.context.ledger.desired().get(row.key)) is None or wanted.cpus is None:
+            return
+        self._tampered[victim.id] = self._tampered.get(victim.id, 0) + 1
+        victim.kernel_cpus = str(CpuSet.of([self.random.choice(list(wanted.cpus))]))
+        await self.node.drift.check()
+
+    # What the operator and the machine do.
+
+    async def reconfigure(self) -> None:
+        """Other options; refused as a whole where somebody would lose what he has."""
+        machine = self.policy.machine
+        options = random_options(machine, self.random, random_available(machine, self.random))
+        rules = replace(
+            self.node.coordinator.rules,
+            lift_quota=self.random.random() < 0.5,
+            fraction_shares=self.random.random() < 0.5,
+            tell_containers=self.random.choice(("auto", "always", "never")),
+        )
+        await self._change(machine, options, rules, must_fit=True)
+
+    async def hotplug(self) -> None:
+        """CPUs and memory come and go: the kernel acts at once, we are told afterwards."""
+        gone, emptied = random_gone(self.whole, self.random)
+        machine, options = unplugged(self.whole, gone, emptied), self.options
+        if not options.available & machine.online:
+            options = replace(options, available=machine.online)
+        self.runtime.node.machine = machine
+        await self._change(machine, options, self.node.coordinator.rules, must_fit=False)
+
+    async def _change(self, machine: Machine, options: PolicyOptions, rules: Rules, *, must_fit: bool) -> None:
+        """Until the last update has gone out, containers are inside the old or the new CPUs."""
+        before, allowed = self.options, options.available & machine.online
+        self._allowed = self._allowed | allowed
+        self.options = options if options.pin_cpu else before
+        policy = build_policy("topology-aware", machine, options)
+        self.options = replace(options, pin_cpu=options.pin_cpu and before.pin_cpu)
+        outcome = await reconfigure(self.node, policy, rules, must_fit=must_fit)
+        if isinstance(outcome, NotReconfigured):
+            self.options, self._allowed = before, before.available & self.policy.machine.online
+            return
+        await self.node.settle()
+        self.policy, self.options, self.rules, self._allowed = policy, options, rules, allowed
 
     def _pick(self) -> tuple[LivePod | None, str]:
         choices = [(pod, name) for _, pod in sorted(self.pods.items()) for name in sorted(pod.ids)]
@@ -145,29 +243,10 @@ class World(Site):
         except CallFailed:
             self.refused += 1
             return
+        try:
+            await self.kubelet.start(new)
+        except CallFailed:
+            self.refused += 1
+            await self.kubelet.remove(new)
+            return
         pod.ids[container.name] = new
-        await self.kubelet.start(new)
-
-    def _container(self, name: str) -> ContainerSpec:
-        match self.random.randint(0, 5):
-            case 0:
-                return ContainerSpec(name)
-            case 1:
-                return ContainerSpec(name, cpu_request_mcpu=self.random.choice([100, 250, 900, 1500]))
-            case _:
-                mcpu = self.random.choice([500, 1000, 1000, 1500, 2000, 2500, 3000, 4000])
-                return guaranteed(name, mcpu, memory_bytes=GIB // 8)
-
-    def _annotations(self) -> tuple[tuple[str, str], ...]:
-        domain = "cri-proxy.io"
-        choices: list[tuple[tuple[str, str], ...]] = [
-            (),
-            (),
-            ((f"prefer-shared-cpus.{domain}/pod", "true"),),
-            ((f"{domain}/prefer-shared-cpus", '{"c0": -1, "c1": false}'),),
-            ((f"prefer-isolated-cpus.{domain}/pod", "true"),),
-            ((f"{domain}/affinity", "c1: [c0]"),),
-            ((f"{domain}/anti-affinity", "c1: [c0]"),),
-            ((f"prefer-reserved-cpus.{domain}/pod", "true"),),
-        ]
-        return self.random.choice(choices)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cri_proxy.cri.annotations import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.node.cgroups import Enforced
 from cri_proxy.node.context import Rules
 from cri_proxy.node.journal import Journal
 from cri_proxy.node.node import Node, Outside, build_node
@@ -20,6 +21,7 @@ from cri_proxy.tryout.image import IMAGE
 from cri_proxy.tryout.kubelet import Kubelet, RunningPod
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec
 from policies.base import Policy
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.store import MemoryStore
 
 
@@ -75,6 +77,21 @@ class Watched:
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+class KernelOf:
+    """Implements ``cri_proxy.node.cgroups.Cpusets`` for what runs on the embedded runtime."""
+
+    def __init__(self, runtime: EmbeddedRuntime) -> None:
+        self._runtime = runtime
+
+    def enforced(self, pid: int, container_id: str) -> Enforced | None:
+        found = self._runtime.node.containers.get(container_id)
+        if found is None or not found.running:
+            return None
+        cpus, mems = CpuSet.parse(found.kernel_cpus), NodeSet.parse(found.kernel_mems)
+        effective = self._runtime.effective(container_id)
+        return Enforced(f"/{container_id}", cpus or effective[0], mems or effective[1], inherits_cpus=not cpus)
 
 
 class Site:

@@ -3,7 +3,8 @@
 Observed are grants, pinnings, updates and pool views; they are held against sums that are done here anew.
 """
 
-from policies.base import ContainerKey, CpuKind, Grant, QosClass, Threads
+from policies.base import ContainerKey, CpuKind, QosClass
+from policies.reasons import NO_WHOLE_CORES
 from sysfs.cpuset import CpuSet
 from tests.property.model import Model, Scene, pinned
 from tests.property.policy_events import Reconfigure, Restart, Step, Withhold, World
@@ -11,15 +12,20 @@ from tests.property.policy_events import Reconfigure, Restart, Step, Withhold, W
 
 def check(step: Step) -> None:
     """Every invariant. Raises AssertionError that names the container or pool."""
-    scene = scene_of(step.after)
-    check_owners(step.after, scene)
-    check_pinnings(step.after, scene)
-    check_cores(step.after)
-    check_reserved(step.after)
-    check_capacity(step.after, scene)
+    check_world(step.after)
     check_updates(step)
     check_size(step)
+    check_cores(step)
     check_restart(step)
+
+
+def check_world(world: World) -> None:
+    """What holds at any moment, whatever came before."""
+    scene = scene_of(world)
+    check_owners(world, scene)
+    check_pinnings(world, scene)
+    check_reserved(world)
+    check_capacity(world, scene)
 
 
 def scene_of(world: World) -> Scene:
@@ -54,26 +60,9 @@ def check_pinnings(world: World, scene: Scene) -> None:
         assert not there & (scene.owned - frozenset(grant.owned)), f"{grant.container} is on {cpus}"
         assert not there & (scene.kinds.isolated - frozenset(grant.isolated)), f"{grant.container} is on {cpus}"
         if grant.kind is CpuKind.RESERVED and scene.kinds.reserved:
-            assert there == scene.kinds.reserved
+            assert there <= scene.kinds.reserved
     told = {key: None if p.cpus is None else frozenset(p.cpus) for key, p in pinnings.items()}
     assert told == pinned(scene)
-
-
-def threads_wish(world: World, grant: Grant) -> Threads:
-    """What this container wants of the thread siblings of its own CPUs."""
-    return grant.request.wishes.threads or world.options.threads
-
-
-def check_cores(world: World) -> None:
-    """Who annotated that his cores are his alone shares none of them with anybody."""
-    pinnings = world.policy.pinnings(world.held)
-    for grant in world.held.grants:
-        if grant.request.wishes.threads in (None, Threads.ANY) or not grant.owned:
-            continue
-        for core in world.policy.machine.cores:
-            if core.cpus & grant.owned:
-                strangers = [k for k, p in pinnings.items() if k != grant.container and p.cpus and p.cpus & core.cpus]
-                assert strangers == [], f"{strangers} on core {core.cpus} of {grant.container}"
 
 
 def check_reserved(world: World) -> None:
@@ -99,13 +88,23 @@ def check_size(step: Step) -> None:
     """A placed container has what it asked for, to the milli-CPU."""
     if step.placed is None or step.subject is None:
         return
-    grant = step.placed.grant
-    need = Model(step.after.policy.machine, step.after.options).need(step.subject)
-    assert len(grant.owned) == need.own
+    grant, model = step.placed.grant, Model(step.after.policy.machine, step.after.options)
+    need = model.need(step.subject)
+    assert len(grant.owned) in (need.own, model.without_whole_cores(need, step.subject).own)
     assert (grant.shared_mcpu, grant.reserved_mcpu) == (need.shared_mcpu, need.reserved_mcpu)
     if step.subject.pod.qos is QosClass.BEST_EFFORT:
         assert need.is_nothing
     assert step.after.policy.pinnings(step.after.held)[grant.container] == step.placed.pinning
+
+
+def check_cores(step: Step) -> None:
+    """Who wishes for whole cores and has so many CPUs owns them whole: nobody else is on a sibling."""
+    if step.placed is None or step.subject is None or step.subject.previous is not None:
+        return
+    machine, owned = step.after.policy.machine, step.placed.grant.owned
+    need = Model(machine, step.after.options).need(step.subject)
+    if need.whole_cores and len(owned) == need.own and NO_WHOLE_CORES not in {r.code for r in step.placed.reasons}:
+        assert all(core.cpus <= owned for core in machine.cores if core.cpus & owned), f"parts of cores: {owned}"
 
 
 def check_updates(step: Step) -> None:

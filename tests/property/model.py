@@ -4,13 +4,15 @@ Slow and obvious on purpose: sets of ints, plain loops, every way of taking CPUs
 policy but the values that cross the boundary. Meant for machines of some twelve CPUs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Request, Threads
 from policies.options import PolicyOptions
+from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
+from tests.property.model_memory import has_memory_for
 from tests.property.model_pools import Ids, ModelPool, kinds_of, pools_of
 
 
@@ -24,6 +26,7 @@ class Need:
     reserved_mcpu: int = 0
     isolated: str = "no"
     whole_cores: bool = False
+    near: tuple[Ids, ...] = ()  # strictly near each device: the CPUs that are local to it
     impossible: bool = False
 
     @property
@@ -63,8 +66,15 @@ class Model:
             shared_mcpu=mcpu - 1000 * own,
             isolated="required" if strict else "wanted" if own and self._wants_isolated(request) else "no",
             whole_cores=whole_cores,
+            near=self._local_cpus(request) if wishes.strict_hints else (),
             impossible=impossible,
         )
+
+    def without_whole_cores(self, need: Need, request: Request) -> Need:
+        """The wish for whole cores is done without when no pool has them."""
+        if not need.whole_cores:
+            return need
+        return replace(need, own=(request.cpu_request_mcpu - need.shared_mcpu) // 1000, whole_cores=False)
 
     def _owns(self, request: Request) -> bool:
         """Whether the whole part of the request is exclusive."""
@@ -78,6 +88,21 @@ class Model:
         if request.pod.qos is not QosClass.GUARANTEED:
             return False
         return wishes.prefer_isolated is True or not self.options.prefer_shared
+
+    def _local_cpus(self, request: Request) -> tuple[Ids, ...]:
+        """Per device that tells, the CPUs near it. One that is near all CPUs, or says nothing, does not tell."""
+        online = frozenset(self.machine.online)
+        found: list[Ids] = []
+        for hint in request.hints:
+            cpus = frozenset(hint.cpus) & online or self._cpus_of(frozenset(hint.nodes))
+            if not cpus:  # a node without CPUs: those of the nodes that it belongs to
+                cpus = self._cpus_of(frozenset(i for n in self.machine.nodes if n.id in hint.nodes for i in n.near))
+            if cpus != online and (hint.cpus or hint.nodes) and cpus not in found:
+                found.append(cpus)
+        return tuple(found)
+
+    def _cpus_of(self, nodes: Ids) -> Ids:
+        return frozenset(cpu for n in self.machine.nodes if n.id in nodes for cpu in n.cpus)
 
     def _wants_isolated(self, request: Request) -> bool:
         """By default for exactly one CPU of a Guaranteed container; else as annotated."""
@@ -133,74 +158,74 @@ class Scene:
     def cpuset(self, grant: Grant) -> Ids | None:
         """What a container is pinned to; None where that is not ours to say."""
         pool = grant.pool if grant.pool in self.pools else "root"
-        match grant.kind:
-            case _ if not self.model.options.pin_cpu:
-                return None
-            case CpuKind.PRESERVE:
-                return None
-            case CpuKind.RESERVED:
-                return self.kinds.reserved or self.shared("root")
-            case CpuKind.SHARED:
-                return self.cpus_to_share(pool)
-            case CpuKind.MIXED:
-                return self._own_cpus(grant) | self.cpus_to_share(pool)
-            case _:
-                return self._own_cpus(grant)
+        if grant.kind is CpuKind.PRESERVE or not self.model.options.pin_cpu:
+            return None
+        shared: Ids = frozenset()
+        if grant.kind is CpuKind.RESERVED:
+            shared = self.kinds.reserved or self.shared("root")
+        elif grant.kind in (CpuKind.SHARED, CpuKind.MIXED):
+            shared = self.cpus_to_share(pool)
+        if (grant.request.wishes.threads or self.model.options.threads) is Threads.HIDE:
+            return self._one_thread_of_each_core(frozenset(grant.owned), shared)
+        return frozenset(grant.owned) | shared
 
-    def _own_cpus(self, grant: Grant) -> Ids:
-        """All that it owns; where siblings are to be hidden, the lowest owned thread of each core."""
-        owned = frozenset(grant.owned)
-        if (grant.request.wishes.threads or self.model.options.threads) is not Threads.HIDE:
-            return owned
-        cores = [frozenset(core.cpus) & owned for core in self.model.machine.cores]
-        return frozenset(min(core) for core in cores if core)
+    def _one_thread_of_each_core(self, owned: Ids, shared: Ids) -> Ids:
+        """The lowest of each core that it may run on; where it owns some of the core, one of these."""
+        cores = [frozenset(core.cpus) for core in self.model.machine.cores]
+        return frozenset(min(core & owned or core & shared) for core in cores if core & (owned | shared))
 
     # Section 4: which pools are possible.
 
-    def is_possible(self, pool: str, request: Request, *, keep_busy: bool) -> bool:
+    def is_possible(self, pool: str, need: Need, *, keep_busy: bool) -> bool:
         """Whether the pool can give what is asked, and every pool keeps what it owes.
 
         ``keep_busy``: a pool keeps a CPU also for those who asked for none. That rule is the first to be given up.
         """
-        need = self.model.need(request)
+        usable = self.pools[pool].cpus & (self.kinds.sharable | self.kinds.isolated)
+        together = frozenset().union(*need.near)
+        is_at_devices = usable <= together and all(usable & local for local in need.near)
+        if need.near and not is_at_devices:
+            if need.shared_mcpu or not need.own:
+                return False  # what is shared could be far from them
+            usable &= together
         if need.is_nothing:
             has_any = bool(self.shared("root") or self.kinds.reserved)
             return bool(self.shared(pool)) or (has_any and not keep_busy)
-        if need.own and need.isolated != "no" and self._has_isolated(pool, need):
-            return self._all_keep_what_they_owe(pool, need, frozenset(), keep_busy=keep_busy)
+        near = () if is_at_devices else need.near
+        isolated = (usable & self.kinds.isolated) - self.owned - self.withheld
+        if need.own and need.isolated != "no" and len(self._on_cores(isolated, need)) >= need.own:
+            ways = self._ways_to_take(isolated, need, near)
+            return any(self._all_keep_what_they_owe(pool, need, frozenset(), keep_busy=keep_busy) for _ in ways)
         if need.isolated == "required":
             return False
+        ordinary = (usable & self.shared(pool)) - self.withheld
         return any(
             self._all_keep_what_they_owe(pool, need, taken, keep_busy=keep_busy)
-            for taken in self._ways_to_take(pool, need)
+            for taken in self._ways_to_take(ordinary, need, near)
         )
 
-    def _has_isolated(self, pool: str, need: Need) -> bool:
-        free = (self.pools[pool].cpus & self.kinds.isolated) - self.owned - self.withheld
-        return len(self._usable(free, need)) >= need.own
-
-    def _usable(self, free: Ids, need: Need) -> Ids:
+    def _on_cores(self, free: Ids, need: Need) -> Ids:
         """Those of the free CPUs that a container may own: with whole cores, of cores that are wholly free."""
         if not need.whole_cores:
             return free
         return frozenset(cpu for core in self.model.machine.cores if frozenset(core.cpus) <= free for cpu in core.cpus)
 
-    def _ways_to_take(self, pool: str, need: Need) -> Iterator[Ids]:
-        """Sets of ordinary CPUs of the pool that the container could own. CPUs of the same pools are alike."""
-        free = self._usable(self.shared(pool) - self.withheld, need)
-        units = self._cores_of(free) if need.whole_cores else [frozenset([cpu]) for cpu in sorted(free)]
-        alike: dict[tuple[Ids, int], list[Ids]] = {}
+    def _ways_to_take(self, free: Ids, need: Need, near: tuple[Ids, ...]) -> Iterator[Ids]:
+        """Sets of these CPUs that the container could own. CPUs of the same pools near the same devices are alike."""
+        cores = [frozenset(core.cpus) for core in self.model.machine.cores if frozenset(core.cpus) <= free]
+        units = cores if need.whole_cores else [frozenset([cpu]) for cpu in sorted(free)]
+        alike: dict[tuple[Ids, Ids, int], list[Ids]] = {}
         for unit in units:
             holders = frozenset(i for i, p in enumerate(self.pools.values()) if unit <= p.cpus)
-            alike.setdefault((holders, len(unit)), []).append(unit)
+            places = frozenset(i for i, local in enumerate(near) if unit & local)
+            alike.setdefault((holders, places, len(unit)), []).append(unit)
         groups = list(alike.values())
         for counts in product(*(range(len(group) + 1) for group in groups)):
             taken = [unit for group, count in zip(groups, counts, strict=True) for unit in group[:count]]
-            if sum(len(unit) for unit in taken) == need.own:
-                yield frozenset(cpu for unit in taken for cpu in unit)
-
-    def _cores_of(self, cpus: Ids) -> list[Ids]:
-        return [frozenset(core.cpus) for core in self.model.machine.cores if frozenset(core.cpus) <= cpus]
+            owned: Ids = frozenset(cpu for unit in taken for cpu in unit)
+            is_near = need.own < len(near) or all(owned & local for local in near)
+            if len(owned) == need.own and is_near:
+                yield owned
 
     def _all_keep_what_they_owe(self, pool: str, need: Need, taken: Ids, *, keep_busy: bool) -> bool:
         """With these CPUs taken and the share booked: every pool covers its promises, and busy ones keep a CPU."""
@@ -215,35 +240,40 @@ class Scene:
 
     # When a container is refused.
 
+    def possible_pools(self, request: Request) -> tuple[str, ...]:
+        """The pools that are possible in the first pass that has any; () when only moving others helps, if that."""
+        need = self.model.need(request)
+        for keep_busy in (True, False):
+            found = tuple(pool for pool in self.pools if self.is_possible(pool, need, keep_busy=keep_busy))
+            if found:
+                return found
+        return ()
+
     def must_be_refused(self, request: Request) -> bool:
-        """Whether no pool is possible: not with idle pools emptied, nor with all shares moved up to the root."""
+        """Whether no pool is possible, not with idle pools emptied, all shares moved up, and threads of any core."""
         need = self.model.need(request)
         if need.impossible:
             return True
+        if not has_memory_for(self.model.machine, Allocations(self.grants), request):
+            return need.kind is not CpuKind.PRESERVE
         if need.kind is CpuKind.PRESERVE:
             return False
         if need.kind is CpuKind.RESERVED:
             return not self.kinds.reserved and not self.shared("root")
-        if any(self.is_possible(pool, request, keep_busy=False) for pool in self.pools):
-            return False
-        # Moving a share up relieves the pools below and burdens none: if anything helps, this does.
-        lifted = Scene(self.model, Allocations(tuple(_in_root(self.grants))))
-        lifted.withheld = self.withheld
-        return not lifted.is_possible("root", request, keep_busy=False)
+        return not any(
+            scene.is_possible(pool, way, keep_busy=False)
+            for scene in (self, self.lifted())
+            for way in (need, self.model.without_whole_cores(need, request))
+            for pool in self.pools
+        )
 
+    def lifted(self) -> "Scene":
+        """The same with all shares in the root that need not be near a device: it relieves pools and burdens none."""
+        grants = [replace(g, pool="root") if g.shared_mcpu and not self._stays(g.request) else g for g in self.grants]
+        return Scene(self.model, Allocations(tuple(grants), CpuSet.of(self.withheld)))
 
-def _in_root(grants: Iterable[Grant]) -> Iterator[Grant]:
-    for grant in grants:
-        yield replace(grant, pool="root") if grant.shared_mcpu else grant
-
-
-def possible_pools(scene: Scene, request: Request) -> tuple[str, ...]:
-    """The pools that are possible in the first pass that has any; () when only moving others helps, if that."""
-    for keep_busy in (True, False):
-        found = tuple(pool for pool in scene.pools if scene.is_possible(pool, request, keep_busy=keep_busy))
-        if found:
-            return found
-    return ()
+    def _stays(self, request: Request) -> bool:
+        return request.wishes.strict_hints and bool(request.hints)
 
 
 def pinned(scene: Scene) -> dict[ContainerKey, Ids | None]:

@@ -72,7 +72,7 @@ def _random_resize(world: World, rng: random.Random) -> Event:
 def _random_options(world: World, rng: random.Random, number: int) -> Event:
     """Other options on the machine as it is, and some containers that nobody had decided on."""
     machine = world.policy.machine
-    available = rng.choice((machine.online, _with_a_sharable(machine, _some(machine.online, rng, 0.8))))
+    available = random_available(machine, rng)
     newcomers = tuple(random_request(machine, rng, number * 10 + 100_000 + i) for i in range(rng.randrange(3)))
     gone = world.whole.online - machine.online
     emptied = world.whole.memory_nodes - machine.memory_nodes
@@ -82,16 +82,26 @@ def _random_options(world: World, rng: random.Random, number: int) -> Event:
 def _random_hotplug(world: World, rng: random.Random) -> Event:
     """CPUs and memory go or come back; the options stay, but for what they must not lack."""
     whole = world.whole
-    gone = _some(whole.online, rng, rng.choice((0.0, 0.1, 0.4)))
-    gone = gone - _with_a_sharable(whole, whole.online - gone)
-    emptied = NodeSet()
-    if len(whole.memory_nodes) > 1 and rng.randrange(4) == 0:
-        emptied = NodeSet.of([rng.choice(list(whole.memory_nodes))])
+    gone, emptied = random_gone(whole, rng)
     machine = unplugged(whole, gone, emptied)
     options = world.options
     if not options.available & machine.online:
         options = replace(options, available=machine.online)
     return Reconfigure(options, gone, emptied)
+
+
+def random_available(machine: Machine, rng: random.Random) -> CpuSet:
+    """All online CPUs, or most of them."""
+    return rng.choice((machine.online, _with_a_sharable(machine, _some(machine.online, rng, 0.8))))
+
+
+def random_gone(whole: Machine, rng: random.Random) -> tuple[CpuSet, NodeSet]:
+    """CPUs that go offline, and nodes whose memory is taken out: most often none."""
+    gone = _some(whole.online, rng, rng.choice((0.0, 0.1, 0.4)))
+    gone = gone - _with_a_sharable(whole, whole.online - gone)
+    if len(whole.memory_nodes) > 1 and rng.randrange(4) == 0:
+        return gone, NodeSet.of([rng.choice(list(whole.memory_nodes))])
+    return gone, NodeSet()
 
 
 def _with_a_sharable(machine: Machine, cpus: CpuSet) -> CpuSet:

@@ -6,7 +6,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from policies.options import PolicyOptions
-from policies.registry import build_policy
 from policies.reserve import choose_reserved
 from sysfs.model import Machine
 from tests.fakes.histories import World
@@ -19,9 +18,7 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 async def live(machine: Machine, seed: int, reserved_mcpu: int) -> World:
     reserved = choose_reserved(machine, machine.online, reserved_mcpu)
-    world = World(
-        build_policy("topology-aware", machine, PolicyOptions(machine.online, reserved)), machine.online, seed
-    )
+    world = World(machine, PolicyOptions(machine.online, reserved), seed)
     await world.open(world.check)
     for _ in range(STEPS):
         await world.step()

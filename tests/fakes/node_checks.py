@@ -1,0 +1,85 @@
+"""What spec section 9 promises of a node, held against what the *runtime* has, at any moment and when all is settled.
+
+What a container may use is asked of the embedded kernel, not of the ledger. Outside the promise are containers that
+we do not pin, and those whose every CPU went offline: the kernel lets them run anywhere until an update reaches them.
+"""
+
+from collections.abc import Mapping
+
+from cri_proxy.node.ledger import Ledger
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.embedded_state import Container
+from policies.base import CpuKind
+from policies.options import PolicyOptions
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.property import invariants
+from tests.property.policy_events import World
+
+
+def running(runtime: EmbeddedRuntime) -> Mapping[str, Container]:
+    """The containers whose process runs, by id."""
+    return {c.id: c for c in runtime.node.containers.values() if c.running}
+
+
+def check_moment(runtime: EmbeddedRuntime, ledger: Ledger, allowed: CpuSet) -> None:
+    """CPUs that a running container has alone are in no other's set, and everybody is inside ``allowed``."""
+    pinned = {i: runtime.effective(i)[0] for i, c in running(runtime).items() if is_pinned(runtime, ledger, c)}
+    rows = {i: ledger.holder(i) for i in pinned}
+    alone = {i: ledger.held_alone(row.key) & pinned[i] for i, row in rows.items() if row is not None}
+    everyones = CpuSet.of_masks(cpus.mask for cpus in alone.values())
+    assert len(everyones) == sum(len(cpus) for cpus in alone.values()), f"owned twice: {alone}"
+    for container_id, cpus in pinned.items():
+        assert cpus <= allowed, f"{container_id} is on {cpus}"
+        clash = cpus & everyones - alone.get(container_id, CpuSet())
+        assert not clash, f"{container_id} ({cpus}) is on {clash}, which others own"
+
+
+def is_pinned(runtime: EmbeddedRuntime, ledger: Ledger, container: Container) -> bool:
+    """Whether its CPUs are ours to say, and the kernel still heeds what was said."""
+    row = ledger.holder(container.id)
+    wanted = ledger.desired().get(row.key) if row is not None else None
+    return wanted is not None and wanted.cpus is not None and has_online_cpus(runtime, container)
+
+
+def has_online_cpus(runtime: EmbeddedRuntime, container: Container) -> bool:
+    """False where its set has no online member: the kernel then takes the parent's set (cgroup-v2, cpuset.cpus)."""
+    own = CpuSet.parse(container.kernel_cpus)
+    return not own or bool(own & runtime.node.machine.online)
+
+
+class MoveCheck:
+    """Every call that takes memory nodes from a running container carries nothing else (spec section 6)."""
+
+    def __init__(self, runtime: EmbeddedRuntime) -> None:
+        self._runtime = runtime
+        self._seen = 0
+        self._mems: dict[str, NodeSet] = {}
+
+    def look(self) -> None:
+        """Look at the calls since the last look, of which there is at most one per container."""
+        calls = self._runtime.updates[self._seen :]
+        self._seen += len(calls)
+        for call in calls:
+            before, after = self._mems.get(call.container_id), NodeSet.parse(call.mems)
+            if before and after and not before <= after:
+                assert not call.cpus, (
+                    f"{call.container_id}: {before} to {after} together with CPUs {call.cpus}"
+                )
+        self._mems = {i: NodeSet.parse(c.kernel_mems) for i, c in running(self._runtime).items()}
+
+
+def check_settled(runtime: EmbeddedRuntime, ledger: Ledger, options: PolicyOptions) -> None:
+    """Nothing is held for nobody, the grants keep the rules, and the kernel has what they say."""
+    live = {c.id: c for c in runtime.node.containers.values() if c.state_name != "CONTAINER_EXITED"}
+    for row in ledger.active():
+        assert row.container_id in live, f"{row.key} holds CPUs for nobody"
+    for container_id, container in live.items():
+        row = ledger.holder(container_id)
+        wanted = ledger.desired().get(row.key) if row is not None else None
+        if wanted is None or row is None or row.grant.kind is CpuKind.PRESERVE:
+            continue
+        cpus, mems = CpuSet.parse(container.record.cpuset_cpus), NodeSet.parse(container.record.cpuset_mems)
+        assert wanted.cpus in (None, cpus), f"{row.key} is on {cpus}, and should be on {wanted.cpus}"
+        assert wanted.mems in (None, mems), f"{row.key} is on nodes {mems}, and should be on {wanted.mems}"
+    world = World(ledger.policy, options, ledger.allocations, ledger.policy.machine)
+    invariants.check_world(world)

@@ -1,0 +1,45 @@
+"""Where the policy and the model must say the same (``check``): which pools are possible, and who is refused."""
+
+from policies.base import CpuKind, Placed, Ranked, Request
+from tests.property.invariants import scene_of
+from tests.property.model import Scene
+from tests.property.policy_events import Step, World
+
+
+def check(step: Step) -> None:
+    """Hold one decision against the model. Raises AssertionError."""
+    if step.subject is None or step.decision is None:
+        return
+    scene = scene_of(without(step.before, step.subject))
+    if step.refused is not None:
+        refused = step.refused.reason
+        assert scene.must_be_refused(step.subject), f"refused though possible: {refused.code}: {refused.text}"
+    elif step.placed is not None:
+        assert not scene.must_be_refused(step.subject), "placed though impossible"
+        if step.subject.previous is None and scene.model.need(step.subject).kind is CpuKind.SHARED:
+            check_pools(scene, step.subject, step.placed)
+
+
+def without(world: World, request: Request) -> World:
+    """The world without a grant of this container."""
+    return World(world.policy, world.options, world.held.without(request.container), world.whole)
+
+
+def check_pools(scene: Scene, request: Request, placed: Placed) -> None:
+    """The pools that fit are those that the model finds possible, and the first of them by key is chosen."""
+    possible = scene.possible_pools(request)
+    fitting = [ranked.pool for ranked in placed.ranking if dict(ranked.key)["fits"]]
+    need = scene.model.need(request)
+    has_all_cores = len(placed.grant.owned) == need.own or not need.whole_cores
+    if possible and has_all_cores and not placed.moved:
+        if not need.near:  # where CPUs near several devices are wanted, ``fits`` promises less
+            assert sorted(fitting) == sorted(possible)
+        best = next(pool for pool in fitting if pool in possible)
+        assert best == chosen(placed.ranking), f"{best} is possible and ranks first"
+
+
+def chosen(ranking: tuple[Ranked, ...]) -> str:
+    """The pool that was found best: the container's own, or the one that it was displaced upward from."""
+    outcomes = {ranked.pool: ranked.outcome for ranked in ranking}
+    best = [pool for pool, outcome in outcomes.items() if outcome.startswith("best; ")]
+    return (best or [pool for pool, outcome in outcomes.items() if outcome == "chosen"])[0]

@@ -1,0 +1,223 @@
+"""Annotations and options of any shape: never an exception, the documented outcome, in bounded time.
+
+For annotations: the value is taken, or told as a problem and ignored (docs/reference/annotations.md). For options: a
+configuration, or a ConfigError that names key and line (docs/reference/options.md).
+"""
+
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cri_proxy.config.layouts import file_names
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.model import Config, Known, known_options
+from cri_proxy.config.resources import policy_options
+from cri_proxy.cri.affinity_text import MAX_VALUES, MAX_WISHES, MAX_WORD_CHARS
+from cri_proxy.cri.annotation_forms import Annotation, Finder
+from cri_proxy.cri.annotation_table import OF_PEERS, TABLE
+from cri_proxy.cri.annotation_values import MAX_LEVELS_UP, by_container, parse_text
+from cri_proxy.cri.annotations import DOMAINS, Parsed, parse_annotations
+from cri_proxy.cri.exact_resources import KEYS
+from cri_proxy.cri.hint_filter import MAX_PATHS
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read import merge_update, read_create
+from cri_proxy.cri.wish_values import MAX_ARGUMENTS, MAX_COLD_START_SECONDS
+from cri_proxy.errors import ConfigError
+from cri_proxy.state.codec import decode, encode
+from policies.base import Allocations, Placed, Rejected, Request
+from policies.registry import build_policy
+from tests.fakes.machines import small_machine
+from tests.property.bad_texts import NASTY, TEXTS, VALUES, as_json, as_yaml
+
+FORMS = ("{d}/{k}", "{k}.{d}", "{k}.{d}/pod", "{k}.{d}/container.c0")
+MACHINE = small_machine(nodes=2)
+POLICY = build_policy(
+    "topology-aware", MACHINE, policy_options(parse_config("reservedResources: {cpu: 1}"), MACHINE).options
+)
+ROWS = st.sampled_from(TABLE)
+KEYED = st.builds(
+    lambda row, form, domain: form.format(d=domain, k=row.key),
+    ROWS,
+    st.sampled_from(FORMS),
+    st.sampled_from(DOMAINS),
+)
+FOREIGN = st.sampled_from(
+    [*KEYS, *(f"{DOMAINS[1]}/{key}" for key in OF_PEERS), f"{DOMAINS[0]}/grant", f"{DOMAINS[0]}/hyper"]
+)
+ANNOTATIONS = st.dictionaries(KEYED | FOREIGN | st.text(max_size=20), TEXTS, max_size=6)
+# Longer than a slow, shared machine takes for the worst of them; far shorter than what no bound would mean.
+SECONDS = 3.0
+
+
+def check(parsed: Parsed) -> None:
+    """What the policy, the store and the pages rely on."""
+    wishes = parsed.wishes
+    assert 0 <= wishes.levels_up <= MAX_LEVELS_UP
+    assert 0 <= wishes.cold_start_seconds <= MAX_COLD_START_SECONDS
+    assert len(wishes.notify) <= MAX_ARGUMENTS
+    assert list(wishes.memory_kinds) == sorted(set(wishes.memory_kinds))
+    assert max(len(parsed.hint_filter.allow), len(parsed.hint_filter.deny)) <= MAX_PATHS
+    assert len(parsed.affinities) <= 2 * MAX_WISHES
+    values = [value for a in parsed.affinities for value in a.match.values]
+    assert len(values) <= 2 * MAX_VALUES
+    assert all(len(value) <= MAX_WORD_CHARS for value in values)
+    assert all(abs(a.weight) <= 1000 for a in parsed.affinities)
+    assert all(problem.problem and len(problem.value) <= 80 for problem in parsed.problems)
+
+
+def speaks_of(row: Annotation[object], form: str, text: str, container: str) -> bool:
+    """Whether an annotation of this form is read for this container at all."""
+    if row.by_container_only and form != FORMS[0]:
+        return False
+    try:
+        entries = by_container(parse_text(text), row.value_fields)
+    except ValueError:
+        return True
+    return entries is None or container in entries or form == FORMS[-1]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.key)
+@given(form=st.sampled_from(FORMS), text=TEXTS)
+@settings(max_examples=25)
+def test_a_value_is_taken_or_told(row: Annotation[object], form: str, text: str) -> None:
+    key = form.format(d=DOMAINS[0], k=row.key)
+    parsed = parse_annotations({key: text}, "c0")
+    check(parsed)
+    finder = Finder({key: text}, "c0", DOMAINS)
+    found = finder.find(row)
+    told = [problem.key for problem in parsed.problems]
+    if speaks_of(row, form, text, "c0"):
+        assert (found is not None and not finder.problems) or told == [key]
+    else:
+        assert (found, told) == (None, [])
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_the_worst_values_are_taken_or_told_by_every_row_in_bounded_time(text: str) -> None:
+    started = time.process_time()
+    check(parse_annotations({f"{DOMAINS[0]}/{row.key}": text for row in TABLE}, "c0"))
+    assert time.process_time() - started < SECONDS
+
+
+@given(ANNOTATIONS, st.sampled_from(["c0", "", "c0/pod", "\x00", "é"]))
+def test_what_is_wrong_with_one_annotation_leaves_the_others_alone(annotations: dict[str, str], container: str) -> None:
+    parsed = parse_annotations(annotations, container)
+    check(parsed)
+    assert {problem.key for problem in parsed.problems} <= set(annotations)
+    good = {f"{DOMAINS[0]}/tell-resources": "true"}
+    assert parse_annotations(annotations | good, container).wishes.tell is True or any(
+        key.startswith("tell-resources") for key in annotations
+    )
+
+
+NUMBERS = st.sampled_from([0, 1, 2, -1, 3, 999, 1000, 1024, 262144, 2**31, 2**62, -(2**63), 2**63 - 1]) | st.integers(
+    -(2**63), 2**63 - 1
+)
+FIELDS = ("cpu_period", "cpu_quota", "cpu_shares", "memory_limit_in_bytes", "oom_score_adj")
+RESOURCES = st.dictionaries(st.sampled_from(FIELDS), NUMBERS).map(lambda fields: pb.LinuxContainerResources(**fields))
+CGROUPS = st.sampled_from(["", "/kubepods/podu", "/kubepods/burstable/podu", "/kubepods/besteffort/podu"]) | st.text(
+    max_size=20
+)
+
+
+def read(annotations: dict[str, str], cgroup: str, resources: pb.LinuxContainerResources) -> Request:
+    sandbox = pb.PodSandboxConfig(annotations=annotations, linux=pb.LinuxPodSandboxConfig(cgroup_parent=cgroup))
+    sandbox.metadata.uid = "u"
+    message = pb.CreateContainerRequest()
+    message.config.metadata.name = "c0"
+    message.config.linux.resources.CopyFrom(resources)
+    return read_create(message, sandbox, node_memory_bytes=8 << 30).request
+
+
+@given(ANNOTATIONS, CGROUPS, RESOURCES, RESOURCES)
+@settings(max_examples=150)
+def test_any_message_is_a_request_that_can_be_kept_and_resized(
+    annotations: dict[str, str], cgroup: str, resources: pb.LinuxContainerResources, resize: pb.LinuxContainerResources
+) -> None:
+    request = read(annotations, cgroup, resources)
+    resized = merge_update(request, resize, node_memory_bytes=8 << 30)
+    for known in (request, resized):
+        assert known.cpu_request_mcpu >= 0
+        assert known.memory_request_bytes >= 0
+        assert min(known.cpu_limit_mcpu or 1, known.memory_limit_bytes or 1) > 0
+        assert decode(Request, json.loads(json.dumps(encode(known)))) == known
+
+
+@given(ANNOTATIONS, CGROUPS, RESOURCES)
+@settings(max_examples=100)
+def test_any_message_gets_a_decision(
+    annotations: dict[str, str], cgroup: str, resources: pb.LinuxContainerResources
+) -> None:
+    assert isinstance(POLICY.decide(Allocations(), read(annotations, cgroup, resources)), Placed | Rejected)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@given(text=TEXTS | VALUES.map(lambda v: as_json({"containers": {"c0": v}})))
+def test_exact_resources_of_any_shape_are_taken_or_told(key: str, text: str) -> None:
+    resources = pb.LinuxContainerResources(cpu_shares=204, oom_score_adj=900)
+    assert read({key: text}, "/kubepods/burstable/podu", resources).cpu_request_mcpu == 200
+
+
+def nested(path: tuple[str, ...], value: object) -> object:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def outcome(text: str) -> Config | ConfigError:
+    try:
+        return parse_config(text, "f.yaml")
+    except ConfigError as error:
+        return error
+
+
+@pytest.mark.parametrize("known", known_options(), ids=lambda known: known.key)
+@given(value=VALUES | st.sampled_from(NASTY))
+@settings(max_examples=15)
+def test_an_option_takes_a_value_or_names_itself_and_its_line(known: Known, value: object) -> None:
+    found = outcome("\n" + as_yaml(nested(known.path, value)))
+    if isinstance(found, ConfigError):
+        assert found.path == "f.yaml"
+        assert found.problem
+        # A text that is no YAML at all, or another layout, is told of before any option is looked at.
+        is_early = "not YAML" in found.problem or "nested" in found.problem or known.key == "policy"
+        assert is_early or (found.key.startswith(known.key) and found.line >= 2)
+        return
+    try:
+        policy_options(found, MACHINE)
+    except ConfigError as error:
+        assert error.key.startswith(("availableResources", "reservedResources", "memoryKinds"))
+
+
+@pytest.mark.parametrize("known", known_options(), ids=lambda known: known.key)
+def test_a_misspelt_option_is_refused_with_its_name_line_and_what_was_meant(known: Known) -> None:
+    wrong = (*known.path[:-1], f"{known.path[-1]}x")
+    found = outcome("\n" + as_yaml(nested(wrong, 1)))
+    assert isinstance(found, ConfigError)
+    assert (found.line >= 2, found.key) == (True, ".".join(wrong))
+    assert f"did you mean {known.key}?" in found.problem
+
+
+@given(TEXTS)
+@settings(max_examples=150)
+def test_any_text_is_a_configuration_or_a_named_error(text: str) -> None:
+    found = outcome(text)
+    assert isinstance(found, Config) or (found.path == "f.yaml" and found.problem)
+
+
+@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+def test_the_worst_configurations_are_refused_in_bounded_time(text: str) -> None:
+    started = time.process_time()
+    outcome(text)
+    outcome(f"annotationDomains: [{json.dumps(text)}]\nlog: {{level: {json.dumps(text)}}}")
+    assert time.process_time() - started < SECONDS
+
+
+@given(st.dictionaries(st.sampled_from([*file_names("n", "g"), "policy", "apiVersion"]), TEXTS | VALUES), TEXTS)
+def test_any_object_around_a_configuration_is_read_or_refused(data: dict[str, object], kind: str) -> None:
+    for known in ("ConfigMap", "TopologyAwarePolicy", kind):
+        found = outcome(as_yaml({"kind": known, "data": data, "spec": data}))
+        assert isinstance(found, Config) or found.problem
