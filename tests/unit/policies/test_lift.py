@@ -54,6 +54,13 @@ def test_what_moves_goes_no_higher_than_it_must() -> None:
     assert lifted(14, share("a/c", 0, 400), share("b/c", 0, 800), share("c/c", 1, 200)) == {"c": "socket #0"}
 
 
+def test_what_is_lifted_keeps_its_memory_nodes_and_gets_those_of_the_wider_pool() -> None:
+    grants = [share(f"{n}/c", n, 500) for n in range(4)]
+    moved = plan_lifts(case_of(TREE, request("new/c", 13000), *grants), TREE.named("root"), 13)
+    assert moved is not None
+    assert [(g.pool, str(g.mems)) for g in moved] == [("socket #0", "0-1")]
+
+
 @given(st.integers(0, 1 << 32))
 def test_lifts_make_the_room_and_none_of_them_is_needless(seed: int) -> None:
     rng = random.Random(seed)

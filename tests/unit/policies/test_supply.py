@@ -1,13 +1,14 @@
 """What is left in every pool: sums of grants, shared sets, and how much each pool can still give."""
 
 import random
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import CpuKind, Grant
 from policies.supply import followed, givable, room_of
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import four_nodes, request, supply_of, tree_of
 
 TREE = tree_of(four_nodes(isolated="3"), "0")
@@ -111,7 +112,20 @@ def random_grants(rng: random.Random) -> tuple[Grant, ...]:
     cpus = [c for c in range(1, 16) if c != 3 and rng.random() < 0.5]
     own = [owned(f"{c:02}/own", ROOT, str(c)) for c in cpus]
     shares = [shared(f"{i:02}/share", rng.choice(TREE.pools).name, rng.randrange(900)) for i in range(rng.randrange(9))]
-    return tuple(sorted(own + shares, key=lambda g: g.container))
+    return tuple(sorted((_with_memory(g, rng) for g in own + shares), key=lambda g: g.container))
+
+
+def _with_memory(grant: Grant, rng: random.Random) -> Grant:
+    promised = replace(grant.request, memory_request_bytes=rng.randrange(3))
+    return replace(grant, request=promised, mems=NodeSet(rng.randrange(16)))
+
+
+def test_memory_is_counted_in_zones() -> None:
+    promised = replace(request("a/c"), memory_request_bytes=5)
+    grant = Grant(promised, NODE0, CpuKind.SHARED, mems=NodeSet.parse("0-1"))
+    left_alone = Grant(replace(request("p/c", preserve_cpu=True), memory_request_bytes=3), "", CpuKind.PRESERVE)
+    assert supply_of(TREE, grant, left_alone).memory.zones == ((0b11, 5), (0b1111, 3))
+    assert supply_of(TREE, grant).minus(grant) == supply_of(TREE)
 
 
 @given(st.integers(0, 1 << 32))

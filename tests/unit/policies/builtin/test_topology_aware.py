@@ -1,5 +1,7 @@
 """The policy as a whole: what its wiring promises."""
 
+from dataclasses import replace
+
 import pytest
 
 from policies.base import Allocations, ContainerKey, Pinning
@@ -9,6 +11,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import merge_nodes, small_machine
 from tests.unit.policies.build import (
     BURSTABLE,
+    GUARANTEED,
     before,
     fill,
     four_nodes,
@@ -17,6 +20,7 @@ from tests.unit.policies.build import (
     request,
     topology_aware,
 )
+from tests.unit.policies.memory_build import tiered, wanting
 
 POLICY = topology_aware(four_nodes(), "0")
 
@@ -49,6 +53,37 @@ def test_releasing_what_is_not_held_changes_nothing() -> None:
 def test_the_fallback_is_the_roots_shared_set() -> None:
     held = fill(POLICY, request("a/c", 2000))
     assert POLICY.fallback(held) == Pinning(CpuSet.parse("1-3,6-15"), NodeSet.parse("0-3"))
+
+
+def test_the_fallback_leaves_hbm_to_those_who_ask_for_it() -> None:
+    assert topology_aware(tiered()).fallback(Allocations()).mems == NodeSet.parse("0-3")
+
+
+def test_a_container_that_made_room_comes_home_when_the_other_is_gone() -> None:
+    """Nodes have 2 GiB: the Burstable container spreads for the Guaranteed one."""
+    held = fill(POLICY, replace(wanting("b", 2), previous=before("NUMA node #1")))
+    held = fill(POLICY, replace(wanting("g", 1, GUARANTEED), previous=before("NUMA node #1")), held=held)
+    zones = {g.container.pod_uid: str(g.mems) for g in held.grants}
+    assert zones == {"b": "0-1", "g": "1"}
+    assert POLICY.narrowed(held) == ()
+    (back,) = POLICY.narrowed(held.without(ContainerKey("g", "c")))
+    assert (back.container.pod_uid, str(back.mems)) == ("b", "1")
+
+
+def test_who_makes_room_is_moved_and_updated() -> None:
+    held = fill(POLICY, replace(wanting("b", 2), previous=before("NUMA node #1")))
+    decision = placed(POLICY.decide(held, replace(wanting("g", 1, GUARANTEED), previous=before("NUMA node #1"))))
+    assert [str(g.mems) for g in decision.moved] == ["0-1"]
+    assert [(u.container.pod_uid, str(u.pinning.mems)) for u in decision.updates] == [("b", "0-1")]
+
+
+def test_a_cold_start_ends_once() -> None:
+    policy = topology_aware(tiered())
+    held = fill(policy, wanting("a", 1, cold_start_seconds=60))
+    (warm,) = policy.warmed(held, held.grants[0].container)
+    assert (str(held.grants[0].mems), str(warm.mems), warm.is_cold) == ("2", "0,2", False)
+    assert policy.warmed(held.with_grants(warm), warm.container) == ()
+    assert policy.warmed(held, ContainerKey("nobody", "c")) == ()
 
 
 def test_the_fallback_is_the_reserved_set_when_nothing_is_shared() -> None:
