@@ -155,7 +155,7 @@ class Effects:
         """Send what differs: CPUs together with memory nodes that only widen; what moves memory by itself."""
         while (step := self._next_step(row)) is not None:
             current, pinning = step
-            is_move = moves_pages(current, pinning)
+            is_move = self._moves_pages(current, pinning)
             if is_move and not moves_memory:
                 return
             if grows(current, pinning):
@@ -174,12 +174,29 @@ class Effects:
         target = self._ledger.sendable(row.key)
         if target is None or not self._ledger.differs(current):
             return None
-        return current, _first_step(current, unmet(target, current.acknowledged, self._ledger.doubted(row.key)))
+        return current, self._first_step(current, unmet(target, current.acknowledged, self._ledger.doubted(row.key)))
+
+    def _first_step(self, row: Row, missing: Pinning) -> Pinning:
+        """What of it one call may carry: memory nodes that only widen ride along with CPUs, others wait their turn."""
+        if missing.cpus is not None and self._moves_pages(row, missing):
+            return replace(missing, mems=None)
+        return missing
+
+    def _moves_pages(self, row: Row, pinning: Pinning) -> bool:
+        """Whether this takes memory nodes away from a running container: the kernel then moves its pages (v2).
+
+        Without memory nodes on record a container can use all of them: to name some is to narrow. Of a node that is
+        gone nothing is left to move, and the runtime's record must lose it before the kernel takes anything else.
+        """
+        if pinning.mems is None or row.state != "running":
+            return False
+        held = row.acknowledged.mems if row.acknowledged is not None else None
+        return held is None or not held & self._ledger.policy.machine.memory_nodes <= pinning.mems
 
     def _memory_waits(self, key: ContainerKey) -> bool:
         row = self._ledger.get(key)
         step = self._next_step(row) if row is not None else None
-        return step is not None and moves_pages(*step)
+        return step is not None and self._moves_pages(*step)
 
     async def announce(self, row: Row, pinning: Pinning) -> bool:
         """Save that the container may be on these CPUs too, before a call that lets it onto them.
@@ -221,21 +238,3 @@ def grows(row: Row, pinning: Pinning) -> bool:
     """Whether this lets the container onto CPUs on which the runtime has not confirmed it."""
     known = row.acknowledged
     return pinning.cpus is not None and known is not None and known.cpus is not None and not pinning.cpus <= known.cpus
-
-
-def moves_pages(row: Row, pinning: Pinning) -> bool:
-    """Whether this takes memory nodes away from a running container: the kernel then moves its pages (v2).
-
-    Without memory nodes on record a container can use all of them: to name some is to narrow.
-    """
-    if pinning.mems is None or row.state != "running":
-        return False
-    held = row.acknowledged.mems if row.acknowledged is not None else None
-    return held is None or not held <= pinning.mems
-
-
-def _first_step(row: Row, missing: Pinning) -> Pinning:
-    """What of it one call may carry: memory nodes that only widen ride along with CPUs, others wait for their turn."""
-    if missing.cpus is not None and moves_pages(row, missing):
-        return replace(missing, mems=None)
-    return missing

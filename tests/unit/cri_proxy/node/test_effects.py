@@ -222,6 +222,50 @@ def test_nobodys_start_waits_for_a_memory_move() -> None:
     play(act)
 
 
+def widen(site: Site, row: Row) -> None:
+    """Its memory is to be widened from node 1 to both, and nothing else."""
+    site.node.context.ledger.put(replace(row, grant=replace(row.grant, mems=NodeSet.parse("0-1"))))
+
+
+def test_memory_that_only_widens_moves_no_page_and_may_come_before_a_start() -> None:
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        widen(site, row)
+        assert await site.node.effects.settle(row.key)
+        assert sent(site) == [("", "0-1")]
+
+    play(act)
+
+
+def test_memory_that_only_widens_waits_for_no_move() -> None:
+    async def act(site: Site) -> None:
+        mover, other = await sharing(site), holder(site, (await site.run("t", SHARES)).container_id("c"))
+        move(site, mover, "0-1", cpus=str(mover.acknowledged.cpus if mover.acknowledged else ""))
+        gate = site.runtime.faults.block(UPDATE)
+        site.node.effects.kick()
+        await entered(gate)
+        widen(site, other)
+        site.node.effects.kick()
+        await soon(lambda: gate.waiting == 2)
+        gate.release()
+        await site.node.settle()
+
+    play(act)
+
+
+def test_of_a_memory_node_that_is_gone_nothing_is_left_to_move() -> None:
+    """The runtime writes what it has on record, and the kernel refuses a node that is not there: in one call."""
+
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        move(site, row, "1-5", cpus="3-7")
+        site.node.effects.kick()
+        await site.node.settle()
+        assert sent(site) == [("4-7", "1")]
+
+    play(act)
+
+
 def test_memory_moves_one_container_at_a_time_and_who_waits_holds_no_lock() -> None:
     async def act(site: Site) -> None:
         rows = [await sharing(site), holder(site, (await site.run("t", SHARES)).container_id("c"))]
