@@ -12,6 +12,7 @@ import yaml
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 16
+MAX_EVENTS = 4096  # of a YAML parser, which takes its time for each
 MAX_LEVELS_UP = 1000  # far above any tree; a clamp for numbers that only mean "the root"
 
 _INTEGER = re.compile(r"[+-]?\d{1,9}\Z")
@@ -86,7 +87,9 @@ def _checked_json(text: str) -> object:
 def _check_shape(text: str) -> None:
     """Refuse aliases (they can grow without bound), tags (they choose constructors), deep nesting, long numbers."""
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
+        if count > MAX_EVENTS:
+            raise ValueError(f"more than some {MAX_EVENTS} keys and values; JSON may have more")
         if isinstance(event, yaml.AliasEvent):
             raise ValueError("aliases (*name) are not taken; write the value out")
         if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _LONG_NUMBER.match(event.value):

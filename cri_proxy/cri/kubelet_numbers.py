@@ -42,7 +42,7 @@ def mcpu_of_quota(quota_us: int, period_us: int) -> int | None:
     """
     if quota_us <= 0:
         return None
-    return -(-quota_us * 1000 // (period_us or DEFAULT_PERIOD_US))
+    return -(-quota_us * 1000 // (period_us if period_us > 0 else DEFAULT_PERIOD_US))
 
 
 def quota_of(mcpu: int, period_us: int = DEFAULT_PERIOD_US) -> int:
@@ -51,7 +51,7 @@ def quota_of(mcpu: int, period_us: int = DEFAULT_PERIOD_US) -> int:
     >>> quota_of(2500), quota_of(3)
     (250000, 1000)
     """
-    return max(MIN_QUOTA_US, mcpu * (period_us or DEFAULT_PERIOD_US) // 1000)
+    return max(MIN_QUOTA_US, mcpu * (period_us if period_us > 0 else DEFAULT_PERIOD_US) // 1000)
 
 
 def burstable_oom_score_adj(memory_request_bytes: int, node_memory_bytes: int) -> int:

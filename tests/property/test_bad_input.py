@@ -32,6 +32,7 @@ from policies.registry import build_policy
 from tests.fakes.machines import small_machine
 from tests.property.bad_texts import NASTY, TEXTS, VALUES, as_json, as_yaml
 
+FEW = settings().max_examples // 3  # of what is tried for every row or option
 FORMS = ("{d}/{k}", "{k}.{d}", "{k}.{d}/pod", "{k}.{d}/container.c0")
 MACHINE = small_machine(nodes=2)
 POLICY = build_policy(
@@ -81,7 +82,7 @@ def speaks_of(row: Annotation[object], form: str, text: str, container: str) -> 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.key)
 @given(form=st.sampled_from(FORMS), text=TEXTS)
-@settings(max_examples=25)
+@settings(max_examples=FEW)
 def test_a_value_is_taken_or_told(row: Annotation[object], form: str, text: str) -> None:
     key = form.format(d=DOMAINS[0], k=row.key)
     parsed = parse_annotations({key: text}, "c0")
@@ -117,7 +118,9 @@ NUMBERS = st.sampled_from([0, 1, 2, -1, 3, 999, 1000, 1024, 262144, 2**31, 2**62
     -(2**63), 2**63 - 1
 )
 FIELDS = ("cpu_period", "cpu_quota", "cpu_shares", "memory_limit_in_bytes", "oom_score_adj")
-RESOURCES = st.dictionaries(st.sampled_from(FIELDS), NUMBERS).map(lambda fields: pb.LinuxContainerResources(**fields))
+RESOURCES = st.dictionaries(st.sampled_from(FIELDS), NUMBERS).map(
+    lambda fields: pb.LinuxContainerResources(**fields)  # type: ignore[arg-type]  # real names
+)
 CGROUPS = st.sampled_from(["", "/kubepods/podu", "/kubepods/burstable/podu", "/kubepods/besteffort/podu"]) | st.text(
     max_size=20
 )
@@ -133,7 +136,6 @@ def read(annotations: dict[str, str], cgroup: str, resources: pb.LinuxContainerR
 
 
 @given(ANNOTATIONS, CGROUPS, RESOURCES, RESOURCES)
-@settings(max_examples=150)
 def test_any_message_is_a_request_that_can_be_kept_and_resized(
     annotations: dict[str, str], cgroup: str, resources: pb.LinuxContainerResources, resize: pb.LinuxContainerResources
 ) -> None:
@@ -147,7 +149,6 @@ def test_any_message_is_a_request_that_can_be_kept_and_resized(
 
 
 @given(ANNOTATIONS, CGROUPS, RESOURCES)
-@settings(max_examples=100)
 def test_any_message_gets_a_decision(
     annotations: dict[str, str], cgroup: str, resources: pb.LinuxContainerResources
 ) -> None:
@@ -176,7 +177,7 @@ def outcome(text: str) -> Config | ConfigError:
 
 @pytest.mark.parametrize("known", known_options(), ids=lambda known: known.key)
 @given(value=VALUES | st.sampled_from(NASTY))
-@settings(max_examples=15)
+@settings(max_examples=FEW)
 def test_an_option_takes_a_value_or_names_itself_and_its_line(known: Known, value: object) -> None:
     found = outcome("\n" + as_yaml(nested(known.path, value)))
     if isinstance(found, ConfigError):
@@ -202,7 +203,6 @@ def test_a_misspelt_option_is_refused_with_its_name_line_and_what_was_meant(know
 
 
 @given(TEXTS)
-@settings(max_examples=150)
 def test_any_text_is_a_configuration_or_a_named_error(text: str) -> None:
     found = outcome(text)
     assert isinstance(found, Config) or (found.path == "f.yaml" and found.problem)
