@@ -3,8 +3,9 @@
 import json
 import signal
 
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.tryout.kubelet import RunningPod
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.tryout.waiting import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus
@@ -115,3 +116,18 @@ async def test_a_containers_own_command_hears_of_each_change(stage: Stage, two: 
         return str(left) in await notes()
 
     await until("the command ran", heard, seconds=SETTLE_SECONDS)
+
+
+async def test_a_read_only_root_and_a_restart_are_no_obstacle(stage: Stage) -> None:
+    """The second attempt of the container, without a place to write to but ours, which it cannot write to either."""
+    first = await stage.run("again", guaranteed("c0", 1000))
+    before = await reads(stage, first, "EXCLUSIVE_CPUS")
+    await stage.kubelet.stop(first.container_id("c0"))
+    request = create_request(
+        first.spec, first.spec.containers[0], first.sandbox_id, node=stage.containerd.node, attempt=1
+    )
+    request.config.linux.security_context.readonly_rootfs = True
+    reply = await stage.kubelet.call("CreateContainer", request, pb.CreateContainerResponse)
+    await stage.kubelet.start(reply.container_id)
+    second = RunningPod(first.spec, first.sandbox_id, (("c0", reply.container_id),))
+    assert await reads(stage, second, "EXCLUSIVE_CPUS") == before == await stage.cpus(second)

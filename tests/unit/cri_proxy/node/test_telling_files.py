@@ -1,7 +1,10 @@
 """The files themselves: whole, readable by every user, in a place that no pod's name leads out of."""
 
+import ctypes
 import os
 import stat
+import struct
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +54,26 @@ def test_a_change_replaces_the_files_and_not_the_directory(tmp_path: Path) -> No
     assert 'SHARED_CPUS="0-3"' in old.read()
     assert 'SHARED_CPUS="1"' in (here / SHELL).read_text()
     old.close()
+
+
+def renamed_into(directory: Path, act: Callable[[], object]) -> list[str]:
+    """The names that inotify tells on this directory (IN_MOVED_TO) while this happens, in their order."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    assert libc.inotify_add_watch(descriptor, os.fsencode(directory), 0x80) >= 0
+    act()
+    data, names = os.read(descriptor, 4096), []
+    os.close(descriptor)
+    while data:  # struct inotify_event of inotify(7): four numbers, the last is the length of the name behind them
+        *_, length = struct.unpack_from("iIII", data)
+        names.append(data[16 : 16 + length].rstrip(b"\0").decode())
+        data = data[16 + length :]
+    return names
+
+
+def test_inotify_on_the_directory_tells_of_each_change_the_json_last(tmp_path: Path) -> None:
+    write(tmp_path, PLACE, FACTS)
+    assert renamed_into(PLACE.below(tmp_path), lambda: write(tmp_path, PLACE, OTHER)) == [SHELL, JSON]
 
 
 def test_every_change_is_a_generation(tmp_path: Path) -> None:

@@ -155,6 +155,22 @@ def test_a_caller_that_leaves_while_the_files_are_written_holds_nothing(tmp_path
     play_told(tmp_path, act)
 
 
+@pytest.mark.parametrize("broken", ["pinnings", "all"])
+def test_a_policy_that_breaks_stops_no_container_that_would_be_told(tmp_path: Path, broken: str) -> None:
+    fragile = FragilePolicy(policy())
+    site = Site(fragile, rules=Rules(tell_containers="always"))
+    site.told_root = tmp_path
+
+    async def run() -> None:
+        await site.open()
+        await site.run("before", MIXED)
+        fragile.broken.add(broken)
+        container = (await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))).container_id("c")
+        assert site.runtime.node.containers[container].running
+
+    asyncio.run(run())
+
+
 def came_with(site: Site, pod: RunningPod) -> tuple[str, str, list[tuple[str, str]]]:
     """The container's sets and mounts at the runtime."""
     return record(site, pod).cpuset_cpus, record(site, pod).cpuset_mems, mounted(site, pod)
