@@ -350,7 +350,10 @@ class Policy(Protocol):
         """Whose pinning changes when this container's grant goes."""
 
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
-        """Grants that can come back to fewer memory nodes now that there is room; a bounded number, best first."""
+        """Grants that can come back to fewer memory nodes now that there is room, or that it lets have enough of them.
+
+        A bounded number, best first.
+        """
 
     def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
         """What changes when this container's cold start is over: its own grant, and others that make room."""

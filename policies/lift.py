@@ -4,11 +4,15 @@ A pool keeps a whole CPU for a fraction that is granted in it. Four nodes with 5
 the root the same grants need two.
 """
 
-from policies.base import ContainerKey, Grant
+from dataclasses import replace
+
+from policies.base import ContainerKey, Grant, Threads
 from policies.case import Case
+from policies.cores import on_free_cores
 from policies.memory_grants import in_pool
 from policies.pools import Pool
-from policies.supply import givable
+from policies.strict_hints import reach_in
+from policies.supply import Supply, givable
 
 
 class _Plan:
@@ -16,6 +20,7 @@ class _Plan:
 
     def __init__(self, case: Case, pool: Pool) -> None:
         self._case = case
+        self._supply = _takeable(case, pool)
         self._pool = pool
         self._granted = list(case.supply.granted_mcpu)
         self._keep = [0] * len(case.tree.pools)
@@ -23,7 +28,7 @@ class _Plan:
 
     def gives(self) -> int:
         """How many CPUs the pool's subtree can give up now."""
-        return givable(self._case.supply, self._granted, self._keep)[0][self._pool.index]
+        return givable(self._supply, self._granted, self._keep)[0][self._pool.index]
 
     def shift(self, mcpu: int, low: int, high: int) -> None:
         """Move this much from pool ``low`` to ``high``, one above it."""
@@ -70,6 +75,15 @@ def plan_lifts(case: Case, pool: Pool, count: int) -> tuple[Grant, ...] | None:
         chosen.append((grant, low))
     needed = _without_needless(plan, chosen, pool.index, count)
     return tuple(sorted(_lowest_targets(case, plan, needed, pool, count), key=lambda g: g.container))
+
+
+def _takeable(case: Case, pool: Pool) -> Supply:
+    """The supply in which CPUs count as withheld that the container may not own: off its devices, on broken cores."""
+    supply = case.supply
+    usable = supply.shared[0] & ~supply.withheld & reach_in(case, pool)
+    if case.demand.threads is not Threads.ANY:
+        usable = on_free_cores(case.tree, usable)
+    return replace(supply, withheld=supply.withheld | supply.shared[0] & ~usable)
 
 
 def _candidates(case: Case, pool: Pool) -> dict[int, list[Grant]]:

@@ -1,7 +1,8 @@
 """The way back: zones that were widened come home when there is room again.
 
 Narrowing moves pages, which takes seconds per gigabyte (cpuset.mems in Documentation/admin-guide/cgroup-v2.rst), so
-few move at a time, the fewest bytes first, and nobody moves unless all promises can really be kept afterwards.
+few move at a time, the fewest bytes first, and nobody moves unless all promises can really be kept afterwards. Where
+they cannot be kept as it is, room that has returned is for those who share too few nodes: they are widened first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from policies.memory_account import MemoryAccount, claim_of, promised_bytes
 from policies.memory_grants import home_zone, is_ours
 from policies.memory_nodes import KINDS, MemoryNodes
 from policies.memory_packing import burden
+from policies.memory_return import relieved
 from policies.supply import Supply
 from sysfs.cpuset import NodeSet
 
@@ -35,10 +37,15 @@ class _Wide:
 
 
 def narrowed(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:
-    """Grants with fewer memory nodes, in the order in which to move them; () when nobody can come closer to home."""
-    wide = _wide(supply, grants)
+    """Grants with fewer memory nodes, in the order in which to move them; () when nobody can come closer to home.
+
+    Or grants with more of them, where more is promised in some nodes than these hold, and others have room.
+    """
     account = supply.memory
-    if not wide or not account.holds:
+    if not account.holds:
+        return relieved(supply, grants)
+    wide = _wide(supply, grants)
+    if not wide:
         return ()
     moved: list[Grant] = []
     refused: set[tuple[int, int]] = set()

@@ -160,10 +160,10 @@ def _displaced(case: Case, best: int, *, was_here: bool) -> Iterator[Pool]:
 
 
 def _after_lifting(case: Case, ranking: Ranking) -> Iterator[Found]:
-    """The pools that have the CPU time once shared grants have moved up: where the fewest do first, then as ranked."""
+    """Pools that have the CPU time once shared grants have moved up, the fewest moves first."""
     demand = case.demand
-    plans: list[tuple[int, tuple[Grant, ...]]] = []
-    for i in ranking.order:
+    plans: list[tuple[int, int, tuple[Grant, ...]]] = []
+    for position, i in enumerate(ranking.order):
         sliced = ranking.offers[i].sliced
         lacks_memory = ranking.offers[i].fits and not ranking.keys[i].fits
         if not sliced or demand.isolation is Isolation.REQUIRE or lacks_memory:
@@ -173,8 +173,9 @@ def _after_lifting(case: Case, ranking: Ranking) -> Iterator[Found]:
             continue
         moved = plan_lifts(case, case.tree.pools[i], sliced)
         if moved is not None:
-            plans.append((i, moved))
-    for i, moved in sorted(plans, key=lambda plan: len(plan[1])):
+            plans.append((len(moved), position, moved))
+    for _, position, moved in sorted(plans, key=lambda plan: plan[:2]):
+        i = ranking.order[position]
         pool = case.tree.pools[i]
         lifted = replace(case, supply=_with_moved(case, moved))
         room = room_of(lifted.supply, keep_busy=False)

@@ -60,7 +60,8 @@ def reinstate(rules: Rules, held: Allocations, requests: Sequence[Request]) -> R
         work.add(work.again(grant), reason, keep=grant.request, old=grant)
     for request in requests:
         work.add(work.resized(request), reasons.added(), keep=request)
-    work.relieve()
+    if work.has_changed:
+        work.relieve()
     return work.result()
 
 
@@ -81,6 +82,11 @@ class _Work:
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}
         self._homeless: list[Grant] = []  # as they were saved
+
+    @property
+    def has_changed(self) -> bool:
+        """False where every grant was kept as it is, as after a restart: then nothing at all changes."""
+        return bool(self._replaced or self._unplaced)
 
     def keep(self, grant: Grant) -> Reason | None:
         """Take the grant over as it is, or say why not. Memory nodes that are gone are no reason: ``rezone``."""

@@ -78,7 +78,7 @@ class Upkeep:
         """Memory that was widened for want of room comes back."""
         grants = self._ledger.policy.narrowed(self._ledger.allocations)
         free = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
-        return bool(self._coordinator.take_over(free, "there is room for its memory on fewer nodes again"))
+        return bool(self._coordinator.take_over(free, "there is room again for its memory"))
 
     def _place_one(self, tried: int | None) -> bool:
         """The most urgent of those who share for want of room, if it gets all it asked for and nobody is lifted."""

@@ -234,7 +234,7 @@ class Scene:
             owed = self.granted_mcpu(name) + (need.shared_mcpu if self.is_inside(pool, name) else 0)
             if 1000 * left < owed:
                 return False
-            if taken and left == 0 and keep_busy and self.resting(name):
+            if taken & self.shared(name) and left == 0 and keep_busy and self.resting(name):
                 return False
         return not taken or bool(self.shared("root") - taken) or not self.needs_a_root_cpu()
 
@@ -260,9 +260,10 @@ class Scene:
             return False
         if need.kind is CpuKind.RESERVED:
             return not self.kinds.reserved and not self.shared("root")
+        # Others make room for CPUs that are owned; for a share the root is room enough, and near a device it has to do.
         return not any(
             scene.is_possible(pool, way, keep_busy=False)
-            for scene in (self, self.lifted())
+            for scene in ((self, self.lifted()) if need.own else (self,))
             for way in (need, self.model.without_whole_cores(need, request))
             for pool in self.pools
         )
