@@ -1,0 +1,27 @@
+"""The operator's rules, out of the configuration."""
+
+from dataclasses import fields
+
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.model import Config
+from cri_proxy.node.context import Rules
+
+OTHERS = """
+onPolicyError: reject
+onStoreError: reject
+adopt: leave
+strictAnnotations: true
+tellContainers: never
+topologyAware: {LiftQuota: true, FractionShares: true}
+annotationDomains: [example.com]
+driftCheckSeconds: 0
+"""
+
+
+def test_the_rules_of_the_default_configuration_are_the_defaults() -> None:
+    assert Rules.of(Config()) == Rules()
+
+
+def test_every_rule_follows_the_configuration() -> None:
+    changed = Rules.of(parse_config(OTHERS))
+    assert [f.name for f in fields(Rules) if getattr(changed, f.name) == getattr(Rules(), f.name)] == []
