@@ -13,6 +13,7 @@ class Seen:
     ``cpus`` and ``mems`` are what the runtime has recorded (empty: nothing). ``cpus`` is made of ``exclusive``,
     ``isolated``, ``reserved`` and ``shared``. A container that has ended holds nothing, whatever is on record.
     ``kernel_cpus`` and ``kernel_mems`` are what the kernel lets it use, which the runtime need not know.
+    ``told`` are the variables of its ``resources.sh``; empty when it is not told. ``cpu_quota`` 0 = no limit.
     """
 
     id: str
@@ -28,6 +29,9 @@ class Seen:
     kind: str = ""
     kernel_cpus: CpuSet = CpuSet()
     kernel_mems: NodeSet = NodeSet()
+    cpu_shares: int = 0
+    cpu_quota: int = 0
+    told: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_live(self) -> bool:
@@ -65,7 +69,8 @@ class StepOutcome:
     ``containers`` are all that exist, ``updated`` those that the step did not name and that are on other CPUs or
     memory nodes now. ``named`` are the containers that the step is about, ``reasons`` why they are where they are.
     ``refused`` has a sentence for each container that was said no to, ``codes`` the codes of the reasons of every
-    container's last decision, ``update_calls`` counts the UpdateContainerResources that the runtime got.
+    container's last decision, ``update_calls`` counts the UpdateContainerResources that the runtime got,
+    ``notices`` the commands that containers were told by.
     """
 
     index: int
@@ -79,6 +84,7 @@ class StepOutcome:
     refused: Mapping[str, str] = field(default_factory=dict)
     codes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     update_calls: int = 0
+    notices: int = 0
 
     @property
     def ok(self) -> bool:

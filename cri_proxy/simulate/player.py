@@ -92,7 +92,7 @@ class Player:
             return StepOutcome(index, step.written, self._unmet(action), before, is_expectation=True)
         named = self._named(action)
         self._kubelet.refused.clear()
-        updates = len(self.world.runtime.updates)
+        updates, notices = len(self.world.runtime.updates), self.world.notices
         error = await self._try(action)
         faults = await self.world.settle()
         self._seen = see(self.world, self._pods)
@@ -107,6 +107,7 @@ class Player:
             refused=dict(self._kubelet.refused),
             codes=codes_of(self.world, self._pods),
             update_calls=len(self.world.runtime.updates) - updates,
+            notices=self.world.notices - notices,
         )
         self._last = outcome
         return outcome

@@ -1,8 +1,13 @@
 """Looking at the node from outside: what the runtime has on record, beside what the ledger says it is made of."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from cri_proxy.cri.annotations import without_effect
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.write import TOLD_AT
 from cri_proxy.node.ledger import ACTIVE
+from cri_proxy.node.telling_files import SHELL
 from cri_proxy.simulate.outcome import Seen
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
 from cri_proxy.simulate.world import World
@@ -49,7 +54,19 @@ def _see(world: World, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> See
         kind=grant.kind.value if grant is not None else "",
         kernel_cpus=kernel_cpus,
         kernel_mems=kernel_mems,
+        cpu_shares=record.cpu_shares,
+        cpu_quota=max(0, record.cpu_quota),
+        told=_told(container.config.mounts) if container is not None else {},
     )
+
+
+def _told(mounts: Iterable[pb.Mount]) -> dict[str, str]:
+    """What the container reads in its ``resources.sh``, by variable."""
+    root = next((Path(mount.host_path) for mount in mounts if mount.container_path == TOLD_AT), None)
+    if root is None:
+        return {}
+    pairs = (line.partition("=") for line in (root / SHELL).read_text().splitlines())
+    return {name: value.strip('"') for name, _, value in pairs}
 
 
 def _grant(world: World, key: ContainerKey, container_id: str) -> Grant | None:

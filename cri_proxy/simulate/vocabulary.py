@@ -30,6 +30,9 @@ CONTAINER_FUNCTIONS = {
     "state": "`created`, `running`, `exited`, or `gone`",
     "kernel_cpus": "the CPUs that the kernel lets it use, whatever the runtime has on record",
     "kernel_mems": "the memory nodes that the kernel lets it use",
+    "cpu_shares": "its CPU shares, as the runtime has them",
+    "cpu_quota": "its CPU quota in microseconds per period, 0 when it has none",
+    "told": "what it reads in `/.cri-proxy/resources.sh`, `told('web/c0', 'EXCLUSIVE_CPUS')`; `''` if it is not told",
 }
 MACHINE_FUNCTIONS = {
     "online": "all online CPUs",
@@ -59,6 +62,7 @@ STEP_FUNCTIONS = {
     "because": "this code is among the reasons of the last decision about a container, `because('web/c0', 'pool')`",
     "updated": "the other containers that it moved",
     "updates": "how many UpdateContainerResources calls the runtime got in it",
+    "notices": "how many `notify-exec` commands were run in it",
     "containers": "the names of all containers",
 }
 
@@ -84,6 +88,10 @@ def _about_containers(seen: Mapping[str, Seen]) -> dict[str, Function]:
     def state(name: Value) -> str:
         return seen[name].state if isinstance(name, str) and name in seen else "gone"
 
+    def told(name: Value, variable: Value) -> str:
+        variables = find(name).told
+        return variables[_known("variable", variable, variables)] if variables else ""
+
     return {
         "cpus": lambda name: frozenset(find(name).cpus),
         "mems": lambda name: frozenset(find(name).mems),
@@ -98,6 +106,9 @@ def _about_containers(seen: Mapping[str, Seen]) -> dict[str, Function]:
         "state": state,
         "kernel_cpus": lambda name: frozenset(find(name).kernel_cpus),
         "kernel_mems": lambda name: frozenset(find(name).kernel_mems),
+        "cpu_shares": lambda name: find(name).cpu_shares,
+        "cpu_quota": lambda name: find(name).cpu_quota,
+        "told": told,
     }
 
 
@@ -162,6 +173,7 @@ def _about_step(seen: Mapping[str, Seen], last: StepOutcome | None) -> dict[str,
         "because": because,
         "updated": lambda: frozenset(moved.container for moved in last.updated) if last is not None else frozenset(),
         "updates": lambda: last.update_calls if last is not None else 0,
+        "notices": lambda: last.notices if last is not None else 0,
         "containers": lambda: frozenset(seen),
     }
 

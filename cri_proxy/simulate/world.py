@@ -3,9 +3,13 @@
 Nothing here decides: a scenario's containers go the way that a kubelet's go on a real node.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
+from tempfile import gettempdir
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
@@ -95,7 +99,10 @@ class World:
         self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
         self._channel = self.runtime.channel()
         self._store = MemoryStore()
+        # Made when the first container is told of its resources: most scenarios write no file.
+        self._told_root = Path(gettempdir()) / f"cri-proxy-simulate-{token_hex(8)}"
         self._is_serving = True
+        self._notices = 0
         self.kubelet: Kubelet
         self._open()
 
@@ -108,6 +115,11 @@ class World:
     def policy(self) -> Policy:
         """The policy in force."""
         return self.node.context.ledger.policy
+
+    @property
+    def notices(self) -> int:
+        """How many commands have been run in containers to tell them of changes, since the node was made."""
+        return self._notices + self.node.telling.notifier.run
 
     def view(self) -> NodeView:
         """The node as the commands see a daemon's."""
@@ -157,7 +169,7 @@ class World:
     async def reset(self) -> None:
         """Uninstall: the proxy ends, every container is widened, the kubelet is pointed at the runtime again."""
         await self._leave()
-        await Reset(self._channel, self._store, self.machine, NO_ROOT).run(self.machine.online)
+        await Reset(self._channel, self._store, self.machine, self._told_root).run(self.machine.online)
         self._open()
         self._is_serving = False
         self.kubelet = Kubelet(self._channel, self.kubelet.node)
@@ -216,9 +228,10 @@ class World:
             self.kubelet = self._kubelet()
 
     async def close(self) -> None:
-        """End it all."""
+        """End it all, and remove what containers were told."""
         await self.node.close()
         await self._channel.close()
+        await asyncio.to_thread(rmtree, self._told_root, ignore_errors=True)
 
     def _now_ns(self) -> int:
         return int(self._clock.now_seconds() * 1e9)
@@ -241,6 +254,7 @@ class World:
                 self._clock,
                 self.journal,
                 domains,
+                told_root=self._told_root,
                 cpusets=EmbeddedCpusets(self.runtime),
             ),
         )
@@ -263,6 +277,7 @@ class World:
     async def _leave(self) -> None:
         """What a process leaves behind when it ends: what was saved."""
         await self.node.settle()
+        self._notices = self.notices
         saved = self._store.load()
         await self.node.close()
         self._store = MemoryStore(saved)

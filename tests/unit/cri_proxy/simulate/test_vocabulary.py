@@ -47,6 +47,9 @@ WEB = Seen(
     kind="mixed",
     kernel_cpus=CpuSet.parse("0-3"),
     kernel_mems=NodeSet.parse("0-1"),
+    cpu_shares=2560,
+    cpu_quota=250_000,
+    told={"EXCLUSIVE_CPUS": "2-3", "HBM_MEMS": ""},
 )
 LAST = StepOutcome(
     1,
@@ -57,6 +60,7 @@ LAST = StepOutcome(
     refused={"big/c0": "wanted 9 exclusive CPUs"},
     codes={"web/c0": ("pool", "displaced")},
     update_calls=2,
+    notices=1,
 )
 FUNCTIONS = vocabulary(MACHINE, (ROOT,), {"web/c0": WEB}, LAST)
 
@@ -78,6 +82,8 @@ FUNCTIONS = vocabulary(MACHINE, (ROOT,), {"web/c0": WEB}, LAST)
         "subset({1}, {1, 2}) and not subset('0-1', {1})",
         "whole_cores({4, 5}) and not whole_cores({5, 6})",
         "kind('web/c0') == 'mixed' and kernel_cpus('web/c0') == '0-3' and kernel_mems('web/c0') == {0, 1}",
+        "cpu_shares('web/c0') == 2560 and cpu_quota('web/c0') == 250000 and notices() == 1",
+        "told('web/c0', 'EXCLUSIVE_CPUS') == exclusive('web/c0') and told('web/c0', 'HBM_MEMS') == {}",
         "pools() == {'root'} and memory_free('root') == 3072",
         "refused('big/c0', 'wanted 9') and not refused('big/c0', 'wanted 8') and not refused('web/c0')",
         "because('web/c0', 'displaced') and not because('web/c0', 'lifted') and updates() == 2",
@@ -102,6 +108,7 @@ def test_before_the_first_step_all_is_well() -> None:
         ("memory_free('die #0') == 1", "there is no pool 'die #0'; there are root"),
         ("because('web/c0', 'displace')", "there is no reason 'displace'; there is displaced"),
         ("because('bg/c0', 'pool')", "there is no decision about a container 'bg/c0'; there are web/c0"),
+        ("told('web/c0', 'CPUS') == ''", "there is no variable 'CPUS'; there are EXCLUSIVE_CPUS, HBM_MEMS"),
         ("refused(1)", "refused takes a container and words"),
         ("nodes_of({'a'}) == {}", "expected a set of CPUs"),
         ("disjoint(1, 2)", "expected a set"),
