@@ -12,9 +12,15 @@ from cri_proxy.cri.annotation_forms import Annotation, AnnotationProblem, Found
 from policies.base import Threads
 from sysfs.model import MemoryKind
 
-_OF_THREADS = (rows.HYPERTHREADS, rows.HIDE_HYPERTHREADS)
 _OF_MEMORY = (rows.MEMORY_TYPE, rows.STRICT_MEMORY_TYPE, rows.COLD_START)
-_OF_CPUS = (rows.PREFER_ISOLATED, rows.REQUIRE_ISOLATED, rows.PREFER_RESERVED, rows.PREFER_SHARED, *_OF_THREADS)
+_OF_CPUS = (
+    rows.PREFER_ISOLATED,
+    rows.REQUIRE_ISOLATED,
+    rows.PREFER_RESERVED,
+    rows.PREFER_SHARED,
+    rows.HYPERTHREADS,
+    rows.HIDE_HYPERTHREADS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,11 @@ class Conflict:
 def _is_wish(value: object) -> bool:
     """Whether a value asks for something; false, any and nothing let things be as they are."""
     return bool(value) and value != Threads.ANY
+
+
+def _wants_own(value: object) -> bool:
+    """Whether a value means nothing without CPUs that are owned; to hide threads makes sense on shared ones too."""
+    return value is True or value is Threads.OWN_CORE
 
 
 def _asks_for_shared(value: object) -> bool:
@@ -68,9 +79,9 @@ CONFLICTS: tuple[Conflict, ...] = (
         "the container's CPUs are left alone",
     ),
     Conflict(
-        (rows.PREFER_ISOLATED, *_OF_THREADS),
+        (rows.PREFER_ISOLATED, rows.HYPERTHREADS),
         (rows.PREFER_RESERVED,),
-        lambda ignored, by: _is_wish(ignored) and by is True,
+        lambda ignored, by: _wants_own(ignored) and by is True,
         "reserved CPUs are nobody's own",
     ),
     Conflict(
@@ -80,9 +91,9 @@ CONFLICTS: tuple[Conflict, ...] = (
         "reserved CPUs are nobody's own, and in no pool",
     ),
     Conflict(
-        (rows.PREFER_ISOLATED, *_OF_THREADS),
+        (rows.PREFER_ISOLATED, rows.HYPERTHREADS),
         (rows.PREFER_SHARED,),
-        lambda ignored, by: _is_wish(ignored) and _asks_for_shared(by),
+        lambda ignored, by: _wants_own(ignored) and _asks_for_shared(by),
         "shared CPUs are nobody's own",
     ),
     Conflict(

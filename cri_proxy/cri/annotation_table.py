@@ -52,8 +52,8 @@ HYPERTHREADS = Annotation(
     "hyperthreads",
     wish_values.threads,
     ("threads",),
-    "Thread siblings of the exclusive CPUs. own-core: whole cores are owned, nobody else gets the siblings; hide: as "
-    "own-core, and only one thread of each core is used; any: they may be anybody's.",
+    "Thread siblings. own-core: exclusive CPUs are whole cores, nobody else gets the siblings; hide: as own-core, and "
+    "only one thread of each core is used, of shared CPUs too; any: they may be anybody's.",
     ("hide", "own-core", "any", "{c0: hide}"),
     "both",
 )

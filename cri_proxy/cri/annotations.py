@@ -41,11 +41,6 @@ class Parsed:
     origins: tuple[tuple[str, str], ...] = ()
     problems: tuple[AnnotationProblem, ...] = ()
 
-    @property
-    def uses_hints(self) -> bool:
-        """False where no source of hints counts at all."""
-        return bool(self.hint_filter.sources)
-
 
 def parse_annotations(annotations: Mapping[str, str], container: str, domains: Sequence[str] = DOMAINS) -> Parsed:
     """What a pod's annotations say about this container. Never raises; what is malformed is in ``problems``.

@@ -26,8 +26,8 @@ def problems(pod: dict[str, str], container: dict[str, str] | None = None) -> li
         ("prefer-shared-cpus", "-1", "prefer-reserved-cpus", "true"),
         ("hide-hyperthreads", "true", "hyperthreads", "own-core"),
         ("hide-hyperthreads", "false", "hyperthreads", "hide"),
-        ("hide-hyperthreads", "true", "prefer-shared-cpus", "true"),
         ("hyperthreads", "own-core", "prefer-shared-cpus", "true"),
+        ("hyperthreads", "own-core", "prefer-reserved-cpus", "true"),
         ("hyperthreads", "hide", "cpu.preserve", "true"),
         ("require-isolated-cpus", "true", "cpu.preserve", "true"),
         ("prefer-shared-cpus", "true", "cpu.preserve", "true"),
@@ -52,6 +52,8 @@ def test_what_is_ignored_beside_another_wish_is_told(ignored: str, value: str, b
         ("prefer-shared-cpus", "true", "prefer-reserved-cpus", "true"),
         ("hide-hyperthreads", "true", "hyperthreads", "hide"),
         ("hyperthreads", "any", "prefer-shared-cpus", "true"),
+        ("hide-hyperthreads", "true", "prefer-shared-cpus", "true"),
+        ("hyperthreads", "hide", "prefer-reserved-cpus", "true"),
         ("require-isolated-cpus", "true", "prefer-shared-cpus", "true"),
         ("cold-start", "10s", "memory-type", "mixed"),
         ("cold-start", "0", "memory-type", "dram"),
@@ -66,12 +68,12 @@ def test_wishes_that_go_together_or_refuse_the_container_are_no_problem(
 
 
 def test_a_wish_of_the_pod_that_a_containers_own_overrides_is_no_problem() -> None:
-    assert problems({"hide-hyperthreads": "true"}, {"prefer-shared-cpus": "true"}) == []
+    assert problems({"hyperthreads": "own-core"}, {"prefer-shared-cpus": "true"}) == []
     assert problems({"hide-hyperthreads": "true"}, {"hyperthreads": "any"}) == []
 
 
 def test_a_containers_own_wish_that_the_pods_leaves_without_effect_is_told() -> None:
-    assert problems({"prefer-shared-cpus": "true"}, {"hyperthreads": "hide"}) == [
+    assert problems({"prefer-shared-cpus": "true"}, {"hyperthreads": "own-core"}) == [
         ("hyperthreads", "prefer-shared-cpus")
     ]
 
