@@ -56,8 +56,8 @@ class TopologyAware:
         Literal["any", "own-core", "hide"],
         Option(
             "Hyperthreads",
-            "Thread siblings, unless an annotation says. any: they may be anybody's; own-core: exclusive CPUs are whole "
-            "cores; hide: as own-core, and only one thread of each core is used, of shared CPUs too",
+            "Thread siblings, unless an annotation says. any: they may be anybody's; own-core: exclusive CPUs are "
+            "whole cores; hide: as own-core, and only one thread of each core is used, of shared CPUs too",
         ),
     ] = "any"
     cpu_priority: Annotated[
