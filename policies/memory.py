@@ -8,7 +8,7 @@ from policies.base import Grant, Reason, Request
 from policies.demand import Demand
 from policies.memory_account import PRIORITY, Claim, MemoryAccount, claims_of, promised_bytes, wanted_kinds, widest_zone
 from policies.memory_home import Home, cold_start, home_of
-from policies.memory_packing import packed
+from policies.memory_packing import burden, packed
 from policies.memory_widen import widened
 from policies.pools import Pool
 from policies.supply import Supply
@@ -61,7 +61,12 @@ def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[in
     widest = packed(account.nodes, account.widest)
     some = int(widest is not None and widest.takes(widest_zone(account.nodes, request), wanted))
     now = packed(account.nodes, account.zones) if some else None
-    return {zone: 2 if now is not None and now.takes(zone, wanted) else some for zone in zones}
+    if now is None:
+        return dict.fromkeys(zones, some)
+    nodes, burdens = account.nodes, account.zones
+    # Most full zones are found by their own sum; the packing is asked for the rest.
+    room = {zone for zone in zones if burden(burdens, zone) + wanted <= nodes.capacity(zone)}
+    return {zone: 2 if zone in room and now.takes(zone, wanted) else some for zone in zones}
 
 
 @dataclass(frozen=True, slots=True)
