@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from cri_proxy import events
-from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
 from cri_proxy.errors import CallFailed
 from cri_proxy.node import live
 from cri_proxy.node.context import Context, Rules
 from cri_proxy.node.live import LiveContainer
+from cri_proxy.node.rebuilding import rebuild
 from cri_proxy.state.rows import Row
-from policies.base import CpuKind, Grant, Pinning, QosClass, Request
+from policies.base import Grant, Pinning, QosClass, Request
 from sysfs.cpuset import CpuSet
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
@@ -36,7 +36,10 @@ class Adopted:
         return (qos, -(self.request.cpu_request_mcpu // 1000), self.container.created_at_ns, self.container.id)
 
     def row(self, grant: Grant, order: int) -> Row:
-        """The container as a row that holds ``grant``."""
+        """The container as a row that holds ``grant``; a cold start counts from its creation, which is known."""
+        warm_at_seconds = None
+        if grant.is_cold and self.container.state == "running":
+            warm_at_seconds = self.container.created_at_ns / 1e9 + grant.request.wishes.cold_start_seconds
         return Row(
             grant=grant,
             sandbox_id=self.container.sandbox_id,
@@ -44,6 +47,7 @@ class Adopted:
             state="running" if self.container.state == "running" else "created",
             acknowledged=self.pinning,
             created_order=order,
+            warm_at_seconds=warm_at_seconds,
         )
 
 
@@ -149,7 +153,8 @@ class Adoption:
         found = self._understood(status, sandbox.status)
         if found.state not in (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING):
             return None  # it has ended since it was listed
-        return Adopted(container, found.request, self._pinning(found), _rebuilt(found))
+        rebuilt = rebuild(found, self._context.ledger.policy.machine)
+        return Adopted(container, rebuilt.request, self._pinning(found), rebuilt.grant)
 
     def _understood(self, status: pb.ContainerStatusResponse, sandbox: pb.PodSandboxStatus) -> Existing:
         capacity_bytes = sum(node.memory_bytes for node in self._context.ledger.policy.machine.nodes)
@@ -158,30 +163,3 @@ class Adoption:
     def _pinning(self, found: Existing) -> Pinning:
         """The runtime's record; without a cpuset the container can run anywhere."""
         return Pinning(found.cpus or self._context.ledger.policy.machine.online, found.mems)
-
-
-def _rebuilt(found: Existing) -> Grant | None:
-    """The grant that we left in the container's annotations, where the live cpuset bears it out; else None."""
-    if not found.grant_text or found.cpus is None:
-        return None
-    try:
-        parts = grant_parts_from_text(found.grant_text)
-    except GrantTextError:
-        return None
-    exclusive, added = parts.exclusive, parts.added
-    if parts.kind is CpuKind.EXCLUSIVE and 1000 * len(found.cpus) == found.request.cpu_request_mcpu:
-        # Resized since it was created: all that it is on is its own. What it was not created with came last.
-        exclusive, added = found.cpus, (*added, found.cpus - exclusive)
-    if not exclusive | parts.isolated <= found.cpus:
-        return None
-    return Grant(
-        request=found.request,
-        pool=parts.pool,
-        kind=parts.kind,
-        exclusive=exclusive,
-        isolated=parts.isolated,
-        shared_mcpu=parts.shared_mcpu,
-        reserved_mcpu=parts.reserved_mcpu,
-        mems=found.mems or parts.mems,
-        added=tuple(held for cpus in added if (held := cpus & (exclusive | parts.isolated))),
-    )

@@ -1,5 +1,7 @@
 """Containers that run without a row of ours, as they are read from the runtime."""
 
+from dataclasses import replace
+
 from cri_proxy.cri.annotations import GRANT_KEY
 from cri_proxy.node import live
 from cri_proxy.node.adoption import Adopted, Adoption
@@ -7,7 +9,7 @@ from cri_proxy.node.context import Rules
 from cri_proxy.node.live import LiveContainer
 from cri_proxy.tryout import pods
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
-from policies.base import ContainerKey, Pinning, QosClass
+from policies.base import ContainerKey, CpuKind, Grant, Pinning, QosClass
 from sysfs.cpuset import CpuSet
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.grants import request
@@ -102,3 +104,11 @@ def test_left_alone_one_with_a_cpuset_has_it_withheld_and_one_without_nothing() 
         assert (leaving.is_left(pinned), str(site.node.context.ledger.allocations.withheld)) == (False, "")
 
     play(act)
+
+
+def test_a_cold_start_of_an_adopted_one_counts_from_its_creation() -> None:
+    one = found("a", 1000, QosClass.GUARANTEED, created=5_000_000_000)
+    asks = replace(one.request, wishes=replace(one.request.wishes, cold_start_seconds=60))
+    grant = Grant(asks, "root", CpuKind.EXCLUSIVE, CpuSet.parse("1"), is_cold=True)
+    assert one.row(grant, 1).warm_at_seconds == 65.0
+    assert one.row(replace(grant, is_cold=False), 1).warm_at_seconds is None
