@@ -83,11 +83,15 @@ class Finder:
         self._annotations = annotations
         self._container = container
         self._domains = domains
+        # Most pods have none of these, and few have many: the other rows need not be looked for in all their forms.
+        self._keys = {key_in(full_key, (domain,)) for full_key in annotations for domain in domains}
         self.found: dict[str, Found[object]] = {}
         self.problems: list[AnnotationProblem] = []
 
     def find(self, row: Annotation[T]) -> Found[T] | None:
         """The narrowest value of a row that can be understood; the others that were tried go to ``problems``."""
+        if row.key not in self._keys:
+            return None
         for candidate in sorted(self._candidates(row), key=lambda c: c.scope):
             problem = candidate.problem
             if not problem:
