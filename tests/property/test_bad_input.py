@@ -6,6 +6,7 @@ configuration, or a ConfigError that names key and line (docs/reference/options.
 
 import json
 import time
+from dataclasses import fields
 
 import pytest
 from hypothesis import given, settings
@@ -27,7 +28,7 @@ from cri_proxy.cri.read import merge_update, read_create
 from cri_proxy.cri.wish_values import MAX_ARGUMENTS, MAX_COLD_START_SECONDS
 from cri_proxy.errors import ConfigError
 from cri_proxy.state.codec import decode, encode
-from policies.base import Allocations, Placed, Rejected, Request
+from policies.base import Allocations, Placed, Rejected, Request, Wishes
 from policies.registry import build_policy
 from tests.fakes.machines import small_machine
 from tests.property.bad_texts import NASTY, TEXTS, VALUES, as_json, as_yaml
@@ -146,6 +147,19 @@ def test_any_message_is_a_request_that_can_be_kept_and_resized(
         assert known.memory_request_bytes >= 0
         assert min(known.cpu_limit_mcpu or 1, known.memory_limit_bytes or 1) > 0
         assert decode(Request, json.loads(json.dumps(encode(known)))) == known
+
+
+@given(ANNOTATIONS, CGROUPS, RESOURCES)
+def test_whatever_a_request_says_has_an_origin(
+    annotations: dict[str, str], cgroup: str, resources: pb.LinuxContainerResources
+) -> None:
+    request = read(annotations, cgroup, resources)
+    said = [f.name for f in fields(Wishes) if getattr(request.wishes, f.name) != getattr(Wishes(), f.name)]
+    said += ["affinities"] if request.affinities else []
+    said += [name for name in ("cpu_limit_mcpu", "memory_limit_bytes") if getattr(request, name) is not None]
+    known = dict(request.origins)
+    assert set(said) | {"qos", "cpu_request_mcpu", "memory_request_bytes"} <= set(known)
+    assert all(set(known[name].split(" and ")) <= set(annotations) for name in said if hasattr(Wishes(), name))
 
 
 @given(ANNOTATIONS, CGROUPS, RESOURCES)
