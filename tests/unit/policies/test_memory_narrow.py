@@ -66,6 +66,11 @@ def test_nobody_comes_home_while_more_is_promised_than_there_is() -> None:
     assert back(FOUR, at(NODE0, wanting("a", 1), "0-1"), at("root", wanting("b", 8), "0-3")) == {}
 
 
+def test_room_that_returned_is_first_for_those_who_share_too_little() -> None:
+    full = (at(NODE0, wanting("b", 1.5), "0"), at(NODE0, wanting("c", 1), "0"))
+    assert back(FOUR, at("NUMA node #3", wanting("a", 1), "2-3"), *full) == {"c": "0-1"}
+
+
 @pytest.mark.parametrize(
     "grant",
     [
