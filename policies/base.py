@@ -341,7 +341,11 @@ class Policy(Protocol):
         """Who draws this container to a pool or pushes it away by affinity, strongest first, a sentence each."""
 
     def decide(self, held: Allocations, request: Request) -> Decision:
-        """Where this container goes, given what others hold (a grant of its own in ``held`` is ignored)."""
+        """Where this container goes, given what others hold.
+
+        Of a grant of its own in ``held`` the CPUs count as free (``Request.previous`` wants them back); its memory
+        nodes are kept, so that no page of a running container moves.
+        """
 
     def pinnings(self, held: Allocations) -> Mapping[ContainerKey, Pinning]:
         """What every container should be pinned to now."""
