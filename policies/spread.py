@@ -19,21 +19,18 @@ def pick_near(quarry: Quarry, pool: Pool, count: int, places: Sequence[Locality]
     if not places or steps < len(places):
         return 0
     even = steps // len(places) if steps % len(places) == 0 else 1
-    found = _pick_shares(quarry, pool, count, places, (even * step, step, held))
-    return found or (_pick_shares(quarry, pool, count, places, (step, step, held)) if even > 1 else 0)
+    shares = (even * step, step) if even > 1 else (step,)
+    found = (_pick_shares(quarry, pool, count, places, share=share, held=held) for share in shares)
+    return next((cpus for cpus in found if cpus), 0)
 
 
-def _pick_shares(
-    quarry: Quarry, pool: Pool, count: int, places: Sequence[Locality], shares: tuple[int, int, int]
-) -> int:
-    """At least ``share`` CPUs near each place, in multiples of ``step``, beside those that are ``held``."""
-    share, step, held = shares
+def _pick_shares(quarry: Quarry, pool: Pool, count: int, places: Sequence[Locality], *, share: int, held: int) -> int:
+    """At least ``share`` CPUs near each place, those that are ``held`` included."""
     taken = 0
     for place in places:
         missing = share - ((held | taken) & place.cpus).bit_count()
         if missing <= 0:
             continue
-        missing = -(-missing // step) * step
         if missing > count - taken.bit_count():
             return 0
         found = pick_cpus(_rest(quarry, taken, place.cpus), pool, missing)

@@ -172,6 +172,15 @@ def test_cores_of_one_thread_are_whole() -> None:
     assert taken(laptop, 2, used="0-3", whole=True) == "4,6"
 
 
+def test_a_smaller_core_lies_beside_the_larger_ones_and_within_the_same_limit() -> None:
+    assert taken(small_machine(cores=2, offline="3,7"), 3, used="0", whole=True) == "4-6"
+    tree = tree_of(small_machine(packages=1, nodes=2, cores=2, offline="3"))
+    limits = [PLENTY] * len(tree.pools)
+    limits[tree.named("NUMA node #0").index] = 2
+    assert pick_cpus(Quarry(tree, tree.root.cpus, limits, whole=True), tree.root, 6)
+    assert not pick_cpus(Quarry(tree, tree.root.cpus, limits, whole=True), tree.root, 7)
+
+
 HYBRID = small_machine(packages=1, cores=8, threads=1, efficiency="4-7")
 
 

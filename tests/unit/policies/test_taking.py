@@ -9,7 +9,7 @@ from hypothesis import given as given_randomly
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from policies.base import CpuPriority, Grant, Request, Threads, TopologyHint
+from policies.base import CpuKind, CpuPriority, Grant, Request, Threads, TopologyHint
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import machines, small_machine
@@ -60,6 +60,11 @@ def test_growing_completes_cores_that_are_held_in_part_before_it_takes_new_ones(
     assert whole(4000, pool="NUMA node #0", previous=before("NUMA node #0", "0,2")) == "0-3"
     assert whole(2000, pool="NUMA node #0", previous=before("NUMA node #0", "1")) == "0-1"
     assert whole(4000, previous=before("root", "0-1,4,6")) == "0-1,4,6"
+
+
+def test_what_is_completed_keeps_within_the_limits_too() -> None:
+    share = Grant(request("s/c", 500), "NUMA node #0", CpuKind.SHARED, shared_mcpu=500)
+    assert whole(4000, share, pool="socket #0", previous=before("socket #0", "0,2")) == "0,2,4-5"
 
 
 def at(*places: str) -> tuple[TopologyHint, ...]:
@@ -121,6 +126,7 @@ def test_a_strict_wish_takes_nothing_far_from_the_devices() -> None:
     assert near(3000, "4-7", "12-15", used="4-7", strict_hints=True) == "-"
     assert near(1000, "4-7", "12-15", used="4-7", strict_hints=True) == "12"
     assert near(2500, "4-7", "12-15", strict_hints=True) == "-"
+    assert near(500, "4-7", pool="NUMA node #0", strict_hints=True) == "-"
     assert near(2500, "4-7", "0-3", pool="socket #0", strict_hints=True) == "0,4"
 
 
