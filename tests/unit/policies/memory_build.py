@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
+from hypothesis import settings
+
 from policies.base import Allocations, CpuKind, Grant, QosClass, Reason, Request
 from policies.memory import MemoryPlan, plan_memory
 from policies.memory_account import promised_bytes
@@ -20,6 +22,8 @@ from tests.golden.machines.captures import others
 from tests.unit.policies.build import BURSTABLE, request, supply_of, tree_of
 
 GIB = 1 << 30
+# A history of containers is one example; HYPOTHESIS_PROFILE=ci tries the properties of whole policies harder.
+FEW = settings(max_examples=30, deadline=None)
 DRAM, PMEM, HBM = MemoryKind.DRAM, MemoryKind.PMEM, MemoryKind.HBM
 
 

@@ -16,6 +16,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import GUARANTEED, four_nodes, options, supply_of, tree_of
 from tests.unit.policies.memory_build import (
     DRAM,
+    FEW,
     GIB,
     HBM,
     PMEM,
@@ -221,6 +222,7 @@ def history(seed: int) -> tuple[PoolTree, list[tuple[Allocations, Request, str, 
     return tree, steps
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_every_promise_can_be_kept_whenever_the_machine_has_room(seed: int) -> None:
     tree, steps = history(seed)
@@ -232,6 +234,7 @@ def test_every_promise_can_be_kept_whenever_the_machine_has_room(seed: int) -> N
         assert keeps(tree, grants) or "memory-short" in [r.code for r in found.reasons] or not keeps(tree, held.grants)
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_zones_only_grow_and_stay_within_strict_wishes(seed: int) -> None:
     tree, steps = history(seed)
@@ -248,6 +251,7 @@ def test_zones_only_grow_and_stay_within_strict_wishes(seed: int) -> None:
             assert new.mems or new.request.wishes.preserve_memory
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_an_offer_says_what_the_plan_will_do(seed: int) -> None:
     tree, steps = history(seed)
@@ -263,6 +267,7 @@ def test_an_offer_says_what_the_plan_will_do(seed: int) -> None:
             assert (found.mems.mask == offer.zone) == ("memory-widened" not in codes) or "memory-short" in codes
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_the_order_in_which_others_are_given_does_not_matter(seed: int) -> None:
     tree, steps = history(seed)

@@ -15,6 +15,7 @@ from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import GUARANTEED, four_nodes, supply_of, tree_of
 from tests.unit.policies.memory_build import (
     DRAM,
+    FEW,
     PMEM,
     after,
     at,
@@ -113,6 +114,7 @@ def widened_history(seed: int) -> tuple[PoolTree, Allocations]:
     return tree, held
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_narrowing_breaks_no_promise_on_the_way_and_ends(seed: int) -> None:
     tree, held = widened_history(seed)
@@ -127,6 +129,7 @@ def test_narrowing_breaks_no_promise_on_the_way_and_ends(seed: int) -> None:
             assert keeps(tree, held.grants)
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_who_stays_away_from_home_at_the_end_does_not_fit_there(seed: int) -> None:
     tree, held = widened_history(seed)
@@ -139,6 +142,7 @@ def test_who_stays_away_from_home_at_the_end_does_not_fit_there(seed: int) -> No
             assert not keeps(tree, held.with_grants(there).grants)
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_the_order_of_the_grants_does_not_matter(seed: int) -> None:
     tree, held = widened_history(seed)

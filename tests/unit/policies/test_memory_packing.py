@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from policies.memory_nodes import memory_nodes_of, node_ids
 from policies.memory_packing import Packing, burden, first_overflow, in_order, packed
 from tests.fakes.machines import small_machine
-from tests.unit.policies.memory_build import GIB, can_be_kept, mask
+from tests.unit.policies.memory_build import FEW, GIB, can_be_kept, mask
 
 NODES = memory_nodes_of(small_machine(packages=4))  # 4 nodes of 2 GiB
 
@@ -54,6 +54,7 @@ def random_burdens(rng: random.Random) -> list[tuple[int, int]]:
     return [(rng.randrange(1, 16), rng.randrange(1, 5) * GIB // 2) for _ in range(rng.randrange(1, 7))]
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_the_packing_agrees_with_a_flow_of_every_single_promise(seed: int) -> None:
     promises = random_burdens(random.Random(seed))
@@ -64,6 +65,7 @@ def test_the_packing_agrees_with_a_flow_of_every_single_promise(seed: int) -> No
     assert (found is not None) == can_be_kept(dict(NODES.capacity_bytes), promises)
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_by_halls_theorem_promises_can_be_kept_when_no_union_has_too_many(seed: int) -> None:
     burdens = in_order(dict(random_burdens(random.Random(seed))).items())
@@ -74,6 +76,7 @@ def test_by_halls_theorem_promises_can_be_kept_when_no_union_has_too_many(seed: 
         assert burden(burdens, overflow.zone) - NODES.capacity(overflow.zone) == overflow.excess_bytes > 0
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_what_overflows_does_not_depend_on_the_order_of_equal_zones(seed: int) -> None:
     rng = random.Random(seed)

@@ -12,6 +12,7 @@ from policies.memory_return import gone_nodes, joined, plan_in_any_case, relieve
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import four_nodes, supply_of, tree_of
 from tests.unit.policies.memory_build import (
+    FEW,
     HBM,
     after,
     at,
@@ -78,6 +79,7 @@ def test_zones_that_became_too_small_are_widened() -> None:
     assert relieved(supply_of(FOUR, grants[0]), grants[:1]) == ()
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_after_any_history_there_is_nothing_to_relieve(seed: int) -> None:
     """A restart on the same machine changes no zone, also where more is promised than there is, and after releases."""

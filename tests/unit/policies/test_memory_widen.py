@@ -12,7 +12,7 @@ from policies.memory_widen import widened
 from sysfs.cpuset import NodeSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, GUARANTEED, request
-from tests.unit.policies.memory_build import GIB, PMEM, at, can_be_kept, mask, tiered, wanting
+from tests.unit.policies.memory_build import FEW, GIB, PMEM, at, can_be_kept, mask, tiered, wanting
 
 FOUR = memory_nodes_of(small_machine(nodes=2))  # 2 GiB each; 0-1 and 2-3 in a package
 TIERED = memory_nodes_of(tiered())
@@ -95,6 +95,7 @@ def random_claims(rng: random.Random) -> list[Claim]:
     return [claim_of(TIERED, grant) for grant in grants]
 
 
+@FEW
 @given(st.integers(0, 1 << 32))
 def test_whatever_can_be_kept_is_kept_by_widening_alone(seed: int) -> None:
     claims = random_claims(random.Random(seed))
