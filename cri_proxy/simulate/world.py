@@ -5,7 +5,6 @@ Nothing here decides: a scenario's containers go the way that a kubelet's go on 
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
@@ -13,14 +12,12 @@ from tempfile import gettempdir
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
-from cri_proxy.config.model import Config
-from cri_proxy.config.resources import Resolved, policy_options
 from cri_proxy.errors import ConfigError
+from cri_proxy.living import Built, Living, build, build_anyway
 from cri_proxy.node.context import Rules
 from cri_proxy.node.journal import Journal
 from cri_proxy.node.node import Node, Outside, build_node
 from cri_proxy.node.reader import Reader
-from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
 from cri_proxy.node.reset import Reset
 from cri_proxy.node.view import NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
@@ -37,7 +34,6 @@ from cri_proxy.tryout.image import IMAGE
 from cri_proxy.tryout.kubelet import Kubelet
 from policies.base import Policy
 from policies.errors import PolicyBaseError
-from policies.registry import build_policy
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
@@ -70,16 +66,6 @@ class FaultLog:
         return taken
 
 
-@dataclass(frozen=True, slots=True)
-class _Setup:
-    """A configuration and what it means on this machine."""
-
-    options: Mapping[str, object]
-    config: Config
-    resolved: Resolved
-    policy: Policy
-
-
 class World:
     """One node. ``open`` makes it; after each step ``settle`` waits until everything has come to rest."""
 
@@ -93,7 +79,8 @@ class World:
         self._whole = machine
         self.machine = with_offline(machine, offline)
         self.places = DevicePlaces(self.machine)
-        self._setup = self._resolve(options)
+        self._options = options
+        self._built = build(read_config(options), self.machine, NO_ROOT)
         self._clock: Clock = clock if clock is not None else ScenarioClock()
         self._faults = FaultLog()
         self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
@@ -109,7 +96,7 @@ class World:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the daemon would warn of at its start, one sentence each."""
-        return (*self.machine.notes, *self._setup.resolved.warnings, *self._setup.policy.notes)
+        return (*self.machine.notes, *self._built.warnings)
 
     @property
     def policy(self) -> Policy:
@@ -123,7 +110,7 @@ class World:
 
     def view(self) -> NodeView:
         """The node as the commands see a daemon's."""
-        return NodeView(self.node, self.journal, config=self._setup.config, name="simulated", warnings=self.warnings)
+        return self._living.view
 
     async def recover(self) -> None:
         """Hold what was saved against the runtime; decisions are made from here on."""
@@ -182,50 +169,43 @@ class World:
 
     async def take_offline(self, cpus: CpuSet) -> str:
         """These CPUs go; '' or why not."""
-        return await self._use_machine(self.machine.offline | cpus)
+        return await self._use_machine(cpus, self.machine.offline | cpus)
 
     async def bring_online(self, cpus: CpuSet) -> str:
         """These CPUs come back; '' or why not."""
-        return await self._use_machine(self.machine.offline - cpus)
+        return await self._use_machine(cpus, self.machine.offline - cpus)
 
-    async def _use_machine(self, offline: CpuSet) -> str:
-        """The kernel changed its mind about which CPUs there are; nobody can refuse that."""
+    async def _use_machine(self, changed: CpuSet, offline: CpuSet) -> str:
+        """The kernel has other CPUs from now on, whatever the configuration makes of that."""
         known = self._whole.online
-        if not offline <= known or known <= offline:
+        if not changed <= known or known <= offline:
             return f"the machine has CPUs {known}, and one of them stays online"
-        before = self.machine
-        self.machine = self.runtime.node.machine = with_offline(self._whole, offline)
-        try:
-            setup = self._resolve(self._setup.options)
-        except (ConfigError, PolicyBaseError) as error:
-            self.machine = self.runtime.node.machine = before
-            return str(error)
+        self.machine = self.runtime.node.machine = with_offline(self._whole, offline & known)
         self.places.use(self.machine)
-        if self._is_serving:
-            await reconfigure(self.node, setup.policy, Rules.of(setup.config), must_fit=False)
-        self._use(setup)
-        return ""
+        try:
+            built = build_anyway(self._built.config, self.machine, NO_ROOT)
+        except (ConfigError, PolicyBaseError) as error:
+            return f"the machine cannot be taken over: {error}"
+        return await self._put_in_force(built, must_fit=False)
 
     async def reconfigure(self, change: Mapping[str, object]) -> str:
         """Lay these options over the present ones; '' or why it was not done, then nothing has changed."""
+        options = merged(self._options, change)
         try:
-            setup = self._resolve(merged(self._setup.options, change))
+            built = build(read_config(options), self.machine, NO_ROOT)
         except ConfigError as error:
             return f"{error.key}: {error.problem}" if error.key else error.problem
         except PolicyBaseError as error:
             return str(error)
-        if self._is_serving:
-            result = await reconfigure(self.node, setup.policy, Rules.of(setup.config))
-            if isinstance(result, NotReconfigured):
-                return result.text
-        self._use(setup)
-        return ""
+        problem = await self._put_in_force(built, must_fit=True)
+        self._options = self._options if problem else options
+        return problem
 
-    def _use(self, setup: _Setup) -> None:
-        """Put it in force; without a proxy it is what the next one starts from."""
-        self._setup = setup
-        if self._is_serving:
-            self.kubelet = self._kubelet()
+    async def _put_in_force(self, built: Built, *, must_fit: bool) -> str:
+        """'' or why not; without a proxy it is what the next one starts from."""
+        problem = await self._living.change(built, must_fit=must_fit) if self._is_serving else ""
+        self._built = self._built if problem else built
+        return problem
 
     async def close(self) -> None:
         """End it all, and remove what containers were told."""
@@ -236,38 +216,29 @@ class World:
     def _now_ns(self) -> int:
         return int(self._clock.now_seconds() * 1e9)
 
-    def _resolve(self, options: Mapping[str, object]) -> _Setup:
-        config = read_config(options)
-        resolved = policy_options(config, self.machine, NO_ROOT)
-        return _Setup(options, config, resolved, build_policy(config.policy, resolved.machine, resolved.options))
-
     def _open(self) -> None:
         """A proxy in front of the runtime, as a start makes it."""
-        domains = self._setup.config.annotation_domains
+        built = self._built
         self.journal = Journal(self._faults, self._clock)
-        self.node: Node = build_node(
-            self._setup.policy,
-            Rules.of(self._setup.config),
-            Outside(
-                self._channel,
-                self._store,
-                self._clock,
-                self.journal,
-                domains,
-                told_root=self._told_root,
-                cpusets=EmbeddedCpusets(self.runtime),
-            ),
+        outside = Outside(
+            self._channel,
+            self._store,
+            self._clock,
+            self.journal,
+            built.config.annotation_domains,
+            told_root=self._told_root,
+            cpusets=EmbeddedCpusets(self.runtime),
         )
-        self.kubelet = self._kubelet()
+        self.node: Node = build_node(built.policy, Rules.of(built.config), outside)
+        interceptor = CriInterceptor(self.node, self._reader(built))
+        view = NodeView(self.node, self.journal, config=built.config, name="simulated", warnings=self.warnings)
+        self._living = Living(self.node, interceptor, view, self._reader)
+        relay = InProcessRelay(interceptor, self._channel, lambda error: self.journal.failed_open("relay", error))
+        self.kubelet = Kubelet(relay, pods.Node(_memory_bytes(self.machine)))
 
-    def _kubelet(self) -> Kubelet:
-        """A kubelet in front of the proxy."""
-        memory_bytes = sum(node.memory_bytes for node in self.machine.nodes)
-        reader = Reader(memory_bytes, self._setup.config.annotation_domains, self.places.hints_of)
-        relay = InProcessRelay(
-            CriInterceptor(self.node, reader), self._channel, lambda error: self.journal.failed_open("relay", error)
-        )
-        return Kubelet(relay, pods.Node(memory_bytes))
+    def _reader(self, built: Built) -> Reader:
+        """CRI messages as requests on this machine, with hints from where its devices are."""
+        return Reader(_memory_bytes(built.machine), built.config.annotation_domains, self.places.hints_of)
 
     async def _come_back(self) -> None:
         self._open()
@@ -281,3 +252,7 @@ class World:
         saved = self._store.load()
         await self.node.close()
         self._store = MemoryStore(saved)
+
+
+def _memory_bytes(machine: Machine) -> int:
+    return sum(node.memory_bytes for node in machine.nodes)

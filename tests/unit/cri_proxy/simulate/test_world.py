@@ -8,6 +8,7 @@ import pytest
 from cri_proxy import events
 from cri_proxy.errors import ConfigError
 from cri_proxy.simulate.clock import START_SECONDS
+from cri_proxy.simulate.hotplug import with_offline
 from cri_proxy.simulate.world import FaultLog, World
 from policies.base import Allocations
 from sysfs.cpuset import CpuSet
@@ -103,6 +104,26 @@ def test_cpus_that_went_and_came_back_are_there_again() -> None:
         return f"{gone} {without} {await world.bring_online(CpuSet.parse('3'))} {world.policy.machine.online}"
 
     assert in_world(replug) == " 0-2  0-3"
+
+
+def test_a_machine_that_no_configuration_fits_stays_as_it_was_for_the_policy() -> None:
+    async def unplug(world: World) -> str:
+        await world.reconfigure({"availableResources": {"cpu": "cpuset:0,3"}})
+        problem = await world.take_offline(CpuSet.parse("0,3"))
+        return f"{problem.partition(':')[0]} {world.machine.online} {world.policy.machine.online}"
+
+    assert in_world(unplug) == "the machine cannot be taken over 1-2 0-3"
+
+
+def test_what_a_capture_does_not_tell_cannot_come_online() -> None:
+    async def plug() -> str:
+        world = World(with_offline(MACHINE, CpuSet.parse("2")), {"reservedResources": {"cpu": "1"}})
+        await world.recover()
+        answers = [await world.bring_online(CpuSet.parse("2")), await world.take_offline(CpuSet.parse("3"))]
+        await world.close()
+        return f"{answers} {world.machine.online}"
+
+    assert asyncio.run(plug()) == "['the machine has CPUs 0-1,3, and one of them stays online', ''] 0-1"
 
 
 def test_after_a_reset_nobody_serves_until_the_proxy_is_back() -> None:
