@@ -6,9 +6,18 @@ from dataclasses import dataclass, replace
 from policies import memory_reasons as say
 from policies.base import Grant, Reason, Request
 from policies.demand import Demand
-from policies.memory_account import PRIORITY, Claim, MemoryAccount, claims_of, promised_bytes, wanted_kinds, widest_zone
+from policies.memory_account import (
+    FIRST,
+    PRIORITY,
+    Claim,
+    MemoryAccount,
+    claims_of,
+    promised_bytes,
+    wanted_kinds,
+    widest_zone,
+)
 from policies.memory_home import Home, cold_start, home_of
-from policies.memory_packing import burden, packed
+from policies.memory_packing import Burden, burden, packed
 from policies.memory_widen import widened
 from policies.pools import Pool
 from policies.supply import Supply
@@ -19,19 +28,29 @@ from sysfs.cpuset import CpuSet, NodeSet
 class MemoryOffer:
     """What one pool could give. ``zone`` is the home zone: 0 where a strict wish cannot be met or memory is not ours.
 
-    ``room``: 2 = the request fits as things are; 1 = only if zones are widened, its own or others'; 0 = the machine
-    has less left of what it may use. ``kinds``: 1 = the pool itself has the wanted kinds. ``holds_limit``: 1 = the
+    ``room``: 2 = the zone has room, at most after containers of a lower QoS class were given more nodes; 1 = only if
+    its own zone, or that of its equals, is widened; 0 = the machine has less left of what it may use. ``as_is``: 1 =
+    there is room and nobody is widened. ``kinds``: 1 = the pool itself has the wanted kinds. ``holds_limit``: 1 = the
     zone is as large as the memory limit, or there is no limit.
     """
 
     zone: int
     room: int
+    as_is: int
     kinds: int
     holds_limit: int
 
 
-_NOT_OURS = MemoryOffer(0, 2, 1, 1)  # the same for all pools: memory does not choose among them
-_REFUSED = MemoryOffer(0, 0, 0, 0)
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """As ``room`` and ``as_is`` of MemoryOffer."""
+
+    room: int
+    as_is: int
+
+
+_NOT_OURS = MemoryOffer(0, 2, 1, 1, 1)  # the same for all pools: memory does not choose among them
+_REFUSED = MemoryOffer(0, 0, 0, 0, 0)
 
 
 def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[MemoryOffer, ...]:
@@ -45,28 +64,36 @@ def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[Mem
     return tuple(_offer(account, request, home, rooms) for home in homes)
 
 
-def _offer(account: MemoryAccount, request: Request, home: Home, rooms: dict[int, int]) -> MemoryOffer:
+def _offer(account: MemoryAccount, request: Request, home: Home, rooms: dict[int, _Room]) -> MemoryOffer:
     if not home.zone:
         return _REFUSED
     limit = request.memory_limit_bytes or 0
     holds = int(account.nodes.capacity(home.zone) >= limit)
-    return MemoryOffer(home.zone, rooms[home.zone], int(home.in_pool), holds)
+    room = rooms[home.zone]
+    return MemoryOffer(home.zone, room.room, room.as_is, int(home.in_pool), holds)
 
 
-def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[int, int]:
-    """``MemoryOffer.room`` of each zone: the promises are laid out once, and each zone is asked for the rest."""
+def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[int, _Room]:
+    """The room of each zone: the promises are laid out once or twice, and each zone is asked for the rest."""
     wanted = promised_bytes(request)
     if not wanted:
-        return dict.fromkeys(zones, 2)
+        return dict.fromkeys(zones, _Room(2, 1))
     widest = packed(account.nodes, account.widest)
-    some = int(widest is not None and widest.takes(widest_zone(account.nodes, request), wanted))
-    now = packed(account.nodes, account.zones) if some else None
-    if now is None:
-        return dict.fromkeys(zones, some)
-    nodes, burdens = account.nodes, account.zones
+    if widest is None or not widest.takes(widest_zone(account.nodes, request), wanted):
+        return dict.fromkeys(zones, _Room(0, 0))
+    as_is = _taking(account, account.zones, zones, wanted)
+    yielded: set[int] = set()
+    if PRIORITY[request.pod.qos] == FIRST and as_is != zones:
+        yielded = _taking(account, account.yielding, zones - as_is, wanted)
+    return {zone: _Room(2 if zone in as_is | yielded else 1, int(zone in as_is)) for zone in zones}
+
+
+def _taking(account: MemoryAccount, burdens: tuple[Burden, ...], zones: set[int], wanted: int) -> set[int]:
+    """The zones that could take so many bytes beside these promises."""
     # Most full zones are found by their own sum; the packing is asked for the rest.
-    room = {zone for zone in zones if burden(burdens, zone) + wanted <= nodes.capacity(zone)}
-    return {zone: 2 if zone in room and now.takes(zone, wanted) else some for zone in zones}
+    free = {zone for zone in zones if burden(burdens, zone) + wanted <= account.nodes.capacity(zone)}
+    packing = packed(account.nodes, burdens) if free else None
+    return {zone for zone in free if packing.takes(zone, wanted)} if packing is not None else set()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from policies.memory_packing import Burden, in_order, packed
 from sysfs.model import MemoryKind
 
 PRIORITY = {QosClass.BEST_EFFORT: 0, QosClass.BURSTABLE: 1, QosClass.GUARANTEED: 2}
+FIRST = PRIORITY[QosClass.GUARANTEED]  # for these the others give way
 
 
 def promised_bytes(request: Request) -> int:
@@ -57,11 +58,15 @@ def widest_zone(nodes: MemoryNodes, request: Request) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccount:
-    """All promises of a moment. ``zones`` as they are; ``widest`` if every zone were as wide as it may become."""
+    """All promises of a moment. ``zones`` as they are; ``widest`` if every zone were as wide as it may become.
+
+    ``yielding``: if those of the containers that are not Guaranteed were.
+    """
 
     nodes: MemoryNodes
     zones: tuple[Burden, ...] = ()
     widest: tuple[Burden, ...] = ()
+    yielding: tuple[Burden, ...] = ()
 
     def plus(self, *claims: Claim) -> "MemoryAccount":
         """The same with these promises made."""
@@ -72,13 +77,14 @@ class MemoryAccount:
         return self._changed(claims, -1)
 
     def _changed(self, claims: Iterable[Claim], sign: int) -> "MemoryAccount":
-        counted = [(c.zone, c.widest, sign * c.promised_bytes) for c in claims if c.promised_bytes]
+        counted = [(c, sign * c.promised_bytes) for c in claims if c.promised_bytes]
         if not counted:
             return self
         return MemoryAccount(
             self.nodes,
-            _summed(self.zones, ((zone, amount) for zone, _, amount in counted)),
-            _summed(self.widest, ((widest, amount) for _, widest, amount in counted)),
+            _summed(self.zones, ((c.zone, amount) for c, amount in counted)),
+            _summed(self.widest, ((c.widest, amount) for c, amount in counted)),
+            _summed(self.yielding, ((c.zone if c.priority >= FIRST else c.widest, amount) for c, amount in counted)),
         )
 
     @property

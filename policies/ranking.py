@@ -83,6 +83,7 @@ def _keys(case: Case, pulls: Pulls, room: Room, offers: tuple[Offer, ...]) -> tu
                 few_nodes=-(memory.zone or pool.mems).bit_count(),
                 priority=priority[i],
                 depth=pool.depth,
+                undisturbed=memory.as_is,
                 quiet=0 if demand.whole else -supply.sharers[i],
                 cores=cores[i] if offer.sliced else 0,
                 left=left,

@@ -15,7 +15,7 @@ class Key(NamedTuple):
     affinity: float  # weighted pull of containers already placed, minus push
     hints: float  # nearness to the container's devices, 0 to 1
     hint_depth: int  # among pools at the devices, the deeper one
-    memory: int  # 2: the requested memory is not promised to others yet; 1: room by using more nodes; 0: none
+    memory: int  # 2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there
     memory_kinds: int  # 1: its memory is of exactly the wanted kinds
     memory_limit: int  # 1: it could hold the memory limit
     burst_mcpu: int  # how much of the CPU limit the shared set could give now
@@ -23,6 +23,7 @@ class Key(NamedTuple):
     few_nodes: int  # minus the number of memory nodes: local memory first
     priority: int  # 1: can give all CPUs to be owned from those of the preferred priority
     depth: int  # deeper pools are smaller and closer
+    undisturbed: int  # 1: nobody has to be given more memory nodes to make room
     quiet: int  # minus the containers that share this pool, for a container that shares
     cores: int  # CPUs to be owned that can be on wholly free cores
     left: int  # CPU time left afterwards (isolated CPUs left, for those who get one): spreads
@@ -45,6 +46,7 @@ WHY_WORSE = {
     "few_nodes": "spreads memory over more nodes",
     "priority": "has fewer CPUs of the preferred priority free",
     "depth": "is larger",
+    "undisturbed": "has memory only when others get more memory nodes",
     "quiet": "is shared by more containers",
     "cores": "has fewer whole cores free",
     "left": "would have less left afterwards",
@@ -60,7 +62,7 @@ MEANINGS = {
     "affinity": "pull of other containers, minus push",
     "hints": "nearness to the container's devices, 0 to 1",
     "hint_depth": "depth, among pools at the devices",
-    "memory": "2: the requested memory is free; 1: with more memory nodes; 0: it is not there",
+    "memory": "2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there",
     "memory_kinds": "1: its memory is of the wanted kinds",
     "memory_limit": "1: its memory can hold the memory limit",
     "burst_mcpu": "how much of the CPU limit it could give, in 1/1000 CPU",
@@ -68,6 +70,7 @@ MEANINGS = {
     "few_nodes": "minus the number of memory nodes",
     "priority": "1: has enough CPUs of the preferred priority",
     "depth": "deeper pools are smaller and closer",
+    "undisturbed": "1: nobody has to be given more memory nodes",
     "quiet": "minus the containers that share it",
     "cores": "how many of its own CPUs can be on wholly free cores",
     "left": "what is left in it afterwards",

@@ -13,7 +13,7 @@ from policies.memory import MemoryOffer, MemoryPlan, memory_offers, plan_memory
 from policies.memory_nodes import memory_nodes_of
 from policies.pools import PoolTree
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.unit.policies.build import GUARANTEED, four_nodes, options, supply_of, tree_of
+from tests.unit.policies.build import BURSTABLE, GUARANTEED, four_nodes, options, supply_of, tree_of
 from tests.unit.policies.memory_build import (
     DRAM,
     FEW,
@@ -57,9 +57,15 @@ FULL0 = at(NODE0, wanting("full", 2, GUARANTEED), "0")
 
 def test_a_pool_offers_its_home_zone_and_says_whether_it_fits() -> None:
     found = offers(FOUR, wanting("a", 1), FULL0)
-    assert found[NODE0] == MemoryOffer(mask("0"), 1, 1, 1)
-    assert found[NODE1] == MemoryOffer(mask("1"), 2, 1, 1)
-    assert found["socket #0"] == MemoryOffer(mask("0-1"), 2, 1, 1)
+    assert found[NODE0] == MemoryOffer(mask("0"), 1, 0, 1, 1)
+    assert found[NODE1] == MemoryOffer(mask("1"), 2, 1, 1, 1)
+    assert found["socket #0"] == MemoryOffer(mask("0-1"), 2, 1, 1, 1)
+
+
+def test_a_zone_that_less_important_containers_would_leave_has_room() -> None:
+    burstable = at(NODE0, wanting("b", 2, BURSTABLE), "0")
+    assert offers(FOUR, wanting("g", 1, GUARANTEED), burstable)[NODE0] == MemoryOffer(mask("0"), 2, 0, 1, 1)
+    assert offers(FOUR, wanting("c", 1, BURSTABLE), burstable)[NODE0] == MemoryOffer(mask("0"), 1, 0, 1, 1)
 
 
 def test_more_than_the_machine_has_left_fits_nowhere() -> None:
@@ -79,7 +85,7 @@ def test_the_kinds_and_the_limit_are_looked_at_apart() -> None:
 
 
 def test_memory_that_is_not_ours_chooses_no_pool() -> None:
-    assert set(offers(TIERED, wanting("a", 99, preserve_memory=True)).values()) == {MemoryOffer(0, 2, 1, 1)}
+    assert set(offers(TIERED, wanting("a", 99, preserve_memory=True)).values()) == {MemoryOffer(0, 2, 1, 1, 1)}
 
 
 def test_a_strict_wish_counts_only_the_room_in_its_kinds() -> None:
@@ -263,7 +269,9 @@ def test_an_offer_says_what_the_plan_will_do(seed: int) -> None:
             assert offer.room == 0
         else:
             codes = {r.code for r in found.reasons} & {"memory-widened", "memory-others-widened", "memory-short"}
-            assert offer.room == (2 if not codes else 0 if "memory-short" in codes else 1)
+            assert offer.as_is == (not codes)
+            assert (offer.room == 0) == ("memory-short" in codes)
+            assert offer.room < 2 or "memory-widened" not in codes
             assert (found.mems.mask == offer.zone) == ("memory-widened" not in codes) or "memory-short" in codes
 
 

@@ -306,6 +306,19 @@ def test_a_strict_wish_for_a_kind_of_memory_refuses_and_says_what_is_missing() -
     assert {r.outcome for r in refusal.ranking} == {"does not have the memory that is strictly wanted"}
 
 
+def test_less_important_containers_get_more_memory_nodes_so_that_an_important_one_stays_local() -> None:
+    filling = (request(f"{n}/c", 100, BURSTABLE, memory_request_bytes=3 << 29, cpu_limit_mcpu=100) for n in range(4))
+    decision = placed(POLICY.decide(fill(POLICY, *filling), request("g/c", 1000, memory_request_bytes=1 << 30)))
+    assert (len(decision.grant.mems), [len(g.mems) for g in decision.moved]) == (1, [2])
+    assert [u.pinning.mems for u in decision.updates] == [g.mems for g in decision.moved]
+
+
+def test_of_pools_alike_the_one_where_nobody_has_to_make_room_wins() -> None:
+    held = fill(POLICY, request("b/c", 100, BURSTABLE, memory_request_bytes=2 << 30, cpu_limit_mcpu=100))
+    decision = placed(POLICY.decide(held, request("g/c", 1000, memory_request_bytes=1 << 30)))
+    assert decision.moved == ()
+
+
 def test_a_system_pod_under_a_strict_wish_for_memory_can_be_refused_too() -> None:
     system = request("s/c", 100, namespace="kube-system", memory_kinds=(MemoryKind.PMEM,), strict_memory=True)
     assert rejected(POLICY.decide(NOTHING, system)).reason.code == "strict-memory"
