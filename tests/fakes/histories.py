@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from cri_proxy.errors import CallFailed
+from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.node.context import Rules
 from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
 from cri_proxy.tryout import pods
@@ -54,6 +55,7 @@ class World(Site):
         self.pods: dict[str, LivePod] = {}
         self.refused = 0
         self.steps = 0
+        self.doing = "start"
         self._names = 0
         self._allowed = options.available & machine.online
         self._moves = MoveCheck(self.runtime)
@@ -65,16 +67,17 @@ class World(Site):
             check_moment(self.runtime, self.node.context.ledger, self._allowed)
         self._moves.look()
 
-    async def step(self) -> str:
-        """One random thing that happens to a node; its name."""
-        move = self.random.choices([move for move, _ in self._chances()], [times for _, times in self._chances()])[0]
+    async def step(self) -> None:
+        """One random thing that happens to a node."""
+        moves, times = zip(*self._chances(), strict=True)
+        move = self.random.choices(moves, times)[0]
+        self.doing = move.__name__
         await move()
         await self.node.settle()
         self.check()
         check_settled(self.runtime, self.node.context.ledger, self.options)
         assert not self.log.errors, self.log.errors
         self.steps += 1
-        return move.__name__
 
     def _chances(self) -> list[tuple[Callable[[], Awaitable[None]], int]]:
         often = [(self.run_pod, 12), (self.remove_pod, 9), (self.restart_container, 6), (self.exit_container, 6)]
@@ -178,6 +181,7 @@ class World(Site):
         await self.node.settle()
         self.check()
         self.runtime.faults.clear()
+        self.log.errors = [error for error in self.log.errors if not error.startswith(UPDATE_FAILED)]
         self.node.effects.retry_failed()
 
     async def tamper(self) -> None:

@@ -73,12 +73,12 @@ def check_settled(runtime: EmbeddedRuntime, ledger: Ledger, options: PolicyOptio
     for row in ledger.active():
         assert row.container_id in live, f"{row.key} holds CPUs for nobody"
     for container_id, container in live.items():
-        row = ledger.holder(container_id)
-        wanted = ledger.desired().get(row.key) if row is not None else None
-        if wanted is None or row is None or row.grant.kind is CpuKind.PRESERVE:
+        holder = ledger.holder(container_id)
+        wanted = ledger.desired().get(holder.key) if holder is not None else None
+        if wanted is None or holder is None or holder.grant.kind is CpuKind.PRESERVE:
             continue
         cpus, mems = CpuSet.parse(container.record.cpuset_cpus), NodeSet.parse(container.record.cpuset_mems)
-        assert wanted.cpus in (None, cpus), f"{row.key} is on {cpus}, and should be on {wanted.cpus}"
-        assert wanted.mems in (None, mems), f"{row.key} is on nodes {mems}, and should be on {wanted.mems}"
+        assert wanted.cpus in (None, cpus), f"{holder.key} is on {cpus}, and should be on {wanted.cpus}"
+        assert wanted.mems in (None, mems), f"{holder.key} is on nodes {mems}, and should be on {wanted.mems}"
     world = World(ledger.policy, options, ledger.allocations, ledger.policy.machine)
     invariants.check_world(world)

@@ -3,16 +3,25 @@
 Observed are grants, pinnings, updates and pool views; they are held against sums that are done here anew.
 """
 
-from policies.base import ContainerKey, CpuKind, QosClass
+from weakref import WeakKeyDictionary
+
+from policies.base import ContainerKey, CpuKind, Policy, QosClass
 from policies.reasons import NO_WHOLE_CORES
 from sysfs.cpuset import CpuSet
 from tests.property.model import Model, Scene, pinned
-from tests.property.policy_events import Reconfigure, Restart, Step, Withhold, World
+from tests.property.model_memory import allowed_nodes, zones_could_hold, zones_hold
+from tests.property.policy_events import Create, Narrow, Reconfigure, Resize, Restart, Return, Step, Withhold, World
+
+DECISIONS = Create | Resize | Return
+MOST_NODES = 6  # every set of them is looked at
+_MODELS: WeakKeyDictionary[Policy, Model] = WeakKeyDictionary()
 
 
 def check(step: Step) -> None:
     """Every invariant. Raises AssertionError that names the container or pool."""
     check_world(step.after)
+    check_memory(step)
+    check_zones(step)
     check_updates(step)
     check_size(step)
     check_cores(step)
@@ -28,9 +37,16 @@ def check_world(world: World) -> None:
     check_capacity(world, scene)
 
 
+def model_of(world: World) -> Model:
+    """The rules on this machine under these options; made once per policy."""
+    if world.policy not in _MODELS:
+        _MODELS[world.policy] = Model(world.policy.machine, world.options)
+    return _MODELS[world.policy]
+
+
 def scene_of(world: World) -> Scene:
     """The rules on this moment."""
-    return Scene(Model(world.policy.machine, world.options), world.held)
+    return Scene(model_of(world), world.held)
 
 
 def check_owners(world: World, scene: Scene) -> None:
@@ -88,7 +104,7 @@ def check_size(step: Step) -> None:
     """A placed container has what it asked for, to the milli-CPU."""
     if step.placed is None or step.subject is None:
         return
-    grant, model = step.placed.grant, Model(step.after.policy.machine, step.after.options)
+    grant, model = step.placed.grant, model_of(step.after)
     need = model.need(step.subject)
     assert len(grant.owned) in (need.own, model.without_whole_cores(need, step.subject).own)
     assert (grant.shared_mcpu, grant.reserved_mcpu) == (need.shared_mcpu, need.reserved_mcpu)
@@ -102,9 +118,41 @@ def check_cores(step: Step) -> None:
     if step.placed is None or step.subject is None or step.subject.previous is not None:
         return
     machine, owned = step.after.policy.machine, step.placed.grant.owned
-    need = Model(machine, step.after.options).need(step.subject)
+    need = model_of(step.after).need(step.subject)
     if need.whole_cores and len(owned) == need.own and NO_WHOLE_CORES not in {r.code for r in step.placed.reasons}:
         assert all(core.cpus <= owned for core in machine.cores if core.cpus & owned), f"parts of cores: {owned}"
+
+
+def check_memory(step: Step) -> None:
+    """No set of nodes has more promised inside it than it holds, unless the machine has too little memory as it is.
+
+    A decision widens what it must; room that returns later is used when somebody looks after it.
+    """
+    machine, held = step.after.policy.machine, step.after.held
+    if len(machine.memory_nodes) > MOST_NODES or not isinstance(step.event, DECISIONS | Narrow):
+        return
+    if zones_could_hold(machine, held) and (step.placed is not None or isinstance(step.event, Narrow)):
+        assert zones_hold(machine, held), "more memory is promised in some nodes than they have, and others have room"
+
+
+def check_zones(step: Step) -> None:
+    """Zones are of nodes that are there, of the kinds of a strict wish, and lose a node only when they narrow."""
+    machine = step.after.policy.machine
+    for grant in step.after.held.grants:
+        request, zone = grant.request, frozenset(grant.mems)
+        if grant.kind is CpuKind.PRESERVE or request.wishes.preserve_memory:
+            assert not zone, f"{grant.container} has nodes {grant.mems} that are not ours to write"
+            continue
+        assert zone or not machine.memory_nodes, f"{grant.container} has no memory"
+        assert zone <= frozenset(machine.memory_nodes), f"{grant.container} has nodes {grant.mems}"
+        before = step.before.held.get(grant.container)
+        if before is not None and not isinstance(step.event, Narrow | Reconfigure):
+            assert before.mems <= grant.mems, f"{grant.container} moves from nodes {before.mems} to {grant.mems}"
+    if step.placed is not None and step.placed.grant.request.wishes.strict_memory and step.placed.grant.mems:
+        grant = step.placed.grant
+        held = step.before.held.get(grant.container)
+        allowed = allowed_nodes(machine, grant.request) | frozenset(held.mems if held else ())
+        assert frozenset(grant.mems) <= allowed, f"{grant.container} has nodes {grant.mems}"
 
 
 def check_updates(step: Step) -> None:

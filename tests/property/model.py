@@ -35,12 +35,14 @@ class Need:
         return self.own == 0 and self.shared_mcpu == 0
 
 
-@dataclass(frozen=True, slots=True)
 class Model:
-    """A machine under these options."""
+    """A machine under these options, with its pools."""
 
-    machine: Machine
-    options: PolicyOptions
+    def __init__(self, machine: Machine, options: PolicyOptions) -> None:
+        self.machine = machine
+        self.options = options
+        self.kinds = kinds_of(machine, options)
+        self.pools: Mapping[str, ModelPool] = {p.name: p for p in pools_of(machine, options)}
 
     def need(self, request: Request) -> Need:
         """Section 2: what this request amounts to."""
@@ -119,8 +121,8 @@ class Scene:
         self.model = model
         self.grants = held.grants
         self.withheld: Ids = frozenset(held.withheld)
-        self.kinds = kinds_of(model.machine, model.options)
-        self.pools: Mapping[str, ModelPool] = {p.name: p for p in pools_of(model.machine, model.options)}
+        self.kinds = model.kinds
+        self.pools = model.pools
         self.owned: Ids = frozenset(cpu for g in held.grants for cpu in g.owned)
 
     def shared(self, pool: str) -> Ids:

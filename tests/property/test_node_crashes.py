@@ -14,7 +14,7 @@ import pytest
 from cri_proxy.node.node import Node
 from cri_proxy.runtime.embedded import EmbeddedChannel, EmbeddedRuntime
 from cri_proxy.state.memory import MemoryStore
-from cri_proxy.state.rows import Row, SandboxRow
+from cri_proxy.state.rows import Saveable
 from cri_proxy.tryout import pods
 from cri_proxy.tryout.image import IMAGE
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
@@ -79,7 +79,7 @@ class MortalStore(MemoryStore):
 
     death: Death | None = None
 
-    async def save(self, puts: Sequence[Row | SandboxRow], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         save = super().save(puts, deletes)
         await (save if self.death is None else self.death.around(save))
 

@@ -20,7 +20,7 @@ from tests.property.policy_events import Create, Event, Release, Resize, Step, W
 from tests.property.policy_history import play, start
 from tests.property.random_requests import random_request
 
-STEPS = 200
+STEPS = 100
 SEEDS = st.integers(0, 1 << 32)
 # A seed tells a whole history: shrinking it would only find another.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
