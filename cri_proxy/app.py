@@ -181,7 +181,7 @@ class Daemon:
         self._closing.push_async_callback(server.stop)
         return f"unix://{path}"
 
-    def _reader(self, built: Built, pod_resources: PodResources | None) -> Reader:
+    def _reader(self, built: Built, pod_resources: PodResources) -> Reader:
         """CRI messages as requests on this machine, with hints from where its devices are."""
         devices = DeviceHints(self._settings.sysfs_root)
 
@@ -191,12 +191,11 @@ class Daemon:
             return await asyncio.to_thread(devices.of, paths, addresses, names) if paths or names else ()
 
         memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
-        return Reader(memory_bytes, built.config.annotation_domains, hints_of, pod_resources)
+        asked = pod_resources if built.config.pod_resources else None
+        return Reader(memory_bytes, built.config.annotation_domains, hints_of, asked)
 
-    def _pod_resources(self, machine: Machine, journal: Journal, clock: Clock) -> PodResources | None:
-        """The kubelet's word on devices, unless switched off."""
-        if not self._settings.config.pod_resources:
-            return None
+    def _pod_resources(self, machine: Machine, journal: Journal, clock: Clock) -> PodResources:
+        """The kubelet's word on devices; whether it is asked, the configuration in force says."""
         channel = RuntimeClient(f"unix://{Path(self._settings.config.kubelet_root) / SOCKET}")
         resources = PodResources(channel, clock, journal, known=NodeSet.of(n.id for n in machine.nodes))
         self._closing.push_async_callback(resources.close)

@@ -78,6 +78,12 @@ class Adoption:
         """The containers that are left alone, by name."""
         return tuple(sorted(self._left.values(), key=lambda left: left.name))
 
+    def forget_left(self) -> bool:
+        """They are to be placed after all: the next check of the node finds them unknown. Whether there were any."""
+        had_some, self._left = bool(self._left), {}
+        self._withhold()
+        return had_some
+
     def note_unplaced(self, container_id: str) -> None:
         """A container was created while deciding failed: it waits for its place."""
         self._unplaced.add(container_id)

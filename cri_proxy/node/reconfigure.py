@@ -55,6 +55,8 @@ async def reconfigure(
     await node.context.persistence.save(changed)
     node.effects.kick()
     node.upkeep.soon(thoroughly=True)
+    if rules.adopt == "pin" and node.adoption.forget_left():
+        node.context.tasks.start(node.resync.check_all("they are not to be left alone any more"), name="adopt")
     return Reconfigured(result.kept, result.replaced)
 
 

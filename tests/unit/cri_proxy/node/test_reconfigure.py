@@ -10,6 +10,7 @@ from cri_proxy.node.reconfigure import NotReconfigured, Reconfigured, reconfigur
 from cri_proxy.node.replan import RACES
 from cri_proxy.simulate.world import World
 from cri_proxy.state.rows import Row
+from cri_proxy.tryout.pods import PodSpec, guaranteed
 from policies.base import (
     Allocations,
     CpuKind,
@@ -20,7 +21,9 @@ from policies.base import (
 )
 from sysfs.describe import describe
 from tests.fakes.grants import row, small_policy
-from tests.unit.cri_proxy.node.stage import FragilePolicy
+from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.stage import FragilePolicy, direct
+from tests.unit.cri_proxy.node.stage import owned as owner
 
 MACHINE = describe({"packages": 2, "cores": 4})
 RULES = Rules(adopt="leave")
@@ -153,3 +156,17 @@ def test_the_new_grants_are_saved() -> None:
     node = on_node(holder("b", "4"))
     change(node, "4")
     assert [r.grant.owned for r in node.store.load().rows] == [r.grant.owned for r in node.context.ledger.rows()]
+
+
+def test_who_was_left_alone_is_placed_when_the_operator_changes_his_mind() -> None:
+    async def act() -> None:
+        site = Site(small_policy(), rules=Rules(adopt="leave"))
+        await site.open()
+        run = await direct(site).run_pod(PodSpec("old", (guaranteed("c", 2000),)))
+        await site.node.resync.check_all("test")
+        assert site.node.context.ledger.holder(run.container_id("c")) is None
+        await reconfigure(site.node, small_policy(), Rules(adopt="pin"))
+        await site.node.settle()
+        assert site.cpus(run.container_id("c")) == str(owner(site, run.container_id("c")))
+
+    asyncio.run(act())
