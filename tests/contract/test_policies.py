@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, ContainerKey, CpuKind, Decision, Placed, Policy, Previous, Request
+from policies.base import Allocations, ContainerKey, CpuKind, Decision, Grant, Placed, Policy, Previous, Request
 from policies.options import PolicyOptions
 from policies.registry import POLICIES, build_policy
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
-from tests.property.policy_history import random_request
+from tests.property.random_requests import random_request
 
-MACHINE = small_machine(nodes=2, isolated="7")
+MACHINE = small_machine(nodes=2, isolated="7", memory_nodes=[{"memory": "2Gi", "near": {0: 17, 1: 17}, "kind": "pmem"}])
 OPTIONS = PolicyOptions(MACHINE.online, CpuSet.parse("0"))
 pytestmark = pytest.mark.parametrize("name", [name for name, _ in POLICIES])
 
@@ -185,3 +185,59 @@ def test_reasons_are_sentences_with_codes(name: str) -> None:
         assert told
         assert all(r.code and len(r.text.split()) > 3 for r in told)
         held = after(held, decision)
+
+
+def applied(held: Allocations, grants: tuple[Grant, ...]) -> Allocations:
+    """These changed grants taken over: of containers that are there, each once, and of memory alone."""
+    assert len({g.container for g in grants}) == len(grants)
+    for grant in grants:
+        old = held.get(grant.container)
+        assert old is not None
+        assert replace(grant, mems=old.mems, is_cold=old.is_cold) == old
+        assert grant != old
+    return held.with_grants(*grants)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_narrowing_comes_to_an_end(name: str, seed: int) -> None:
+    policy, held = built(name), some_grants(built(name), seed)
+    for grant in held.grants[::2]:
+        held = held.without(grant.container)
+    for _ in range(2 * len(held.grants) + 1):
+        narrowed = policy.narrowed(held)
+        held = applied(held, narrowed)
+    assert policy.narrowed(held) == ()
+    assert policy.reinstate(held).allocations == held
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_narrowing_moves_nobody_to_other_cpus(name: str, seed: int) -> None:
+    policy, held = built(name), some_grants(built(name), seed)
+    after_it = applied(held, policy.narrowed(held))
+    was, now = policy.pinnings(held), policy.pinnings(after_it)
+    assert {k: p.cpus for k, p in was.items()} == {k: p.cpus for k, p in now.items()}
+
+
+def test_a_cold_start_ends_once_and_brings_only_memory_nodes(name: str) -> None:
+    policy, held = built(name), some_grants(built(name), 15)
+    cold = [g for g in held.grants if g.is_cold]
+    assert bool(cold) == (name == "topology-aware")
+    for grant in cold:
+        warmed = policy.warmed(held, grant.container)
+        held = applied(held, warmed)
+        now = held.get(grant.container)
+        assert now is not None
+        assert not now.is_cold
+        assert grant.mems <= now.mems
+        assert policy.warmed(held, grant.container) == ()
+
+
+def test_a_stranger_has_no_cold_start_to_end(name: str) -> None:
+    assert built(name).warmed(some_grants(built(name), 16), ContainerKey("nobody", "c")) == ()
+
+
+def test_who_is_not_cold_is_not_warmed(name: str) -> None:
+    policy, held = built(name), some_grants(built(name), 17)
+    assert [policy.warmed(held, g.container) for g in held.grants if not g.is_cold] == [
+        () for g in held.grants if not g.is_cold
+    ]
