@@ -22,7 +22,7 @@ UNPLACED: Final = "unplaced"  # let through without a decision, placed later
 NOT_ADOPTED: Final = "not_adopted"
 RELEASED: Final = "released"
 ANNOTATION_IGNORED: Final = "annotation_ignored"
-RECORDS_IGNORED: Final = "records_ignored"  # saved decisions that cannot be read: explain does not know them
+RECORD_IGNORED: Final = "record_ignored"  # a saved decision that cannot be read: explain does not know it
 
 # Effects.
 UPDATED: Final = "updated"

@@ -122,6 +122,7 @@ class Barrier:
             return Refusal("update", text)
         pod = row.grant.request.pod.name
         self._context.observer.noted(events.VIOLATION, container=row.key.name, pod=pod, reason=text)
+        self._context.observer.happened(row, "violation", f"started all the same: {text}")
         return await self.take(container_id)
 
     def _what_is_wrong(self, row: Row) -> str:

@@ -111,6 +111,7 @@ class Drift:
         self._context.observer.noted(
             events.DRIFTED, **_who(row), cpus=str(enforced.cpus), mems=str(enforced.mems), was=str(known.cpus), by=who
         )
+        self._context.observer.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {who}")
         has_cpus, has_mems = self._agrees_by_field(row, enforced)
         self._ledger.doubt(
             row.key,
@@ -122,6 +123,7 @@ class Drift:
         text = f"left alone, because another manager pins it: {text}"
         self._left[row.container_id] = text
         self._context.observer.noted(events.LEFT_TO_ANOTHER, **_who(row), reason=text)
+        self._context.observer.happened(row, "left-to-another", text)
         self._ledger.confirm(row.key, Pinning(enforced.cpus, enforced.mems or None))
         self._ledger.leave_to_another(row.container_id, enforced.cpus)
 

@@ -1,17 +1,16 @@
 """Records as others may look at them: why a container sits where it sits (pure)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cri_proxy.cri.annotations import without_effect
 from cri_proxy.http.view import ContainerView, DecisionView, DisplacedView, FieldView, RankedView, RefusedView
 from cri_proxy.node.recording import CHOSEN, outcome_text
-from cri_proxy.state.decisions import DecisionRecord, Displaced, Granted, RankedPool, named
-from policies.base import CpuKind, Request
+from cri_proxy.state.decisions import DecisionRecord, Displaced, Granted, Named, RankedPool, named
+from policies.base import ContainerKey, CpuKind, Request
 from policies.score import MEANINGS, WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 
 RESTORED = "restored"
-REFUSED_SHOWN = 5
 _NOT_TRIED = "not tried"
 
 
@@ -48,10 +47,9 @@ def undecided_view(request: Request, held: ContainerView | None) -> DecisionView
 
 
 def refused_views(records: Iterable[DecisionRecord]) -> tuple[RefusedView, ...]:
-    """The newest of those that were refused or not created."""
-    refused = sorted((r for r in records if r.outlives_row), key=lambda r: r.decided_at_seconds, reverse=True)
+    """Those that were refused or not created, in the order given."""
     views = []
-    for record in refused[:REFUSED_SHOWN]:
+    for record in records:
         who = named(record.request)
         views.append(RefusedView(who.namespace, who.pod, who.name, record.decided_at_seconds, outcome_text(record)))
     return tuple(views)
@@ -124,18 +122,16 @@ def _displaced(other: Displaced) -> DisplacedView:
     )
 
 
-def is_meant(request: Request, pod: str, container: str | None) -> bool:
+def is_meant(key: ContainerKey, who: Named, pod: str, container: str | None) -> bool:
     """Whether these words name this container: the pod by name, NAMESPACE/NAME or uid.
 
-    >>> from policies.base import ContainerKey, Pod, QosClass
-    >>> asked = Request(ContainerKey("uid-1", "c0"), Pod("uid-1", "web", "shop", QosClass.BURSTABLE), 100)
-    >>> is_meant(asked, "shop/web", None), is_meant(asked, "uid-1", "c0"), is_meant(asked, "web", "c1")
+    >>> key, who = ContainerKey("uid-1", "c0"), Named("shop", "web", "c0")
+    >>> is_meant(key, who, "shop/web", None), is_meant(key, who, "uid-1", "c0"), is_meant(key, who, "web", "c1")
     (True, True, False)
     """
-    names = (request.pod.name, f"{request.pod.namespace}/{request.pod.name}", request.container.pod_uid)
-    return pod in names and container in (None, request.container.name)
+    return pod in (who.pod, f"{who.namespace}/{who.pod}", key.pod_uid) and container in (None, who.name)
 
 
-def by_name(requests: Iterable[Request]) -> list[Request]:
-    """By namespace, pod and container name."""
-    return sorted(requests, key=lambda r: (r.pod.namespace, r.pod.name, r.container.name))
+def by_name(names: Mapping[ContainerKey, Named]) -> list[ContainerKey]:
+    """By namespace, pod and container name; of one name by the pod's uid."""
+    return sorted(names, key=lambda key: (names[key].namespace, names[key].pod, names[key].name, key.pod_uid))

@@ -10,7 +10,7 @@ from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.recording import change_text, record_of
 from cri_proxy.node.records import Open, Records
-from cri_proxy.state.decisions import DecisionRecord
+from cri_proxy.state.decisions import DecisionRecord, Named
 from cri_proxy.state.rows import Row, Saved
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Request
 
@@ -55,22 +55,28 @@ class Journal:
         """Logs to ``log``."""
         self._log = log
         self._clock = clock
-        self._records = Records(clock)
+        self._records = Records(clock, self._damaged)
         self.faults = 0
 
     def record_of(self, key: ContainerKey) -> DecisionRecord | None:
         """The last decision about this container, a refusal too; None when none is known."""
         return self._records.get(key)
 
-    def records(self) -> tuple[DecisionRecord, ...]:
-        """All kept decisions, by container."""
-        return self._records.all()
+    def names(self) -> dict[ContainerKey, Named]:
+        """Whose decisions are known, by the names that people use."""
+        return self._records.names()
+
+    def refused_since(self, at_seconds: float, most: int) -> tuple[DecisionRecord, ...]:
+        """The newest of those that were refused or not created since then."""
+        return self._records.refused_since(at_seconds, most)
 
     def recall(self, saved: Saved, persistence: Persistence) -> None:
-        """Take over the records of earlier processes; those that cannot be read are told of once."""
+        """Take over the records of earlier processes."""
         self._records.recall(saved, persistence)
-        if saved.ignored:
-            self._log.warning(events.RECORDS_IGNORED, count=len(saved.ignored), reason=saved.ignored[0])
+
+    def _damaged(self, problem: str) -> None:
+        """A saved record that cannot be read: told of when somebody asks for it, and forgotten."""
+        self._log.warning(events.RECORD_IGNORED, reason=problem)
 
     def decided(
         self,
@@ -133,6 +139,10 @@ class Journal:
             reason=why,
         )
 
+    def happened(self, row: Row, what: str, text: str) -> None:
+        """Only ``explain`` tells: whoever saw it has logged it."""
+        self._records.happened(row, what, text)
+
     def failed_open(self, what: str, error: BaseException) -> None:
         """A fault of ours: loud, with where it happened."""
         self.faults += 1
@@ -145,6 +155,7 @@ class Journal:
     def update_failed(self, row: Row, problem: str) -> None:
         """An update was refused for good."""
         self._log.error(events.UPDATE_FAILED, **_who(row.grant.request), reason=problem)
+        self._records.happened(row, "update-refused", problem)
 
     def released(self, row: Row, why: str) -> None:
         """A grant is free again."""

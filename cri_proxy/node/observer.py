@@ -57,6 +57,9 @@ class Observer(Protocol):
     def changed(self, before: Grant | None, after: Grant, why: str) -> None:
         """A container holds something else from now on, and nobody asked for it; None = it held nothing."""
 
+    def happened(self, row: Row, what: str, text: str) -> None:
+        """Something about a container that leaves what it holds as it is: ``what`` is a code, ``text`` a sentence."""
+
     def failed_open(self, what: str, error: BaseException) -> None:
         """Our own code failed at ``what``; the call went on without a decision, or was refused by choice."""
 

@@ -12,9 +12,22 @@ from cri_proxy.clock import Clock
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.recording import after_earlier, change_text, moved_code, moved_text, record_of_grant, with_change
-from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, Change, DecisionRecord, Outcome, named
+from cri_proxy.state.decisions import (
+    KEPT_WITHOUT_ROW,
+    Change,
+    DecisionRecord,
+    Named,
+    Outcome,
+    PackedDecision,
+    named,
+    pack,
+    unpack,
+)
 from cri_proxy.state.rows import Row, Saved
 from policies.base import ContainerKey, Grant, Placed, Reason
+
+# Records that are kept ready to read; the others are text, a quarter of the size.
+UNPACKED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,44 +48,68 @@ class Open:
 class Records:
     """Records by container; what is saved goes to the persistence that ``recall`` brings."""
 
-    def __init__(self, clock: Clock) -> None:
-        """Empty, and nothing is saved before ``recall``."""
+    def __init__(self, clock: Clock, on_damage: Callable[[str], None] = lambda problem: None) -> None:
+        """Empty, and nothing is saved before ``recall``. ``on_damage`` hears of a record that cannot be read."""
         self._clock = clock
+        self._on_damage = on_damage
         self._persistence: Persistence | None = None
-        self._records: dict[ContainerKey, DecisionRecord] = {}
+        self._packed: dict[ContainerKey, PackedDecision] = {}
         self._open: dict[ContainerKey, Open] = {}
-        # Those without a row, oldest first; the values say nothing.
+        # Those without a row, oldest first, and those that were unpacked last; the values of the first say nothing.
         self._rowless: OrderedDict[ContainerKey, None] = OrderedDict()
+        self._unpacked: OrderedDict[ContainerKey, DecisionRecord] = OrderedDict()
 
     def recall(self, saved: Saved, persistence: Persistence) -> None:
         """Take over what earlier processes left; a decision of this process counts more."""
         self._persistence = persistence
-        known = dict(self._records)
-        self._records = {}
-        for record in (*saved.decisions, *known.values()):
-            self._put(record)
+        known = dict(self._packed)
+        for packed in saved.decisions:
+            if packed.key not in known:
+                self._keep(packed)
 
     def get(self, key: ContainerKey) -> DecisionRecord | None:
-        """The last decision about this container, a refusal too."""
-        return self._records.get(key)
+        """The last decision about this container, a refusal too; None also for one that cannot be read."""
+        opened = self._open.get(key)
+        if opened is not None:
+            return opened.record
+        packed = self._packed.get(key)
+        if packed is None:
+            return None
+        record = self._unpacked.get(key)
+        if record is None:
+            try:
+                record = unpack(packed)
+            except ValueError as error:
+                del self._packed[key]
+                self._rowless.pop(key, None)
+                self._on_damage(f"{packed.who}: {error}")
+                return None
+        self._remember(record)
+        return record
 
-    def all(self) -> tuple[DecisionRecord, ...]:
-        """All kept records, by container."""
-        return tuple(self._records[key] for key in sorted(self._records))
+    def names(self) -> dict[ContainerKey, Named]:
+        """Whose decisions are known, by the names that people use."""
+        names = {key: packed.who for key, packed in self._packed.items()}
+        return names | {key: named(opened.record.request) for key, opened in self._open.items()}
+
+    def refused_since(self, at_seconds: float, most: int) -> tuple[DecisionRecord, ...]:
+        """The newest of those that were refused or not created since then."""
+        late = [p for p in self._packed.values() if p.outlives_row and p.decided_at_seconds >= at_seconds]
+        late.sort(key=lambda packed: (packed.decided_at_seconds, packed.key), reverse=True)
+        return tuple(record for packed in late[:most] if (record := self.get(packed.key)) is not None)
 
     def open(self, record: DecisionRecord, decision: Placed, circumstances: Circumstances) -> None:
         """A container has a place that nobody has confirmed yet."""
-        earlier = self._records.get(record.key)
+        earlier = self.get(record.key)
         complete = after_earlier(record, earlier)
         if circumstances.row is not None and earlier is not None:  # a new size comes without annotations
             complete = replace(complete, problems=complete.problems or earlier.problems)
         self._open[record.key] = Open(complete, circumstances.row, earlier, decision.moved, circumstances.company)
-        self._put(complete)
 
     def refused(self, record: DecisionRecord, row: Row | None) -> None:
         """A container has no place; a live one, as ``row`` says, keeps what it has."""
         if row is None:
-            self._put_and_save(after_earlier(record, self._records.get(record.key)))
+            self._put(after_earlier(record, self.get(record.key)))
             return
         text = record.reasons[0].text if record.reasons else "no reason is known"
         self._change(row.grant, "resize-refused", text)
@@ -80,34 +117,34 @@ class Records:
     def confirmed(self, row: Row) -> Open | None:
         """The runtime has done what was decided; None when that was not in doubt, or is not known any more."""
         opened = self._open.pop(row.key, None)
-        record = self._records.get(row.key)
+        record = opened.record if opened is not None else self.get(row.key)
         if record is None or record.outlives_row:
             record = record_of_grant(row.grant, Outcome.RESTORED, at_seconds=self._clock.now_seconds())
+        elif record.is_confirmed:
+            return opened
         record = replace(record, is_confirmed=True)
         if opened is not None:
             record = replace(record, company=opened.company())
         self._put(record)
-        others = tuple(self._moved(opened)) if opened is not None else ()
-        self._save(record, *others)
+        for other in self._moved(opened) if opened is not None else ():
+            self._put(other)
         return opened
 
     def given_up(self, row: Row, why: str) -> DecisionRecord:
         """The place was given back before a container was in it; gives the record that says so."""
         opened = self._open.pop(row.key, None)
-        record = opened.record if opened is not None else self._records.get(row.key)
+        record = opened.record if opened is not None else self.get(row.key)
         if record is None:
             record = record_of_grant(row.grant, Outcome.NOT_CREATED, at_seconds=self._clock.now_seconds())
         failed = replace(record, outcome=Outcome.NOT_CREATED, failure=why, is_confirmed=True)
         if opened is not None:
             failed = replace(failed, company=opened.company())
-        self._put_and_save(failed)
+        self._put(failed)
         return failed
 
     def kept(self, row: Row, why: str) -> None:
         """A live container keeps what it held before it was last decided on."""
         opened = self._open.pop(row.key, None)
-        if opened is not None and opened.earlier is not None:
-            self._put(opened.earlier)
         holds = opened.row.grant if opened is not None and opened.row is not None else row.grant
         self._change(holds, "resize-undone", why)
 
@@ -115,16 +152,24 @@ class Records:
         """A container holds something else, or something at last, without having asked for it."""
         if before is None:
             adopted = record_of_grant(after, Outcome.ADOPTED, at_seconds=self._clock.now_seconds())
-            self._put_and_save(after_earlier(adopted, self._records.get(after.container)))
+            self._put(after_earlier(adopted, self.get(after.container)))
         else:
             self._change(after, "re-placed", f"{change_text(before, after)}: {why}")
+
+    def happened(self, row: Row, what: str, text: str) -> None:
+        """Something that changes nothing about what the container holds; what is only repeated is no news."""
+        record = self.get(row.key)
+        last = record.history[-1] if record is not None and record.history else None
+        if last is None or (last.what, last.text) != (what, text):
+            self._change(row.grant, what, text)
 
     def forgotten(self, keys: Sequence[ContainerKey]) -> None:
         """These containers have no row any more: only the newest of such are kept, and none for later processes."""
         for key in keys:
             self._open.pop(key, None)
-            if key in self._records:
-                self._put(self._records[key], has_row=False)
+            packed = self._packed.get(key)
+            if packed is not None:
+                self._keep(packed, has_row=False)
 
     def _moved(self, opened: Open) -> Iterable[DecisionRecord]:
         """The records of those that made room, with a line that says so."""
@@ -137,35 +182,43 @@ class Records:
                 yield self._changed(grant, Change(self._clock.now_seconds(), moved_code(moved), text))
 
     def _change(self, grant: Grant, what: str, text: str) -> None:
-        self._save(self._changed(grant, Change(self._clock.now_seconds(), what, text)))
+        self._put(self._changed(grant, Change(self._clock.now_seconds(), what, text)))
 
     def _changed(self, grant: Grant, change: Change) -> DecisionRecord:
-        """Note a change of a container that holds ``grant``, whether or not its decision is on record."""
-        key = grant.container
-        record = self._records.get(key)
+        """The record that counts for a container which holds ``grant``, with this change; an open one gets it too."""
+        opened = self._open.get(grant.container)
+        if opened is not None:
+            self._open[grant.container] = replace(opened, record=with_change(opened.record, change))
+        record = opened.earlier if opened is not None else self.get(grant.container)
         if record is None or record.outlives_row:
             record = record_of_grant(grant, Outcome.RESTORED, at_seconds=change.at_seconds)
         changed = with_change(record, change)
-        self._put(changed)
-        opened = self._open.get(key)
         if opened is not None:
-            earlier = with_change(opened.earlier, change) if opened.earlier is not None else None
-            self._open[key] = replace(opened, record=changed, earlier=earlier)
+            self._open[grant.container] = replace(self._open[grant.container], earlier=changed)
         return changed
 
-    def _put_and_save(self, record: DecisionRecord) -> None:
-        self._put(record)
-        self._save(record)
+    def _put(self, record: DecisionRecord) -> None:
+        """Keep a record and save it."""
+        packed = pack(record)
+        self._keep(packed)
+        self._remember(record)
+        if self._persistence is not None:
+            self._persistence.save_later([packed])
 
-    def _put(self, record: DecisionRecord, *, has_row: bool = True) -> None:
-        self._records[record.key] = record
-        self._rowless.pop(record.key, None)
-        if record.outlives_row or not has_row:
-            self._rowless[record.key] = None
+    def _keep(self, packed: PackedDecision, *, has_row: bool = True) -> None:
+        self._packed[packed.key] = packed
+        self._unpacked.pop(packed.key, None)
+        self._rowless.pop(packed.key, None)
+        if packed.outlives_row or not has_row:
+            self._rowless[packed.key] = None
         while len(self._rowless) > KEPT_WITHOUT_ROW:
             oldest, _ = self._rowless.popitem(last=False)
-            del self._records[oldest]
+            del self._packed[oldest]
+            self._unpacked.pop(oldest, None)
 
-    def _save(self, *records: DecisionRecord) -> None:
-        if self._persistence is not None:
-            self._persistence.save_later(records)
+    def _remember(self, record: DecisionRecord) -> None:
+        """Who is asked for once is asked for again."""
+        self._unpacked[record.key] = record
+        self._unpacked.move_to_end(record.key)
+        while len(self._unpacked) > UNPACKED:
+            self._unpacked.popitem(last=False)

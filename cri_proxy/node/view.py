@@ -10,12 +10,14 @@ from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.node.reachable import unpinned
 from cri_proxy.node.showing import container_view, memory_views, violations
+from cri_proxy.state.decisions import named
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, PoolView, Request
+from policies.base import ContainerKey, PoolView
 from sysfs.model import Machine
 
 # How long a refusal is shown in the status.
 LATELY_SECONDS = 3600.0
+REFUSED_SHOWN = 5
 
 
 class NodeView:
@@ -63,14 +65,14 @@ class NodeView:
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
         """The last decision about each container of this pod: what was refused, too."""
-        requests: dict[ContainerKey, Request] = {record.key: record.request for record in self._journal.records()}
-        requests |= {row.key: row.grant.request for row in self._ledger.active()}
-        wanted = by_name(request for request in requests.values() if is_meant(request, pod, container))
-        found = (self._ledger.get(request.container) for request in wanted)
+        names = self._journal.names() | {row.key: named(row.grant.request) for row in self._ledger.active()}
+        wanted = by_name({key: who for key, who in names.items() if is_meant(key, who, pod, container)})
+        found = (self._ledger.get(key) for key in wanted)
         rows = [row for row in found if row is not None and row.state in ACTIVE]
         pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
         held = dict(zip((row.key for row in rows), self._containers(rows, pools), strict=True))
-        return ExplainView(tuple(self._decision(request, held.get(request.container)) for request in wanted))
+        decisions = (self._decision(key, held.get(key)) for key in wanted)
+        return ExplainView(tuple(decision for decision in decisions if decision is not None))
 
     def topology(self) -> Machine:
         """The machine as discovered."""
@@ -82,12 +84,9 @@ class NodeView:
 
     def _refused(self) -> tuple[RefusedView, ...]:
         """Those of the last hour that hold nothing: what an older one was told is for ``explain``."""
-        now_seconds = self._node.context.clock.now_seconds()
-        return refused_views(
-            record
-            for record in self._journal.records()
-            if now_seconds - record.decided_at_seconds < LATELY_SECONDS and not self._is_held(record.key)
-        )
+        since_seconds = self._node.context.clock.now_seconds() - LATELY_SECONDS
+        records = self._journal.refused_since(since_seconds, REFUSED_SHOWN)
+        return refused_views(record for record in records if not self._is_held(record.key))
 
     def _is_held(self, key: ContainerKey) -> bool:
         row = self._ledger.get(key)
@@ -114,6 +113,9 @@ class NodeView:
             for row in rows
         ]
 
-    def _decision(self, request: Request, holds: ContainerView | None) -> DecisionView:
-        record = self._journal.record_of(request.container)
-        return undecided_view(request, holds) if record is None else decision_view(record, holds)
+    def _decision(self, key: ContainerKey, holds: ContainerView | None) -> DecisionView | None:
+        """The decision about this container; None where its record cannot be read and it holds nothing."""
+        record, row = self._journal.record_of(key), self._ledger.get(key)
+        if record is not None:
+            return decision_view(record, holds)
+        return undecided_view(row.grant.request, holds) if row is not None and holds is not None else None

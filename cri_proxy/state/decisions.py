@@ -1,9 +1,11 @@
 """The record of a decision: what ``explain`` tells, compact enough to keep one for every container."""
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from cri_proxy.state.codec import decode, encode
 from policies.base import ContainerKey, CpuKind, Default, Grant, Pinning, Reason, Request
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -129,6 +131,31 @@ class DecisionRecord:
     def outlives_row(self) -> bool:
         """Whether it is about a container that holds nothing, hence has no row of its own to go with."""
         return self.outcome in (Outcome.REFUSED, Outcome.NOT_CREATED)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedDecision:
+    """A record as text, with what it is searched by: to read hundreds of them at a start would take its time."""
+
+    key: ContainerKey
+    who: Named
+    outlives_row: bool
+    decided_at_seconds: float
+    text: str
+
+
+def pack(record: DecisionRecord) -> PackedDecision:
+    """The record as it is kept and saved."""
+    text = json.dumps(encode(record, sparse=True), separators=(",", ":"), ensure_ascii=False)
+    return PackedDecision(record.key, named(record.request), record.outlives_row, record.decided_at_seconds, text)
+
+
+def unpack(packed: PackedDecision) -> DecisionRecord:
+    """The record itself. Raises ValueError for one that is damaged, or of a version that is not understood."""
+    try:
+        return decode(DecisionRecord, json.loads(packed.text))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 def named(request: Request) -> Named:

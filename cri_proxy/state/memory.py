@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cri_proxy.errors import StoreError
-from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, PackedDecision
 from cri_proxy.state.rows import Row, Saveable, Saved
 from policies.base import ContainerKey
 
@@ -54,7 +54,7 @@ class MemoryStore:
             match put:
                 case Row():
                     self._rows[put.key] = put
-                case DecisionRecord():
+                case PackedDecision():
                     self._decisions[put.key] = put
                     self._forget_old()
                 case _:
@@ -70,5 +70,5 @@ class MemoryStore:
         self._is_closed = True
 
 
-def _age(decision: DecisionRecord) -> tuple[float, ContainerKey]:
+def _age(decision: PackedDecision) -> tuple[float, ContainerKey]:
     return (decision.decided_at_seconds, decision.key)

@@ -44,6 +44,8 @@ def keep_decisions() -> tuple[str, ...]:
         """CREATE TABLE decisions (
             pod_uid TEXT NOT NULL,
             name TEXT NOT NULL,
+            namespace TEXT NOT NULL,
+            pod TEXT NOT NULL,
             outlives_row INTEGER NOT NULL,
             decided_at_seconds REAL NOT NULL,
             value TEXT NOT NULL,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from cri_proxy.state.decisions import DecisionRecord
+from cri_proxy.state.decisions import PackedDecision
 from policies.base import ContainerKey, Grant, Pinning, Pod
 
 # reserved: decided, the runtime not asked yet; pending: asked, outcome unknown; created, running, exited: as the
@@ -52,18 +52,14 @@ class SandboxRow:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """All that a store holds: ``rows`` by (pod uid, container name), ``sandboxes`` by id, ``decisions`` oldest first.
-
-    ``ignored`` says of each decision that could not be read whose it was and why: nothing depends on those.
-    """
+    """All that a store holds: ``rows`` by (pod uid, container name), ``sandboxes`` by id, ``decisions`` by age."""
 
     rows: tuple[Row, ...] = ()
     sandboxes: tuple[SandboxRow, ...] = ()
-    decisions: tuple[DecisionRecord, ...] = ()
-    ignored: tuple[str, ...] = ()
+    decisions: tuple[PackedDecision, ...] = ()
 
 
-Saveable = Row | SandboxRow | DecisionRecord
+Saveable = Row | SandboxRow | PackedDecision
 
 
 class GrantStore(Protocol):

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final
 
 from cri_proxy.state.codec import CodecError, decode, encode
-from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, Named, PackedDecision
 from cri_proxy.state.rows import ROW_STATES, Row, RowState, SandboxRow, Saveable, Saved
 from policies.base import ContainerKey, Grant, Labels, Pinning, Pod
 
@@ -20,7 +20,7 @@ _PUT_ROW: Final = """INSERT OR REPLACE INTO grants
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _PUT_SANDBOX: Final = "INSERT OR REPLACE INTO sandboxes VALUES (?, ?, ?, ?, ?)"
 _PUT_DECISION: Final = """INSERT OR REPLACE INTO decisions
-    (pod_uid, name, outlives_row, decided_at_seconds, value) VALUES (?, ?, ?, ?, ?)"""
+    (pod_uid, name, namespace, pod, outlives_row, decided_at_seconds, value) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 _FORGET_OLD: Final = """DELETE FROM decisions WHERE outlives_row = 1 AND (pod_uid, name) NOT IN
     (SELECT pod_uid, name FROM decisions WHERE outlives_row = 1
      ORDER BY decided_at_seconds DESC, pod_uid DESC, name DESC LIMIT ?)"""
@@ -29,7 +29,8 @@ _DELETE_ROW: Final = "DELETE FROM grants WHERE pod_uid = ? AND name = ?"
 _DELETE_SANDBOX: Final = "DELETE FROM sandboxes WHERE sandbox_id = ?"
 _ROWS: Final = """SELECT sandbox_id, container_id, state, created_order, acknowledged, warm_at_seconds, value
     FROM grants ORDER BY pod_uid, name"""
-_DECISIONS: Final = "SELECT pod_uid, name, value FROM decisions ORDER BY decided_at_seconds, pod_uid, name"
+_DECISIONS: Final = """SELECT pod_uid, name, namespace, pod, outlives_row, decided_at_seconds, value
+    FROM decisions ORDER BY decided_at_seconds, pod_uid, name"""
 _SANDBOXES: Final = "SELECT sandbox_id, pod, annotations, cgroup_parent, config FROM sandboxes ORDER BY sandbox_id"
 
 
@@ -42,9 +43,9 @@ def _put(row: Saveable) -> Iterable[Statement]:
         case SandboxRow():
             values = (row.sandbox_id, _text(row.pod), _text(row.annotations), row.cgroup_parent, row.config)
             yield _PUT_SANDBOX, values
-        case DecisionRecord():
-            age = (int(row.outlives_row), row.decided_at_seconds)
-            yield _PUT_DECISION, (row.key.pod_uid, row.key.name, *age, _text(row))
+        case PackedDecision():
+            who = (row.key.pod_uid, row.key.name, row.who.namespace, row.who.pod)
+            yield _PUT_DECISION, (*who, int(row.outlives_row), row.decided_at_seconds, row.text)
             if row.outlives_row:
                 yield _FORGET_OLD, (KEPT_WITHOUT_ROW,)
         case _:
@@ -114,7 +115,7 @@ def _pairs(text: str) -> Labels:
 def read(connection: sqlite3.Connection) -> Saved:
     """Everything in the tables. Raises sqlite3.Error, or ValueError for a row that makes no sense.
 
-    A decision that makes no sense is left out and told of: containers do not depend on it.
+    Whether a decision makes sense is seen when somebody asks for it: containers do not depend on it.
     """
     rows = tuple(
         Row(
@@ -132,18 +133,8 @@ def read(connection: sqlite3.Connection) -> Saved:
         SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), _pairs(annotations), cgroup_parent, config)
         for sandbox_id, pod, annotations, cgroup_parent, config in connection.execute(_SANDBOXES)
     )
-    decisions, ignored = _decisions(connection)
-    return Saved(rows, sandboxes, decisions, ignored)
-
-
-def _decisions(connection: sqlite3.Connection) -> tuple[tuple[DecisionRecord, ...], tuple[str, ...]]:
-    found: list[DecisionRecord] = []
-    ignored: list[str] = []
-    for pod_uid, name, value in connection.execute(_DECISIONS):
-        try:
-            record = decode(DecisionRecord, json.loads(value))
-        except (TypeError, ValueError) as error:  # JSON's and the codec's; json.loads of a number is a TypeError
-            ignored.append(f"pod {pod_uid}, container {name}: {error}")
-        else:
-            found.append(record)
-    return tuple(found), tuple(ignored)
+    decisions = tuple(
+        PackedDecision(ContainerKey(pod_uid, name), Named(namespace, pod, name), bool(outlives_row), decided_at, text)
+        for pod_uid, name, namespace, pod, outlives_row, decided_at, text in connection.execute(_DECISIONS)
+    )
+    return Saved(rows, sandboxes, decisions)

@@ -8,7 +8,9 @@ from cri_proxy.state.decisions import (
     Displaced,
     Granted,
     Moved,
+    Named,
     Outcome,
+    PackedDecision,
     RankedPool,
 )
 from cri_proxy.state.rows import ROW_STATES, Row, SandboxRow
@@ -138,3 +140,17 @@ def records() -> st.SearchStrategy[DecisionRecord]:
         defaults=st.lists(st.builds(Default), max_size=2).map(tuple),
         history=st.lists(st.builds(Change, at_seconds=seconds), max_size=2).map(tuple),
     )
+
+
+def _packed(key: ContainerKey, pod: str, outlives_row: bool, at_seconds: float, text: str) -> PackedDecision:
+    return PackedDecision(key, Named("default", pod, key.name), outlives_row, at_seconds, text)
+
+
+packed = st.builds(
+    _packed,
+    key=keys,
+    pod=st.text(max_size=5),
+    outlives_row=st.booleans(),
+    at_seconds=st.floats(0, 1e11),
+    text=st.text(max_size=5),
+)

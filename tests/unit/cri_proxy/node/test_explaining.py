@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from cri_proxy.node.explaining import by_name, decision_view, differences, is_meant, undecided_view
-from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, RankedPool
-from policies.base import CpuKind, Pinning
+from cri_proxy.node.explaining import by_name, decision_view, differences, is_meant, refused_views, undecided_view
+from cri_proxy.state.decisions import DecisionRecord, Granted, Named, Outcome, RankedPool
+from policies.base import ContainerKey, CpuKind, Pinning
 from policies.score import MEANINGS, WHY_WORSE, Key
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import request
@@ -75,15 +75,17 @@ def test_what_was_restored_has_no_time_of_decision() -> None:
 
 
 def test_pods_are_named_in_three_ways_and_others_are_not_meant() -> None:
-    asked = request("a", 1, uid="uid-1")
-    assert [is_meant(asked, pod, "a") for pod in ("uid-1", "default/uid-1", "shop/uid-1", "b")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    key, who = ContainerKey("uid-1", "a"), Named("default", "web", "a")
+    words = ("web", "default/web", "uid-1", "shop/web", "b")
+    assert [is_meant(key, who, pod, "a") for pod in words] == [True, True, True, False, False]
 
 
-def test_requests_are_listed_by_namespace_pod_and_container() -> None:
-    found = by_name([request("b", 1, uid="u2"), request("b", 1, uid="u1"), request("a", 1, uid="u2")])
-    assert [(r.pod.name, r.container.name) for r in found] == [("u1", "b"), ("u2", "a"), ("u2", "b")]
+def test_containers_are_listed_by_namespace_pod_and_name() -> None:
+    names = [Named("b", "a", "c"), Named("a", "b", "c"), Named("a", "a", "d"), Named("a", "a", "c")]
+    keys = {ContainerKey(f"u{i}", who.name): who for i, who in enumerate(names)}
+    assert [key.pod_uid for key in by_name(keys)] == ["u3", "u2", "u1", "u0"]
+
+
+def test_a_late_refusal_is_told_in_a_sentence() -> None:
+    (view,) = refused_views([make_record(outcome=Outcome.REFUSED)])
+    assert (view.namespace, view.pod, view.name, view.text) == ("default", "web", "c0", "refused: it fits")

@@ -6,12 +6,13 @@ from cri_proxy import events
 from cri_proxy.node.journal import Journal
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.state.decisions import Outcome
+from cri_proxy.state.decisions import Outcome, pack
 from cri_proxy.state.rows import Saved
 from cri_proxy.tasks import Tasks
 from policies.base import Allocations, Decision, Placed, Reason, Rejected, Update
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import request, row, small_policy
+from tests.fakes.rows import make_record
 from tests.fakes.store import MemoryStore
 
 Line = tuple[str, str, dict[str, object]]
@@ -134,14 +135,16 @@ def test_the_last_decision_of_a_container_is_kept() -> None:
     journal, _ = tell(REJECTED)
     record = journal.record_of(request("a", 2000).container)
     assert record is not None
-    assert (record.outcome, record.decided_at_seconds, len(journal.records())) == (Outcome.REFUSED, 1_000_000.0, 1)
+    assert (record.outcome, record.decided_at_seconds, len(journal.names())) == (Outcome.REFUSED, 1_000_000.0, 1)
 
 
-def test_records_that_cannot_be_read_are_told_of_once() -> None:
+def test_a_record_that_cannot_be_read_is_one_warning() -> None:
     log = Lines()
-    persistence = Persistence(MemoryStore(), Tasks(), lambda _: None)
-    Journal(log, ManualClock()).recall(Saved(ignored=("pod u, container c: damaged", "another")), persistence)
-    assert [(event, fields["count"]) for _, event, fields in log.lines] == [(events.RECORDS_IGNORED, 2)]
+    journal = Journal(log, ManualClock())
+    damaged = replace(pack(make_record()), text="{")
+    journal.recall(Saved(decisions=(damaged,)), Persistence(MemoryStore(), Tasks(), lambda _: None))
+    assert journal.record_of(damaged.key) is None
+    assert [(level, event) for level, event, _ in log.lines] == [("warning", events.RECORD_IGNORED)]
 
 
 def test_a_fault_of_ours_names_what_failed_and_where_and_is_counted() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.records import Records
-from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, Moved, Outcome, named
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, Moved, Outcome, named, pack
 from cri_proxy.state.rows import Row, Saved
 from cri_proxy.tasks import Tasks
 from policies.base import CpuKind, Grant, Pinning, Placed, Reason
@@ -131,7 +131,7 @@ def test_only_the_newest_without_a_row_are_kept() -> None:
     for number in range(KEPT_WITHOUT_ROW + 2):
         each = replace(row(f"r{number}").grant.request)
         kept.refused(replace(REFUSED, request=each), None)
-    assert len(kept.all()) == KEPT_WITHOUT_ROW + 1
+    assert len(kept.names()) == KEPT_WITHOUT_ROW + 1
     assert kept.get(row("r1").key) is None
     assert kept.get(ROW.key) is not None
 
@@ -160,4 +160,38 @@ def test_what_becomes_of_a_decision_is_saved_and_recalled() -> None:
     saved = asyncio.run(run())
     again = Records(ManualClock())
     again.recall(saved, Persistence(MemoryStore(), Tasks(), lambda _: None))
-    assert again.all() == saved.decisions == (replace(PLACED, is_confirmed=True, company=DRAWN),)
+    assert again.get(ROW.key) == replace(PLACED, is_confirmed=True, company=DRAWN)
+    assert again.names() == {ROW.key: named(PLACED.request)}
+
+
+def test_a_record_that_cannot_be_read_is_told_of_once_and_forgotten() -> None:
+    told: list[str] = []
+    kept = Records(ManualClock(), told.append)
+    damaged = replace(pack(PLACED), text="{")
+    kept.recall(Saved(decisions=(damaged,)), Persistence(MemoryStore(), Tasks(), lambda _: None))
+    assert (kept.get(ROW.key), kept.get(ROW.key), kept.names()) == (None, None, {})
+    assert len(told) == 1
+    assert told[0].startswith("default/pod-1/a: ")
+
+
+def test_a_decision_of_this_process_counts_more_than_a_saved_one() -> None:
+    kept = records(PLACED)
+    older = replace(PLACED, decided_at_seconds=0.5)
+    kept.recall(Saved(decisions=(pack(older),)), Persistence(MemoryStore(), Tasks(), lambda _: None))
+    assert last(kept).decided_at_seconds == 1.0
+
+
+def test_late_refusals_are_found_newest_first() -> None:
+    kept = records(PLACED)
+    for number in range(4):
+        late = replace(REFUSED, request=row(f"r{number}").grant.request, decided_at_seconds=float(number))
+        kept.refused(late, None)
+    assert [r.key.name for r in kept.refused_since(1.0, 2)] == ["r3", "r2"]
+    assert len(kept.refused_since(1.0, 9)) == 3
+
+
+def test_what_happens_again_and_again_is_noted_once() -> None:
+    kept = records(PLACED)
+    for _ in range(3):
+        kept.happened(ROW, "drifted", "put back")
+    assert said(kept) == [("drifted", "put back")]

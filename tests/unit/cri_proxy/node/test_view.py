@@ -7,7 +7,8 @@ import pytest
 
 from cri_proxy.config.model import Config
 from cri_proxy.errors import CallFailed, StoreError
-from cri_proxy.node.view import NodeView
+from cri_proxy.node.view import LATELY_SECONDS, NodeView
+from cri_proxy.state.rows import Saved
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import small_policy
@@ -163,6 +164,31 @@ def test_memory_is_shown_per_node_with_what_is_promised() -> None:
         assert sum(node.containers for node in status.memory) == 1
 
     play(act)
+
+    play(act)
+
+
+def test_a_damaged_record_of_a_container_that_holds_nothing_is_nothing_known() -> None:
+    async def act(site: Site) -> None:
+        with pytest.raises(CallFailed):
+            await site.run("huge", guaranteed("c", 9000))
+        await site.node.settle()
+        (packed,) = site.store.load().decisions
+        site.store = MemoryStore(Saved(decisions=(replace(packed, text="{"),)))
+        await site.open()
+        assert view(site).explain("huge", None).decisions == ()
+
+    play(act)
+
+
+def test_a_refusal_is_shown_in_the_status_for_a_while() -> None:
+    async def act(site: Site) -> None:
+        with pytest.raises(CallFailed):
+            await site.run("huge", guaranteed("c", 9000))
+        (refused,) = view(site).status().refused
+        assert refused.pod == "huge"
+        await site.clock.sleep(LATELY_SECONDS + 1)
+        assert view(site).status().refused == ()
 
     play(act)
 

@@ -17,12 +17,12 @@ from cri_proxy.errors import StoreError
 from cri_proxy.state.rows import GrantStore, Saveable, Saved
 from cri_proxy.state.store import Store
 from policies.base import ContainerKey
-from tests.fakes.rows import keys, make_row, make_sandbox, records, rows, sandboxes
+from tests.fakes.rows import keys, make_row, make_sandbox, packed, rows, sandboxes
 from tests.fakes.store import MemoryStore
 
 Change = tuple[list[Saveable], list[ContainerKey | str]]
 changes = st.tuples(
-    st.lists(rows | sandboxes | records(), max_size=3), st.lists(keys | st.sampled_from(["s1", "s2"]), max_size=2)
+    st.lists(rows | sandboxes | packed, max_size=3), st.lists(keys | st.sampled_from(["s1", "s2"]), max_size=2)
 )
 
 
