@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from policies.base import Threads
 from policies.case import Case
-from policies.cores import completing, inner_on_cores, on_free_cores
+from policies.cores import inner_on_cores, on_free_cores
 from policies.demand import Isolation
 from policies.keeping import earlier
 from policies.pools import Pool
@@ -104,16 +104,12 @@ def _fits(case: Case, sight: _Sight, pool: Pool, sliced: int, keep: int | None) 
 
 def _has_such_cpus(case: Case, sight: _Sight, pool: Pool, sliced: int, keep: int) -> bool:
     """Enough whole cores where such are wanted, and enough CPUs near the devices where that is a strict wish."""
-    reach, supply = sight.reach[pool.index], case.supply
-    ordinary = pool.sharable & sight.ordinary & reach
+    reach = sight.reach[pool.index]
+    # Kept CPUs count as free ones here, so that what completes their cores is among these.
+    ordinary = pool.sharable & sight.ordinary & reach & ~keep
     if case.demand.threads is not Threads.ANY:
         missing = sliced - (keep & ~pool.isolated).bit_count()
-        if keep:
-            free = supply.shared[pool.index] & ~supply.withheld & reach & ~keep
-            ordinary |= completing(case.tree, keep, free, missing)
-        elif sight.inner[pool.index] < missing:
-            return False
-        if ordinary.bit_count() < missing:
+        if ordinary.bit_count() < missing or (not keep and sight.inner[pool.index] < missing):
             return False
     if reach == ANYWHERE:
         return True

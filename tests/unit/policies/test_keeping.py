@@ -83,6 +83,8 @@ def test_ages_of_cpus_that_are_no_longer_held_are_forgotten() -> None:
 def test_shrinking_gives_back_whole_cores() -> None:
     wanted = request(mcpu=2000, threads=Threads.OWN_CORE, previous=before("NUMA node #3", "12-15"))
     assert taken("NUMA node #3", wanted) == ("12-13", "")
+    wanted = request(mcpu=4000, threads=Threads.OWN_CORE, previous=before("socket #1", "8-10,12-14"))
+    assert taken("socket #1", wanted) == ("8-9,12-13", "")
 
 
 def test_threads_of_broken_cores_are_kept_by_one_that_wants_whole_ones() -> None:

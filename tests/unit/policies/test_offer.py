@@ -59,6 +59,10 @@ def test_the_shares_of_pools_below_break_no_core() -> None:
     assert offered(tree, "socket #0", request("w/c", 6000, threads=Threads.OWN_CORE), share).fits
     assert not offered(tree, "socket #0", request("w/c", 7000, threads=Threads.OWN_CORE), share).fits
     assert offered(tree, "socket #0", request("w/c", 7000), share).fits
+    other = Grant(request("t/c", 500), "NUMA node #1", CpuKind.SHARED, shared_mcpu=500)
+    assert offered(tree, "socket #0", request("w/c", 4000, threads=Threads.OWN_CORE), share, other).fits
+    assert not offered(tree, "socket #0", request("w/c", 6000, threads=Threads.OWN_CORE), share, other).fits
+    assert offered(tree, "socket #0", request("w/c", 6000), share, other).fits
 
 
 def test_isolated_cpus_are_owned_by_whole_cores_too() -> None:
@@ -73,6 +77,8 @@ def test_earlier_threads_of_broken_cores_stay_and_are_completed() -> None:
     wanted = request("w/c", 4000, threads=Threads.OWN_CORE, previous=before("NUMA node #0", "0,2"))
     assert offered(tree, "NUMA node #0", wanted) == Offer(True, 3, 0b101, 4, 0)
     assert not offered(tree, "NUMA node #0", wanted, owned("a/c", "NUMA node #0", "1")).fits
+    assert offered(tree, "socket #0", wanted, owned("a/c", "socket #0", "1,3")).fits
+    assert not offered(tree, "socket #0", wanted, owned("a/c", "socket #0", "1,3-4,6")).fits
 
 
 def at(*places: str) -> tuple[TopologyHint, ...]:
