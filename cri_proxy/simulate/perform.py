@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.inline import InlineExecutor
 from cri_proxy.simulate.outcome import StepOutcome
 from cri_proxy.simulate.parse import read_scenarios
 from cri_proxy.simulate.player import Player
@@ -58,6 +59,7 @@ def failed(error: ScenarioError) -> Performance:
 
 
 async def _perform(scenario: Scenario, made: list[Performance]) -> None:
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())
     player = Player(scenario)
     await player.open()
     try:

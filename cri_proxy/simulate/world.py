@@ -3,7 +3,6 @@
 Nothing here decides: a scenario's containers go the way that a kubelet's go on a real node.
 """
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
@@ -211,7 +210,7 @@ class World:
         """End it all, and remove what containers were told."""
         await self.node.close()
         await self._channel.close()
-        await asyncio.to_thread(rmtree, self._told_root, ignore_errors=True)
+        rmtree(self._told_root, ignore_errors=True)
 
     def _now_ns(self) -> int:
         return int(self._clock.now_seconds() * 1e9)
