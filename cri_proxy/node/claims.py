@@ -4,7 +4,7 @@ A grant can change at once; the container stays where it is until its update is 
 else may come onto CPUs that it was promised alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Pinning
@@ -34,9 +34,9 @@ class Claims:
         """Who has some of these alone."""
         return {key for key, alone in self._alone.items() if not alone.isdisjoint(cpus)}
 
-    def beyond(self, rows: Iterable[Row]) -> set[ContainerKey]:
+    def beyond(self, rows: Mapping[ContainerKey, Row]) -> set[ContainerKey]:
         """Who has something alone that its grant does not say any more."""
-        return {row.key for row in rows if not self.of(row.key) <= row.grant.owned}
+        return {key for key, alone in self._alone.items() if alone and not alone <= rows[key].grant.owned}
 
     def forget(self, key: ContainerKey) -> None:
         """The container has nothing alone any more."""

@@ -6,7 +6,7 @@ loses it (spec section 7).
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
@@ -78,13 +78,20 @@ class Effects:
         """Start an update for every container that is not where it should be; returns at once."""
         unmet = self._ledger.unmet()
         self._someone_is_held_back = any(self._ledger.is_held_back(row) for row in unmet)
-        if self._someone_is_held_back:
+        if not self._start_updates(unmet) and self._someone_is_held_back:
             self.break_circles()
-        for row in unmet:
+            self._start_updates(unmet)
+
+    def _start_updates(self, rows: Sequence[Row]) -> bool:
+        """Of these, where something may be sent now; whether there is one."""
+        started = False
+        for row in rows:
             key = row.grant.container
             if key not in self._kicked and key not in self.failures and self._ledger.differs(row):
                 self._kicked.add(key)
                 self._updates.start(self._settle_kicked(key), name=f"update {key.name}")
+                started = True
+        return started
 
     def break_circles(self) -> None:
         """Let somebody step aside where containers wait for each other's CPUs (see ``node.parking``)."""

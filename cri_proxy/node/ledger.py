@@ -26,6 +26,7 @@ class Ledger:
         self._rows: dict[ContainerKey, Row] = {}
         self._order: list[ContainerKey] = []  # the rows' keys, ascending
         self._keys_by_id: dict[str, ContainerKey] = {}
+        self._active: tuple[Row, ...] | None = None
         self._claims = Claims()
         self._doubted: dict[ContainerKey, Pinning] = {}
         self._parked: set[ContainerKey] = set()
@@ -64,7 +65,9 @@ class Ledger:
 
     def active(self) -> Iterator[Row]:
         """Rows whose grant counts, by container."""
-        return (row for row in self.rows() if row.state in ACTIVE)
+        if self._active is None:
+            self._active = tuple(row for row in self.rows() if row.state in ACTIVE)
+        return iter(self._active)
 
     def get(self, key: ContainerKey) -> Row | None:
         """The row of this container, whatever its state."""
@@ -96,6 +99,7 @@ class Ledger:
             if old is not None and old.container_id != row.container_id:
                 self._keys_by_id.pop(old.container_id, None)
             self._rows[key] = row
+            self._active = None
             if old is None:
                 insort(self._order, key)
             if row.container_id:
@@ -115,6 +119,7 @@ class Ledger:
         """Forget these rows; unknown ones are no error."""
         for key in keys:
             row = self._rows.pop(key, None)
+            self._active = None
             if row is not None:
                 self._order.remove(key)
                 self._keys_by_id.pop(row.container_id, None)
@@ -140,6 +145,7 @@ class Ledger:
             )
         confirmed = replace(row, acknowledged=pinning)
         self._rows[key] = confirmed
+        self._active = None
         self.on_change()
         if pinning.cpus is not None:
             self._claims.confirmed(confirmed, known, self.active())
@@ -162,6 +168,7 @@ class Ledger:
             known.mems | sent.mems if known.mems is not None and sent.mems is not None else known.mems,
         )
         self._rows[key] = replace(row, acknowledged=both)
+        self._active = None
 
     def doubted(self, key: ContainerKey) -> Pinning:
         """What was last sent to this container without a known outcome, field by field; None where all is known."""
@@ -231,7 +238,7 @@ class Ledger:
 
         And forget who was parked and is on its own CPUs again, with nobody else left there.
         """
-        for key in sorted(self._parked | self._claims.beyond(self.active())):
+        for key in sorted(self._parked | self._claims.beyond(self._rows)):
             row, wanted = self._rows[key], self.desired().get(key)
             known = row.acknowledged.cpus if row.acknowledged is not None else None
             if known is None or wanted is None or wanted.cpus is None:
@@ -279,13 +286,17 @@ class Ledger:
 
     def sitting_on(self, row: Row) -> tuple[Row, ...]:
         """Other live containers that may still be on CPUs that this row owns, and that are ours to move."""
-        if not row.grant.owned or not self._is_pinned(row):
+        owned, key = row.grant.owned.mask, row.grant.container
+        if not owned or not self._is_pinned(row):
             return ()
-        return tuple(
-            other
-            for other in self.active()
-            if other.container_id and other.key != row.key and self.sat_on(row, other) and self._is_pinned(other)
-        )
+        found = []
+        for other in self.active():
+            known = other.acknowledged
+            if known is not None and (known.cpus is None or not known.cpus.mask & owned):
+                continue
+            if other.container_id and other.grant.container != key and self._is_pinned(other):
+                found.append(other)
+        return tuple(found)
 
     def _is_pinned(self, row: Row) -> bool:
         """Whether its CPUs are ours to write: not where the operator or an annotation says otherwise."""

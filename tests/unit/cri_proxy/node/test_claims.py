@@ -51,5 +51,5 @@ def test_who_is_forgotten_has_nothing_alone() -> None:
 
 def test_who_has_more_alone_than_its_grant_says_is_known() -> None:
     made = claims(row("a", owned="1-2", acknowledged="1-2"))
-    assert made.beyond([row("a", owned="1", acknowledged="1-2")]) == {row("a").key}
-    assert made.beyond([row("a", owned="1-2", acknowledged="1-2")]) == set()
+    assert made.beyond({row("a").key: row("a", owned="1", acknowledged="1-2")}) == {row("a").key}
+    assert made.beyond({row("a").key: row("a", owned="1-2", acknowledged="1-2")}) == set()

@@ -102,7 +102,7 @@ def spread(owners: Sequence[str]) -> dict[str, str]:
     return {name: str(CpuSet.of(cpu + 1 for cpu, owner in enumerate(owners) if owner == name)) for name in names}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(OWNERS, OWNERS, st.randoms(use_true_random=False))
 def test_any_exchange_of_cpus_comes_to_its_end(before: Sequence[str], after: Sequence[str], random: Random) -> None:
     ledger = ledger_with(*(row(name, owned=cpus) for name, cpus in spread(before).items()))
@@ -177,7 +177,7 @@ def cpus_of(draw: st.DrawFn, machine: Machine) -> tuple[CpuSet, CpuSet]:
     return CpuSet.of(available), CpuSet.of(reserved)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_after_any_forced_change_everybody_comes_where_he_should_and_no_promise_is_broken(data: st.DataObject) -> None:
     machine = data.draw(machines(max_cpus=16))
