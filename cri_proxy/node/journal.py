@@ -8,7 +8,7 @@ from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.node.recording import change_text, record_of
+from cri_proxy.node.recording import change_code, change_text, is_same_wish, record_of
 from cri_proxy.node.records import Open, Records
 from cri_proxy.state.decisions import DecisionRecord, Named
 from cri_proxy.state.rows import Row, Saved
@@ -108,7 +108,7 @@ class Journal:
         """The runtime has done as was decided: one line with what was chosen, why, and what it displaced."""
         opened = self._records.confirmed(row)
         if opened is not None:
-            self._log.info(events.PLACED if opened.row is None else events.RESIZED, **_placement(opened))
+            self._log.info(_event(opened), **_placement(opened))
 
     def not_created(self, row: Row, why: str) -> None:
         """The runtime did not create a container that had a place: nothing is held, and ``explain`` says so."""
@@ -130,8 +130,9 @@ class Journal:
     def changed(self, before: Grant | None, after: Grant, why: str) -> None:
         """A container holds something else from now on, by nobody's request."""
         self._records.changed(before, after, why)
+        is_move = before is None or change_code(before, after) == "re-placed"
         self._log.info(
-            events.REPLACED,
+            events.REPLACED if is_move else events.MEMORY_MOVED,
             **_who(after.request),
             pool=after.pool,
             exclusive=str(after.owned) or None,
@@ -173,6 +174,14 @@ class Journal:
             self._log.warning(event, **fields)
         else:
             self._log.info(event, **fields)
+
+
+def _event(opened: Open) -> str:
+    """A live container is decided on again for a new size, or because it cannot have the CPUs that it was to have."""
+    if opened.row is None:
+        return events.PLACED
+    is_same = is_same_wish(opened.row.grant.request, opened.record.request)
+    return events.REPLACED if is_same else events.RESIZED
 
 
 def _placement(opened: Open) -> dict[str, object]:

@@ -106,11 +106,34 @@ def change_text(before: Grant, after: Grant) -> str:
     return ", ".join(parts) or "nothing that it holds"
 
 
+def change_code(before: Grant, after: Grant) -> str:
+    """What kind of change it is when a grant becomes another one that nobody asked for."""
+    if before.pool != after.pool or before.owned != after.owned:
+        return "re-placed"
+    if before.is_cold and not after.is_cold:
+        return "warmed"
+    if before.mems != after.mems:
+        return memory_code(before.mems, after.mems)
+    return "re-placed"
+
+
+def memory_code(before: NodeSet, after: NodeSet) -> str:
+    """What became of a zone."""
+    if before <= after:
+        return "widened"
+    return "narrowed" if after <= before else "memory-moved"
+
+
+def is_same_wish(one: Request, other: Request) -> bool:
+    """Whether two requests ask for the same, wherever the container was before."""
+    return replace(one, previous=None) == replace(other, previous=None)
+
+
 def moved_code(moved: Moved) -> str:
     """What kind of change it was for the one who moved."""
     if moved.pool_before != moved.pool:
         return "lifted"
-    return "widened" if moved.mems_before <= moved.mems else "narrowed"
+    return memory_code(moved.mems_before, moved.mems)
 
 
 def moved_text(moved: Moved) -> str:

@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from cri_proxy.clock import Clock
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.node.recording import after_earlier, change_text, moved_code, moved_text, record_of_grant, with_change
+from cri_proxy.node.recording import (
+    after_earlier,
+    change_code,
+    change_text,
+    is_same_wish,
+    moved_code,
+    moved_text,
+    record_of_grant,
+    with_change,
+)
 from cri_proxy.state.decisions import (
     KEPT_WITHOUT_ROW,
     Change,
@@ -112,7 +121,8 @@ class Records:
             self._put(after_earlier(record, self.get(record.key)))
             return
         text = record.reasons[0].text if record.reasons else "no reason is known"
-        self._change(row.grant, "resize-refused", text)
+        is_resize = not is_same_wish(row.grant.request, record.request)
+        self._change(row.grant, "resize-refused" if is_resize else "no-other-place", text)
 
     def confirmed(self, row: Row) -> Open | None:
         """The runtime has done what was decided; None when that was not in doubt, or is not known any more."""
@@ -154,7 +164,7 @@ class Records:
             adopted = record_of_grant(after, Outcome.ADOPTED, at_seconds=self._clock.now_seconds())
             self._put(after_earlier(adopted, self.get(after.container)))
         else:
-            self._change(after, "re-placed", f"{change_text(before, after)}: {why}")
+            self._change(after, change_code(before, after), f"{change_text(before, after)}: {why}")
 
     def happened(self, row: Row, what: str, text: str) -> None:
         """Something that changes nothing about what the container holds; what is only repeated is no news."""

@@ -10,6 +10,7 @@ from cri_proxy.state.decisions import Outcome, pack
 from cri_proxy.state.rows import Saved
 from cri_proxy.tasks import Tasks
 from policies.base import Allocations, Decision, Placed, Reason, Rejected, Update
+from sysfs.cpuset import NodeSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import request, row, small_policy
 from tests.fakes.rows import make_record
@@ -88,6 +89,13 @@ def test_a_new_size_of_a_live_container_is_told_as_such() -> None:
     assert [event for _, event, _ in log.lines] == [events.RESIZED]
 
 
+def test_a_live_container_that_gets_another_place_of_the_same_size_was_replaced() -> None:
+    live = replace(row("a"), grant=placed().grant)
+    journal, log = tell(placed(), circumstances=Circumstances(row=live))
+    journal.carried_out(live)
+    assert [event for _, event, _ in log.lines] == [events.REPLACED]
+
+
 def test_a_place_that_nobody_came_to_is_one_warning() -> None:
     journal, log = tell(placed())
     journal.not_created(row("a", owned="2-3"), "no such image")
@@ -129,6 +137,15 @@ def test_a_container_that_changes_without_having_asked_is_one_line_with_what_and
         "from root to socket #1",
         "CPUs went away",
     )
+
+
+def test_memory_that_comes_back_is_told_as_such() -> None:
+    log, grant = Lines(), row("a", owned="2-3").grant
+    wide = replace(grant, mems=NodeSet.parse("0-1"))
+    Journal(log, ManualClock()).changed(wide, replace(wide, mems=NodeSet.of([0])), "there is room again")
+    assert [(event, fields["change"]) for _, event, fields in log.lines] == [
+        (events.MEMORY_MOVED, "memory nodes from 0-1 to 0")
+    ]
 
 
 def test_the_last_decision_of_a_container_is_kept() -> None:

@@ -7,6 +7,7 @@ import pytest
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.recording import (
     after_earlier,
+    change_code,
     change_text,
     moved_code,
     moved_text,
@@ -80,6 +81,18 @@ def test_whoever_moved_is_kept_with_both_places() -> None:
 def test_who_stays_in_its_pool_has_its_memory_widened_or_narrowed(before: str, after: str, code: str) -> None:
     moved = Moved(Named("n", "p", "c"), "root", "root", NodeSet.parse(before), NodeSet.parse(after))
     assert moved_code(moved) == code
+
+
+def test_a_change_is_named_by_what_it_changes() -> None:
+    zone = replace(OTHER, mems=NodeSet.parse("0-1"))
+    codes = [
+        change_code(OTHER, replace(OTHER, pool="socket #1")),
+        change_code(zone, replace(zone, mems=NodeSet.of([0]))),
+        change_code(replace(zone, mems=NodeSet.of([0])), zone),
+        change_code(replace(zone, mems=NodeSet.of([0])), replace(zone, mems=NodeSet.of([1]))),
+        change_code(replace(zone, is_cold=True), zone),
+    ]
+    assert codes == ["re-placed", "narrowed", "widened", "memory-moved", "warmed"]
 
 
 def test_of_many_changes_the_newest_are_kept() -> None:

@@ -79,9 +79,15 @@ def test_a_refused_new_attempt_is_what_counts() -> None:
     assert (last(kept).outcome, said(kept)) == (Outcome.REFUSED, [("placed", "placed in root on CPUs 2-3")])
 
 
+def test_a_container_that_finds_no_other_place_is_not_told_to_be_resized() -> None:
+    kept = records(PLACED)
+    kept.refused(replace(REFUSED, request=ROW.grant.request), ROW)
+    assert said(kept) == [("no-other-place", "no room")]
+
+
 def test_a_refused_new_size_leaves_the_decision_and_is_noted() -> None:
     kept = records(PLACED)
-    kept.refused(REFUSED, ROW)
+    kept.refused(replace(REFUSED, request=replace(ROW.grant.request, cpu_request_mcpu=9000)), ROW)
     assert (last(kept).outcome, said(kept)) == (
         Outcome.PLACED,
         [("resize-refused", "no room")],
