@@ -1,12 +1,16 @@
 """Somebody else writes a container's cgroup; the proxy looks every second. The lower CPU is reserved."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.tryout.cgroups import hierarchies
+from cri_proxy.tryout.kernel import read_allowed
 from cri_proxy.tryout.kubelet import RunningPod
-from cri_proxy.tryout.pods import guaranteed
+from cri_proxy.tryout.pods import PodSpec, guaranteed
 from cri_proxy.tryout.waiting import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus
@@ -34,10 +38,22 @@ def cpuset_file(pid: int) -> Path:
     return next(file for file in files if file.exists())
 
 
+def logged(stage: Stage, event: str, pod: RunningPod) -> list[dict[str, Any]]:
+    """What the daemon logged of this pod under this name, oldest first."""
+    lines = (json.loads(line) for line in stage.daemon.log.read_text().splitlines() if line.startswith("{"))
+    return [line for line in lines if (line["event"], line.get("pod")) == (event, pod.spec.name)]
+
+
 async def tamper(stage: Stage, pod: RunningPod, two: TwoCpus) -> None:
     """Let the container onto both CPUs, past everybody."""
-    cpuset_file((await stage.info(pod.container_id("c0")))["pid"]).write_text(f"{two.both}\n")
-    assert await stage.cpus(pod) == two.both
+    pid = await stage.direct.pid(pod.container_id("c0"))
+    assert put_on(pid, two.both) == two.both
+
+
+def put_on(pid: int, cpus: CpuSet) -> CpuSet:
+    """Write the cgroup's file; gives what the kernel says at once, before anybody can put it back."""
+    cpuset_file(pid).write_text(f"{cpus}\n")
+    return read_allowed(Path(f"/proc/{pid}/status").read_text()).cpus
 
 
 async def is_put_back(stage: Stage, pod: RunningPod, two: TwoCpus) -> bool:
@@ -51,7 +67,31 @@ async def test_a_cpuset_that_somebody_wrote_by_hand_is_put_back(stage: Stage, tw
     pod = await stage.run("victim", ONE_CPU)
     await tamper(stage, pod, two)
     assert await is_put_back(stage, pod, two)
-    assert "drifted" in stage.daemon.log.read_text()
+    (event,) = logged(stage, "drifted", pod)
+    assert (event["cpus"], event["was"]) == (str(two.both), str(two.high))
+    assert "somebody cleared the set" in event["by"] or "somebody wrote the cgroup's files" in event["by"]
+
+
+async def test_a_cpuset_that_another_client_of_the_runtime_wrote_is_put_back(stage: Stage, two: TwoCpus) -> None:
+    """As ``crictl update`` does, or an NRI plugin: the runtime's own record says so too."""
+    pod = await stage.run("updated", ONE_CPU)
+    await stage.direct.update(pod.container_id("c0"), pb.LinuxContainerResources(cpuset_cpus=str(two.both)))
+    assert await is_put_back(stage, pod, two)
+    (event,) = logged(stage, "drifted", pod)
+    assert event["by"].startswith("the runtime's own record says so too")
+    assert (await stage.resources(pod.container_id("c0")))["cpu"]["cpus"] == str(two.high)
+
+
+async def test_a_container_that_opted_out_is_left_where_somebody_put_it(stage: Stage, two: TwoCpus) -> None:
+    """Another one that is put back meanwhile shows that somebody has looked."""
+    spec = PodSpec("own", (ONE_CPU,), namespace="e2e", annotations=(("cri-proxy.io/cpu.preserve", "true"),))
+    own = await stage.kubelet.run_pod(spec)
+    victim = await stage.run("victim-too", ONE_CPU)
+    assert put_on(await stage.direct.pid(own.container_id("c0")), CpuSet.of([two.high])) == CpuSet.of([two.high])
+    await tamper(stage, victim, two)
+    assert await is_put_back(stage, victim, two)
+    assert await stage.cpus(own) == CpuSet.of([two.high])
+    assert logged(stage, "drifted", own) == []
 
 
 async def test_whoever_keeps_writing_it_is_named_and_wins(stage: Stage, two: TwoCpus) -> None:
@@ -66,3 +106,4 @@ async def test_whoever_keeps_writing_it_is_named_and_wins(stage: Stage, two: Two
 
     await until("the other manager is named", is_named, seconds=REPAIR_SECONDS)
     assert await stage.cpus(pod) == two.both
+    assert [len(logged(stage, event, pod)) for event in ("drifted", "left_to_another")] == [3, 1]

@@ -1,0 +1,72 @@
+"""Resizes as the kubelet sends them to a container that runs; the kernel is asked after every call."""
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.tryout.kubelet import RunningPod
+from cri_proxy.tryout.pods import PERIOD_US, ContainerSpec, cpu_quota, cpu_shares, guaranteed
+from sysfs.cpuset import CpuSet
+from tests.e2e.stage import Stage, TwoCpus, refusal
+
+MEMORY_BYTES = 32 << 20
+
+
+async def resize(stage: Stage, pod: RunningPod, cpu_mcpu: int) -> CpuSet:
+    """Ask for this number of CPUs, as request and limit; gives what the kernel says after the reply."""
+    figures = pb.LinuxContainerResources(
+        cpu_shares=cpu_shares(cpu_mcpu),
+        cpu_quota=cpu_quota(cpu_mcpu),
+        cpu_period=PERIOD_US,
+        memory_limit_in_bytes=MEMORY_BYTES,
+    )
+    await stage.kubelet.update(pod.container_id("c0"), figures)
+    return await stage.cpus(pod)
+
+
+async def test_growing_keeps_the_cpu_and_shrinking_gives_back_the_one_that_came(stage: Stage, two: TwoCpus) -> None:
+    pod = await stage.run("elastic", guaranteed("c0", 1000, memory_bytes=MEMORY_BYTES))
+    first = await stage.cpus(pod)
+    for _ in range(2):
+        assert await resize(stage, pod, 2000) == two.both
+        assert await resize(stage, pod, 1000) == first
+
+
+async def test_the_kubelets_figures_arrive_with_the_cpuset(stage: Stage, two: TwoCpus) -> None:
+    pod = await stage.run("elastic", guaranteed("c0", 1000, memory_bytes=MEMORY_BYTES))
+    await resize(stage, pod, 2000)
+    cpu = (await stage.resources(pod.container_id("c0")))["cpu"]
+    assert (cpu["shares"], cpu["quota"], cpu["cpus"]) == (2048, 200_000, str(two.both))
+
+
+async def test_what_one_gives_back_another_one_gets(stage: Stage, two: TwoCpus) -> None:
+    pod = await stage.run("elastic", guaranteed("c0", 2000, memory_bytes=MEMORY_BYTES))
+    kept = await resize(stage, pod, 1000)
+    assert await stage.cpus(await stage.run("next", guaranteed("c0", 1000))) == two.both - kept
+
+
+async def test_who_shares_makes_way_for_a_fraction_that_became_a_whole_cpu(stage: Stage, two: TwoCpus) -> None:
+    shared = await stage.run("shared", ContainerSpec("c0", cpu_request_mcpu=100))
+    pod = await stage.run("elastic", guaranteed("c0", 500, memory_bytes=MEMORY_BYTES))
+    assert await stage.cpus(pod) == two.both
+    own = await resize(stage, pod, 1000)
+    assert len(own) == 1
+    assert await stage.cpus(shared) == two.both - own
+    await resize(stage, pod, 500)
+    assert await stage.gets(shared, two.both)
+
+
+async def test_a_resize_that_does_not_fit_is_refused_and_changes_nothing(stage: Stage, two: TwoCpus) -> None:
+    shared = await stage.run("shared", ContainerSpec("c0", cpu_request_mcpu=100))
+    pod = await stage.run("elastic", guaranteed("c0", 1000, memory_bytes=MEMORY_BYTES))
+    before = await stage.cpus(pod)
+    refused = await refusal(resize(stage, pod, 2000))
+    assert "wanted 2 exclusive CPUs" in refused.message
+    assert (await stage.cpus(pod), await stage.cpus(shared)) == (before, two.both - before)
+    assert (await stage.resources(pod.container_id("c0")))["cpu"]["quota"] == cpu_quota(1000)
+
+
+async def test_a_restart_of_the_proxy_forgets_no_resize(stage: Stage, two: TwoCpus) -> None:
+    pod = await stage.run("elastic", guaranteed("c0", 1000, memory_bytes=MEMORY_BYTES))
+    first = await stage.cpus(pod)
+    await resize(stage, pod, 2000)
+    await stage.daemon.restart()
+    assert await stage.cpus(pod) == two.both
+    assert await resize(stage, pod, 1000) == first
