@@ -1,8 +1,9 @@
 """How long it takes to place and to release one container. Run: python benchmarks/decision.py [ROUNDS].
 
 A round decides on a container, takes the grant over, and works out its release again: what the daemon does under its
-lock. Each round has allocations of its own, as every change makes new ones. Prints medians and 99th percentiles of
-CPU time, and the median's ratio to a fixed pure-Python loop of the same process, by which machines can be compared.
+lock. Each round has allocations of its own, as every change makes new ones. Every container asks for memory, and half
+of the machine's is promised, or nearly all. Prints medians and 99th percentiles of CPU time, and the median's ratio to
+a fixed pure-Python loop of the same process, by which machines can be compared; and how full the memory is.
 """
 
 import random
@@ -14,17 +15,36 @@ from statistics import median, quantiles
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from policies.base import Affinity, Allocations, ContainerKey, Expression, Placed, Pod, Policy, QosClass, Request
+from policies.base import (
+    Affinity,
+    Allocations,
+    ContainerKey,
+    Expression,
+    Placed,
+    Pod,
+    Policy,
+    QosClass,
+    Request,
+    TopologyHint,
+    Wishes,
+)
 from policies.options import PolicyOptions
 from policies.registry import build_policy
 from policies.reserve import choose_reserved
+from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.describe import describe
+from sysfs.model import Machine, MemoryKind
 
+MEBIBYTE = 1 << 20
 MEDIUM = {"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"}
+PMEM = [{"memory": "256Gi", "kind": "pmem", "near": {first: 17, first + 1: 17}} for first in (0, 2, 4, 6)]
 LARGE = {"packages": 8, "nodes": 4, "cores": 28, "threads": 2, "numbering": "split", "memory": "64Gi"}
 REFERENCE_STEPS = 1_000_000
+REFERENCE_TIMES = 5  # spread over the rounds, so that both see the same neighbours
 SIZES_MCPU = {QosClass.GUARANTEED: (500, 1000, 2000, 2500), QosClass.BURSTABLE: (50, 100, 250, 500)}
+MEMORY_PARTS = (0.2, 0.5, 1.0, 1.0, 2.3)  # of the mean of all containers, which is theirs
 WISH = (Affinity(Expression("pod/labels/app", "In", ("a",)), -5, Expression("namespace", "Equals", ("default",))),)
+KINDS = ((), (), (), (MemoryKind.DRAM,), (MemoryKind.PMEM,), (MemoryKind.DRAM, MemoryKind.PMEM))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +57,8 @@ class Load:
     median_ms: float | None = None
     p99_ms: float | None = None
     affinities: bool = False
+    hints: bool = False  # two devices each, mostly on different nodes
+    promised: float = 0.5  # of the machine's memory
     full: bool = False  # the last CPUs are asked for, so that every pass of the decision runs
 
 
@@ -45,8 +67,23 @@ LOADS = (
     Load("the same, 500 containers", dict(MEDIUM), 500),
     Load("the same, 1000 containers", dict(MEDIUM), 1000),
     Load("the same, 250 containers, every one with an affinity", dict(MEDIUM), 250, affinities=True),
+    Load("the same, 250 containers, every one with two devices", dict(MEDIUM), 250, hints=True),
+    Load("the same, 250 containers, nearly all memory promised", dict(MEDIUM), 250, promised=0.97),
+    Load(
+        "the same with PMEM, 250 containers, of all kinds of memory", MEDIUM | {"memory_nodes": PMEM}, 250, promised=0.9
+    ),
     Load("the same, 250 containers, asking for all that is left", dict(MEDIUM), 250, full=True),
     Load("1792 CPUs, 32 nodes, 1000 containers", dict(LARGE), 1000, 10.0, None),
+    Load(
+        "the same, with affinities, devices, and nearly all memory promised",
+        dict(LARGE),
+        1000,
+        None,
+        None,
+        True,
+        True,
+        0.97,
+    ),
 )
 
 
@@ -59,17 +96,30 @@ def reference_seconds() -> float:
     return time.process_time() - start
 
 
-def some_request(rng: random.Random, number: int, *, affinities: bool) -> Request:
+def some_request(machine: Machine, load: Load, rng: random.Random, number: int) -> Request:
     """A container of any class, in a pod of its own."""
     qos = rng.choice(list(QosClass))
     uid = f"{rng.randrange(1 << 40):010x}-{number}"
+    mcpu = rng.choice(SIZES_MCPU.get(qos, (0,)))
+    mean_bytes = load.promised * sum(node.memory_bytes for node in machine.nodes) / load.containers
+    memory_bytes = int(mean_bytes * rng.choice(MEMORY_PARTS)) // MEBIBYTE * MEBIBYTE
     return Request(
         ContainerKey(uid, "c"),
         Pod(uid, uid, "default", qos, (("app", rng.choice("ab")),)),
-        rng.choice(SIZES_MCPU.get(qos, (0,))),
-        memory_request_bytes=64 << 20,
-        affinities=WISH if affinities else (),
+        mcpu,
+        cpu_limit_mcpu=mcpu if qos is QosClass.GUARANTEED else None,
+        memory_request_bytes=memory_bytes,
+        memory_limit_bytes=memory_bytes if qos is QosClass.GUARANTEED else 2 * memory_bytes,
+        affinities=WISH if load.affinities else (),
+        hints=some_hints(machine, rng) if load.hints else (),
+        wishes=Wishes(memory_kinds=rng.choice(KINDS) if "memory_nodes" in load.machine else ()),
     )
+
+
+def some_hints(machine: Machine, rng: random.Random) -> tuple[TopologyHint, ...]:
+    """Two devices, each at one node."""
+    nodes = rng.choices([node for node in machine.nodes if node.cpus], k=2)
+    return tuple(TopologyHint(f"/dev/sim{n}", CpuSet(), NodeSet.of([node.id])) for n, node in enumerate(nodes))
 
 
 def filled(policy: Policy, load: Load, rng: random.Random) -> Allocations:
@@ -77,7 +127,7 @@ def filled(policy: Policy, load: Load, rng: random.Random) -> Allocations:
     held, owned = Allocations(), 0
     most = len(policy.machine.online) // 2
     while len(held.grants) < load.containers:
-        request = some_request(rng, len(held.grants), affinities=load.affinities)
+        request = some_request(policy.machine, load, rng, len(held.grants))
         decision = policy.decide(held, request)
         if isinstance(decision, Placed) and owned + len(decision.grant.owned) <= most:
             owned += len(decision.grant.owned)
@@ -87,7 +137,7 @@ def filled(policy: Policy, load: Load, rng: random.Random) -> Allocations:
 
 def asked(policy: Policy, held: Allocations, load: Load, rng: random.Random, number: int) -> Request:
     """The container of one round."""
-    request = some_request(rng, number, affinities=load.affinities)
+    request = some_request(policy.machine, load, rng, number)
     if not load.full:
         return request
     left = policy.pools(held)[0].shared_free_mcpu // 1000 - rng.randrange(3)
@@ -112,16 +162,27 @@ def measure(load: Load, rounds: int) -> bool:
     options = PolicyOptions(machine.online, choose_reserved(machine, machine.online, 2000))
     policy = build_policy("topology-aware", machine, options)
     held = filled(policy, load, rng)
-    times = [
-        round_milliseconds(policy, held, asked(policy, held, load, rng, load.containers + n)) for n in range(rounds)
-    ]
+    times, references = [], []
+    for n in range(rounds):
+        if n % -(-rounds // REFERENCE_TIMES) == 0:
+            references.append(reference_seconds())
+        times.append(round_milliseconds(policy, held, asked(policy, held, load, rng, load.containers + n)))
     middle, p99 = median(times), quantiles(times, n=100)[98]
-    ratio = middle / 1000 / median(reference_seconds() for _ in range(3))
+    ratio = middle / 1000 / median(references)
     bars = f"   (bars {load.median_ms} ms, {load.p99_ms or '-'} ms)" if load.median_ms else ""
     print(load.title)
     print(f"  median {middle:.2f} ms, p99 {p99:.2f} ms, {ratio:.4f} of a loop of {REFERENCE_STEPS} additions{bars}")
+    print(f"  {memory_of(held, machine)}", flush=True)
     kept = load.median_ms is None or middle <= load.median_ms
     return kept and (load.p99_ms is None or p99 <= load.p99_ms)
+
+
+def memory_of(held: Allocations, machine: Machine) -> str:
+    """How much memory is promised, and how far the containers are spread over nodes."""
+    promised = sum(g.request.memory_request_bytes for g in held.grants)
+    part = promised / sum(node.memory_bytes for node in machine.nodes)
+    wide = sum(1 for g in held.grants if len(g.mems) > 1)
+    return f"{part:.0%} of the memory promised, {wide} of {len(held.grants)} containers on several nodes"
 
 
 def main(rounds: int) -> int:

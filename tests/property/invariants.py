@@ -10,9 +10,8 @@ from policies.reasons import NO_WHOLE_CORES
 from sysfs.cpuset import CpuSet
 from tests.property.model import Model, Scene, pinned
 from tests.property.model_memory import allowed_nodes, zones_could_hold, zones_hold
-from tests.property.policy_events import Create, Narrow, Reconfigure, Resize, Restart, Return, Step, Withhold, World
+from tests.property.policy_events import Narrow, Reconfigure, Restart, Step, Withhold, World
 
-DECISIONS = Create | Resize | Return
 MOST_NODES = 6  # every set of them is looked at
 _MODELS: WeakKeyDictionary[Policy, Model] = WeakKeyDictionary()
 
@@ -126,12 +125,14 @@ def check_cores(step: Step) -> None:
 def check_memory(step: Step) -> None:
     """No set of nodes has more promised inside it than it holds, unless the machine has too little memory as it is.
 
-    A decision widens what it must; room that returns later is used when somebody looks after it.
+    A decision breaks no promise that could be kept. Where room has returned, whoever looks after it restores them.
     """
-    machine, held = step.after.policy.machine, step.after.held
-    if len(machine.memory_nodes) > MOST_NODES or not isinstance(step.event, DECISIONS | Narrow):
+    machine, before, held = step.after.policy.machine, step.before.held, step.after.held
+    if len(machine.memory_nodes) > MOST_NODES or not zones_could_hold(machine, held):
         return
-    if zones_could_hold(machine, held) and (step.placed is not None or isinstance(step.event, Narrow)):
+    if step.placed is not None:
+        before = before.without(step.placed.grant.container)
+    if isinstance(step.event, Narrow) or (step.placed is not None and zones_hold(machine, before)):
         assert zones_hold(machine, held), "more memory is promised in some nodes than they have, and others have room"
 
 
