@@ -24,6 +24,8 @@ _KINDS = "memoryKinds"
 _MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/cpuset")
 # v2: cpuset.cpus.effective (also in the root); v1: effective_cpus behind the controller's prefix.
 _FILES = ("cpuset.cpus.effective", "cpuset.effective_cpus", "effective_cpus")
+# The kubelet's cgroup of all pods, by the cgroupfs and the systemd driver.
+_PODS = ("kubepods", "kubepods.slice")
 _L3_POOLS = {"auto": None, "true": True, "false": False}
 
 
@@ -122,9 +124,9 @@ def _available(spec: AvailableCpus | None, machine: Machine, root: Path) -> tupl
         case CgroupCpus():
             wanted, notes = _cgroup_cpus(spec, root), ()
         case AllBut():
-            wanted, notes = _root_cpus(machine, root) - spec.cpus, ()
+            wanted, notes = _root_cpus(machine, root) - spec.cpus, _pods_notes(machine, root)
         case None:
-            wanted, notes = _root_cpus(machine, root), ()
+            wanted, notes = _root_cpus(machine, root), _pods_notes(machine, root)
     available = wanted & machine.online
     if not available:
         raise _fail(_AVAILABLE, f"{spec or 'the root cgroup'} leaves no CPU; online are {machine.online}")
@@ -147,7 +149,30 @@ def _root_cpus(machine: Machine, root: Path) -> CpuSet:
 
 
 def _in_root_cgroup(root: Path) -> CpuSet | None:
-    return _first_set(root / mount / name for mount in _MOUNTS for name in _FILES)
+    """The root cgroup's effective cpuset, inside what the pods' own cgroup can use; None without cgroups."""
+    found = _first_set(root / mount / name for mount in _MOUNTS for name in _FILES)
+    pods = _pods_cpus(root)
+    if found is None or pods is None:
+        return found
+    return found & pods or found
+
+
+def _pods_cpus(root: Path) -> CpuSet | None:
+    """What the kubelet's cgroup of all pods can use: no container gets a CPU that it lacks."""
+    return _first_set(root / mount / pods / name for mount in _MOUNTS for pods in _PODS for name in _FILES)
+
+
+def _pods_notes(machine: Machine, root: Path) -> tuple[str, ...]:
+    """A warning for online CPUs that the pods' cgroup lacks: v1 takes a CPU that goes offline out of it for good."""
+    found, pods = _first_set(root / mount / name for mount in _MOUNTS for name in _FILES), _pods_cpus(root)
+    usable = (found or machine.online) & machine.online
+    missing = usable - pods if pods is not None else CpuSet()
+    if not missing or missing == usable:
+        return ()
+    return (
+        f"{_AVAILABLE}: CPU {missing} is online, but the pods' cgroup ({' or '.join(_PODS)}) cannot use it; "
+        "on cgroup v1, where it stays so after the CPU was offline, write it back to cpuset.cpus there and below",
+    )
 
 
 def _cgroup_cpus(spec: CgroupCpus, root: Path) -> CpuSet:

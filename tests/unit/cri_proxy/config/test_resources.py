@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.resources import Resolved, policy_options
+from cri_proxy.config.resources import Resolved, available_now, policy_options
 from cri_proxy.errors import ConfigError
 from sysfs.model import Machine
 from tests.fakes.machines import machines, small_machine
@@ -38,6 +38,41 @@ def test_without_cgroups_every_online_cpu_is_available(tmp_path: Path) -> None:
 def test_the_root_cgroup_bounds_the_default(tmp_path: Path, file: str) -> None:
     cgroup(tmp_path, file, "2-5,9")
     assert cpus(resolve("", tmp_path)) == ("2-5", "")
+
+
+@pytest.mark.parametrize(
+    ("root_file", "pods_file"),
+    [
+        ("cpuset.cpus.effective", "kubepods.slice/cpuset.cpus.effective"),
+        ("cpuset/cpuset.effective_cpus", "cpuset/kubepods/cpuset.effective_cpus"),
+    ],
+    ids=["v2", "v1"],
+)
+def test_a_cpu_that_the_pods_cgroup_lacks_is_not_given_out_and_told(
+    tmp_path: Path, root_file: str, pods_file: str
+) -> None:
+    """Cgroup v1 takes a CPU that goes offline out of every set but the root's, for good."""
+    cgroup(tmp_path, root_file, "0-7")
+    cgroup(tmp_path, pods_file, "0-2,4-7")
+    resolved = resolve("reservedResources: {cpu: 1}", tmp_path)
+    assert cpus(resolved) == ("0-2,4-7", "0")
+    assert "CPU 3 is online, but the pods' cgroup" in resolved.warnings[0]
+
+
+def test_a_pods_cgroup_without_a_cpu_in_common_says_nothing(tmp_path: Path) -> None:
+    cgroup(tmp_path, "cpuset.cpus.effective", "0-3")
+    cgroup(tmp_path, "kubepods/cpuset.cpus.effective", "4-7")
+    resolved = resolve("reservedResources: {cpu: 1}", tmp_path)
+    assert (cpus(resolved), resolved.warnings) == (("0-3", "0"), ())
+
+
+def test_what_the_available_cpus_follow_is_known(tmp_path: Path) -> None:
+    cgroup(tmp_path, "cpuset.cpus.effective", "0-5")
+    cgroup(tmp_path, "apps/cpuset.cpus.effective", "2-3")
+    texts = ["", 'availableResources: {cpu: "apps/"}', 'availableResources: {cpu: "cpuset:1"}']
+    found = [available_now(parse_config(text), tmp_path) for text in texts]
+    assert found == ["0-5", "2-3", ""]
+    assert "is no cgroup" in available_now(parse_config('availableResources: {cpu: "none/"}'), tmp_path)
 
 
 def test_an_exclusion_is_taken_from_the_default(tmp_path: Path) -> None:
