@@ -57,8 +57,9 @@ def tell(step: Step, outcome: StepOutcome) -> list[str]:
             lines.append(f"     {name}: {place(seen)}")
             lines += [f"         {reason}" for reason in outcome.reasons.get(name, ())]
     lines += [f"     moved {moved.container}: {change(moved)}" for moved in outcome.updated]
-    if isinstance(step.action, OnNode) and outcome.ok and not outcome.updated:
-        lines.append("     nobody moved")
+    if isinstance(step.action, OnNode) and not isinstance(step.action, Tamper) and outcome.ok and not outcome.updated:
+        again = f"; {count(outcome.update_calls, 'update')} sent again" if outcome.update_calls else ""
+        lines.append(f"     nobody moved{again}")
     return lines
 
 
@@ -119,21 +120,33 @@ def _node_headline(action: OnNode) -> str:
 def place(seen: Seen) -> str:
     """Where a container is, in one line: what the runtime has on record, made of what the policy granted."""
     memory = f"{plural(seen.mems, 'memory node')} {seen.mems}" if seen.mems else "memory not pinned"
-    return f"{_cpus(seen)}, {memory}{f', {seen.pool}' if seen.pool else ''}"
+    return f"{_cpus(seen)}, {memory}{f', {seen.pool}' if seen.pool else ''}{_elsewhere(seen)}"
 
 
 def _cpus(seen: Seen) -> str:
     if not seen.cpus:
         return "CPUs not pinned"  # whatever is booked for it: under PinCPU false nobody is kept off these CPUs
-    parts = [
-        f"{plural(ids, 'CPU')} {ids} {kind}"
-        for ids, kind in ((seen.isolated, "isolated"), (seen.exclusive, "exclusive"), (seen.reserved, "reserved"))
-        if ids
-    ]
+    kinds = (
+        (seen.isolated & seen.cpus, "isolated"),
+        (seen.exclusive & seen.cpus, "exclusive"),
+        ((seen.isolated | seen.exclusive) - seen.cpus, "hidden"),
+        (seen.reserved, "reserved"),
+    )
+    parts = [f"{plural(ids, 'CPU')} {ids} {kind}" for ids, kind in kinds if ids]
     if seen.shared:
         booked = f" ({seen.shared_mcpu}m)" if seen.shared_mcpu else ""
         parts.append(f"{plural(seen.shared, 'CPU')} {seen.shared} shared{booked}")
     return " + ".join(parts)
+
+
+def _elsewhere(seen: Seen) -> str:
+    """What the kernel enforces, where it is not what the runtime has on record."""
+    parts = [
+        f"{what} {kernel}"
+        for what, recorded, kernel in (("CPUs", seen.cpus, seen.kernel_cpus), ("nodes", seen.mems, seen.kernel_mems))
+        if recorded and kernel and recorded != kernel
+    ]
+    return f"; the kernel says {' and '.join(parts)}" if parts else ""
 
 
 def change(moved: Moved) -> str:

@@ -1,5 +1,7 @@
 """A scenario told to people."""
 
+from dataclasses import replace
+
 import pytest
 
 from cri_proxy.simulate.outcome import Moved, Seen, StepOutcome
@@ -41,6 +43,16 @@ def test_a_place_says_what_the_cpus_are_to_the_container() -> None:
     assert place(Seen("id", "running")) == "CPUs not pinned, memory not pinned"
 
 
+def test_thread_siblings_that_are_left_idle_are_called_hidden() -> None:
+    quiet = Seen("id", "running", CpuSet.parse("2"), NodeSet.parse("0"), exclusive=CpuSet.parse("2-3"))
+    assert place(quiet) == "CPU 2 exclusive + CPU 3 hidden, memory node 0"
+
+
+def test_what_the_kernel_enforces_is_told_where_it_is_something_else() -> None:
+    drifted = replace(OWNING, kernel_cpus=CpuSet.parse("0-3"), kernel_mems=NodeSet.parse("0"))
+    assert place(drifted) == "CPU 2 exclusive, memory node 0, root; the kernel says CPUs 0-3"
+
+
 def test_cpus_that_are_granted_and_not_pinned_are_not_called_exclusive() -> None:
     config = "config: {reservedResources: {cpu: 1}, topologyAware: {PinCPU: false}}"
     create = "create: {pod: g, qos: guaranteed, containers: [{name: c, cpu: 1}]}"
@@ -77,6 +89,13 @@ def test_a_step_tells_refusals_places_reasons_and_moves() -> None:
 def test_a_restart_that_moves_nobody_says_so() -> None:
     step = parse_scenario("machine: host\nsteps: [restart: both]").steps[0]
     assert tell(step, StepOutcome(0, step.written, (), {})) == ["  0  restart proxy and runtime", "     nobody moved"]
+
+
+def test_a_check_that_puts_something_right_says_so_and_tampering_is_no_move() -> None:
+    steps = parse_scenario("machine: host\nsteps:\n- advance: 60\n- tamper: {container: a/b, cpus: 1}").steps
+    repaired = StepOutcome(0, steps[0].written, (), {}, update_calls=1)
+    assert tell(steps[0], repaired)[1:] == ["     nobody moved; 1 update sent again"]
+    assert tell(steps[1], StepOutcome(1, steps[1].written, (), {}))[1:] == []
 
 
 def test_the_heading_says_what_is_played_on_what() -> None:
