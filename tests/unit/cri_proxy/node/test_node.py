@@ -1,14 +1,20 @@
 """One node put together: its life from recovery to close."""
 
 import asyncio
+from pathlib import Path
 
+from cri_proxy.cri.annotations import DOMAINS
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import StoreError
+from cri_proxy.node.context import Rules
+from cri_proxy.node.node import Outside, build_node
 from cri_proxy.state.rows import Saved
-from cri_proxy.tryout.pods import guaranteed
+from cri_proxy.tryout import pods
+from cri_proxy.tryout.pods import PodSpec, guaranteed
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import FragilePolicy, background, play, soon
+from tests.unit.cri_proxy.node.stage import FragilePolicy, background, owned, play, soon
 
 
 def test_a_store_that_cannot_be_read_is_as_one_that_was_lost() -> None:
@@ -63,5 +69,51 @@ def test_a_sandbox_is_remembered_until_it_is_removed() -> None:
         await site.kubelet.remove_pod(a.sandbox_id)
         await site.node.settle()
         assert site.store.load() == Saved()
+
+    play(act)
+
+
+def test_cpus_that_the_kubelet_sends_itself_are_told_with_the_remedy_and_do_not_pass() -> None:
+    async def act(site: Site) -> None:
+        spec, one = PodSpec("web", (guaranteed("c", 2000),)), guaranteed("c", 2000)
+        sandbox_id = await site.kubelet.run_sandbox(spec)
+        request = pods.create_request(spec, one, sandbox_id, node=site.kubelet.node)
+        request.config.linux.resources.cpuset_cpus = "7"
+        created = await site.kubelet.call("CreateContainer", request, pb.CreateContainerResponse)
+        assert site.cpus(created.container_id) == str(owned(site, created.container_id)) != "7"
+        (warning,) = site.node.warnings()
+        assert "a call about c carried CPUs 7" in warning
+        assert "cpuManagerPolicy: none" in warning
+
+    play(act)
+
+
+def test_an_update_with_cpus_of_the_kubelets_own_is_told_too() -> None:
+    async def act(site: Site) -> None:
+        run = await site.run("web", guaranteed("c", 2000))
+        linux = pb.LinuxContainerResources(cpuset_cpus="6-7")
+        await site.kubelet.update(run.container_id("c"), linux)
+        assert "carried CPUs 6-7" in site.node.warnings()[0]
+
+    play(act)
+
+
+def test_the_slow_check_looks_at_the_kubelets_state(tmp_path: Path) -> None:
+    async def act() -> None:
+        site = Site(small_policy())
+        await site.open()
+        outside = Outside(site.runtime.channel(), site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
+        node = build_node(site.policy, Rules(), outside)
+        (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
+        await node.slow_check()
+        assert "policy static" in node.warnings()[0]
+
+    asyncio.run(act())
+
+
+def test_what_others_have_to_say_is_among_the_warnings() -> None:
+    async def act(site: Site) -> None:
+        site.node.more_warnings.append(lambda: ("mind the gap",))
+        assert site.node.warnings() == ("mind the gap",)
 
     play(act)
