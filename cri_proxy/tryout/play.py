@@ -9,6 +9,7 @@ MIB = 1 << 20
 LABEL = "cri-proxy.io/tryout"
 PREFER_SHARED = "cri-proxy.io/prefer-shared-cpus"
 AFFINITY = "cri-proxy.io/affinity"
+HYPERTHREADS = "cri-proxy.io/hyperthreads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,13 @@ def cast(cpu_count: int, *, run: str) -> tuple[Role, ...]:
     if cpu_count > 4:
         roles.append(
             Role(_pod("stream", guaranteed("codec", 1500)), "Guaranteed, 1.5 CPUs: one of its own, half shared")
+        )
+    if cpu_count > 8:
+        roles.append(
+            Role(
+                _pod("trading", guaranteed("engine", 2000), annotations={HYPERTHREADS: "own-core"}),
+                "whole cores: nobody else runs on a thread of them",
+            )
         )
     pair = (
         (ContainerSpec("front"), ContainerSpec("back")) if cpu_count == 2 else (_share("front", 50), _share("back", 50))

@@ -11,6 +11,7 @@ from policies.reasons import POOL
 from sysfs.cpuset import CpuSet, NodeSet
 
 MIB = 1 << 20
+TOLD_FILE = "/.cri-proxy/resources.json"
 BOLD, DIM, GREEN, RED, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
 
@@ -27,13 +28,17 @@ class Paint:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One container: what was asked for, what the daemon says of it, what the kernel allows it."""
+    """One container: what was asked for, what the daemon says of it, what the kernel allows it.
+
+    ``reads``: the CPUs of its own that it finds in its directory ``/.cri-proxy``; None where there is none to read.
+    """
 
     pod: PodSpec
     container: ContainerSpec
     shows: str
     decision: DecisionView | None
     allowed: Allowed | None  # None: it does not run
+    reads: CpuSet | None = None
 
     @property
     def is_confirmed(self) -> bool:
@@ -41,7 +46,8 @@ class Sighting:
         chosen = self.decision.container if self.decision else None
         if chosen is None or self.allowed is None:
             return False
-        return chosen.cpus in (None, self.allowed.cpus) and chosen.mems in (None, self.allowed.mems)
+        is_told = self.reads in (None, chosen.exclusive | chosen.isolated)
+        return is_told and chosen.cpus in (None, self.allowed.cpus) and chosen.mems in (None, self.allowed.mems)
 
 
 def asked(pod: PodSpec, container: ContainerSpec) -> str:
@@ -96,7 +102,10 @@ def describe_sighting(sighting: Sighting, *, witness: str, paint: Paint) -> list
     mark = paint(GREEN, "✓") if sighting.is_confirmed else paint(RED, "✗ not what was chosen")
     allowed = sighting.allowed
     said = f"Cpus_allowed_list {allowed.cpus}  Mems_allowed_list {allowed.mems}"
-    return [*lines, _row(witness, f"{said}  {mark}")]
+    lines.append(_row(witness, f"{said}  {mark}"))
+    if sighting.reads is not None:
+        lines.append(_row("inside", f"{TOLD_FILE} says {_cpus(sighting.reads)} of its own"))
+    return lines
 
 
 def describe_all(sightings: Sequence[Sighting], *, witness: str, paint: Paint) -> str:

@@ -1,6 +1,7 @@
 """One try-out from end to end: a runtime, the daemon in front, pods, the report, and everything removed again."""
 
 import asyncio
+import json
 import shutil
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, CriProxyError
+from cri_proxy.http.view import DecisionView
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded_state import DEFAULT_IMAGE
 from cri_proxy.tryout.admin import AdminSocket
@@ -24,9 +26,10 @@ from cri_proxy.tryout.kernel import own_allowed
 from cri_proxy.tryout.kubelet import Kubelet, RunningPod
 from cri_proxy.tryout.play import Role, cast, left_out, reserved_cpus
 from cri_proxy.tryout.pods import Node
-from cri_proxy.tryout.report import Paint, Sighting, describe_all
+from cri_proxy.tryout.report import TOLD_FILE, Paint, Sighting, describe_all
 from cri_proxy.tryout.running import RunningRuntime
 from cri_proxy.tryout.waiting import until
+from sysfs.cpuset import CpuSet
 
 PRIVATE, EMBEDDED = "private", "embedded"
 SETTLE_SECONDS = 5.0
@@ -89,7 +92,7 @@ async def _perform(plan: Plan, ground: Ground, run_id: str, *, say: Callable[[st
         say(await _opening(kubelet, ground))
         roles = cast(ground.cpu_count, run=run_id)
         pods = [await _played(kubelet, role, say) for role in roles]
-        sightings = await _settled(kubelet, ground.admin, list(zip(roles, pods, strict=True)))
+        sightings = await _settled(kubelet, ground, list(zip(roles, pods, strict=True)))
         say(await asyncio.to_thread(_tree, ground.admin.path))
         say(describe_all(sightings, witness=ground.witness, paint=paint))
         if missing := left_out(ground.cpu_count):
@@ -113,14 +116,14 @@ async def _played(kubelet: Kubelet, role: Role, say: Callable[[str], None]) -> R
 
 
 async def _settled(
-    kubelet: Kubelet, admin: AdminSocket, played: list[tuple[Role, RunningPod | None]]
+    kubelet: Kubelet, ground: Ground, played: list[tuple[Role, RunningPod | None]]
 ) -> tuple[Sighting, ...]:
     """What is seen of every container, once all is confirmed or time is up: growth of others follows a reply."""
     seen: tuple[Sighting, ...] = ()
 
     async def all_confirmed() -> bool:
         nonlocal seen
-        seen = tuple([sighting for role, pod in played for sighting in await _sightings(kubelet, admin, role, pod)])
+        seen = tuple([sighting for role, pod in played for sighting in await _sightings(kubelet, ground, role, pod)])
         return all(sighting.is_confirmed for sighting in seen)
 
     try:
@@ -130,8 +133,8 @@ async def _settled(
     return seen
 
 
-async def _sightings(kubelet: Kubelet, admin: AdminSocket, role: Role, pod: RunningPod | None) -> tuple[Sighting, ...]:
-    decisions = {d.request.container.name: d for d in (await admin.explain(role.pod.pod_uid)).decisions}
+async def _sightings(kubelet: Kubelet, ground: Ground, role: Role, pod: RunningPod | None) -> tuple[Sighting, ...]:
+    decisions = {d.request.container.name: d for d in (await ground.admin.explain(role.pod.pod_uid)).decisions}
     ids = dict(pod.containers) if pod else {}
     return tuple(
         [
@@ -139,12 +142,22 @@ async def _sightings(kubelet: Kubelet, admin: AdminSocket, role: Role, pod: Runn
                 role.pod,
                 container,
                 role.shows,
-                decisions.get(container.name),
+                decision := decisions.get(container.name),
                 await kubelet.allowed(ids[container.name]) if container.name in ids else None,
+                await _reads(kubelet, ground, decision, ids.get(container.name, "")),
             )
             for container in role.pod.containers
         ]
     )
+
+
+async def _reads(kubelet: Kubelet, ground: Ground, decision: DecisionView | None, container_id: str) -> CpuSet | None:
+    """What the container is told of its own CPUs; None where nothing is told, or nothing real could read it."""
+    held = decision.container if decision else None
+    if held is None or not container_id or not held.exclusive | held.isolated or ground.witness != "kernel":
+        return None
+    told = json.loads(await kubelet.execute(container_id, "/bin/cat", TOLD_FILE))
+    return CpuSet.parse(told["exclusive_cpus"]) | CpuSet.parse(told["isolated_cpus"])
 
 
 @asynccontextmanager

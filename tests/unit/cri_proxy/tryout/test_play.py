@@ -55,6 +55,10 @@ def test_one_cpu_is_nobodys_own() -> None:
     assert "database" in left_out(1)
 
 
+def test_only_a_machine_with_cores_to_spare_shows_whole_cores() -> None:
+    assert [any(role.pod.name == "trading" for role in cast(n, run="r")) for n in (8, 9)] == [False, True]
+
+
 def test_the_pair_wants_to_sit_together() -> None:
     pair = next(role.pod for role in cast(4, run="r") if role.pod.name == "pair")
     assert pair.annotations == (("cri-proxy.io/affinity", "back: [front]"),)
