@@ -21,7 +21,8 @@ from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 class Existing:
     """A container as the runtime reports it.
 
-    ``cpus`` and ``mems`` are the runtime's record (None: none on record), not what the kernel enforces. ``pid`` 0: no
+    ``cpus`` and ``mems`` are the runtime's record (None: none on record), not what the kernel enforces. ``spec_cpus``
+    are those of the OCI spec, as NRI plugins left it: containerd's record may keep what it was asked for. ``pid`` 0: no
     process. ``grant_text`` is our annotation ('' = not made through us). Times are in nanoseconds as CRI gives them.
     """
 
@@ -35,6 +36,7 @@ class Existing:
     pid: int
     grant_text: str
     problems: tuple[AnnotationProblem, ...] = ()
+    spec_cpus: CpuSet | None = None
 
 
 def read_status(
@@ -68,6 +70,7 @@ def read_status(
         pid=_number(info, "pid"),
         grant_text=container.annotations.get(GRANT_KEY, ""),
         problems=parsed.problems,
+        spec_cpus=_cpus(_text(_at(info, "runtimeSpec", "linux", "resources", "cpu"), "cpus")),
     )
 
 

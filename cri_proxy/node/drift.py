@@ -94,7 +94,8 @@ class Drift:
 
     def _decide(self, row: Row, enforced: Enforced, found: Existing, managers: KubeletManagers) -> None:
         known = row.acknowledged
-        differs = known is not None and found.cpus is not None and found.cpus != known.cpus
+        told = {cpus for cpus in (found.cpus, found.spec_cpus) if cpus is not None}
+        differs = known is not None and any(cpus != known.cpus for cpus in told)
         who = suspect(enforced, self._machine, managers, runtime_differs=differs)
         if differs and row.container_id in self._effects.untouched:
             self._leave(row, enforced, f"the runtime gave it CPUs {enforced.cpus} when it was created: {who}")
