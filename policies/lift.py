@@ -9,7 +9,7 @@ from dataclasses import replace
 from policies.base import ContainerKey, Grant, Threads
 from policies.case import Case
 from policies.cores import on_free_cores
-from policies.memory_grants import in_pool
+from policies.memory.grants import in_pool
 from policies.pools import Pool
 from policies.strict_hints import reach_in
 from policies.supply import Supply, givable

@@ -13,7 +13,7 @@ from policies.base import CpuKind, Grant, Ranked, Reason, Rejected, Threads
 from policies.case import Case
 from policies.demand import Isolation, without_whole_cores
 from policies.lift import plan_lifts
-from policies.memory import MemoryPlan, plan_memory
+from policies.memory.plan import MemoryPlan, plan_memory
 from policies.offer import offers_of
 from policies.pools import Pool
 from policies.ranking import Ranking, pulls_of, rank

@@ -9,7 +9,7 @@ from policies.cores import whole_core_counts
 from policies.cpus import priority_fits
 from policies.demand import Isolation
 from policies.device_hints import hint_scores
-from policies.memory import MemoryOffer, memory_offers
+from policies.memory.plan import MemoryOffer, memory_offers
 from policies.offer import Offer, offers_of
 from policies.score import Key
 from policies.supply import Room

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from policies import memory_reasons, reasons
+from policies import reasons
 from policies.base import (
     Allocations,
     ContainerKey,
@@ -16,9 +16,10 @@ from policies.base import (
     Request,
 )
 from policies.demand import demand_of
-from policies.memory import MemoryPlan
-from policies.memory_grants import in_pool
-from policies.memory_return import gone_nodes, joined, plan_in_any_case, relieved, zone_again
+from policies.memory import reasons as memory_reasons
+from policies.memory.grants import in_pool
+from policies.memory.plan import MemoryPlan
+from policies.memory.returning import gone_nodes, joined, plan_in_any_case, relieved, zone_again
 from policies.options import PolicyOptions
 from policies.place import Placement
 from policies.pools import PoolTree

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from policies.base import CpuKind, Grant
-from policies.memory_account import MemoryAccount, claims_of
-from policies.memory_nodes import memory_nodes_of
+from policies.memory.account import MemoryAccount, claims_of
+from policies.memory.nodes import memory_nodes_of
 from policies.pools import PoolTree
 
 

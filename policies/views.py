@@ -1,7 +1,7 @@
 """The pools as ``status`` shows them."""
 
 from policies.base import PoolView
-from policies.memory_packing import burden
+from policies.memory.packing import burden
 from policies.supply import Room, Supply
 from sysfs.cpuset import CpuSet, NodeSet
 

@@ -22,9 +22,9 @@ from policies.case import Case
 from policies.company import company_of
 from policies.defaults import defaults_of
 from policies.demand import demand_of
-from policies.memory_grants import warmed
-from policies.memory_home import usual_of
-from policies.memory_narrow import narrowed
+from policies.memory.grants import warmed
+from policies.memory.home import usual_of
+from policies.memory.narrow import narrowed
 from policies.options import PolicyOptions
 from policies.pinning import all_pinnings, changed_pinnings, pinning_of
 from policies.place import Placement, place

@@ -20,7 +20,7 @@ from tests.unit.policies.build import (
     request,
     topology_aware,
 )
-from tests.unit.policies.memory_build import tiered, wanting
+from tests.unit.policies.memory.build import tiered, wanting
 
 POLICY = topology_aware(four_nodes(), "0")
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from policies.base import CpuKind, Grant
-from policies.memory_home import cold_start, home_of
+from policies.memory.home import cold_start, home_of
 from policies.supply import Supply
 from sysfs.cpuset import NodeSet
 

@@ -8,9 +8,9 @@ from functools import cache
 from hypothesis import settings
 
 from policies.base import Allocations, CpuKind, Grant, QosClass, Reason, Request
-from policies.memory import MemoryPlan, plan_memory
-from policies.memory_account import promised_bytes
-from policies.memory_nodes import MemoryNodes, memory_nodes_of
+from policies.memory.account import promised_bytes
+from policies.memory.nodes import MemoryNodes, memory_nodes_of
+from policies.memory.plan import MemoryPlan, plan_memory
 from policies.pools import PoolTree
 from policies.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet

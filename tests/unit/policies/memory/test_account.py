@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from policies.base import CpuKind, Grant
-from policies.memory_account import MemoryAccount, claim_of, claims_of, promised_bytes, wanted_kinds
-from policies.memory_nodes import memory_nodes_of
+from policies.memory.account import MemoryAccount, claim_of, claims_of, promised_bytes, wanted_kinds
+from policies.memory.nodes import memory_nodes_of
 from tests.unit.policies.build import BEST_EFFORT, GUARANTEED
-from tests.unit.policies.memory_build import DRAM, GIB, PMEM, at, mask, tiered, wanting
+from tests.unit.policies.memory.build import DRAM, GIB, PMEM, at, mask, tiered, wanting
 
 NODES = memory_nodes_of(tiered())
 

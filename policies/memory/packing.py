@@ -9,7 +9,7 @@ names the union that is too small.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from policies.memory_nodes import MemoryNodes, node_ids
+from policies.memory.nodes import MemoryNodes, node_ids
 
 Burden = tuple[int, int]  # (zone, bytes promised to containers with just this zone)
 

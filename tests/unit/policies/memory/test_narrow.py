@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import Allocations, CpuKind, Grant
-from policies.memory import MemoryPlan, plan_memory
-from policies.memory_grants import home_zone
-from policies.memory_narrow import NARROWINGS, narrowed
+from policies.memory.grants import home_zone
+from policies.memory.narrow import NARROWINGS, narrowed
+from policies.memory.plan import MemoryPlan, plan_memory
 from policies.pools import PoolTree
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import GUARANTEED, four_nodes, supply_of, tree_of
-from tests.unit.policies.memory_build import (
+from tests.unit.policies.memory.build import (
     DRAM,
     FEW,
     PMEM,

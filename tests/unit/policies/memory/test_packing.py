@@ -5,10 +5,10 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.memory_nodes import memory_nodes_of, node_ids
-from policies.memory_packing import Packing, burden, first_overflow, in_order, packed
+from policies.memory.nodes import memory_nodes_of, node_ids
+from policies.memory.packing import Packing, burden, first_overflow, in_order, packed
 from tests.fakes.machines import small_machine
-from tests.unit.policies.memory_build import FEW, GIB, can_be_kept, mask
+from tests.unit.policies.memory.build import FEW, GIB, can_be_kept, mask
 
 NODES = memory_nodes_of(small_machine(packages=4))  # 4 nodes of 2 GiB
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from policies import memory_reasons as say
 from policies.base import Grant, Reason, Request
 from policies.demand import Demand
-from policies.memory_account import (
+from policies.memory import reasons as say
+from policies.memory.account import (
     FIRST,
     PRIORITY,
     Claim,
@@ -16,9 +16,9 @@ from policies.memory_account import (
     wanted_kinds,
     widest_zone,
 )
-from policies.memory_home import Home, cold_start, home_of
-from policies.memory_packing import Burden, burden, packed
-from policies.memory_widen import widened
+from policies.memory.home import Home, cold_start, home_of
+from policies.memory.packing import Burden, burden, packed
+from policies.memory.widen import widened
 from policies.pools import Pool
 from policies.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from policies.base import ContainerKey, CpuKind, Grant, QosClass, Request
-from policies.memory_nodes import USUAL, MemoryNodes
-from policies.memory_packing import Burden, in_order, packed
+from policies.memory.nodes import USUAL, MemoryNodes
+from policies.memory.packing import Burden, in_order, packed
 from sysfs.model import MemoryKind
 
 PRIORITY = {QosClass.BEST_EFFORT: 0, QosClass.BURSTABLE: 1, QosClass.GUARANTEED: 2}

@@ -1,9 +1,9 @@
 """Memory by kind and by distance."""
 
-from policies.memory_nodes import KINDS, memory_nodes_of, node_ids
+from policies.memory.nodes import KINDS, memory_nodes_of, node_ids
 from sysfs.cpuset import NodeSet
 from tests.fakes.machines import small_machine
-from tests.unit.policies.memory_build import DRAM, GIB, HBM, PMEM, mask, movable_server, tiered
+from tests.unit.policies.memory.build import DRAM, GIB, HBM, PMEM, mask, movable_server, tiered
 
 NODES = memory_nodes_of(tiered())
 

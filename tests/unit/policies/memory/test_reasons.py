@@ -3,8 +3,8 @@
 import ast
 from pathlib import Path
 
-from policies import memory_reasons as say
-from tests.unit.policies.memory_build import DRAM, GIB, PMEM, at, mask, wanting
+from policies.memory import reasons as say
+from tests.unit.policies.memory.build import DRAM, GIB, PMEM, at, mask, wanting
 
 
 def test_the_codes_are_a_bounded_set_and_every_sentence_uses_one() -> None:

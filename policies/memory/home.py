@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from policies.base import Request, TopologyHint
-from policies.memory_account import wanted_kinds
-from policies.memory_nodes import KINDS, USUAL, MemoryNodes
+from policies.memory.account import wanted_kinds
+from policies.memory.nodes import KINDS, USUAL, MemoryNodes
 from policies.pools import Pool
 from sysfs.model import Machine, MemoryKind
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from policies.base import Request, TopologyHint
-from policies.memory_home import ColdStart, Home, cold_start, home_of
-from policies.memory_nodes import memory_nodes_of
+from policies.memory.home import ColdStart, Home, cold_start, home_of
+from policies.memory.nodes import memory_nodes_of
 from policies.pools import PoolTree
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import four_nodes, tree_of
-from tests.unit.policies.memory_build import DRAM, HBM, PMEM, mask, movable_server, tiered, wanting
+from tests.unit.policies.memory.build import DRAM, HBM, PMEM, mask, movable_server, tiered, wanting
 
 TIERED = tree_of(tiered())
 MOVABLE = tree_of(tiered(movable=True))

@@ -3,10 +3,10 @@
 import pytest
 
 from policies.base import CpuKind, Grant
-from policies.memory_grants import home_zone, in_pool, is_ours, warmed
+from policies.memory.grants import home_zone, in_pool, is_ours, warmed
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import supply_of, tree_of
-from tests.unit.policies.memory_build import DRAM, PMEM, at, mask, tiered, wanting
+from tests.unit.policies.memory.build import DRAM, PMEM, at, mask, tiered, wanting
 
 TIERED = tree_of(tiered())
 SUPPLY = supply_of(TIERED)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from policies.base import Grant, Request
-from policies.memory import MemoryPlan, plan_memory
-from policies.memory_account import claims_of
-from policies.memory_grants import is_ours, warmed
-from policies.memory_widen import widened
+from policies.memory.account import claims_of
+from policies.memory.grants import is_ours, warmed
+from policies.memory.plan import MemoryPlan, plan_memory
+from policies.memory.widen import widened
 from policies.pools import Pool
 from policies.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from policies.base import ContainerKey, QosClass
-from policies.memory_account import PRIORITY, Claim
-from policies.memory_nodes import KINDS, MemoryNodes
-from policies.memory_packing import Overflow, first_overflow, in_order
+from policies.memory.account import PRIORITY, Claim
+from policies.memory.nodes import KINDS, MemoryNodes
+from policies.memory.packing import Overflow, first_overflow, in_order
 from sysfs.model import MemoryKind
 
 _CEILINGS = (PRIORITY[QosClass.BURSTABLE], PRIORITY[QosClass.GUARANTEED])

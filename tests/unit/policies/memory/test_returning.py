@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import Allocations, CpuKind, Grant
-from policies.memory import MemoryPlan, plan_memory
-from policies.memory_return import gone_nodes, joined, plan_in_any_case, relieved, zone_again
+from policies.memory.plan import MemoryPlan, plan_memory
+from policies.memory.returning import gone_nodes, joined, plan_in_any_case, relieved, zone_again
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import four_nodes, supply_of, tree_of
-from tests.unit.policies.memory_build import (
+from tests.unit.policies.memory.build import (
     FEW,
     HBM,
     after,

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from policies.base import Allocations, CpuKind, Grant, Reason, Request
 from policies.demand import demand_of
-from policies.memory import MemoryOffer, MemoryPlan, memory_offers, plan_memory
-from policies.memory_nodes import memory_nodes_of
+from policies.memory.nodes import memory_nodes_of
+from policies.memory.plan import MemoryOffer, MemoryPlan, memory_offers, plan_memory
 from policies.pools import PoolTree
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import BURSTABLE, GUARANTEED, four_nodes, options, supply_of, tree_of
-from tests.unit.policies.memory_build import (
+from tests.unit.policies.memory.build import (
     DRAM,
     FEW,
     GIB,

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import QosClass
-from policies.memory_account import Claim, claim_of
-from policies.memory_nodes import memory_nodes_of
-from policies.memory_widen import widened
+from policies.memory.account import Claim, claim_of
+from policies.memory.nodes import memory_nodes_of
+from policies.memory.widen import widened
 from sysfs.cpuset import NodeSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, GUARANTEED, request
-from tests.unit.policies.memory_build import FEW, GIB, PMEM, at, can_be_kept, mask, tiered, wanting
+from tests.unit.policies.memory.build import FEW, GIB, PMEM, at, can_be_kept, mask, tiered, wanting
 
 FOUR = memory_nodes_of(small_machine(nodes=2))  # 2 GiB each; 0-1 and 2-3 in a package
 TIERED = memory_nodes_of(tiered())

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from policies.base import CpuKind, Grant
-from policies.memory_account import MemoryAccount, claim_of, promised_bytes
-from policies.memory_grants import home_zone, is_ours
-from policies.memory_nodes import KINDS, MemoryNodes
-from policies.memory_packing import burden
-from policies.memory_return import relieved
+from policies.memory.account import MemoryAccount, claim_of, promised_bytes
+from policies.memory.grants import home_zone, is_ours
+from policies.memory.nodes import KINDS, MemoryNodes
+from policies.memory.packing import burden
+from policies.memory.returning import relieved
 from policies.supply import Supply
 from sysfs.cpuset import NodeSet
 
