@@ -69,7 +69,7 @@ def redrawn(text: str, height: int) -> str:
     if len(lines) >= height:
         hidden = len(lines) - (height - 2)
         lines = [*lines[: height - 2], f"... {hidden} more lines: make the window higher, or leave out --watch"]
-    return _HOME + "".join(f"{line}{_CLEAR_REST_OF_LINE}\r\n" for line in lines) + _CLEAR_BELOW
+    return _HOME + "".join(f"{line}{_CLEAR_REST_OF_LINE}\n" for line in lines) + _CLEAR_BELOW
 
 
 def _picture(args: argparse.Namespace) -> str:

@@ -55,11 +55,11 @@ def test_watching_ends_quietly_when_interrupted(tmp_path: Path) -> None:
 
 def test_a_picture_is_drawn_over_the_last_one_without_blanking_it() -> None:
     drawn = redrawn("a\nb", 24)
-    assert drawn == "\x1b[Ha\x1b[K\r\nb\x1b[K\r\n\x1b[J"
+    assert drawn == "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J"
     assert "\x1b[2J" not in drawn
 
 
 def test_what_does_not_fit_the_window_is_counted() -> None:
-    lines = redrawn("\n".join(str(i) for i in range(30)), 10).split("\r\n")
+    lines = redrawn("\n".join(str(i) for i in range(30)), 10).split("\n")
     assert len(lines) == 10
     assert lines[8].startswith("... 22 more lines")
