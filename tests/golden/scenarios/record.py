@@ -16,7 +16,18 @@ from cri_proxy.simulate.scenario import Scenario
 FOLDER = Path(__file__).parent
 STORIES = sorted(FOLDER.glob("*.yaml"))
 # Every placement of these is held, beside what they expect of themselves.
-RECORDED = ("affinity", "full", "isolated", "life", "reconfigure", "resize", "restarts", "sizes")
+RECORDED = (
+    "affinity",
+    "full",
+    "isolated",
+    "life",
+    "memory",
+    "picking",
+    "reconfigure",
+    "resize",
+    "restarts",
+    "sizes",
+)
 
 
 def scenarios(path: Path) -> Iterator[Scenario]:
