@@ -19,6 +19,7 @@ from cri_proxy.node.parking import park_circles
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey, Pinning
+from sysfs.cpuset import NodeSet
 
 UPDATE = "/runtime.v1.RuntimeService/UpdateContainerResources"
 NOT_FOUND = 5
@@ -186,8 +187,19 @@ class Effects:
     def _first_step(self, row: Row, missing: Pinning) -> Pinning:
         """What of it one call may carry: memory nodes that only widen ride along with CPUs, others wait their turn."""
         if missing.cpus is not None and self._moves_pages(row, missing):
-            return replace(missing, mems=None)
+            missing = replace(missing, mems=None)
+        if missing.cpus is not None and missing.mems is None:
+            return replace(missing, mems=self._what_is_left(row))
         return missing
+
+    def _what_is_left(self, row: Row) -> NodeSet | None:
+        """The recorded memory nodes without those that are gone, whoever wrote them; None where none of them is.
+
+        The runtime writes its whole record with every update, and the kernel refuses a node without memory.
+        """
+        held = row.acknowledged.mems if row.acknowledged is not None else None
+        there = self._ledger.policy.machine.memory_nodes
+        return None if held is None or held <= there else (held & there) or there
 
     def _moves_pages(self, row: Row, pinning: Pinning) -> bool:
         """Whether this takes memory nodes away from a running container: the kernel then moves its pages (v2).

@@ -266,6 +266,21 @@ def test_of_a_memory_node_that_is_gone_nothing_is_left_to_move() -> None:
     play(act)
 
 
+def test_a_memory_node_that_is_gone_leaves_the_record_though_memory_is_not_ours_to_write() -> None:
+    """``PinMemory`` was turned off since: without this every update of the CPUs would be refused for good."""
+
+    async def act(site: Site) -> None:
+        row = await sharing(site)
+        move(site, row, "1-5", cpus="3-7")
+        ledger = site.node.context.ledger
+        ledger.put(*(replace(r, grant=replace(r.grant, mems=NodeSet())) for r in ledger.active()))
+        site.node.effects.kick()
+        await site.node.settle()
+        assert sent(site) == [("4-7", "1")]
+
+    play(act)
+
+
 def test_memory_moves_one_container_at_a_time_and_who_waits_holds_no_lock() -> None:
     async def act(site: Site) -> None:
         rows = [await sharing(site), holder(site, (await site.run("t", SHARES)).container_id("c"))]
