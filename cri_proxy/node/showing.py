@@ -10,7 +10,7 @@ from cri_proxy.node.reachable import reachable_by
 from cri_proxy.state.decisions import named
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Grant, Pinning
-from policies.memory_account import promised_bytes
+from policies.memory.account import promised_bytes
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 

@@ -9,7 +9,7 @@ from cri_proxy.simulate.errors import ExpectationError
 from cri_proxy.simulate.expressions import Function, Members, Value
 from cri_proxy.simulate.outcome import Seen, StepOutcome
 from policies.base import PoolView
-from policies.memory_reasons import MEMORY_CODES
+from policies.memory.reasons import MEMORY_CODES
 from policies.reasons import REASON_CODES
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.model import Machine
