@@ -51,8 +51,8 @@ class PodActs:
         spec = self._pods.planned(create)
         if known is None:
             known = KnownPod(spec, await self._run_sandbox(spec))
-        given = {**known.given, **{c.name: c.given for c in create.containers}}
-        self._pods.put(replace(known, spec=spec, given=given))
+        asked = {**known.asked, **{c.name: c for c in create.containers}}
+        self._pods.put(replace(known, spec=spec, asked=asked))
         errors = {}
         for container in create.containers:
             name = self._pods.name_of(spec, container.name)
@@ -99,9 +99,10 @@ class PodActs:
         number = earlier.number + 1 if earlier is not None else 0
         request = create_request(pod.spec, spec, pod.sandbox_id, node=kubelet.node, attempt=number)
         _mark_static(pod.spec, request.sandbox_config)
-        given = pod.given.get(spec.name, ())
-        self._world.places.learn(given)
-        give(request.config, given)
+        asked = pod.asked[spec.name]
+        self._world.places.learn(asked.given)
+        give(request.config, asked.given)
+        request.config.linux.resources.cpuset_cpus = str(asked.cpuset_cpus)
         container_id = (await kubelet.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
         self._pods.put(pod.with_attempt(Attempt(spec, container_id, number)))
         await kubelet.start(container_id)
@@ -139,8 +140,10 @@ class PodActs:
         if spec.cpu_limit_mcpu and spec.cpu_request_mcpu > spec.cpu_limit_mcpu:
             return f"a request of {spec.cpu_request_mcpu}m is more than the limit of {spec.cpu_limit_mcpu}m"
         kubelet = self._world.kubelet
+        linux = resources(found.pod.spec, spec, kubelet.node)
+        linux.cpuset_cpus = str(update.cpuset_cpus)
         try:
-            await kubelet.update(found.attempt.id, resources(found.pod.spec, spec, kubelet.node))
+            await kubelet.update(found.attempt.id, linux)
         except CallFailed as error:
             self.refused[found.name] = error.message
             raise

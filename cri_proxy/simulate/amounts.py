@@ -10,8 +10,8 @@ from policies.base import QosClass
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
 
 AMOUNT_KEYS = ("cpu", "cpu_request", "cpu_limit", "memory", "memory_request", "memory_limit")
-CONTAINER_KEYS = ("name", "devices", "mounts", *AMOUNT_KEYS)
-UPDATE_KEYS = ("container", *AMOUNT_KEYS)
+CONTAINER_KEYS = ("name", "devices", "mounts", "cpuset_cpus", *AMOUNT_KEYS)
+UPDATE_KEYS = ("container", "cpuset_cpus", *AMOUNT_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from cri_proxy.simulate.given import read_device, read_mount
 from cri_proxy.simulate.located import Located
 from cri_proxy.simulate.scenario import Amounts, Create, NewContainer, Role, Update
 from policies.base import Labels, QosClass
+from sysfs.cpuset import CpuSet, CpuSetError
 
 CREATE_KEYS = ("pod", "namespace", "qos", "static", "annotations", "labels", "containers")
 ROLE_KEYS = ("init", "sidecar", "ephemeral")
@@ -60,6 +61,7 @@ def _container(item: Located, qos: QosClass | None) -> NewContainer:
         _amounts(item, fields, qos, role),
         (*map(read_device, devices), *map(read_mount, mounts)),
         role,
+        _cpuset(fields),
     )
 
 
@@ -83,10 +85,19 @@ def update(value: Located) -> Update:
     fields = value.mapping(UPDATE_KEYS, "update")
     if "container" not in fields:
         raise value.refuse("update: container is missing; name it as pod/container")
-    amounts = amounts_of(value, fields, None)
-    if amounts.is_empty:
+    amounts, cpus = amounts_of(value, fields, None), _cpuset(fields)
+    if amounts.is_empty and not cpus:
         raise value.refuse("update: nothing is changed; give cpu, memory, or requests and limits")
-    return Update(container_reference(fields["container"], "update"), amounts)
+    return Update(container_reference(fields["container"], "update"), amounts, cpus)
+
+
+def _cpuset(fields: Mapping[str, Located]) -> CpuSet:
+    if "cpuset_cpus" not in fields:
+        return CpuSet()
+    try:
+        return CpuSet.parse(fields["cpuset_cpus"].text("cpuset_cpus"))
+    except CpuSetError as error:
+        raise fields["cpuset_cpus"].refuse(f"cpuset_cpus: {error}") from None
 
 
 def _qos(value: Located | None) -> QosClass | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cri_proxy.errors import CriProxyError
 from cri_proxy.simulate.amounts import DeclaredPod, container_spec
-from cri_proxy.simulate.scenario import Create, Given, NewContainer, Role, Scenario
+from cri_proxy.simulate.scenario import Create, NewContainer, Role, Scenario
 from cri_proxy.tryout.pods import POD_NAMESPACE_UUID, ContainerSpec, PodSpec
 from policies.base import ContainerKey, QosClass
 
@@ -35,13 +35,13 @@ class Attempt:
 class KnownPod:
     """A pod whose sandbox runs, with its containers in the order of their creation.
 
-    ``given`` are the devices and mounts of its containers, by container name.
+    ``asked`` are its containers as the steps ask for them, by name.
     """
 
     spec: DeclaredPod
     sandbox_id: str
     attempts: tuple[Attempt, ...] = ()
-    given: Mapping[str, tuple[Given, ...]] = field(default_factory=dict)
+    asked: Mapping[str, NewContainer] = field(default_factory=dict)
 
     def attempt(self, name: str) -> Attempt | None:
         """The container of this name, or None."""

@@ -57,12 +57,16 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class NewContainer:
-    """A container of a create step, with the devices and mounts that it is given."""
+    """A container of a create step, with the devices and mounts that it is given.
+
+    ``cpuset_cpus`` are CPUs that it brings along, as from a kubelet whose own CPU manager is on; empty = none.
+    """
 
     name: str
     amounts: Amounts
     given: tuple[Given, ...] = ()
     role: Role = Role.REGULAR
+    cpuset_cpus: CpuSet = CpuSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,11 @@ class OnContainer:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The kubelet resizes a container in place."""
+    """The kubelet resizes a container in place, or its own CPU manager sends a set."""
 
     container: str
     amounts: Amounts
+    cpuset_cpus: CpuSet = CpuSet()
 
 
 @dataclass(frozen=True, slots=True)

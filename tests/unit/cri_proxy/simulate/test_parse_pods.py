@@ -6,6 +6,7 @@ from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.parse import parse_scenario
 from cri_proxy.simulate.scenario import Amounts, Create, Given, NewContainer, Role
 from policies.base import QosClass
+from sysfs.cpuset import CpuSet
 
 
 def created(create: str) -> Create:
@@ -44,6 +45,10 @@ def test_an_ephemeral_container_of_a_guaranteed_pod_asks_for_nothing() -> None:
     assert pod.containers == (NewContainer("shell", Amounts(), role=Role.EPHEMERAL),)
 
 
+def test_a_container_may_bring_cpus_of_its_own() -> None:
+    assert container("{name: c, cpuset_cpus: 2-3}").cpuset_cpus == CpuSet.parse("2-3")
+
+
 @pytest.mark.parametrize(
     ("create", "expected"),
     [
@@ -58,6 +63,7 @@ def test_an_ephemeral_container_of_a_guaranteed_pod_asks_for_nothing() -> None:
         ("{pod: web, containers: [{name: a, init: true, sidecar: true}]}", "not init and sidecar"),
         ("{pod: web, containers: [{name: a, ephemeral: true, cpu: 1}]}", "an ephemeral container asks for nothing"),
         ("{pod: web, containers: [{name: a, int: true}]}", "did you mean 'init'?"),
+        ("{pod: web, containers: [{name: a, cpuset_cpus: all}]}", "cpuset_cpus: expected a list"),
     ],
 )
 def test_a_wrong_pod_is_told_what_is_wrong(create: str, expected: str) -> None:
