@@ -73,6 +73,7 @@ class Daemon:
         self._machine = machine
         self._closing = AsyncExitStack()
         self.node: Node | None = None
+        self.hotplug: Hotplug | None = None
 
     async def start(self) -> None:
         """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
@@ -114,6 +115,7 @@ class Daemon:
         living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
         hotplug = Hotplug(self._fingerprint, lambda: self._take_machine(living), clock=clock, observer=journal)
         hotplug.start_from(seen)
+        self.hotplug = hotplug
         node.more_warnings.append(hotplug.warnings)
         # The kubelet may come: what needs no decision is served, and the rest waits for the runtime as it would
         # without us. To wait for it here would keep the node down while the runtime is.

@@ -19,14 +19,18 @@ from cri_proxy.relay.calls import Call, Forward, Interest, Replied
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded import EmbeddedRuntime
 from cri_proxy.runtime.server import RuntimeServer
+from cri_proxy.simulate.hotplug import with_offline
 from cri_proxy.state.lock import DeciderLock, LockHeld
 from cri_proxy.tryout.image import IMAGE as IMAGE_NAME
 from cri_proxy.tryout.kubelet import Kubelet
 from cri_proxy.tryout.pods import Node, PodSpec, guaranteed
 from cri_proxy.tryout.waiting import until
+from policies.base import Allocations
 from policies.errors import PolicyBaseError
+from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.fakes.site import Silent
+from tests.fakes.sysfs_tree import write_tree
 
 MACHINE = small_machine()
 SPEC = PodSpec("web", (guaranteed("c", 2000),))
@@ -207,3 +211,30 @@ def test_what_runs_on_the_loop_gives_the_exit_status() -> None:
         return 3
 
     assert run_on_loop(work()) == 3
+
+
+def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path) -> None:
+    """Discovery, options, policy and view: all see the machine as it is now."""
+    host = write_tree(tmp_path / "host", MACHINE)
+
+    async def run() -> None:
+        settings = settings_in(tmp_path, f"sysfsRoot: {host}\n")
+        daemon = Daemon(settings, log=Silent())
+        try:
+            await daemon.start()
+            await until("it decides", lambda: is_ready(daemon), seconds=5)
+            assert daemon.node is not None
+            assert daemon.hotplug is not None
+            assert not await daemon.hotplug.check()
+            write_tree(host, with_offline(MACHINE, CpuSet.parse("7")))
+            assert await daemon.hotplug.check()
+            policy = daemon.node.context.ledger.policy
+            assert str(policy.pools(Allocations())[0].cpus) == "0-6"
+            (host / "sys/devices/system/cpu/online").write_text("garbage\n")
+            assert not await daemon.hotplug.check()
+            assert "the old one stays in force" in daemon.node.warnings()[0]
+            assert daemon.node.context.ledger.policy is policy
+        finally:
+            await daemon.stop()
+
+    asyncio.run(run())
