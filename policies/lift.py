@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from policies.base import ContainerKey, Grant, Threads
 from policies.case import Case
-from policies.cores import on_free_cores
+from policies.cpus.cores import on_free_cores
 from policies.memory.grants import in_pool
 from policies.pools import Pool
 from policies.strict_hints import reach_in

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from policies.base import Threads
 from policies.case import Case
-from policies.cores import inner_on_cores, on_free_cores
+from policies.cpus.cores import inner_on_cores, on_free_cores
+from policies.cpus.keeping import earlier
 from policies.demand import Isolation
-from policies.keeping import earlier
 from policies.pools import Pool
 from policies.strict_hints import ANYWHERE, is_near_each, reach_in
 from policies.supply import Room

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Threads, Update
+from policies.cpus.siblings import one_thread_per_core, siblings_of
 from policies.options import PolicyOptions
-from policies.siblings import one_thread_per_core, siblings_of
 from policies.supply import Supply
 from sysfs.cpuset import CpuSet
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from policies import reasons
 from policies.base import CpuKind, Grant, Ranked, Reason, Rejected, Threads
 from policies.case import Case
+from policies.cpus.taking import Taken, added_after, take
 from policies.demand import Isolation, without_whole_cores
 from policies.lift import plan_lifts
 from policies.memory.plan import MemoryPlan, plan_memory
@@ -18,7 +19,6 @@ from policies.offer import offers_of
 from policies.pools import Pool
 from policies.ranking import Ranking, pulls_of, rank
 from policies.supply import Supply, room_of
-from policies.taking import Taken, added_after, take
 from policies.why import Found, rejected, told, why_found
 from sysfs.cpuset import CpuSet, NodeSet
 

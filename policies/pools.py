@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from policies.cpus.priorities import Preferences, preferences_of
+from policies.cpus.siblings import Shifts, sibling_shifts
 from policies.domains import Domain, Domains, Level, build_domains, cores_inside
 from policies.errors import PolicyOptionsError
 from policies.options import PolicyOptions
-from policies.priorities import Preferences, preferences_of
-from policies.siblings import Shifts, sibling_shifts
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from policies.affinity import affinity_scores
 from policies.burst import burst_ranks
 from policies.case import Case
-from policies.cores import whole_core_counts
-from policies.cpus import priority_fits
+from policies.cpus.cores import whole_core_counts
+from policies.cpus.picker import priority_fits
 from policies.demand import Isolation
 from policies.device_hints import hint_scores
 from policies.memory.plan import MemoryOffer, memory_offers

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from policies import reasons
 from policies.base import Grant, Ranked, Reason, Rejected, Threads
 from policies.case import Case
+from policies.cpus.taking import Taken
 from policies.demand import Isolation
 from policies.offer import Offer
 from policies.pools import Pool
 from policies.ranking import Ranking
 from policies.score import deciding_field, ranked
-from policies.taking import Taken
 from policies.unmet_hints import hints_unmet, why_not_near
 from sysfs.cpuset import CpuSet
 

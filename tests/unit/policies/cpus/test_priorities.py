@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policies.base import CpuPriority
-from policies.priorities import preferences_of, speeds_of
+from policies.cpus.priorities import preferences_of, speeds_of
 from sysfs.assemble import assemble
 from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree

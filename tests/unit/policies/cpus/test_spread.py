@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.cpus import Quarry
+from policies.cpus.picker import Quarry
+from policies.cpus.spread import pick_near
 from policies.device_hints import Locality
-from policies.spread import pick_near
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import machines

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.cores import completing, core_sizes, inner_on_cores, on_free_cores, smallest_core, whole_core_counts
+from policies.cpus.cores import completing, core_sizes, inner_on_cores, on_free_cores, smallest_core, whole_core_counts
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import four_nodes, tree_of

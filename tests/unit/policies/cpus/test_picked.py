@@ -3,8 +3,8 @@
 import pytest
 
 from policies.base import CpuPriority
+from policies.cpus.picked import Picked, how_picked
 from policies.device_hints import Locality
-from policies.picked import Picked, how_picked
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import four_nodes, tree_of

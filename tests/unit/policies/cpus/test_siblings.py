@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.siblings import one_thread_per_core, sibling_shifts, siblings_of
+from policies.cpus.siblings import one_thread_per_core, sibling_shifts, siblings_of
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import machines, small_machine

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from policies.base import CpuPriority
-from policies.cores import core_sizes
+from policies.cpus.cores import core_sizes
 from policies.domains import Domain, Level
 from policies.pools import Pool, PoolTree
 

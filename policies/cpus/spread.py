@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from policies.cpus import Quarry, pick_cpus, reduced
+from policies.cpus.picker import Quarry, pick_cpus, reduced
 from policies.device_hints import Locality
 from policies.pools import Pool
 

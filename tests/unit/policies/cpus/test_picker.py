@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.base import CpuPriority
-from policies.cpus import Quarry, pick_cpus, priority_fits, within_limits
+from policies.cpus.picker import Quarry, pick_cpus, priority_fits, within_limits
 from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree
 from sysfs.model import Machine

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 from policies.base import Threads
 from policies.case import Case
-from policies.cores import completing
-from policies.cpus import Quarry, pick_cpus, reduced, within_limits
+from policies.cpus.cores import completing
+from policies.cpus.keeping import additions
+from policies.cpus.picked import Picked, how_picked
+from policies.cpus.picker import Quarry, pick_cpus, reduced, within_limits
+from policies.cpus.spread import pick_near
 from policies.device_hints import Locality, localities
-from policies.keeping import additions
 from policies.offer import Offer
-from policies.picked import Picked, how_picked
 from policies.pools import Pool
-from policies.spread import pick_near
 from policies.strict_hints import ANYWHERE, is_near_each, reach_in
 from sysfs.cpuset import CpuSet
 

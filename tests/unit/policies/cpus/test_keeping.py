@@ -3,7 +3,7 @@
 import pytest
 
 from policies.base import CpuKind, Grant, Request, Threads
-from policies.keeping import additions
+from policies.cpus.keeping import additions
 from policies.offer import Offer
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import before, four_nodes, request, tree_of

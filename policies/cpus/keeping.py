@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from policies.base import Previous, Threads
 from policies.case import Case
-from policies.cpus import Quarry, pick_cpus, within_limits
+from policies.cpus.picker import Quarry, pick_cpus, within_limits
 from policies.demand import Isolation
 from policies.pools import Pool
 from policies.supply import Room
