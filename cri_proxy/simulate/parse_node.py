@@ -8,6 +8,7 @@ from cri_proxy.simulate.parse_pods import container_reference
 from cri_proxy.simulate.scenario import Advance, Hotplug, Reset, Restart, Tamper
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
+RESTART_KEYS = ("what", "loses_state")
 TAMPER_KEYS = ("container", "cpus", "mems")
 
 
@@ -22,11 +23,17 @@ def options(part: Located | None, what: str) -> Mapping[str, object]:
 
 
 def restart(value: Located) -> Restart:
-    """Who restarts. Raises ScenarioError."""
-    match value.text("restart"):
+    """Who restarts, and whether the proxy's state is there then. Raises ScenarioError."""
+    fields = {"what": value} if value.is_scalar else value.mapping(RESTART_KEYS, "restart")
+    if "what" not in fields:
+        raise value.refuse("restart: what is missing; give proxy, runtime or both")
+    loses_state = "loses_state" in fields and fields["loses_state"].truth("loses_state")
+    match fields["what"].text("restart"):
+        case "runtime" if loses_state:
+            raise value.refuse("restart: the runtime has no state of ours to lose; give proxy or both")
         case ("proxy" | "runtime" | "both") as what:
-            return Restart(what)
-    raise value.refuse(f"restart: expected proxy, runtime or both, got {value.shown()}")
+            return Restart(what, loses_state)
+    raise value.refuse(f"restart: expected proxy, runtime or both, got {fields['what'].shown()}")
 
 
 def reset(value: Located) -> Reset:

@@ -155,11 +155,11 @@ class Player:
     async def _restart(self, restart: Restart) -> None:
         match restart.what:
             case "proxy":
-                await self.world.restart_proxy()
+                await self.world.restart_proxy(loses_state=restart.loses_state)
             case "runtime":
                 await self.world.restart_runtime()
             case "both":
-                await self.world.restart_both()
+                await self.world.restart_both(loses_state=restart.loses_state)
 
     def _is_live(self, attempt: Attempt) -> bool:
         return any(seen.is_live and seen.id == attempt.id for seen in self._seen.values())

@@ -119,9 +119,13 @@ class Reconfigure:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The proxy, the runtime, or both end and come back. Containers live on."""
+    """The proxy, the runtime, or both end and come back. Containers live on.
+
+    ``loses_state``: what the proxy had saved is gone.
+    """
 
     what: Literal["proxy", "runtime", "both"]
+    loses_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,8 @@ def _node_headline(action: OnNode) -> str:
         case Reconfigure():
             return f"reconfigure: {', '.join(action.config)}"
         case Restart():
-            return f"restart {'proxy and runtime' if action.what == 'both' else action.what}"
+            who = "proxy and runtime" if action.what == "both" else action.what
+            return f"restart {who}{', the state is lost' if action.loses_state else ''}"
         case Reset():
             return "reset: the proxy ends, every container is widened"
         case Advance():

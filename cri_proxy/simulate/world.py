@@ -120,9 +120,9 @@ class World:
         await self.node.settle()
         return self._faults.take()
 
-    async def restart_proxy(self) -> None:
-        """End the proxy; a new one starts from what the old one had saved."""
-        await self._leave()
+    async def restart_proxy(self, *, loses_state: bool = False) -> None:
+        """End the proxy; a new one starts from what the old one had saved, or without it."""
+        await self._leave(loses_state=loses_state)
         await self._come_back()
 
     async def restart_runtime(self) -> None:
@@ -131,9 +131,9 @@ class World:
         if self._is_serving:
             await self.node.resync.check_all("the runtime restarted")
 
-    async def restart_both(self) -> None:
+    async def restart_both(self, *, loses_state: bool = False) -> None:
         """Both at once."""
-        await self._leave()
+        await self._leave(loses_state=loses_state)
         self.runtime.restart()
         await self._come_back()
 
@@ -244,13 +244,13 @@ class World:
         self._is_serving = True
         await self.recover()
 
-    async def _leave(self) -> None:
-        """What a process leaves behind when it ends: what was saved."""
+    async def _leave(self, *, loses_state: bool = False) -> None:
+        """What a process leaves behind when it ends: what was saved, if nobody loses it."""
         await self.node.settle()
         self._notices = self.notices
         saved = self._store.load()
         await self.node.close()
-        self._store = MemoryStore(saved)
+        self._store = MemoryStore() if loses_state else MemoryStore(saved)
 
 
 def _memory_bytes(machine: Machine) -> int:

@@ -4,7 +4,7 @@ import pytest
 
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.parse import parse_scenario
-from cri_proxy.simulate.scenario import Tamper
+from cri_proxy.simulate.scenario import Restart, Tamper
 from sysfs.cpuset import CpuSet, NodeSet
 
 
@@ -14,11 +14,19 @@ def test_only_what_is_given_is_rewritten() -> None:
     assert actions == [Tamper("a/b", None, NodeSet.parse("0-1")), Tamper("a/b", CpuSet.parse("3"))]
 
 
+def test_a_restart_may_lose_the_state() -> None:
+    text = "machine: host\nsteps: [restart: both, restart: {what: both, loses_state: true}]"
+    assert [step.action for step in parse_scenario(text).steps] == [Restart("both"), Restart("both", loses_state=True)]
+
+
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
         ("restart: all", "expected proxy, runtime or both, got 'all'"),
         ("reconfigure: 3", "expected a mapping of options"),
+        ("restart: {loses_state: true}", "restart: what is missing"),
+        ("restart: {what: runtime, loses_state: true}", "no state of ours to lose"),
+        ("restart: {what: proxy, lost: true}", "unknown key 'lost'"),
         ("reset: everything", "expected true, got 'everything'"),
         ("advance: -1", "expected a number of seconds above 0, got '-1'"),
         ("advance: inf", "expected a number of seconds"),

@@ -25,6 +25,7 @@ OWNING = Seen("id", "running", CpuSet.parse("2"), NodeSet.parse("0"), exclusive=
         ("delete: web", "delete pod web"),
         ("reconfigure: {adopt: leave, policy: none}", "reconfigure: adopt, policy"),
         ("restart: both", "restart proxy and runtime"),
+        ("restart: {what: proxy, loses_state: true}", "restart proxy, the state is lost"),
         ("reset: true", "reset: the proxy ends, every container is widened"),
         ("advance: 30", "30 seconds pass"),
         ("offline: 3", "CPU 3 goes offline"),
