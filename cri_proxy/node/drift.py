@@ -78,6 +78,8 @@ class Drift:
                 self._pids.pop(row.container_id, None)
             elif not self._agrees(row, enforced):
                 await self._look_again(row)
+            else:  # the runtime made it as we said: whoever changes it later did not do so at its creation
+                self._effects.untouched.discard(row.container_id)
 
     async def _look_again(self, row: Row) -> None:
         """Under the container's lock: nobody talks to the runtime about it while this is decided."""

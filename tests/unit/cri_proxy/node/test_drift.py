@@ -196,6 +196,20 @@ def test_a_spec_that_differs_from_the_start_betrays_another_manager(tmp_path: Pa
     play(tmp_path, act)
 
 
+def test_a_spec_that_was_right_before_is_put_back(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        container_id = await scene.run("a", guaranteed("c", 2000))
+        right = scene.site.cpus(container_id)
+        await scene.check()
+        container = scene.site.runtime.node.containers[container_id]
+        container.record.cpuset_cpus = container.kernel_cpus = "7"
+        scene.enforce(container_id)
+        await scene.check()
+        assert (scene.sent(), scene.drift.warnings()) == ([right], ())
+
+    play(tmp_path, act)
+
+
 def test_the_next_attempt_of_a_container_is_ours_again(tmp_path: Path) -> None:
     async def act(scene: Scene) -> None:
         container_id = await scene.run("a", guaranteed("c", 2000))
