@@ -16,6 +16,12 @@ ONE_CPU = guaranteed("c0", 1000)
 
 
 @pytest.fixture(scope="module")
+def relay() -> str:
+    """Either will do: nothing here is about how calls are relayed."""
+    return "splice"
+
+
+@pytest.fixture(scope="module")
 def options(two: TwoCpus) -> tuple[str, ...]:
     """One CPU for the system, one to give."""
     return two.low_reserved

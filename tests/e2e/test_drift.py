@@ -10,7 +10,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.tryout.cgroups import hierarchies
 from cri_proxy.tryout.kernel import read_allowed
 from cri_proxy.tryout.kubelet import RunningPod
-from cri_proxy.tryout.pods import PodSpec, guaranteed
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.tryout.waiting import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus
@@ -26,6 +26,12 @@ def options(two: TwoCpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[str
     config = tmp_path_factory.mktemp("drift") / "cri-proxy.yaml"
     config.write_text("driftCheckSeconds: 1\n")
     return ("--config", str(config), *two.low_reserved)
+
+
+@pytest.fixture(scope="module")
+def relay() -> str:
+    """Either will do: nothing here is about how calls are relayed."""
+    return "splice"
 
 
 def cpuset_file(pid: int) -> Path:
@@ -57,8 +63,22 @@ def put_on(pid: int, cpus: CpuSet) -> CpuSet:
 
 
 async def is_put_back(stage: Stage, pod: RunningPod, two: TwoCpus) -> bool:
+    return await comes_to(stage, pod, CpuSet.of([two.high]))
+
+
+async def everybody_is_looked_at(stage: Stage, two: TwoCpus) -> None:
+    """A container that asks for nothing is tampered with, and put back: the look that found it saw the others too."""
+    witness = await stage.run("witness", ContainerSpec("c0"))
+    before = await stage.cpus(witness)
+    await tamper(stage, witness, two)
+    await comes_to(stage, witness, before)
+
+
+async def comes_to(stage: Stage, pod: RunningPod, cpus: CpuSet) -> bool:
+    """True once the kernel has the container there. Raises TryoutError."""
+
     async def is_right() -> bool:
-        return await stage.cpus(pod) == CpuSet.of([two.high])
+        return await stage.cpus(pod) == cpus
 
     return await until("the cpuset is put back", is_right, seconds=REPAIR_SECONDS)
 
@@ -73,13 +93,27 @@ async def test_a_cpuset_that_somebody_wrote_by_hand_is_put_back(stage: Stage, tw
 
 
 async def test_a_cpuset_that_another_client_of_the_runtime_wrote_is_put_back(stage: Stage, two: TwoCpus) -> None:
-    """As ``crictl update`` does, or an NRI plugin: the runtime's own record says so too."""
+    """As ``crictl update`` does to a container that was right before: the runtime's own record says so too."""
     pod = await stage.run("updated", ONE_CPU)
+    await everybody_is_looked_at(stage, two)
     await stage.direct.update(pod.container_id("c0"), pb.LinuxContainerResources(cpuset_cpus=str(two.both)))
     assert await is_put_back(stage, pod, two)
     (event,) = logged(stage, "drifted", pod)
     assert event["by"].startswith("the runtime's own record says so too")
     assert (await stage.resources(pod.container_id("c0")))["cpu"]["cpus"] == str(two.high)
+
+
+async def test_cpus_that_a_container_is_born_with_are_another_managers(stage: Stage, two: TwoCpus) -> None:
+    """As when an NRI plugin changes what we asked for, before the container ever runs."""
+    spec = PodSpec("plugged", (ONE_CPU,), namespace="e2e")
+    sandbox_id = await stage.kubelet.run_sandbox(spec)
+    container_id = await stage.kubelet.create(spec, ONE_CPU, sandbox_id)
+    await stage.direct.update(container_id, pb.LinuxContainerResources(cpuset_cpus=str(two.both)))
+    await stage.kubelet.start(container_id)
+    pod = RunningPod(spec, sandbox_id, (("c0", container_id),))
+    await everybody_is_looked_at(stage, two)
+    assert await stage.cpus(pod) == two.both
+    assert f"the runtime gave it CPUs {two.both} when it was created" in str(await stage.daemon.admin.status())
 
 
 async def test_a_container_that_opted_out_is_left_where_somebody_put_it(stage: Stage, two: TwoCpus) -> None:

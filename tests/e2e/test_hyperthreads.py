@@ -17,6 +17,12 @@ SHARED = ContainerSpec("c0", cpu_request_mcpu=100)
 
 
 @pytest.fixture(scope="module")
+def relay() -> str:
+    """Either will do: nothing here is about how calls are relayed."""
+    return "splice"
+
+
+@pytest.fixture(scope="module")
 def options(two: TwoCpus, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
     """A machine of one core with two threads, under the numbers of CPUs and of a memory node that exist here."""
     one_core = describe({"cores": 1, "threads": 2, "memory": str(memory_total_bytes())})
