@@ -107,7 +107,7 @@ class Daemon:
         node = build_node(built.policy, Rules.of(config), outside)
         self.node = node
         self._closing.push_async_callback(node.close)
-        pod_resources = self._pod_resources(built.machine, journal, clock)
+        pod_resources = self._pod_resources(node, journal, clock)
         interceptor = CriInterceptor(node, self._reader(built, pod_resources))
         await self._open_relays(endpoint, interceptor)
         view = NodeView(node, journal, config=config, name=settings.node_name, warnings=warnings)
@@ -196,10 +196,14 @@ class Daemon:
         asked = pod_resources if built.config.pod_resources else None
         return Reader(memory_bytes, built.config.annotation_domains, hints_of, asked)
 
-    def _pod_resources(self, machine: Machine, journal: Journal, clock: Clock) -> PodResources:
+    def _pod_resources(self, node: Node, journal: Journal, clock: Clock) -> PodResources:
         """The kubelet's word on devices; whether it is asked, the configuration in force says."""
         channel = RuntimeClient(f"unix://{Path(self._settings.config.kubelet_root) / SOCKET}")
-        resources = PodResources(channel, clock, journal, known=NodeSet.of(n.id for n in machine.nodes))
+
+        def known() -> NodeSet:
+            return NodeSet.of(n.id for n in node.context.ledger.policy.machine.nodes)
+
+        resources = PodResources(channel, clock, journal, known=known)
         self._closing.push_async_callback(resources.close)
         return resources
 

@@ -6,6 +6,7 @@ from starting: an answer that does not come in time, or makes no sense, is no an
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 
 from google.protobuf.message import DecodeError, Message
 
@@ -40,10 +41,10 @@ class PodResources:
         clock: Clock,
         observer: Observer,
         *,
-        known: NodeSet,
+        known: Callable[[], NodeSet],
         budget_seconds: float = BUDGET_SECONDS,
     ) -> None:
-        """``channel`` leads to the kubelet; ``known`` are the machine's NUMA nodes."""
+        """``channel`` leads to the kubelet; ``known`` gives the machine's NUMA nodes as they are."""
         self._budget_seconds = budget_seconds
         self._channel = channel
         self._clock = clock
@@ -65,7 +66,7 @@ class PodResources:
         task = self._asked.get(pod.uid) or self._ask(pod)
         if task is not None and not task.done():
             await asyncio.wait([task])  # it ends within the budget by itself
-        return hints_of_container(self._answers.get(pod.uid, NOTHING), container, self._known)
+        return hints_of_container(self._answers.get(pod.uid, NOTHING), container, self._known())
 
     async def close(self) -> None:
         """End what is under way."""

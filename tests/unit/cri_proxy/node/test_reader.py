@@ -65,7 +65,9 @@ def test_an_update_changes_only_what_it_names() -> None:
 def places(*annotations: tuple[str, str]) -> list[str]:
     """Sources of the hints of a container with a device of the kubelet's and one of its own."""
     kubelet = KubeletService(kubelet_pod("web", {"c": [devices("example.com/nic", "eth1", nodes=(1,))]}))
-    resources = PodResources(kubelet, ManualClock(), Journal(Silent(), ManualClock()), known=NodeSet.parse("0-1"))
+    resources = PodResources(
+        kubelet, ManualClock(), Journal(Silent(), ManualClock()), known=lambda: NodeSet.parse("0-1")
+    )
     reader = replace(Reader(4 << 30, DOMAINS, one_hint), pod_resources=resources)
     found = asyncio.run(read(reader, message(*annotations)))
     return [hint.source for hint in found.request.hints]

@@ -25,7 +25,7 @@ class Asking:
         self.log = Silent()
         journal = Journal(self.log, self.clock)
         known = NodeSet.parse("0-1")
-        self.resources = PodResources(kubelet, self.clock, journal, known=known, budget_seconds=0.05)
+        self.resources = PodResources(kubelet, self.clock, journal, known=lambda: known, budget_seconds=0.05)
 
     async def nodes(self, asked: Pod = POD) -> str:
         """The node of c0's device, '' when nothing is told."""
