@@ -147,6 +147,8 @@ class Player:
                 return await take(action.cpus)
             case Tamper():
                 found = self._pods.container(action.container)
+                if not self._is_live(found.attempt):
+                    raise NoSuchThing(f"{found.name} has ended; restart-container starts it again")
                 self.world.tamper(found.attempt.id, action.cpus, action.mems)
             case _:
                 assert_never(action)

@@ -91,6 +91,10 @@ def test_an_ended_container_holds_nothing_and_can_be_made_again() -> None:
     assert len(outcomes[3].containers["own/c0"].exclusive) == 1
 
 
+def test_the_cgroup_of_a_container_that_has_ended_is_gone() -> None:
+    assert "has ended" in play(OWN, "exit: own/c0", "tamper: {container: own/c0, cpus: 0-3}")[2].error
+
+
 def test_a_request_cannot_be_resized_above_its_limit() -> None:
     create = "create: {pod: b, qos: burstable, containers: [{name: c0, cpu_request: 1, cpu_limit: 2}]}"
     assert "more than the limit" in play(create, "update: {container: b/c0, cpu_request: 3}")[1].error
