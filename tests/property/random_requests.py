@@ -23,7 +23,8 @@ from sysfs.model import Machine, MemoryKind
 T = TypeVar("T")
 SIZES_MCPU = (0, 2, 50, 100, 250, 333, 500, 999, 1000, 1000, 1001, 1500, 2000, 2000, 2500, 3000, 4000, 7000)
 MEBIBYTES = (0, 0, 64, 64, 300, 512, 1000, 3000)
-NAMESPACES = ("default", "default", "kube-system", "batch")
+QOS_CLASSES = (QosClass.GUARANTEED,) * 5 + (QosClass.BURSTABLE,) * 3 + (QosClass.BEST_EFFORT,)
+NAMESPACES = ("default",) * 7 + ("kube-system", "batch")
 PODS = 12
 
 # Expressions of every operator family and key form; what they find depends on who is there.
@@ -54,7 +55,7 @@ _SCOPES: tuple[Expression | None, ...] = (
 
 def random_request(machine: Machine, rng: random.Random, number: int) -> Request:
     """A container of any kind; its names are shared by others, so that affinities find somebody."""
-    qos = rng.choice(list(QosClass))
+    qos = rng.choice(QOS_CLASSES)
     mcpu = 0 if qos is QosClass.BEST_EFFORT else rng.choice(SIZES_MCPU)
     memory_bytes, memory_limit_bytes = random_memory(rng, qos)
     pod = f"pod-{rng.randrange(PODS)}"
@@ -92,9 +93,9 @@ def random_wishes(rng: random.Random) -> Wishes:
     return Wishes(
         prefer_isolated=_one_in(rng, 3, either, None),
         require_isolated=rng.randrange(20) == 0,
-        prefer_shared=_one_in(rng, 3, either, None),
-        levels_up=_one_in(rng, 5, (1, 2, 9), 0),
-        prefer_reserved=_one_in(rng, 4, either, None),
+        prefer_shared=_one_in(rng, 5, either, None),
+        levels_up=_one_in(rng, 12, (1, 2, 9), 0),
+        prefer_reserved=_one_in(rng, 8, either, None),
         preserve_cpu=rng.randrange(30) == 0,
         preserve_memory=rng.randrange(20) == 0,
         threads=_one_in(rng, 4, (None, *Threads), None),
