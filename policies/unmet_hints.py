@@ -21,12 +21,11 @@ def hints_unmet(case: Case, room: Room) -> Reason | None:
     lenient = replace(case, demand=replace(case.demand, strict_hints=False, threads=Threads.ANY))
     if not any(offer.fits for offer in offers_of(lenient, room, room)):
         return None
-    free = _ownable(case, case.tree.root)
     near = []
     for hint in case.request.hints:
         cpus = local_cpus(case.tree.machine, hint)
         if cpus is not None:
-            near.append((hint.source, _where(case, cpus), (free & cpus).bit_count()))
+            near.append((hint.source, _where(case, cpus), _gives_near(case, room, cpus)))
     home, mcpu = "", 0
     for pool in case.tree.pools:
         if reach_in(case, pool) == ANYWHERE and room.free_mcpu[pool.index] > mcpu:
@@ -43,6 +42,17 @@ def why_not_near(case: Case, pool: Pool) -> str:
         return "not near each of its devices"
     free = (_ownable(case, pool) & reach).bit_count()
     return f"too few CPUs near its devices: {free} free" if free < case.demand.whole else ""
+
+
+def _gives_near(case: Case, room: Room, cpus: int) -> int:
+    """How many of these CPUs the container could own, all of one kind; not those that others who share there need."""
+    isolated = (case.supply.free_isolated(0) & cpus).bit_count()
+    if case.demand.isolation is Isolation.REQUIRE:
+        return isolated
+    around = max((p for p in case.tree.pools if not cpus & ~p.hardware), key=lambda p: p.depth, default=case.tree.root)
+    ordinary = case.supply.shared[0] & ~case.supply.withheld & cpus
+    given = min(ordinary.bit_count(), room.give[around.index])
+    return given if case.demand.isolation is Isolation.NO else max(given, isolated)
 
 
 def _ownable(case: Case, pool: Pool) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.base import Grant, TopologyHint
+from policies.base import CpuKind, Grant, TopologyHint
 from policies.case import Case
 from policies.supply import room_of
 from policies.unmet_hints import hints_unmet, why_not_near
@@ -28,12 +28,22 @@ def refusal(asked: Case) -> str:
 def test_the_refusal_names_the_devices_where_they_are_and_what_is_free_there() -> None:
     assert refusal(case(3000, FULL, hints=(NIC, GPU))) == (
         "strict-hints: wanted 3 exclusive CPUs near its devices and nowhere else; "
-        "near 0000:3b:00.0 (NUMA node #1) 1 CPU free to own; near /dev/gpu (CPUs 8-9) 2 CPUs free to own"
+        "near 0000:3b:00.0 (NUMA node #1) 0 CPUs free to own; near /dev/gpu (CPUs 8-9) 2 CPUs free to own"
     )
 
 
+def test_cpus_that_must_stay_for_those_who_share_there_are_not_said_to_be_free() -> None:
+    share = Grant(request("o/c", 500), "NUMA node #1", CpuKind.SHARED, shared_mcpu=500)
+    assert refusal(case(3000, share)).endswith("near 0000:3b:00.0 (NUMA node #1) 2 CPUs free to own")
+
+
+def test_isolated_cpus_are_not_said_to_be_free_for_who_gets_ordinary_ones() -> None:
+    assert refusal(case(4000)).endswith("near 0000:3b:00.0 (NUMA node #1) 3 CPUs free to own")
+    assert refusal(case(2000, FULL, prefer_isolated=True)).endswith("(NUMA node #1) 1 CPU free to own")
+
+
 def test_for_a_share_the_best_pool_near_all_devices_is_named() -> None:
-    assert refusal(case(3500, FULL)).endswith("1 CPU free to own; no pool is near all of them")
+    assert refusal(case(3500, FULL)).endswith("0 CPUs free to own; no pool is near all of them")
     assert refusal(case(3500)).endswith("most shared capacity near all of them in NUMA node #1: 3000m")
 
 
