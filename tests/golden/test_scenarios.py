@@ -17,6 +17,8 @@ from cri_proxy.simulate.perform import Performance, perform, perform_files
 from cri_proxy.simulate.scenario import Action, Expect, Reset, Restart, Scenario, Tamper
 from cri_proxy.simulate.vocabulary import CONTAINER_FUNCTIONS, MACHINE_FUNCTIONS, SET_FUNCTIONS, STEP_FUNCTIONS
 from sysfs.cpuset import CpuSet
+from sysfs.sources import load_machine
+from tests.golden.scenarios import odd_machines
 from tests.golden.scenarios.record import FOLDER, RECORDED, STORIES, recording, scenarios
 
 SCENARIOS = [scenario for path in STORIES for scenario in scenarios(path)]
@@ -117,6 +119,11 @@ def test_a_restart_changes_nothing() -> None:
                 restarts += 1
                 assert (outcome.problems, outcome.updated, live(outcome)) == ((), (), live(before))
     assert restarts >= 10
+
+
+@pytest.mark.parametrize("name", odd_machines.MACHINES)
+def test_an_odd_machine_is_kept_as_it_is_put_together(name: str) -> None:
+    assert load_machine(str(odd_machines.path_of(name))) == odd_machines.MACHINES[name]()
 
 
 @pytest.mark.parametrize("name", RECORDED)
