@@ -1,5 +1,6 @@
 """What ``availableResources.cpu`` and ``reservedResources.cpu`` may say: text once, frozen values from then on."""
 
+import re
 from dataclasses import dataclass
 
 from sysfs.cpuset import MAX_ID, CpuSet, CpuSetError
@@ -7,6 +8,7 @@ from sysfs.quantity import QuantityError, parse_mcpu
 
 _SET = "cpuset:"
 _EXCLUSION = "exclude-cpuset:"
+_BARE_LIST = re.compile(r"[0-9]+[-,][0-9,-]*")  # 0-3,8; a number alone may be a quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class CpuList:
 
 @dataclass(frozen=True, slots=True)
 class AllBut:
-    """The default, without these CPUs."""
+    """What there is without these CPUs: of the default, or of the available ones for a reservation."""
 
     cpus: CpuSet
 
@@ -50,7 +52,16 @@ class CpuQuantity:
 
 
 AvailableCpus = CpuList | AllBut | CgroupCpus
-ReservedCpus = CpuQuantity | CpuList
+ReservedCpus = CpuQuantity | CpuList | AllBut
+
+
+def _set(text: str) -> CpuList | AllBut | None:
+    """A list or an exclusion; None for something else. A bare list is cri-resource-manager's, and no single number."""
+    if text.startswith(_EXCLUSION):
+        return AllBut(_cpus(text.removeprefix(_EXCLUSION)))
+    if text.startswith(_SET):
+        return CpuList(_cpus(text.removeprefix(_SET)))
+    return CpuList(_cpus(text)) if _BARE_LIST.fullmatch(text) else None
 
 
 def _cpus(text: str) -> CpuSet:
@@ -70,32 +81,32 @@ def parse_available(text: str) -> AvailableCpus:
     AllBut(cpus=CpuSet('0-1'))
     """
     stripped = text.strip()
-    if stripped.startswith(_EXCLUSION):
-        return AllBut(_cpus(stripped.removeprefix(_EXCLUSION)))
-    if stripped.startswith(_SET):
-        return CpuList(_cpus(stripped.removeprefix(_SET)))
+    named = _set(stripped)
+    if named is not None:
+        return named
     if "/" in stripped and ".." not in stripped.split("/"):
         return CgroupCpus(stripped)
     raise ValueError(f"expected cpuset:LIST, exclude-cpuset:LIST or a cgroup directory, got {text!r}")
 
 
 def parse_reserved(text: str) -> ReservedCpus:
-    """Read a quantity or a CPU set. Raises ValueError.
+    """Read a quantity, a CPU set or an exclusion. Raises ValueError.
 
     >>> parse_reserved("750m"), parse_reserved("0.5")
     (CpuQuantity(mcpu=750), CpuQuantity(mcpu=500))
     """
     stripped = text.strip()
-    if stripped.startswith(_SET):
-        return CpuList(_cpus(stripped.removeprefix(_SET)))
-    return CpuQuantity(_mcpu(stripped))
+    named = _set(stripped)
+    return CpuQuantity(_mcpu(stripped)) if named is None else named
 
 
 def _mcpu(text: str) -> int:
     try:
         mcpu = parse_mcpu(text)
     except QuantityError:
-        raise ValueError(f"expected a quantity like 750m or 2, or cpuset:LIST, got {text!r}") from None
+        raise ValueError(
+            f"expected a quantity like 750m or 2, cpuset:LIST or exclude-cpuset:LIST, got {text!r}"
+        ) from None
     if mcpu > MAX_ID * 1000:
         raise ValueError(f"{text!r} is more than any machine has")
     return mcpu

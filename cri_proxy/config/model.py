@@ -59,7 +59,7 @@ class CpuReserve:
             "CPUs kept for kube-system and other reserved namespaces, inside the available ones. A quantity is "
             "rounded up to whole CPUs, taken from the lowest-numbered whole core. Default: none, with a warning",
             flag="--reserved-resources",
-            values="a quantity (`750m`, `2`) or `cpuset:LIST`",
+            values="a quantity (`750m`, `2`), `cpuset:LIST` or `exclude-cpuset:LIST`",
             unit="CPU",
             read=parse_reserved,
         ),

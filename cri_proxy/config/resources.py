@@ -212,6 +212,10 @@ def _reserved(spec: ReservedCpus | None, machine: Machine, available: CpuSet) ->
             if not spec.cpus <= available:
                 raise _fail(_RESERVED, f"CPU {spec.cpus - available} is not available; available are {available}")
             return spec.cpus
+        case AllBut():
+            if spec.cpus >= available:
+                raise _fail(_RESERVED, f"{spec} leaves none of the available CPUs {available}")
+            return available - spec.cpus
         case CpuQuantity():
             try:
                 return choose_reserved(machine, available, spec.mcpu)

@@ -20,7 +20,14 @@ def test_available_cpus_come_in_three_forms(text: str, value: object) -> None:
     assert str(value) == text
 
 
-@pytest.mark.parametrize("text", ["", "4", "cpuset:", "cpuset:3-1", "exclude-cpuset:x", "../../etc/x", "kubepods"])
+@pytest.mark.parametrize("text", ["0-3", "0,4", "0-1,8"])
+def test_a_list_may_stand_alone_as_in_cri_resource_manager_where_it_cannot_be_a_quantity(text: str) -> None:
+    assert parse_available(text) == parse_reserved(text) == CpuList(CpuSet.parse(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "4", "0-", "1,,2", "cpuset:", "cpuset:3-1", "exclude-cpuset:x", "../../etc/x", "kubepods"]
+)
 def test_available_garbage_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected|empty"):
         parse_available(text)
@@ -34,7 +41,7 @@ def test_quantities_are_those_of_kubernetes_rounded_up(text: str, mcpu: int) -> 
     assert parse_reserved(text) == CpuQuantity(mcpu)
 
 
-@pytest.mark.parametrize("text", ["", "-1", "2Gi", "m", "0x2", "1 000", "inf", "9999999999", "٣"])
+@pytest.mark.parametrize("text", ["", "-1", "0-x", "2Gi", "m", "0x2", "1 000", "inf", "9999999999", "٣"])
 def test_quantity_garbage_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected a quantity|more than any machine"):
         parse_reserved(text)
@@ -42,6 +49,10 @@ def test_quantity_garbage_is_refused(text: str) -> None:
 
 def test_a_reservation_may_name_its_cpus() -> None:
     assert parse_reserved("cpuset:0,4") == CpuList(CpuSet.parse("0,4"))
+
+
+def test_a_reservation_may_name_the_cpus_that_are_not_in_it() -> None:
+    assert parse_reserved("exclude-cpuset:2-7") == AllBut(CpuSet.parse("2-7"))
 
 
 @pytest.mark.parametrize(("mcpu", "text"), [(750, "750m"), (2000, "2"), (0, "0")])

@@ -107,6 +107,11 @@ def test_a_quantity_is_rounded_up_to_cpus_inside_the_available_ones(tmp_path: Pa
     assert cpus(resolve(text, tmp_path)) == ("2-7", "2-3")
 
 
+def test_a_reservation_by_exclusion_is_what_is_left_of_the_available_cpus(tmp_path: Path) -> None:
+    text = 'availableResources: {cpu: "cpuset:1-6"}\nreservedResources: {cpu: "exclude-cpuset:3-7"}'
+    assert cpus(resolve(text, tmp_path)) == ("1-6", "1-2")
+
+
 def test_offline_cpus_in_a_list_are_reported(tmp_path: Path) -> None:
     text = 'availableResources: {cpu: "cpuset:5-7"}\nreservedResources: {cpu: "cpuset:5"}'
     resolved = resolve(text, tmp_path, small_machine(offline="6-7"))
@@ -125,6 +130,7 @@ def test_offline_cpus_in_a_list_are_reported(tmp_path: Path) -> None:
             "CPU 4 is not available; available are 0-3",
         ),
         ('availableResources: {cpu: "cpuset:0-1"}\nreservedResources: {cpu: "3"}', "cannot reserve 3: only 2 CPUs"),
+        ('reservedResources: {cpu: "exclude-cpuset:0-7"}', "exclude-cpuset:0-7 leaves none of the available CPUs 0-7"),
     ],
 )
 def test_cpus_that_are_not_there_are_refused(tmp_path: Path, text: str, problem: str) -> None:
