@@ -8,17 +8,27 @@ $bb mount -t tmpfs -o mode=755 tmpfs /run
 $bb mount -t tmpfs tmpfs /tmp
 $bb ln -sf /proc/self/fd /dev/fd
 for n in 0:stdin 1:stdout 2:stderr; do $bb ln -sf /proc/self/fd/${n%:*} /dev/${n#*:}; done
-$bb mount -t cgroup2 -o nsdelegate cgroup2 /sys/fs/cgroup
-for controller in $($bb cat /sys/fs/cgroup/cgroup.controllers); do
-  echo "+$controller" > /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
-done
+. /rig/job/environment
+if [ "$RIG_CGROUPS" = v1 ]; then
+  $bb mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup
+  for controller in cpuset cpu cpuacct memory devices freezer blkio pids hugetlb name=systemd; do
+    $bb mkdir /sys/fs/cgroup/${controller#name=}
+    option=$controller
+    [ $controller = name=systemd ] && option=none,$controller
+    $bb mount -t cgroup -o $option cgroup /sys/fs/cgroup/${controller#name=}
+  done
+else
+  $bb mount -t cgroup2 -o nsdelegate cgroup2 /sys/fs/cgroup
+  for controller in $($bb cat /sys/fs/cgroup/cgroup.controllers); do
+    echo "+$controller" > /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
+  done
+fi
 $bb hostname vm
 $bb ip link set lo up
 modprobe -q overlay
 for port in /sys/class/virtio-ports/*; do
   $bb ln -sf /dev/${port##*/} /dev/rig.$($bb cat $port/name)
 done
-. /rig/job/environment
 for cpu in $RIG_OFFLINE; do echo 0 > /sys/devices/system/cpu/cpu$cpu/online; done
 echo ready > /dev/rig.control
 cd /

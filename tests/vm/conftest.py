@@ -1,0 +1,79 @@
+"""One boot for each topology, in which all its stories are played; the tests read what came back.
+
+Without root or QEMU the tests are skipped and say so; with ``CI=true`` that is a failure.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.vm.report import Report
+from tests.vm.rig.image import ensure_image, guest_python
+from tests.vm.rig.machine import QEMU, Job, run_machine
+from tests.vm.rig.packages import gather
+from tests.vm.rig.topology import Topology
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parent.parent
+REMEDY = "apt-get install --no-install-recommends qemu-system-x86 e2fsprogs"
+# Two machines fit into the stage's 1200 seconds
+BOOT_SECONDS = 540.0
+
+
+def missing() -> str:
+    """What keeps a machine from being built here; '' when nothing does."""
+    if os.geteuid() != 0:
+        return "the emulated machine's disk is built as root"
+    programs = [name for name in (QEMU, "mkfs.ext4", "apt-get", "dpkg-deb") if shutil.which(name) is None]
+    return f"not installed: {', '.join(programs)} ({REMEDY})" if programs else ""
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The installed package with all it needs, for the guest's Python."""
+    if reason := missing():
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    site = tmp_path_factory.mktemp("vm") / "site"
+    gather(site, guest_python=guest_python(ensure_image()), repository=REPOSITORY)
+    return site
+
+
+@pytest.fixture(scope="session")
+def two_packages(site: Path) -> Report:
+    """Two packages of two NUMA nodes; CPUs 4n to 4n+3 belong to node n, two threads to a core; cgroup v2.
+
+    The kernel isolates CPUs 3 and 7; CPU 0 is reserved.
+    """
+    return boot("2s4n-isol", "two_packages", site, cgroups="v2")
+
+
+@pytest.fixture(scope="session")
+def two_kinds(site: Path) -> Report:
+    """Two packages of four CPUs with a DRAM node each (0, 1) and a memory-only node near each (2, 3); cgroup v1.
+
+    The operator says that nodes 2 and 3 are PMEM; CPU 0 is reserved.
+    """
+    return boot("2s-pmem", "two_kinds", site, cgroups="v1")
+
+
+def boot(topology: str, stories: str, site: Path, *, cgroups: str) -> Report:
+    """Play a module of stories on a machine."""
+    out = site.parent / stories
+    job = Job(
+        command=("python3", "-m", f"tests.vm.stories.{stories}"),
+        files=((site, "/site"), (HERE / "stories", "/rig/stories/tests/vm/stories")),
+        environment=(("PYTHONPATH", "/site:/rig/stories"), ("RIG_CGROUPS", cgroups)),
+    )
+    shape = Topology.from_json((HERE / "topologies" / f"{topology}.json").read_text())
+    outcome = run_machine(
+        shape, job, image=ensure_image(), out=out, timeout_seconds=BOOT_SECONDS, echo=sys.stdout.write
+    )
+    print(outcome.steps_seconds, f"attempt {outcome.attempts}")
+    log = out / "cri-proxy" / "cri-proxy.log"
+    if outcome.exit_status:
+        words = log.read_text()[-4000:] if log.exists() else "the daemon was not started"
+        pytest.fail(f"{outcome.output}\n{words}", pytrace=False)
+    return Report.from_json((out / "report.json").read_text(), log=log.read_text())
