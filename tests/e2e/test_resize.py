@@ -3,8 +3,9 @@
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.tryout.kubelet import RunningPod
 from cri_proxy.tryout.pods import PERIOD_US, ContainerSpec, cpu_quota, cpu_shares, guaranteed
+from cri_proxy.tryout.waiting import until
 from sysfs.cpuset import CpuSet
-from tests.e2e.stage import Stage, TwoCpus, refusal
+from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus, refusal
 
 MEMORY_BYTES = 32 << 20
 
@@ -51,6 +52,17 @@ async def test_who_shares_makes_way_for_a_fraction_that_became_a_whole_cpu(stage
     assert await stage.cpus(shared) == two.both - own
     await resize(stage, pod, 500)
     assert await stage.gets(shared, two.both)
+
+
+async def test_the_container_comes_to_read_of_the_cpu_that_came(stage: Stage, two: TwoCpus) -> None:
+    pod = await stage.run("elastic", guaranteed("c0", 1000, memory_bytes=MEMORY_BYTES))
+    await resize(stage, pod, 2000)
+    script = ". /.cri-proxy/resources.sh && echo $EXCLUSIVE_CPUS"
+
+    async def reads_both() -> bool:
+        return await stage.direct.execute(pod.container_id("c0"), "/bin/sh", "-euc", script) == f"{two.both}\n"
+
+    assert await until("it reads of both CPUs", reads_both, seconds=SETTLE_SECONDS)
 
 
 async def test_a_resize_that_does_not_fit_is_refused_and_changes_nothing(stage: Stage, two: TwoCpus) -> None:
