@@ -59,11 +59,13 @@ class MoveCheck:
         """Look at the calls since the last look, of which there is at most one per container."""
         calls = self._runtime.updates[self._seen :]
         self._seen += len(calls)
+        there = self._runtime.node.machine.memory_nodes
         for call in calls:
-            before, after = self._mems.get(call.container_id), NodeSet.parse(call.mems)
-            # Of a node that is gone nothing is left to move.
-            if before and after and not before & self._runtime.node.machine.memory_nodes <= after:
-                assert not call.cpus, f"{call.container_id}: {before} to {after} together with CPUs {call.cpus}"
+            own, after = self._mems.get(call.container_id), NodeSet.parse(call.mems)
+            # Of a node that is gone nothing is left to move, and no other call is taken before the record has lost it.
+            if own is not None and after and call.cpus and (not own or own & there):
+                before = own & there or there  # without nodes of its own it can use all of them
+                assert before <= after, f"{call.container_id}: {before} to {after} together with CPUs {call.cpus}"
         self._mems = {i: NodeSet.parse(c.kernel_mems) for i, c in running(self._runtime).items()}
 
 
