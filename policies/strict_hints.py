@@ -28,11 +28,11 @@ def reach_in(case: Case, pool: Pool) -> int:
 
 
 def is_near_each(case: Case, reach: int, owned: int) -> bool:
-    """True when these CPUs are near each device, as far as the reach and their number make this a condition."""
-    if reach == ANYWHERE:
-        return True
-    near = _near(case)
-    return case.demand.whole < len(near) or all(owned & cpus for cpus in near)
+    """True when some of these CPUs are near each device, where the reach makes this a condition.
+
+    One CPU cannot be near two devices in two packages: then the wish refuses, as it says.
+    """
+    return reach == ANYWHERE or all(owned & cpus for cpus in _near(case))
 
 
 def _near(case: Case) -> tuple[int, ...]:

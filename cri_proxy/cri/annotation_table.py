@@ -62,8 +62,8 @@ HIDE_HYPERTHREADS = Annotation(
     wish_values.hidden_threads,
     ("threads",),
     "true: as hyperthreads: hide; false: as hyperthreads: any. The narrower scope of the two wins, then hyperthreads.",
-    ("true", "false", "{c0: true}"),
-    "hide",
+    ("true", "false", "{c0: true}", "own-core"),
+    "2",
 )
 PREFER_CPU_PRIORITY = Annotation(
     "prefer-cpu-priority",

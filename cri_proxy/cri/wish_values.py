@@ -52,8 +52,11 @@ def threads(value: object) -> Threads:
 
 
 def hidden_threads(value: object) -> Threads:
-    """As nri-plugins say it: true hides one thread of each core, false leaves them to anybody."""
-    return Threads.HIDE if truth(value) else Threads.ANY
+    """As nri-plugins say it: true hides one thread of each core, false leaves them to anybody; our words do too."""
+    try:
+        return Threads.HIDE if truth(value) else Threads.ANY
+    except ValueError:
+        return threads(value)
 
 
 def burst_level(value: object) -> BurstLevel:

@@ -30,7 +30,9 @@ def home_of(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request, 
     asked = request.wishes.memory_kinds
     mask = nodes.of_kinds(wanted)
     absent = tuple(kind for kind in asked if not nodes.of_kind(kind))
-    in_pool = bool(pool.mems & mask) and all(pool.mems & nodes.of_kind(kind) for kind in asked)
+    # Who starts cold is to be where there is slow memory to start on.
+    needed = (*asked, MemoryKind.PMEM) if request.wishes.cold_start_seconds and nodes.pmem else asked
+    in_pool = bool(pool.mems & mask) and all(pool.mems & nodes.of_kind(kind) for kind in needed)
     strict = request.wishes.strict_memory
     if strict and (absent or not mask):
         return Home(0, in_pool, absent, refused="this machine does not have it")

@@ -225,7 +225,7 @@ class Scene:
         for counts in product(*(range(len(group) + 1) for group in groups)):
             taken = [unit for group, count in zip(groups, counts, strict=True) for unit in group[:count]]
             owned: Ids = frozenset(cpu for unit in taken for cpu in unit)
-            is_near = need.own < len(near) or all(owned & local for local in near)
+            is_near = all(owned & local for local in near)
             if len(owned) == need.own and is_near:
                 yield owned
 

@@ -27,7 +27,7 @@ def refusal(asked: Case) -> str:
 
 def test_the_refusal_names_the_devices_where_they_are_and_what_is_free_there() -> None:
     assert refusal(case(3000, FULL, hints=(NIC, GPU))) == (
-        "strict-hints: wanted 3 exclusive CPUs near its devices and nowhere else; "
+        "strict-hints: wanted 3 exclusive CPUs near its devices and nowhere else, at least one near each; "
         "near 0000:3b:00.0 (NUMA node #1) 0 CPUs free to own; near /dev/gpu (CPUs 8-9) 2 CPUs free to own"
     )
 

@@ -110,6 +110,11 @@ def test_hints_outside_the_pool_or_of_other_kinds_do_not_choose_the_memory() -> 
     assert home(TIERED, "root", wanted, owns=True).zone == mask("2-3")
 
 
+def test_who_starts_cold_belongs_where_there_is_slow_memory() -> None:
+    tree = tree_of(small_machine(memory="4Gi", memory_nodes=[{"memory": "16Gi", "kind": "pmem", "near": {0: 17}}]))
+    assert [home(tree, pool, wanting("a", cold_start_seconds=60)).in_pool for pool in SOCKETS] == [True, False, True]
+
+
 def cold(tree: PoolTree, pool: str, *kinds: object) -> ColdStart:
     wanted = wanting("a", memory_kinds=kinds, cold_start_seconds=60)
     return cold_start(memory_nodes_of(tree.machine), home(tree, pool, wanted), wanted)
