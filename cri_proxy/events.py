@@ -41,6 +41,7 @@ STORE_DEGRADED: Final = "store_degraded"  # a save failed
 CHECK_FAILED: Final = "check_failed"  # the slow check
 UNKNOWN_CONTAINERS: Final = "unknown_containers"
 DRIFTED: Final = "drifted"  # somebody else rewrote a cpuset; put back
+FLED: Final = "fled"  # the kernel moved a container's processes out of its cgroup
 LEFT_TO_ANOTHER: Final = "left_to_another"  # another manager keeps rewriting a cpuset: we gave way
 
 # Changes from outside.

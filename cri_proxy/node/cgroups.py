@@ -4,13 +4,14 @@ Sources: cgroups(7) for ``/proc/PID/cgroup``, cpuset(7) for v1, the kernel's cgr
 ``cpuset.cpus`` (empty = the parent's) and ``cpuset.cpus.effective``. Everything lies below a root given as an argument.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 _V1_MOUNTS = ("sys/fs/cgroup/cpuset", "sys/fs/cgroup/cpuset,cpu")
+_ONLINE = "sys/devices/system/cpu/online"
 _V2_MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 
 
@@ -18,13 +19,17 @@ _V2_MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 class Enforced:
     """The sets of one container's cgroup; ``inherits_cpus``: it has none of its own (v2) and runs on its parent's.
 
-    ``path`` is the cgroup below the mount, as the kernel prints it.
+    ``path`` is the cgroup below the mount, as the kernel prints it. ``has_fled``: the process is not in its
+    container's cgroup any more but above it, where v1 moves the processes of a cgroup whose CPUs all went offline.
+    ``online``: the CPUs that were online when this was read, None where that is not told.
     """
 
     path: str
     cpus: CpuSet
     mems: NodeSet
     inherits_cpus: bool = False
+    has_fled: bool = False
+    online: CpuSet | None = None
 
     @property
     def is_systemd_scope(self) -> bool:
@@ -57,12 +62,13 @@ class Cgroups:
             return None
         is_v1, path = _membership(text)
         own = _own_part(path, container_id)
-        if not own:
+        has_fled = not own and is_v1 and _is_above(path, text, container_id)
+        if not own and not has_fled:
             return None
         for mount in _V1_MOUNTS if is_v1 else _V2_MOUNTS:
-            found = _read(self._root / mount, own)
+            found = _read(self._root / mount, own or path)
             if found is not None:
-                return found
+                return replace(found, has_fled=has_fled, online=_set(self._root / _ONLINE))
         return None
 
 
@@ -86,6 +92,21 @@ def _own_part(path: str, container_id: str) -> str:
         return ""
     at = next((i for i, part in enumerate(parts) if container_id in part), None)
     return "" if at is None else "/".join(parts[: at + 1])
+
+
+def _is_above(path: str, text: str, container_id: str) -> bool:
+    """Whether this cgroup holds the one in which another controller still has the container."""
+    paths = (line.split(":", 2)[-1] for line in text.splitlines())
+    own = next((part for p in paths if (part := _own_part(p, container_id))), "")
+    return own.startswith(path.rstrip("/") + "/")
+
+
+def _set(path: Path) -> CpuSet | None:
+    """The CPUs that this file lists; None when it does not."""
+    try:
+        return CpuSet.parse(_text(path) or "") or None
+    except CpuSetError:
+        return None
 
 
 def _read(mount: Path, path: str) -> Enforced | None:

@@ -3,7 +3,8 @@
 CRI cannot show it, for the runtime reports its own record. A container whose kernel set differs from what the runtime
 has acknowledged, twice in a row with no call about it in flight, is updated again. Whoever keeps rewriting it wins: a
 container that the runtime made differently from the start, or that was put back three times within an hour, is left to
-the other manager, by name, instead of fought over.
+the other manager, by name, instead of fought over. Processes that the kernel has moved out of their cgroup (v1, when
+all its CPUs go offline) cannot be moved back by an update: an operator is told.
 """
 
 import asyncio
@@ -52,6 +53,7 @@ class Drift:
         self._pids: dict[str, int] = {}
         self._repaired: dict[str, deque[float]] = {}
         self._left: dict[str, str] = {}
+        self._fled: dict[str, str] = {}
         self.repairs = 0
 
     async def watch(self) -> None:
@@ -63,8 +65,9 @@ class Drift:
                 await self.check()
 
     def warnings(self) -> tuple[str, ...]:
-        """A sentence for each container that was left to another manager, by pod and container."""
-        rows = ((self._ledger.holder(container_id), text) for container_id, text in self._left.items())
+        """A sentence for each container that another manager or the kernel has elsewhere, by pod and container."""
+        texts = {**self._left, **self._fled}
+        rows = ((self._ledger.holder(container_id), text) for container_id, text in texts.items())
         return tuple(sorted(f"{_name(row)}: {text}" for row, text in rows if row is not None))
 
     async def check(self) -> None:
@@ -74,12 +77,28 @@ class Drift:
         await asyncio.gather(*(self._learn_pid(row) for row in rows))
         known = [(row, pid) for row in rows if (pid := self._pids.get(row.container_id))]
         for row, enforced in zip((row for row, _ in known), await asyncio.to_thread(self._read, known), strict=True):
+            self._note_fled(row, enforced)
             if enforced is None:
                 self._pids.pop(row.container_id, None)
+            elif enforced.has_fled:
+                continue  # an update would change a cgroup that is empty
             elif not self._agrees(row, enforced):
                 await self._look_again(row)
             else:  # the runtime made it as we said: whoever changes it later did not do so at its creation
                 self._effects.untouched.discard(row.container_id)
+
+    def _note_fled(self, row: Row, enforced: Enforced | None) -> None:
+        if enforced is None or not enforced.has_fled:
+            self._fled.pop(row.container_id, None)
+            return
+        text = (
+            f"its processes run on CPUs {enforced.cpus}, outside its cgroup: cgroup v1 moves them to {enforced.path} "
+            "when all CPUs of a container go offline. Restart the container to have it on its own CPUs again"
+        )
+        if row.container_id not in self._fled:
+            self._context.observer.noted(events.FLED, **_who(row), reason=text)
+            self._context.observer.happened(row, "fled", text)
+        self._fled[row.container_id] = text
 
     async def _look_again(self, row: Row) -> None:
         """Under the container's lock: nobody talks to the runtime about it while this is decided."""
@@ -90,7 +109,7 @@ class Drift:
             current = self._ledger.holder(row.container_id)
             if current is None or enforced is None or found is None or not self._is_to_be_checked(current, alone=True):
                 return
-            if not self._agrees(current, enforced):
+            if not enforced.has_fled and not self._agrees(current, enforced):
                 self._decide(current, enforced, found, managers)
         self._effects.kick()
 
@@ -153,6 +172,8 @@ class Drift:
         if known is None or known.cpus is None:
             return True, True
         online, nodes = self._machine.online, self._machine.memory_nodes
+        if enforced.online is not None:  # a CPU may have gone since the machine was discovered
+            online &= enforced.online
         same_cpus = enforced.cpus & online == known.cpus & online
         same_mems = known.mems is None or not enforced.mems or enforced.mems & nodes == known.mems & nodes
         return same_cpus, same_mems
@@ -181,7 +202,7 @@ class Drift:
 
     def _forget_gone(self) -> None:
         live = {row.container_id for row in self._ledger.active()}
-        for memory in (self._pids, self._repaired, self._left):
+        for memory in (self._pids, self._repaired, self._left, self._fled):
             for container_id in memory.keys() - live:
                 del memory[container_id]
 

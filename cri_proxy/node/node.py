@@ -87,6 +87,7 @@ class Node:
 
     def start_watching(self) -> None:
         """Look after exits, failed updates and unknown outcomes from now on, whatever goes wrong in between."""
+        self.context.tasks.start(self.managers.look(), name="kubelet managers")
         self.keep_doing(self.resync.poll, "poll")
         self.keep_doing(self.resync.watch, "events")
         self.keep_doing(self.drift.watch, "drift")

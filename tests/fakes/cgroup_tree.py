@@ -16,6 +16,20 @@ class CgroupTree:
     def directory(self, container_id: str, parent: str = "kubepods/pod-1") -> Path:
         return self.root / self._mount / parent / container_id
 
+    def write_online(self, cpus: str) -> None:
+        """The CPUs that the kernel says are online."""
+        file = self.root / "sys/devices/system/cpu/online"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{cpus}\n")
+
+    def flee(self, pid: int, container_id: str, cpus: str) -> None:
+        """What v1 does when all CPUs of the cgroup go offline: its processes are in the pod's cgroup from then on."""
+        pod = self.directory(container_id).parent
+        (pod / "cpuset.cpus").write_text(f"{cpus}\n")
+        (pod / "cpuset.mems").write_text("0-1\n")
+        path = "/" + str(pod.relative_to(self.root / self._mount))
+        (self.root / "proc" / str(pid) / "cgroup").write_text(f"12:memory:{path}/{container_id}\n{self._line}{path}\n")
+
     def write(self, pid: int, container_id: str, cpus: str, mems: str, *, below: str = "") -> Path:
         """A container whose process sits ``below`` its cgroup; '' for a set means that it inherits (v2)."""
         directory = self.directory(container_id)

@@ -38,6 +38,24 @@ def test_an_empty_file_means_what_is_effective(tmp_path: Path) -> None:
     assert (str(found.cpus), str(found.mems), found.inherits_cpus) == ("0-7", "0-1", True)
 
 
+def test_processes_that_v1_moved_to_the_pods_cgroup_have_fled_and_run_on_its_cpus(tmp_path: Path) -> None:
+    tree = CgroupTree(tmp_path, v1=True)
+    tree.write(7, ID, "", "0")
+    tree.flee(7, ID, "0-6")
+    found = Cgroups(tmp_path).enforced(7, ID)
+    assert found is not None
+    assert (found.has_fled, str(found.cpus), found.path) == (True, "0-6", "/kubepods/pod-1")
+
+
+def test_the_cpus_that_are_online_are_read_with_the_sets(tmp_path: Path) -> None:
+    tree = CgroupTree(tmp_path)
+    tree.write(7, ID, "1-2", "0")
+    tree.write_online("0-1")
+    found = Cgroups(tmp_path).enforced(7, ID)
+    assert found is not None
+    assert found.online == CpuSet.parse("0-1")
+
+
 def test_a_pid_that_is_somebody_elses_by_now_tells_nothing(tmp_path: Path) -> None:
     tree = CgroupTree(tmp_path)
     tree.write(7, "other", "1-2", "0")

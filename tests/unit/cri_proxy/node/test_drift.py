@@ -10,6 +10,7 @@ from cri_proxy.node.kubelet_managers import KubeletManagers
 from cri_proxy.node.node import NOWHERE
 from cri_proxy.tryout.pods import ContainerSpec, guaranteed
 from policies.base import Pinning
+from sysfs.cpuset import CpuSet
 from tests.fakes.cgroup_tree import CgroupTree
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
@@ -20,9 +21,9 @@ UPDATE = "UpdateContainerResources"
 class Scene:
     """A node whose containers have their cgroups on disk."""
 
-    def __init__(self, site: Site, root: Path) -> None:
+    def __init__(self, site: Site, root: Path, *, v1: bool = False) -> None:
         self.site = site
-        self.tree = CgroupTree(root)
+        self.tree = CgroupTree(root, v1=v1)
         sight = Sight(Cgroups(root), KubeletManagers, lambda: 60.0)
         self.drift = Drift(site.node.context, site.node.effects, site.node.adoption, sight)
 
@@ -48,11 +49,11 @@ class Scene:
         return [update.cpus for update in self.site.runtime.updates]
 
 
-def play(root: Path, act: Callable[[Scene], Awaitable[None]]) -> None:
+def play(root: Path, act: Callable[[Scene], Awaitable[None]], *, v1: bool = False) -> None:
     async def run() -> None:
         site = Site(small_policy())
         await site.open()
-        await act(Scene(site, root))
+        await act(Scene(site, root, v1=v1))
         assert site.log.errors == []
 
     asyncio.run(run())
@@ -103,6 +104,36 @@ def test_memory_nodes_are_put_back_too(tmp_path: Path) -> None:
         assert [(u.cpus, u.mems) for u in scene.site.runtime.updates] == [("", own)]
 
     play(tmp_path, act)
+
+
+def test_a_cpu_that_went_offline_is_nobodys_tampering(tmp_path: Path) -> None:
+    """V1 takes it out of the file at once; that the machine has changed is noticed a moment later."""
+
+    async def act(scene: Scene) -> None:
+        container_id = await scene.run("a", guaranteed("c", 2000))
+        low, high = CpuSet.parse(scene.site.cpus(container_id))
+        scene.tamper(container_id, str(low))
+        scene.tree.write_online(str(scene.site.node.context.ledger.policy.machine.online - CpuSet.of([high])))
+        await scene.check()
+        assert (scene.sent(), scene.drift.repairs) == ([], 0)
+
+    play(tmp_path, act, v1=True)
+
+
+def test_processes_that_the_kernel_moved_out_are_told_of_and_not_put_back(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        container_id = await scene.run("a", guaranteed("c", 2000))
+        scene.tree.flee(scene.site.runtime.node.containers[container_id].pid, container_id, "0-6")
+        await scene.check()
+        await scene.check()
+        assert (scene.sent(), scene.drift.repairs) == ([], 0)
+        (warning,) = scene.drift.warnings()
+        assert "its processes run on CPUs 0-6, outside its cgroup" in warning
+        scene.enforce(container_id)
+        await scene.check()
+        assert scene.drift.warnings() == ()
+
+    play(tmp_path, act, v1=True)
 
 
 def test_a_container_that_is_gone_is_not_put_back(tmp_path: Path) -> None:

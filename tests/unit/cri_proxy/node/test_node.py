@@ -111,6 +111,21 @@ def test_the_slow_check_looks_at_the_kubelets_state(tmp_path: Path) -> None:
     asyncio.run(act())
 
 
+def test_the_kubelets_state_is_looked_at_from_the_beginning(tmp_path: Path) -> None:
+    async def act() -> None:
+        site = Site(small_policy())
+        await site.open()
+        outside = Outside(site.runtime.channel(), site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
+        node = build_node(site.policy, Rules(), outside)
+        (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
+        node.start_watching()
+        await node.context.tasks.join()
+        assert "policy static" in node.warnings()[0]
+        await node.background.cancel()
+
+    asyncio.run(act())
+
+
 def test_what_others_have_to_say_is_among_the_warnings() -> None:
     async def act(site: Site) -> None:
         site.node.more_warnings.append(lambda: ("mind the gap",))
