@@ -25,7 +25,7 @@ STEPS = 100
 SEEDS = st.integers(0, 1 << 32)
 # A seed tells a whole history: shrinking it would only find another.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
-FEW = settings(max_examples=settings().max_examples // 4, phases=PHASES)
+FEW = settings(max_examples=settings().max_examples // 6, phases=PHASES)
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
