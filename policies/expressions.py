@@ -4,7 +4,9 @@ Their meaning is what users of cri-resource-manager and nri-plugins know: keys n
 tags/K and pod/...; a key with a dot is a label; ``:a:b`` joins the values of several keys.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from policies.base import Expression, Labels, Request
@@ -91,6 +93,7 @@ def _value(key: str, container: Request) -> str | None:
     return separator.join(p or "" for p in parts)
 
 
+@lru_cache(maxsize=128)  # one key is looked up in many containers
 def split_joint_key(key: str) -> tuple[tuple[str, ...], str]:
     """The keys of a joint key and what separates their values.
 
@@ -127,4 +130,5 @@ def _container_label(key: str, container: Request) -> str | None:
 
 
 def _label(key: str, labels: Labels) -> str | None:
-    return next((value for name, value in labels if name == key), None)
+    i = bisect_left(labels, (key,))  # a pod may have thousands
+    return labels[i][1] if i < len(labels) and labels[i][0] == key else None

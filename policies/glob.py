@@ -2,11 +2,13 @@
 
 ``*`` any text, ``?`` any character, ``[a-z]`` one of these, ``[!a-z]`` or ``[^a-z]`` one that is not (POSIX 2.13,
 glob(7)). A bracket that is never closed stands for itself. The patterns of annotations are written by whoever may
-create a pod, so nothing is compiled and kept, and nothing backtracks: all places that the pattern can have reached
+create a pod, so what is kept of them is little, and nothing backtracks: all places that the pattern can have reached
 are followed at once, as the bits of an integer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
 _STAR, _STARS, _ANY = "*", "**", "?"
 
@@ -19,13 +21,11 @@ def is_like(text: str, pattern: str, separator: str = "") -> bool:
     """
     if not separator and "?" not in pattern and "[" not in pattern:
         return _has_parts(text, pattern.split("*"))
-    places = dict.fromkeys(text, 0)
-    for i, char in enumerate(text):
-        places[char] |= 1 << i
+    places = _places(text)
     everywhere = (1 << len(text)) - 1
     inside = everywhere & ~places.get(separator, 0)
     reached = 1  # bit i: the pattern so far can stand for the first i characters
-    for token in _tokens(pattern, with_stars=bool(separator)):
+    for token in _parsed(pattern, with_stars=bool(separator)):
         if token == _STARS or (token == _STAR and not separator):
             reached = _onwards(reached, everywhere)
         elif token == _STAR:
@@ -39,6 +39,20 @@ def is_like(text: str, pattern: str, separator: str = "") -> bool:
         if not reached:
             return False
     return bool(reached >> len(text) & 1)
+
+
+@lru_cache(maxsize=4)  # one text is held against many patterns in turn
+def _places(text: str) -> Mapping[str, int]:
+    """Where each character is in the text, as bits."""
+    places = dict.fromkeys(text, 0)
+    for i, char in enumerate(text):
+        places[char] |= 1 << i
+    return MappingProxyType(places)
+
+
+@lru_cache(maxsize=128)  # the patterns of two lists of wishes
+def _parsed(pattern: str, *, with_stars: bool) -> tuple[str, ...]:
+    return tuple(_tokens(pattern, with_stars=with_stars))
 
 
 def _has_parts(text: str, parts: list[str]) -> bool:
@@ -62,30 +76,35 @@ def _onwards(reached: int, passable: int) -> int:
     return (((reached & passable) + passable) ^ passable) | reached
 
 
-def _of_set(token: str, places: dict[str, int]) -> int:
-    """Where the text has a character that the set ``[...]`` names."""
+def _of_set(token: str, places: Mapping[str, int]) -> int:
+    """Where the text has a character that the set ``[...]`` names; beyond its end the bits are arbitrary."""
     members = token[1:-1]
     is_negated = members[0] in "!^" and len(members) > 1
-    members = members[1:] if is_negated else members
+    singles, ranges = _members(members[1:] if is_negated else members)
     found = 0
-    for char, here in places.items():
-        if _names(members, char) is not is_negated:
-            found |= here
-    return found
+    for char in singles:
+        found |= places.get(char, 0)
+    for low, high in ranges:
+        for char, here in places.items():
+            if low <= char <= high:
+                found |= here
+    return ~found if is_negated else found
 
 
-def _names(members: str, char: str) -> bool:
+@lru_cache(maxsize=128)
+def _members(members: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+    """The characters and the ranges that a set names."""
+    singles: set[str] = set()
+    ranges: set[tuple[str, str]] = set()
     i = 0
     while i < len(members):
         if i + 2 < len(members) and members[i + 1] == "-":
-            if members[i] <= char <= members[i + 2]:
-                return True
+            ranges.add((members[i], members[i + 2]))
             i += 3
         else:
-            if members[i] == char:
-                return True
+            singles.add(members[i])
             i += 1
-    return False
+    return frozenset(singles), frozenset(ranges)
 
 
 def _tokens(pattern: str, *, with_stars: bool) -> Iterator[str]:

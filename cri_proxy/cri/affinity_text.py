@@ -7,6 +7,7 @@ cri-resource-manager and its successor. A key is kept as written: looking it up 
 from collections.abc import Mapping
 
 from policies.base import Affinity, Expression
+from policies.expressions import split_joint_key
 
 DEFAULT_KEY = "io.kubernetes.container.name"
 DEFAULT_OPERATOR = "In"
@@ -15,9 +16,12 @@ MAX_WEIGHT = 1000
 MAX_WISHES = 64
 MAX_VALUES = 256  # of all wishes of a list together
 MAX_WORD_CHARS = 512  # several names and label values, joined
+MAX_PATTERN_CHARS = 1024  # of all globs of a list together: each is held against every container
+MAX_JOINED_KEYS = 8  # what a glob is held against is at most so many names and label values
 
 _ONE_VALUE = frozenset({"Equals", "NotEqual", "Matches", "MatchesNot"})
 _SOME_VALUES = frozenset({"In", "NotIn", "MatchesAny", "MatchesNone"})
+_PATTERNS = frozenset({"Matches", "MatchesNot", "MatchesAny", "MatchesNone"})
 _NO_VALUE = frozenset({"Exists", "NotExist", "AlwaysTrue"})
 OPERATORS = _ONE_VALUE | _SOME_VALUES | _NO_VALUE
 _SPELLINGS = {"NotExists": "NotExist"}  # what the successor's documents call it
@@ -48,6 +52,10 @@ def _check_size(wishes: tuple[Affinity, ...]) -> None:
         raise ValueError(f"more than {MAX_VALUES} values")
     if any(len(word) > MAX_WORD_CHARS for e in expressions for word in (e.key, *e.values)):
         raise ValueError(f"a key or value of more than {MAX_WORD_CHARS} characters")
+    if sum(len(word) for e in expressions if e.operator in _PATTERNS for word in e.values) > MAX_PATTERN_CHARS:
+        raise ValueError(f"patterns of more than {MAX_PATTERN_CHARS} characters")
+    if any(len(split_joint_key(e.key)[0]) > MAX_JOINED_KEYS for e in expressions):
+        raise ValueError(f"a key joins more than {MAX_JOINED_KEYS} keys")
 
 
 def _full(entry: object, *, anti: bool) -> Affinity:

@@ -7,7 +7,7 @@ from policies.expressions import expression_text, matches, split_joint_key
 from tests.unit.policies.build import BURSTABLE, request
 
 WEB = request(
-    "web/nginx", qos=BURSTABLE, namespace="shop", labels=(("tier", "front"), ("a.b/c", "d")), pod_labels=(("app", "w"),)
+    "web/nginx", qos=BURSTABLE, namespace="shop", labels=(("a.b/c", "d"), ("tier", "front")), pod_labels=(("app", "w"),)
 )
 
 
