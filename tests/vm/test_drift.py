@@ -2,7 +2,7 @@
 
 import pytest
 
-from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.cpuset import NodeSet
 from tests.vm.report import Report
 
 pytestmark = pytest.mark.timeout(1200)
@@ -21,7 +21,7 @@ def test_cpus_that_somebody_widened_are_put_back(report: Report) -> None:
     before, widened, after = (
         report.steps[f"drift: {step}"][VICTIM] for step in ("before", "cpus widened", "cpus put back")
     )
-    assert before.cpus <= widened.cpus == CpuSet.parse("0-7") != before.cpus
+    assert before.cpus <= widened.cpus != before.cpus
     assert after == before
 
 
@@ -35,4 +35,5 @@ def test_memory_nodes_that_somebody_widened_are_put_back(report: Report) -> None
 
 def test_each_repair_is_logged_with_what_was_seen(report: Report) -> None:
     cpus, mems = report.events("drifted", VICTIM)
-    assert (cpus["cpus"], mems["mems"]) == ("0-7", "0-3")
+    assert cpus["cpus"] == str(report.steps["drift: cpus widened"][VICTIM].cpus)
+    assert mems["mems"] == "0-3"
