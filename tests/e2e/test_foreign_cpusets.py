@@ -13,7 +13,7 @@ from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus
 
 ONE_CPU = guaranteed("c0", 1000)
-SLOW_CHECK_SECONDS = 60.0  # the file is looked at every 30
+SLOW_CHECK_SECONDS = 60.0  # looked at when the daemon starts, and every 30 seconds
 
 
 @pytest.fixture(scope="module")
