@@ -6,10 +6,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.base import CpuKind, Grant, TopologyHint
+from policies.base import CpuKind, Grant, Threads, TopologyHint
 from policies.lift import plan_lifts
 from policies.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.machines import small_machine
 from tests.unit.policies.build import case_of, four_nodes, request, supply_of, tree_of
 
 TREE = tree_of(four_nodes())
@@ -17,6 +18,10 @@ TREE = tree_of(four_nodes())
 
 def share(name: str, node: int, mcpu: int) -> Grant:
     return Grant(request(name, mcpu), f"NUMA node #{node}", CpuKind.SHARED, shared_mcpu=mcpu, mems=NodeSet.of([node]))
+
+
+def owner(name: str, cpus: str) -> Grant:
+    return Grant(request(name, 1000), "root", CpuKind.EXCLUSIVE, CpuSet.parse(cpus))
 
 
 def lifted(count: int, *grants: Grant, pool: str = "root") -> dict[str, str] | None:
@@ -96,3 +101,28 @@ def test_a_moved_grant_has_the_memory_of_its_new_pool_and_keeps_its_own_cpus() -
     moved = plan_lifts(case, TREE.root, 14)
     assert moved is not None
     assert [(g.container.pod_uid, str(g.exclusive), str(g.mems)) for g in moved] == [("b", "", "0-1")]
+
+
+def test_only_cpus_that_the_container_may_own_are_worth_a_lift() -> None:
+    """Every node has a fraction in it; the device is at node 2, so nobody else moves."""
+    grants = [share(f"{n}/c", n, 500) for n in range(4)]
+    hints = (TopologyHint("/dev/x", CpuSet.parse("8-11"), NodeSet()),)
+    case = case_of(TREE, request("new/c", 4000, strict_hints=True, hints=hints), *grants)
+    moved = plan_lifts(case, TREE.root, 4)
+    assert moved is not None
+    assert [(g.container.pod_uid, g.pool) for g in moved] == [("2", "socket #1")]
+
+
+def test_cpus_on_broken_cores_do_not_count_where_whole_ones_are_wished_for() -> None:
+    machine = small_machine()  # packages of two cores with two threads: 0-1, 2-3 and 4-5, 6-7
+    tree = tree_of(machine)
+    grants = (
+        Grant(request("a/c", 1500), "socket #0", CpuKind.SHARED, shared_mcpu=1500),
+        owner("b/c", "0"),
+        owner("c/c", "4"),
+    )
+    case = case_of(tree, request("new/c", 4000, threads=Threads.OWN_CORE), *grants)
+    moved = plan_lifts(case, tree.root, 4)
+    assert moved is not None
+    assert [g.container.pod_uid for g in moved] == ["a"]
+    assert plan_lifts(case, tree.root, 5) is None

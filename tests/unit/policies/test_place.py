@@ -81,6 +81,12 @@ def test_a_displaced_container_that_restarts_is_not_displaced_again() -> None:
     assert placed(POLICY.decide(NOTHING, again)).grant.pool == "socket #1"
 
 
+def test_displacement_goes_no_higher_than_a_strict_wish_allows() -> None:
+    hints = (TopologyHint("/dev/x", CpuSet.parse("0-7"), NodeSet()),)
+    asked = request(mcpu=1000, levels_up=9, strict_hints=True, hints=hints)
+    assert placed(POLICY.decide(NOTHING, asked)).grant.pool == "socket #0"
+
+
 def test_a_pool_with_the_isolated_cpu_beats_one_that_would_slice() -> None:
     decision = placed(ISOLATED.decide(NOTHING, request(mcpu=1000)))
     assert (decision.grant.kind, str(decision.grant.isolated)) == (CpuKind.ISOLATED, "7")
