@@ -66,7 +66,7 @@ def test_memory_comes_from_the_nodes_of_the_cpus(seen: dict[str, Seen]) -> None:
 def test_containers_with_affinity_sit_on_the_same_cpus(seen: dict[str, Seen]) -> None:
     front, back = seen["together/front"], seen["together/back"]
     assert (front.cpus, front.mems) == (back.cpus, back.mems)
-    assert len(nodes(front)) == 1
+    assert len({node // 2 for node in nodes(front)}) == 1  # without a CPU limit: a package wide
 
 
 def test_containers_with_anti_affinity_sit_on_different_nodes(seen: dict[str, Seen]) -> None:
