@@ -24,6 +24,7 @@ from tests.fakes.machines import unplugged
 from tests.fakes.node_checks import MoveCheck, check_moment, check_settled, running
 from tests.fakes.random_pods import random_pod
 from tests.fakes.site import Site
+from tests.fakes.store import MemoryStore
 from tests.property.policy_history import random_available, random_gone, random_options
 
 UNKNOWN, DEADLINE_EXCEEDED = 2, 4
@@ -82,7 +83,12 @@ class World(Site):
     def _chances(self) -> list[tuple[Callable[[], Awaitable[None]], int]]:
         often = [(self.run_pod, 12), (self.remove_pod, 9), (self.restart_container, 6), (self.exit_container, 6)]
         changes = [(self.resize, 5), (self.burst, 3), (self.reconfigure, 3), (self.hotplug, 2), (self.slow_check, 2)]
-        restarts = [(self.restart_proxy, 2), (self.restart_runtime, 1), (self.restart_both, 1)]
+        restarts = [
+            (self.restart_proxy, 2),
+            (self.restart_runtime, 1),
+            (self.restart_both, 1),
+            (self.lose_the_store, 1),
+        ]
         faults = [(self.fail_a_create, 2), (self.refuse_updates, 2), (self.lose_answers, 2), (self.tamper, 2)]
         return [*often, *changes, *restarts, *faults]
 
@@ -151,6 +157,11 @@ class World(Site):
     async def restart_both(self) -> None:
         self.runtime.restart()
         await self.restart_proxy()
+
+    async def lose_the_store(self) -> None:
+        """A new process that knows nothing: it takes up what the runtime has, and the annotations that we left."""
+        self.store = MemoryStore()
+        await self.open(self.check)
 
     async def slow_check(self) -> None:
         """What the daemon does every now and then; time passes for cold starts."""

@@ -79,7 +79,9 @@ def check_settled(runtime: EmbeddedRuntime, ledger: Ledger, options: PolicyOptio
         wanted = ledger.desired().get(holder.key) if holder is not None else None
         if wanted is None or holder is None or holder.grant.kind is CpuKind.PRESERVE:
             continue
-        cpus, mems = CpuSet.parse(container.record.cpuset_cpus), NodeSet.parse(container.record.cpuset_mems)
+        # Without a set of its own it runs on every CPU that is online: where that is what it should have, it is right.
+        cpus = CpuSet.parse(container.record.cpuset_cpus) or runtime.node.machine.online
+        mems = NodeSet.parse(container.record.cpuset_mems)
         assert wanted.cpus in (None, cpus), f"{holder.key} is on {cpus}, and should be on {wanted.cpus}"
         assert wanted.mems in (None, mems), f"{holder.key} is on nodes {mems}, and should be on {wanted.mems}"
     world = World(ledger.policy, options, ledger.allocations, ledger.policy.machine)
