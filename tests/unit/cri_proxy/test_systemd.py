@@ -1,0 +1,166 @@
+"""What systemd is told, when the watchdog is pinged, and which sockets are ours to use."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.systemd import Watchdog, answers, notify, passed_sockets, relay_works, reloading, watchdog_seconds
+
+Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def speaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """What a server's SETTINGS frame begins with."""
+    await reader.read(1)
+    writer.write(b"\0")
+    writer.close()
+
+
+async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+def works(tmp_path: Path, relay: Connected | None, runtime: Connected | None) -> bool:
+    """Whether the relay counts as working, when both behave so; None: nobody listens."""
+
+    async def look() -> bool:
+        paths = tmp_path / "relay", tmp_path / "runtime"
+        given = [(path, kind) for path, kind in zip(paths, (relay, runtime), strict=True) if kind is not None]
+        servers = [await asyncio.start_unix_server(kind, path) for path, kind in given]
+        try:
+            return await relay_works(*paths, seconds=0.1)
+        finally:
+            for server in servers:
+                server.close()
+            await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))  # connections end, too
+
+    return asyncio.run(look())
+
+
+def test_a_relay_that_answers_works(tmp_path: Path) -> None:
+    assert works(tmp_path, speaks, speaks)
+
+
+def test_a_relay_that_hangs_up_works_there_is_no_runtime(tmp_path: Path) -> None:
+    assert works(tmp_path, hangs_up, None)
+
+
+def test_a_relay_that_is_silent_with_a_runtime_that_speaks_is_stuck(tmp_path: Path) -> None:
+    assert not works(tmp_path, says_nothing, speaks)
+
+
+def test_a_silent_runtime_is_not_held_against_the_relay(tmp_path: Path) -> None:
+    assert works(tmp_path, says_nothing, says_nothing)
+
+
+def test_a_relay_that_nobody_can_reach_does_not_work(tmp_path: Path) -> None:
+    assert not works(tmp_path, None, speaks)
+
+
+def test_a_backlog_that_nobody_takes_from_is_silence(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        assert asyncio.run(answers(tmp_path / "s", 0.1)) is None
+
+
+def test_a_watchdog_pings_only_while_it_works() -> None:
+    pings, stuck = asyncio.run(watched([True, False, False, True]))
+    assert (pings, stuck) == (["WATCHDOG=1"] * 2, 2)
+
+
+async def watched(answers: list[bool]) -> tuple[list[str], int]:
+    """What a watchdog says while it gets these answers."""
+    pings: list[str] = []
+    stuck: list[None] = []
+    done = asyncio.Event()
+
+    async def works(seconds: float) -> bool:
+        if not answers:
+            done.set()
+            await asyncio.Event().wait()
+        return answers.pop(0)
+
+    watchdog = Watchdog(0.004, works, lambda: stuck.append(None), pings.append)
+    watching = asyncio.create_task(watchdog.watch())
+    await done.wait()
+    watching.cancel()
+    return pings, len(stuck)
+
+
+def test_a_loop_that_is_stuck_pings_nobody() -> None:
+    pings: list[str] = []
+
+    async def block() -> int:
+        async def works(seconds: float) -> bool:
+            return True
+
+        watching = asyncio.create_task(Watchdog(0.004, works, lambda: None, pings.append).watch())
+        await asyncio.sleep(0)
+        before = len(pings)
+        until = time.monotonic() + 0.05
+        while time.monotonic() < until:
+            pass
+        watching.cancel()
+        return len(pings) - before
+
+    assert asyncio.run(block()) == 0
+
+
+@pytest.mark.parametrize(
+    ("environment", "seconds"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "60000000"}, 60.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "7"}, 60.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "8"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+    ],
+)
+def test_the_watchdog_is_for_the_process_that_systemd_names(environment: dict[str, str], seconds: float | None) -> None:
+    assert watchdog_seconds(environment, 7) == seconds
+
+
+@pytest.mark.parametrize(
+    ("environment", "descriptors"),
+    [
+        ({}, []),
+        ({"LISTEN_PID": "7", "LISTEN_FDS": "2"}, [3, 4]),
+        ({"LISTEN_PID": "8", "LISTEN_FDS": "2"}, []),
+        ({"LISTEN_FDS": "2"}, []),
+        ({"LISTEN_PID": "7", "LISTEN_FDS": "-1"}, []),
+    ],
+)
+def test_sockets_are_for_the_process_that_systemd_names(environment: dict[str, str], descriptors: list[int]) -> None:
+    assert list(passed_sockets(environment, 7)) == descriptors
+
+
+def test_a_reload_tells_when_it_began() -> None:
+    state, _, moment = reloading().partition("\nMONOTONIC_USEC=")
+    assert state == "RELOADING=1"
+    assert 0 <= time.monotonic() * 1e6 - int(moment) < 60e6
+
+
+def test_nobody_to_tell_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    notify("READY=1")
+    monkeypatch.delenv("NOTIFY_SOCKET")
+    notify("READY=1")
+
+
+def test_an_abstract_address_is_told_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(f"\0{tmp_path}")
+        monkeypatch.setenv("NOTIFY_SOCKET", f"@{tmp_path}")
+        notify("READY=1")
+        assert listener.recv(100) == b"READY=1"
