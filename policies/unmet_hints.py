@@ -26,10 +26,11 @@ def hints_unmet(case: Case, room: Room) -> Reason | None:
         cpus = local_cpus(case.tree.machine, hint)
         if cpus is not None:
             near.append((hint.source, _where(case, cpus), _gives_near(case, room, cpus)))
-    home, mcpu = "", 0
+    home, mcpu = "", -1  # a full pool is one all the same
     for pool in case.tree.pools:
-        if reach_in(case, pool) == ANYWHERE and room.free_mcpu[pool.index] > mcpu:
-            home, mcpu = pool.name, room.free_mcpu[pool.index]
+        free = max(0, room.free_mcpu[pool.index])
+        if reach_in(case, pool) == ANYWHERE and free > mcpu:
+            home, mcpu = pool.name, free
     return reasons.hints_unmet(case.demand, tuple(near), home, mcpu)
 
 

@@ -37,13 +37,18 @@ def test_cpus_that_must_stay_for_those_who_share_there_are_not_said_to_be_free()
     assert refusal(case(3000, share)).endswith("near 0000:3b:00.0 (NUMA node #1) 2 CPUs free to own")
 
 
+def test_a_pool_near_the_devices_that_is_full_is_named_all_the_same() -> None:
+    full = Grant(request("o/c", 3000), "NUMA node #1", CpuKind.SHARED, shared_mcpu=3000)
+    assert refusal(case(500, full)).endswith("most shared capacity near all of them in NUMA node #1: 0m")
+
+
 def test_isolated_cpus_are_not_said_to_be_free_for_who_gets_ordinary_ones() -> None:
     assert refusal(case(4000)).endswith("near 0000:3b:00.0 (NUMA node #1) 3 CPUs free to own")
     assert refusal(case(2000, FULL, prefer_isolated=True)).endswith("(NUMA node #1) 1 CPU free to own")
 
 
 def test_for_a_share_the_best_pool_near_all_devices_is_named() -> None:
-    assert refusal(case(3500, FULL)).endswith("0 CPUs free to own; no pool is near all of them")
+    assert refusal(case(3500, hints=(NIC, GPU))).endswith("2 CPUs free to own; no pool is near all of them")
     assert refusal(case(3500)).endswith("most shared capacity near all of them in NUMA node #1: 3000m")
 
 
