@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from policies.base import Request, TopologyHint
 from policies.memory.account import wanted_kinds
 from policies.memory.nodes import KINDS, USUAL, MemoryNodes
+from policies.memory.reasons import kinds_text
 from policies.pools import Pool
 from sysfs.model import Machine, MemoryKind
 
@@ -35,7 +36,7 @@ def home_of(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request, 
     in_pool = bool(pool.mems & mask) and all(pool.mems & nodes.of_kind(kind) for kind in needed)
     strict = request.wishes.strict_memory
     if strict and (absent or not mask):
-        return Home(0, in_pool, absent, refused="this machine does not have it")
+        return Home(0, in_pool, absent, refused=f"this machine has no {kinds_text(absent or wanted)}")
     zone = _of_wanted_kinds(nodes, pool, request, _spread(machine, nodes, pool, request) if owns else 0)
     normal = _normal_for(nodes, zone, mask, strict=strict)
     if normal is None:

@@ -37,7 +37,7 @@ def test_a_strict_wish_for_a_kind_of_memory_refuses_and_says_what_is_missing() -
     wish = request(mcpu=1000, memory_kinds=(MemoryKind.HBM,), strict_memory=True)
     refusal = rejected(POLICY.decide(NOTHING, wish))
     assert refusal.reason.code == "strict-memory"
-    assert refusal.reason.text == "wanted memory of kind HBM and no other; this machine does not have it"
+    assert refusal.reason.text == "wanted memory of kind HBM and no other; this machine has no HBM"
     assert {r.outcome for r in refusal.ranking} == {"does not have the memory that is strictly wanted"}
 
 

@@ -57,7 +57,7 @@ def test_kinds_that_do_not_exist_are_done_without() -> None:
 
 def test_a_strict_wish_for_a_kind_that_does_not_exist_has_no_home() -> None:
     found = home(FOUR, "root", wanting("a", memory_kinds=(DRAM, PMEM), strict_memory=True))
-    assert (found.zone, found.refused) == (0, "this machine does not have it")
+    assert (found.zone, found.refused) == (0, "this machine has no PMEM")
 
 
 def test_movable_memory_alone_gets_normal_memory_beside_it() -> None:

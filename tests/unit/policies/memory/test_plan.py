@@ -142,7 +142,7 @@ def test_memory_that_is_not_ours_is_not_written() -> None:
 @pytest.mark.parametrize(
     ("tree", "wanted", "why"),
     [
-        (FOUR, wanting("a", 1, memory_kinds=(PMEM,), strict_memory=True), "this machine does not have it"),
+        (FOUR, wanting("a", 1, memory_kinds=(PMEM,), strict_memory=True), "this machine has no PMEM"),
         (TIERED, wanting("a", 2, memory_kinds=(HBM,), strict_memory=True), "memory node 4 does not have 2 GiB left"),
         (tree_of(tiered(movable=True)), wanting("a", memory_kinds=(PMEM,), strict_memory=True), "all of it is movable"),
     ],
