@@ -47,4 +47,6 @@ LEFT_TO_ANOTHER: Final = "left_to_another"  # another manager keeps rewriting a 
 # Changes from outside.
 MACHINE_CHANGED: Final = "machine_changed"  # CPUs or memory nodes came or went
 MACHINE_UNREADABLE: Final = "machine_unreadable"  # the old machine stays in force
+CONFIG_RELOADED: Final = "config_reloaded"  # a changed configuration is in force, or means what was in force
+CONFIG_REJECTED: Final = "config_rejected"  # a changed configuration is not taken; the old one stays in force
 KUBELET_MANAGER: Final = "kubelet_manager"  # the kubelet pins CPUs or memory itself

@@ -1,13 +1,16 @@
 """A configuration on a machine, put in force: at start, and again when one of the two changes under a running node."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from cri_proxy import events
 from cri_proxy.config.cpus import CpuList, CpuQuantity
 from cri_proxy.config.model import Config
 from cri_proxy.config.resources import policy_options
-from cri_proxy.errors import ConfigError
+from cri_proxy.errors import ConfigError, CriProxyError
+from cri_proxy.host import Host
 from cri_proxy.node.context import Rules
 from cri_proxy.node.node import Node
 from cri_proxy.node.reader import Reader
@@ -15,7 +18,9 @@ from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
 from cri_proxy.node.view import NodeView
 from cri_proxy.relay.intercept import CriInterceptor
 from policies.base import Policy
+from policies.errors import PolicyBaseError
 from policies.registry import build_policy
+from sysfs.errors import SysfsBaseError
 from sysfs.model import Machine
 
 
@@ -66,12 +71,17 @@ def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """The parts of a daemon that must see a change; ``reader_of`` makes the reader for a machine and configuration."""
+    """The parts of a daemon that must see a change; ``reader_of`` makes the reader for a machine and configuration.
+
+    ``one_by_one``: a new machine and a new configuration are never worked out at the same time, or the later of the
+    two would put the earlier one's half back.
+    """
 
     node: Node
     interceptor: CriInterceptor
     view: NodeView
     reader_of: Callable[[Built], Reader]
+    one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def change(self, built: Built, *, must_fit: bool) -> str:
         """Put this in force as a whole; '' or why not, then nothing has changed (never so without ``must_fit``)."""
@@ -81,3 +91,41 @@ class Living:
         self.interceptor.use_reader(self.reader_of(built))
         self.view.use(built.config, built.warnings)
         return ""
+
+    async def take_machine(self, host: Host, said: Callable[[], Sequence[str]]) -> str:
+        """Put the machine as it is now in force; '' or why not. ``said`` are the configuration's own warnings."""
+        async with self.one_by_one:
+            before = self.node.context.ledger.policy.machine
+            try:
+                machine = await asyncio.to_thread(host.discover)
+                built = await asyncio.to_thread(build_anyway, self.view.config(), machine, host.cgroup_root)
+            except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
+                return str(error)
+            problem = await self.change(_with_warnings(built, said()), must_fit=False)
+            self.node.context.observer.noted(
+                events.MACHINE_CHANGED, cpus=str(machine.online), before=str(before.online)
+            )
+            return problem
+
+    async def take_config(self, host: Host, config: Config, said: Sequence[str]) -> str:
+        """Put this configuration in force on the machine as it was found last; '' or why not: then nothing changed.
+
+        What the machine cannot give, and what takes from a container what it was granted, is refused. CPUs that
+        went away since are not held against a configuration that says nothing new of CPUs.
+        """
+        async with self.one_by_one:
+            old = self.view.config()
+            is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
+            make = build if is_about_cpus else build_anyway
+            try:
+                machine = await asyncio.to_thread(host.machine)
+                built = await asyncio.to_thread(make, config, machine, host.cgroup_root)
+            except ConfigError as error:
+                return f"{error.key}: {error.problem}"
+            except (PolicyBaseError, SysfsBaseError) as error:
+                return str(error)
+            return await self.change(_with_warnings(built, said), must_fit=True)
+
+
+def _with_warnings(built: Built, said: Sequence[str]) -> Built:
+    return replace(built, warnings=(*said, *built.warnings))

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Literal, Protocol, TextIO
 
 import structlog
@@ -13,6 +13,7 @@ Format = Literal["auto", "json", "console"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
 
 _Event = MutableMapping[str, object]
+Rendered = Mapping[str, object] | str | bytes | bytearray | tuple[object, ...]
 
 
 class Logger(Protocol):
@@ -65,7 +66,34 @@ def wants_console(log_format: Format, stream: TextIO) -> bool:
     return stream.isatty() and "JOURNAL_STREAM" not in os.environ
 
 
+class FormSwitch:
+    """How a line is written to ``stream``, its time included; may be changed while running. The last processor."""
+
+    def __init__(self, log_format: Format, stream: TextIO) -> None:
+        """``stream`` decides what ``auto`` means, and whether there are colours."""
+        self._stream = stream
+        self.use(log_format)
+
+    def use(self, log_format: Format) -> None:
+        """Write lines in this form from now on."""
+        is_console = wants_console(log_format, self._stream)
+        # Colours only where a terminal shows them (https://no-color.org).
+        colours = self._stream.isatty() and "NO_COLOR" not in os.environ
+        self._stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if is_console else "iso", utc=not is_console)
+        self._render: structlog.typing.Processor = (
+            structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=18)
+            if is_console
+            else structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
+        )
+
+    def __call__(self, logger: object, method: str, event: _Event) -> Rendered:
+        """The event as text."""
+        stamped = self._stamp(logger, method, event)
+        return self._render(logger, method, _arrange(logger, method, stamped))
+
+
 _switch = LevelSwitch("info")
+_forms: list[FormSwitch] = []
 
 
 def set_level(level: Level) -> None:
@@ -73,23 +101,22 @@ def set_level(level: Level) -> None:
     _switch.level = level
 
 
+def change_logging(level: Level, log_format: Format) -> None:
+    """Let the logger of ``configure_logging`` that was made last log this much, in this form, from now on."""
+    set_level(level)
+    for form in _forms:
+        form.use(log_format)
+
+
 def configure_logging(level: Level, log_format: Format, stream: TextIO | None = None) -> Logger:
     """A logger for the daemon, on standard error unless another stream is given."""
     target = stream if stream is not None else sys.stderr
     set_level(level)
-    is_console = wants_console(log_format, target)
-    renderer: structlog.typing.Processor
-    if is_console:
-        # Colours only where a terminal shows them (https://no-color.org).
-        renderer = structlog.dev.ConsoleRenderer(
-            colors=target.isatty() and "NO_COLOR" not in os.environ, pad_event_to=18
-        )
-    else:
-        renderer = structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
-    stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if is_console else "iso", utc=not is_console)
+    form = FormSwitch(log_format, target)
+    _forms[:] = [form]
     logger: Logger = structlog.wrap_logger(
         structlog.WriteLogger(target),
-        processors=[_switch, structlog.processors.add_log_level, stamp, _arrange, renderer],
+        processors=[_switch, structlog.processors.add_log_level, form],
         wrapper_class=structlog.BoundLogger,
     )
     return logger

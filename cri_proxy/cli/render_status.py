@@ -128,7 +128,7 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
     ready = "ready" if view.is_ready else "not ready: no decisions are made yet"
     title = f"{view.node}: {view.policy}, {ready}, {_count(len(view.containers), 'container')}"
     blocks = [
-        [paint(title, "bold" if view.is_ready else "yellow", colours=colours)],
+        [paint(title, "bold" if view.is_ready else "yellow", colours=colours), *_configuration(view, colours, width)],
         _tree(view, colours, width),
         _memory(view.memory, colours),
         _refused(view.refused, colours, width),
@@ -136,6 +136,16 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
         _sentences("warning", view.warnings, "yellow", colours, width),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _configuration(view: StatusView, colours: bool, width: int) -> list[str]:
+    """The file that is in force, and since when; nothing where there is none. A rejected change is a warning."""
+    known = view.configuration
+    if known is None or not known.file:
+        return []
+    group = f" (group {known.group})" if known.group else ""
+    text = f"configuration: {known.file}{group}, sha256 {known.digest[:12]}, since {moment_text(known.since_seconds)}"
+    return [paint(line, "dim", colours=colours) for line in paragraph(text, "  ", first="", width=width)]
 
 
 def _tree(view: StatusView, colours: bool, width: int) -> list[str]:

@@ -3,6 +3,7 @@
 import argparse
 import gc
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from cri_proxy.config.settings import COMMAND_LINE, Settings
@@ -30,17 +31,23 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def settings_from(args: argparse.Namespace) -> Settings:
     """What the daemon is to be started with. Raises ConfigError."""
-    from cri_proxy.config.load import load_config
+    from cri_proxy.config.load import load_source
     from cri_proxy.config.model import Config
-    from cri_proxy.config.overrides import apply_options
+    from cri_proxy.config.overrides import given_options
+    from cri_proxy.config.place import Place
     from cri_proxy.config.settings import host_node_name, settle
+    from cri_proxy.config.values import with_values
 
-    given = apply_options(Config(), args)
+    overrides = given_options(args)
+    given = with_values(Config(), overrides)
     if args.config is None:
-        return settle(given)
+        return replace(settle(given), overrides=overrides)
     path = args.config.absolute()
-    loaded = load_config(path, node_name=given.node_name or host_node_name(), node_group=given.node_group)
-    return settle(apply_options(loaded.config, args), config_path=path, warnings=loaded.warnings)
+    place = Place(path, given.node_name or host_node_name(), given.node_group)
+    source = place.read(may_wait=True)
+    loaded = load_source(place, source)
+    settings = settle(with_values(loaded.config, overrides), config_path=path, warnings=loaded.warnings)
+    return replace(settings, place=place, source=source, overrides=overrides)
 
 
 def run(args: argparse.Namespace) -> int:

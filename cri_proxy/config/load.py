@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cri_proxy.config.layouts import file_names, to_plain
 from cri_proxy.config.model import Config, Known, known_options
-from cri_proxy.config.tree import MAX_BYTES, Item, Listing, Mapping, Scalar, Tree, parse_tree
+from cri_proxy.config.place import Place, Source
+from cri_proxy.config.tree import Item, Listing, Mapping, Scalar, Tree, parse_tree
 from cri_proxy.config.values import Raw, read_value, with_values
 from cri_proxy.errors import ConfigError
 
@@ -29,15 +30,21 @@ def load_config(path: Path, *, node_name: str = "", node_group: str = "") -> Loa
     """The configuration of this file, or of the file that applies in this directory. Raises ConfigError.
 
     A directory is a mounted ConfigMap: see ``layouts.file_names``. The names choose there, and in a ConfigMap
-    object that holds several files.
+    object that holds several files; without ``node_group`` a file ``node-group`` beside it gives the group.
     """
-    names = file_names(node_name, node_group)
-    file = _file_in(path, names) if path.is_dir() else path
-    text = _read_text(file)
-    plain = to_plain(parse_tree(text, str(file)), str(file), names)
-    values = tuple(_values(plain.items, (), str(file)))
+    place = Place(path, node_name, node_group)
+    return load_source(place, place.read(may_wait=True))
+
+
+def load_source(place: Place, source: Source) -> Loaded:
+    """The configuration of what was found in its place. Raises ConfigError."""
+    file = str(source.file)
+    if source.problem:
+        raise ConfigError(file, source.line, "", source.problem)
+    plain = to_plain(parse_tree(source.text.removeprefix("\ufeff"), file), file, place.names(source.group))
+    values = tuple(_values(plain.items, (), file))
     given = frozenset(known.key for known, _ in values)
-    return Loaded(with_values(Config(), values), file, given, plain.warnings)
+    return Loaded(with_values(Config(), values), source.file, given, plain.warnings)
 
 
 def parse_config(text: str, path: str = "configuration") -> Config:
@@ -48,28 +55,6 @@ def parse_config(text: str, path: str = "configuration") -> Config:
     """
     plain = to_plain(parse_tree(text, path), path, file_names("", ""))
     return with_values(Config(), _values(plain.items, (), path))
-
-
-def _file_in(directory: Path, names: tuple[str, ...]) -> Path:
-    for name in names:
-        if (directory / name).exists():
-            return directory / name
-    raise ConfigError(str(directory), 0, "", f"holds none of {', '.join(names)}: put one of them there")
-
-
-def _read_text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(str(path), 0, "", f"cannot read: {error.strerror}") from error
-    if len(raw) > MAX_BYTES:
-        raise ConfigError(str(path), 0, "", f"larger than {MAX_BYTES} bytes, the most that a ConfigMap holds")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise ConfigError(str(path), line, "", f"not UTF-8: byte {raw[error.start]:#04x}") from error
 
 
 def _values(items: tuple[Item, ...], above: tuple[str, ...], path: str) -> Iterator[tuple[Known, object]]:

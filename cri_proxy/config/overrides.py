@@ -58,7 +58,12 @@ def _read(known: Known, text: str) -> object:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def given_options(args: argparse.Namespace) -> tuple[tuple[Known, object], ...]:
+    """The options that stand on the command line, with their values."""
+    given = ((known, getattr(args, _DEST + known.key, None)) for known in known_options())
+    return tuple((known, value) for known, value in given if value is not None)
+
+
 def apply_options(config: Config, args: argparse.Namespace) -> Config:
     """The configuration with what the command line says."""
-    given = ((known, getattr(args, _DEST + known.key, None)) for known in known_options())
-    return with_values(config, ((known, value) for known, value in given if value is not None))
+    return with_values(config, given_options(args))

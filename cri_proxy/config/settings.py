@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cri_proxy.config.model import Config
+from cri_proxy.config.model import Config, Known
+from cri_proxy.config.place import Place, Source
 from cri_proxy.errors import ConfigError
 
 ADMIN_SOCKET = "admin.sock"
@@ -19,7 +20,8 @@ class Settings:
 
     ``config_path`` is what ``--config`` named, None without. ``listen`` and the endpoints are ``unix://`` paths
     (``runtime_endpoint`` may be ``embedded``), '' where there is no second socket. ``warnings`` are sentences
-    about the configuration that the log should show.
+    about the configuration that the log should show. ``place`` is where the configuration is read again, ``source``
+    what was found there at start, ``overrides`` what the command line lays over it.
     """
 
     config: Config
@@ -35,6 +37,9 @@ class Settings:
     sysfs_root: Path
     http: str
     warnings: tuple[str, ...] = ()
+    place: Place | None = None
+    source: Source = Source(Path(COMMAND_LINE), "")  # noqa: RUF009 - frozen
+    overrides: tuple[tuple[Known, object], ...] = ()
 
     @property
     def admin_socket(self) -> Path:

@@ -108,6 +108,39 @@ class DisplacedView:
 
     namespace: str
     pod: str
+@dataclass(frozen=True, slots=True)
+class ReloadView:
+    """What became of the last configuration that was found changed. ``outcome``: applied, unchanged or rejected.
+
+    ``reason`` is why it was rejected. ``is_asked``: by SIGHUP, not because the file changed.
+    """
+
+    at_seconds: float  # since the epoch
+    outcome: str
+    reason: str
+    file: str
+    is_asked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationView:
+    """Where the configuration in force came from: ``file`` is '' for the command line alone.
+
+    ``digest`` is the SHA-256 of the file's content, ``since_seconds`` since the epoch. ``needs_restart`` are options
+    whose new value waits for one. ``applied``, ``unchanged`` and ``rejected`` count reloads since the start.
+    """
+
+    file: str
+    group: str
+    digest: str
+    since_seconds: float
+    needs_restart: tuple[str, ...] = ()
+    applied: int = 0
+    unchanged: int = 0
+    rejected: int = 0
+    last: ReloadView | None = None
+
+
     name: str
     cpus: CpuSet | None
     mems: NodeSet | None
@@ -125,6 +158,7 @@ class FieldView:
 
 
 @dataclass(frozen=True, slots=True)
+    configuration: ConfigurationView | None = None
 class RankedView:
     """A pool as it was considered, with its key in order of comparison.
 

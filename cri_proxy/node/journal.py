@@ -22,6 +22,7 @@ _WORTH_A_LOOK = frozenset(
         events.CHECK_FAILED,
         events.DRIFTED,
         events.KUBELET_MANAGER,
+        events.CONFIG_REJECTED,
         events.LEFT_TO_ANOTHER,
         events.MACHINE_UNREADABLE,
         events.NOT_ADOPTED,

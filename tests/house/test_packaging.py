@@ -40,8 +40,8 @@ def foreign_imports(path: Path) -> set[str]:
     )
 
 
-# The list of dependencies is agreed: hot reload watches with the one, metrics are served with the other.
-AGREED = ["prometheus-client", "watchdog"]
+# The list of dependencies is agreed: metrics are served with this one.
+AGREED = ["prometheus-client"]
 
 
 def test_every_import_of_the_sources_is_a_declared_dependency() -> None:

@@ -6,7 +6,7 @@ from typing import TextIO
 
 import pytest
 
-from cri_proxy.logs import LEVELS, Format, Logger, configure_logging, set_level, wants_console
+from cri_proxy.logs import LEVELS, Format, Logger, change_logging, configure_logging, set_level, wants_console
 
 
 class Terminal(io.StringIO):
@@ -86,3 +86,17 @@ def test_the_journal_gets_json_even_where_it_looks_like_a_terminal(monkeypatch: 
     monkeypatch.setenv("JOURNAL_STREAM", "8:12345")
     assert not wants_console("auto", Terminal())
     assert wants_console("console", io.StringIO())
+
+
+def test_level_and_form_change_under_a_logger_that_is_in_use() -> None:
+    stream = io.StringIO()
+    log = logger(stream, "json")
+    change_logging("debug", "console")
+    log.debug("seen")
+    change_logging("info", "json")
+    log.debug("hidden")
+    log.info("placed")
+    first, last = stream.getvalue().splitlines()
+    assert "seen" in first
+    assert not first.startswith("{")
+    assert json.loads(last)["event"] == "placed"

@@ -9,6 +9,7 @@ import pytest
 
 from cri_proxy.http.routes import build_routes
 from cri_proxy.http.view import (
+    ConfigurationView,
     ContainerView,
     DaemonView,
     DecisionView,
@@ -19,6 +20,7 @@ from cri_proxy.http.view import (
     MemoryNodeView,
     RankedView,
     RefusedView,
+    ReloadView,
     StatusView,
 )
 from cri_proxy.state.codec import decode, encode
@@ -47,7 +49,7 @@ def test_the_fake_is_a_daemon() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [StatusView, ContainerView, MemoryNodeView, RefusedView, PoolView]
+    [StatusView, ConfigurationView, ReloadView, ContainerView, MemoryNodeView, RefusedView, PoolView]
     + [ExplainView, DecisionView, DisplacedView, RankedView, FieldView, Granted, Moved, Change, Default],
 )
 def test_every_field_is_documented(kind: type) -> None:

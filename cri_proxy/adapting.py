@@ -1,0 +1,58 @@
+"""Follows what changes under a running daemon: the machine, and the configuration. Wired once, by ``app``."""
+
+from collections.abc import Callable, Sequence
+
+from cri_proxy.clock import Clock
+from cri_proxy.config.model import Config
+from cri_proxy.config.notices import Inotify
+from cri_proxy.config.place import Nowhere
+from cri_proxy.config.settings import Settings
+from cri_proxy.config.watch import Watch
+from cri_proxy.host import Host
+from cri_proxy.living import Living
+from cri_proxy.logs import change_logging
+from cri_proxy.node.hotplug import Hotplug
+from cri_proxy.node.observer import Observer
+from cri_proxy.reloading import Reloading
+from sysfs.fingerprint import Fingerprint
+
+
+class Adapting:
+    """Nothing is watched before ``follow``; a reload that is asked for earlier is made then."""
+
+    def __init__(
+        self, settings: Settings, living: Living, host: Host, *, clock: Clock, observer: Observer, seen: Fingerprint
+    ) -> None:
+        """``seen`` is the fingerprint of the machine in force, taken before it was discovered."""
+        self._settings = settings
+        self._living = living
+        self._host = host
+        self.reloading = Reloading(settings, self._apply, clock=clock, observer=observer)
+        place = settings.place or Nowhere(settings.source)
+        self.watch = Watch(place, settings.source, self.reloading.take, clock=clock)
+        self.reloading.watch_problem = lambda: self.watch.problem
+        self.hotplug = Hotplug(
+            lambda: host.fingerprint(self.reloading.config),
+            lambda: living.take_machine(host, lambda: self.reloading.file_warnings),
+            clock=clock,
+            observer=observer,
+        )
+        self.hotplug.start_from(seen)
+        living.view.configuration_of = self.reloading.view
+        more: Sequence[Callable[[], tuple[str, ...]]] = (self.hotplug.warnings, self.reloading.warnings)
+        living.node.more_warnings.extend(more)
+
+    def follow(self) -> None:
+        """Watch from now on, in the node's background."""
+        node = self._living.node
+        if not self._host.is_given:
+            node.keep_doing(self.hotplug.watch, "hotplug")
+        node.keep_doing(lambda: self.watch.watch(Inotify(self.watch.notice)), "configuration")
+        if self._settings.place is not None:
+            node.keep_doing(self.watch.poll, "configuration poll")
+
+    async def _apply(self, config: Config, said: Sequence[str]) -> str:
+        problem = await self._living.take_config(self._host, config, said)
+        if not problem:
+            change_logging(config.log.level, config.log.format)
+        return problem

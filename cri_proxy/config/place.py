@@ -1,0 +1,214 @@
+"""Where a node's configuration is looked for, and what stands there now: read as one, never raised."""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from cri_proxy.config.addresses import optional_name
+from cri_proxy.config.layouts import file_names
+from cri_proxy.config.tree import MAX_BYTES
+from cri_proxy.errors import ConfigError
+
+# Beside the configuration: the node's group, one word, written by ``cri-proxy config-agent``.
+GROUP_FILE = "node-group"
+# The link that the kubelet renames over the old one when it has written a ConfigMap's new directory.
+DATA_LINK = "..data"
+_GROUP_BYTES = 1024
+# A volume that is swapped under every look is looked at again this often.
+_LOOKS = 5
+# As the kernel's own limit, path_resolution(7).
+_LINKS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What was found. ``problem`` is why ``text`` cannot be had ('' = it can), ``line`` where (0 = unknown).
+
+    ``file`` is the one that applies, ``group`` the node's group. Two of them are equal when nothing has changed.
+    """
+
+    file: Path
+    text: str
+    group: str = ""
+    problem: str = ""
+    line: int = 0
+
+    @property
+    def digest(self) -> str:
+        """What ``sha256sum`` prints for the file; '' when it cannot be read."""
+        return "" if self.problem else sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or a directory (see ``layouts.file_names``), and the names that choose in it.
+
+    ``node_group`` is the command line's; '' = what the file ``node-group`` beside the configuration says.
+    """
+
+    path: Path
+    node_name: str = ""
+    node_group: str = ""
+
+    def read(self, *, may_wait: bool = False) -> Source:
+        """What stands there now; blocks on the disk.
+
+        ``may_wait``: a pipe is read too, once, as at start. While the volume is swapped nothing is mixed: the files
+        are read again until ``..data`` stays the same.
+        """
+        for _ in range(_LOOKS):
+            before = self._generation()
+            source = self._look(may_wait=may_wait)
+            if self._generation() == before:
+                break
+        return source
+
+    def names(self, group: str = "") -> tuple[str, ...]:
+        """The files that apply in a directory, best first; ``group`` is the node's."""
+        return file_names(self.node_name, self.node_group or group)
+
+    def lookups(self) -> dict[Path, frozenset[str]]:
+        """The directories in which the way to the configuration is decided, each with the names that matter there.
+
+        All are physical, and were there a moment ago. Links are followed, so that the swap of one is seen.
+        """
+        group = self._group()[0]
+        inside = {GROUP_FILE, DATA_LINK, *self.names(group)}
+        found: dict[Path, set[str]] = {}
+        targets = [self.path.parent / GROUP_FILE, self.path]
+        if self.path.is_dir():
+            targets += [self.path / name for name in sorted(inside)]
+        for target in targets:
+            for directory, name in _steps(target):
+                found.setdefault(directory, set()).add(name)
+        return {directory: frozenset(names) for directory, names in found.items()}
+
+    def _generation(self) -> str:
+        try:
+            return str((self.path / DATA_LINK).readlink())
+        except OSError:
+            return ""
+
+    def _look(self, *, may_wait: bool) -> Source:
+        group, problem = self._group()
+        if problem:
+            return Source(self.path, "", group, problem)
+        file = self.path
+        try:
+            if _is_directory(self.path):
+                file, text = self._text_in_directory(group)
+            else:
+                text = _text(file, MAX_BYTES, may_wait=may_wait)
+        except ConfigError as error:
+            return Source(Path(error.path), "", group, error.problem, error.line)
+        return Source(file, text, group)
+
+    def _text_in_directory(self, group: str) -> tuple[Path, str]:
+        """The file that applies and its text. A link that leads nowhere applies: what is behind it is meant."""
+        names = self.names(group)
+        for name in names:
+            if standing := _standing(self.path, name):
+                file = self.path / name
+                return file, _text(standing, MAX_BYTES, shown=file)
+        raise ConfigError(str(self.path), 0, "", f"holds none of {', '.join(names)}: put one of them there")
+
+    def _group(self) -> tuple[str, str]:
+        """The node's group, and what is wrong with it."""
+        if self.node_group:
+            return self.node_group, ""
+        standing = _standing(self.path if _is_directory(self.path) else self.path.parent, GROUP_FILE)
+        if standing is None:
+            return "", ""
+        try:
+            return optional_name(_text(standing, _GROUP_BYTES).strip()), ""
+        except (ConfigError, ValueError) as error:
+            return "", f"{GROUP_FILE}: {error.problem if isinstance(error, ConfigError) else error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Nowhere:
+    """No configuration but the command line's: what was found at start is found for ever."""
+
+    source: Source
+
+    def read(self) -> Source:
+        """Always the same."""
+        return self.source
+
+    def lookups(self) -> dict[Path, frozenset[str]]:
+        """Nothing to look at."""
+        return {}
+
+
+def _is_directory(path: Path) -> bool:
+    """False as well for what cannot be looked at: opening it says why."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _standing(directory: Path, name: str) -> Path | None:
+    """Where the file of this name is to be read; None = there is none.
+
+    In a volume the new ``..data`` is what counts: the kubelet makes and removes the links to it afterwards.
+    """
+    link, volume = directory / name, directory / DATA_LINK
+    if _is_directory(volume):
+        if os.path.lexists(volume / name):
+            return volume / name
+        if link.is_symlink() and link.readlink() == Path(DATA_LINK, name):
+            return None
+    return link if os.path.lexists(link) else None
+
+
+def _text(path: Path, most_bytes: int, *, may_wait: bool = False, shown: Path | None = None) -> str:
+    """A file's text; errors name it as ``shown``. Raises ConfigError."""
+    name = str(shown or path)
+    try:
+        # Without O_NONBLOCK a pipe that somebody put there would hold us for ever.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if may_wait else os.O_NONBLOCK)), "rb") as file:
+            if not may_wait and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(name, 0, "", "is not a regular file: put one there")
+            raw = file.read(most_bytes + 1)
+    except OSError as error:
+        raise ConfigError(name, 0, "", f"cannot read: {error.strerror}") from error
+    if len(raw) > most_bytes:
+        raise ConfigError(name, 0, "", f"larger than {most_bytes} bytes, the most that {_holder(most_bytes)}")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError(name, line, "", f"not UTF-8: byte {raw[error.start]:#04x}") from error
+
+
+def _holder(most_bytes: int) -> str:
+    return "a ConfigMap holds" if most_bytes == MAX_BYTES else "a group's name needs"
+
+
+def _steps(path: Path) -> Iterator[tuple[Path, str]]:
+    """(physical directory, name) of every name that is looked up on the way, links followed; path_resolution(7).
+
+    Ends at the first that is missing, so the directory in which it would appear comes last.
+    """
+    ahead = list(reversed(path.absolute().parts[1:]))
+    here, links = Path("/"), 0
+    while ahead and links <= _LINKS:
+        name = ahead.pop()
+        if name == "..":
+            here = here.parent
+            continue
+        yield here, name
+        try:
+            target = (here / name).readlink()
+        except OSError:
+            here = here / name
+            if ahead and not _is_directory(here):
+                return
+            continue
+        links += 1
+        ahead.extend(reversed(target.parts[1:] if target.is_absolute() else target.parts))
+        here = Path("/") if target.is_absolute() else here

@@ -1,0 +1,163 @@
+"""The configuration in force, and how it came to be: a new one is taken over as a whole, or the old one stays.
+
+What can only be read at start keeps its value, and a warning says that a restart is needed for the new one: to refuse
+the rest because of it would leave an operator who edits two lines without either.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from cri_proxy import events, systemd
+from cri_proxy.clock import Clock
+from cri_proxy.config.load import load_source
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.place import Source
+from cri_proxy.config.settings import Settings, settle
+from cri_proxy.config.values import differences, show_value, value_of, with_values
+from cri_proxy.errors import ConfigError
+from cri_proxy.http.view import ConfigurationView, ReloadView
+from cri_proxy.node.observer import Observer
+
+Result = Literal["applied", "unchanged", "rejected"]
+
+# Puts a configuration with its warnings in force; '' or why not, then nothing has changed.
+Apply = Callable[[Config, tuple[str, ...]], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the file and the command line say, before it is known what of it can be had while running."""
+
+    config: Config
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """An option that is read at start only: what runs, and what the configuration says."""
+
+    key: str
+    running: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.running} stays until a restart; the configuration says {self.wanted}"
+
+
+def held_back(started: Config, wanted: Config) -> tuple[Config, tuple[Late, ...]]:
+    """What of ``wanted`` can be had by a daemon that was started with ``started``, and what waits for a restart."""
+    fixed = [known for known in known_options() if not known.option.is_reloadable]
+    late = tuple(
+        Late(known.key, show_value(before), show_value(after))
+        for known, before, after in differences(started, wanted, fixed)
+    )
+    return with_values(wanted, ((known, value_of(started, known)) for known in fixed)), late
+
+
+class Reloading:
+    """Holds what is in force; ``take`` is what ``config.watch`` calls."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        apply: Apply,
+        *,
+        clock: Clock,
+        observer: Observer,
+        tell: Callable[[str], None] = systemd.notify,
+    ) -> None:
+        """``tell`` tells the service manager."""
+        self._settings = settings
+        self._apply = apply
+        self._clock = clock
+        self._observer = observer
+        self._tell = tell
+        self._source = settings.source
+        self._wanted = Wanted(settings.config, settings.warnings)
+        self._late: tuple[Late, ...] = ()
+        self._counts: dict[Result, int] = {"applied": 0, "unchanged": 0, "rejected": 0}
+        self._since_seconds = clock.now_seconds()
+        self._last: ReloadView | None = None
+        self.config = settings.config
+        """The configuration in force."""
+        self.file_warnings = settings.warnings
+        """Sentences about what it says, without the machine's part."""
+        self.watch_problem: Callable[[], str] = lambda: ""
+
+    async def take(self, source: Source, is_asked: bool) -> None:
+        """Take over what was found, or leave everything as it is; say so everywhere. Systemd is told around it."""
+        began_seconds = self._clock.monotonic_seconds()
+        self._tell(systemd.reloading())
+        try:
+            result, reason = await self._attempt(source, is_asked=is_asked)
+        finally:
+            self._tell("READY=1")
+        self._counts[result] += 1
+        self._last = ReloadView(self._clock.now_seconds(), result, reason, str(source.file), is_asked)
+        event = events.CONFIG_REJECTED if result == "rejected" else events.CONFIG_RELOADED
+        self._observer.noted(
+            event,
+            outcome=result,
+            file=str(source.file),
+            sha256=source.digest[:12] or None,
+            reason=reason or None,
+            restart_for=[late.key for late in self._late] or None,
+            asked=is_asked or None,
+            duration_seconds=round(self._clock.monotonic_seconds() - began_seconds, 6),
+        )
+
+    async def _attempt(self, source: Source, *, is_asked: bool) -> tuple[Result, str]:
+        """What became of it, and why."""
+        try:
+            wanted = self._read(source)
+        except ConfigError as error:
+            return "rejected", str(error)
+        if wanted == self._wanted and not is_asked:
+            self._source = source
+            return "unchanged", ""
+        config, late = held_back(self._settings.config, wanted.config)
+        warnings = (*wanted.warnings, *map(str, late))
+        problem = await self._apply(config, warnings)
+        if problem:
+            return "rejected", problem
+        self._source, self._wanted, self._late = source, wanted, late
+        self.config, self.file_warnings = config, warnings
+        self._since_seconds = self._clock.now_seconds()
+        return "applied", ""
+
+    def _read(self, source: Source) -> Wanted:
+        """What this says together with the command line. Raises ConfigError."""
+        place, path = self._settings.place, source.file
+        if place is None:
+            return Wanted(self._wanted.config, self._wanted.warnings)
+        if self._source.text.strip() and not source.problem and not source.text.strip():
+            # A file that is being written, or a full disk: nobody means all defaults by it.
+            raise ConfigError(str(path), 0, "", "is empty now: write {} if the defaults are meant")
+        loaded = load_source(place, source)
+        config = with_values(loaded.config, self._settings.overrides)
+        settle(config, config_path=path)
+        return Wanted(config, loaded.warnings)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know now: a configuration that is not in force, changes that are found late."""
+        said = []
+        if self._last is not None and self._last.outcome == "rejected":
+            said.append(f"the configuration has changed and was rejected, the old one stays: {self._last.reason}")
+        if problem := self.watch_problem():
+            said.append(f"changes of the configuration are found by a slow look only: {problem}")
+        return tuple(said)
+
+    def view(self) -> ConfigurationView:
+        """For ``status``."""
+        return ConfigurationView(
+            file=str(self._source.file) if self._settings.place else "",
+            group=self._settings.node_group or self._source.group,
+            digest=self._source.digest if self._settings.place else "",
+            since_seconds=self._since_seconds,
+            needs_restart=tuple(late.key for late in self._late),
+            applied=self._counts["applied"],
+            unchanged=self._counts["unchanged"],
+            rejected=self._counts["rejected"],
+            last=self._last,
+        )

@@ -1,0 +1,129 @@
+"""What stands in the configuration's place, whatever that is."""
+
+import os
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.config.place import Nowhere, Place, Source
+from tests.fakes.kubelet_volume import KubeletVolume
+
+
+def test_a_file_is_read_with_its_hash(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("adopt: pin\n")
+    source = Place(file).read()
+    assert (source.file, source.text, source.problem) == (file, "adopt: pin\n", "")
+    assert source.digest == sha256(file.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("put", "problem"),
+    [
+        (lambda path: None, "cannot read: No such file"),
+        (lambda path: path.write_bytes(b"a\n\xff"), "not UTF-8: byte 0xff"),
+        (lambda path: path.write_bytes(b"#" * (1 << 20) + b"#"), "larger than 1048576 bytes"),
+        (lambda path: path.mkdir(), "holds none of cri-proxy.yaml"),
+        (lambda path: path.symlink_to(path.name), "cannot read: Too many levels of symbolic links"),
+        (lambda path: path.symlink_to("missing"), "cannot read: No such file"),
+        (os.mkfifo, "is not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
+    ],
+    ids=["absent", "binary", "huge", "directory", "loop", "dangling", "pipe", "device"],
+)
+def test_what_cannot_be_read_is_a_problem_and_never_holds_anybody_up(
+    tmp_path: Path, put: Callable[[Path], object], problem: str
+) -> None:
+    put(tmp_path / "c")
+    source = Place(tmp_path / "c").read()
+    assert problem in source.problem
+    assert (source.text, source.digest) == ("", "")
+
+
+def test_a_pipe_is_read_at_start(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"adopt: leave")
+    os.close(writing)
+    assert Place(Path(f"/dev/fd/{reading}")).read(may_wait=True).text == "adopt: leave"
+    os.close(reading)
+
+
+def test_which_file_applies_may_change(tmp_path: Path) -> None:
+    place = Place(tmp_path, "w1")
+    (tmp_path / "default.yaml").touch()
+    assert place.read().file.name == "default.yaml"
+    (tmp_path / "node.w1.yaml").touch()
+    assert place.read().file.name == "node.w1.yaml"
+    (tmp_path / "cri-proxy.yaml").touch()
+    assert place.read().file.name == "cri-proxy.yaml"
+
+
+def test_a_link_that_leads_nowhere_does_not_let_a_lesser_file_apply(tmp_path: Path) -> None:
+    (tmp_path / "default.yaml").touch()
+    (tmp_path / "node.w1.yaml").symlink_to("..data/node.w1.yaml")
+    source = Place(tmp_path, "w1").read()
+    assert source.file.name == "node.w1.yaml"
+    assert "cannot read" in source.problem
+
+
+def test_the_group_is_the_command_lines_or_that_of_the_file_beside(tmp_path: Path) -> None:
+    (tmp_path / "group.a.yaml").touch()
+    (tmp_path / "group.b.yaml").touch()
+    (tmp_path / "node-group").write_text("b\n")
+    found = [Place(tmp_path, "w1", group).read() for group in ("a", "")]
+    assert [(source.group, source.file.name) for source in found] == [("a", "group.a.yaml"), ("b", "group.b.yaml")]
+    assert Place(tmp_path / "group.a.yaml").read().group == "b"
+
+
+@pytest.mark.parametrize(("text", "problem"), [("../x", "expected letters"), ("x" * 2000, "larger than 1024 bytes")])
+def test_a_group_that_is_no_name_is_a_problem(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "default.yaml").touch()
+    (tmp_path / "node-group").write_text(text)
+    assert problem in Place(tmp_path).read().problem
+
+
+def test_after_every_step_of_the_kubelet_the_old_or_the_new_is_there(tmp_path: Path) -> None:
+    volume, place = KubeletVolume(tmp_path / "v"), Place(tmp_path / "v", "w1")
+    volume.write({"default.yaml": "old"})
+    seen = [place.read().text for _ in volume.steps({"default.yaml": "new"})]
+    assert seen == ["old"] * 3 + ["new"] * 4
+
+
+def test_group_and_file_come_from_one_generation_of_the_volume(tmp_path: Path) -> None:
+    """The agent swaps both at once: no look sees the group of the one with the file of the other."""
+    volume, place = KubeletVolume(tmp_path / "v"), Place(tmp_path / "v")
+    for group in ("a", "b", "a", "b"):
+        data = {"node-group": group, f"group.{group}.yaml": group, "default.yaml": "none"}
+        for _ in volume.steps(data):
+            source = place.read()
+            assert source.group == source.text or source.problem
+
+
+def test_every_directory_on_the_way_is_looked_at_links_included(tmp_path: Path) -> None:
+    volume = KubeletVolume(tmp_path / "v")
+    volume.write({"default.yaml": ""})
+    (tmp_path / "here").symlink_to("v")
+    lookups = Place(tmp_path / "here").lookups()
+    assert lookups[tmp_path] == {"here", "v", "node-group"}
+    assert lookups[tmp_path / "v"] >= {"..data", "default.yaml", "cri-proxy.yaml", "node-group"}
+    assert "default.yaml" in lookups[(tmp_path / "v" / "..data").resolve()]
+    assert lookups[Path("/")] == {tmp_path.parts[1]}
+
+
+def test_of_what_is_missing_the_directory_in_which_it_would_appear_is_looked_at(tmp_path: Path) -> None:
+    lookups = Place(tmp_path / "etc" / "x" / "c.yaml").lookups()
+    assert lookups[tmp_path] == {"etc"}
+    assert tmp_path / "etc" not in lookups
+
+
+def test_a_circle_of_links_ends(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert Place(tmp_path / "a").lookups()[tmp_path] >= {"a", "b"}
+
+
+def test_without_a_file_there_is_nothing_to_look_at() -> None:
+    source = Source(Path("command line"), "")
+    assert (Nowhere(source).read(), Nowhere(source).lookups()) == (source, {})

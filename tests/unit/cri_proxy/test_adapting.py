@@ -1,0 +1,180 @@
+"""What changes under a running daemon: real files, a real watch, a node on the embedded runtime."""
+
+import asyncio
+import io
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from cri_proxy.adapting import Adapting
+from cri_proxy.app import Daemon
+from cri_proxy.cli.main import command_parser, load_command
+from cri_proxy.cli.run import settings_from
+from cri_proxy.http.view import ConfigurationView
+from cri_proxy.logs import configure_logging
+from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.tryout.kubelet import Kubelet
+from cri_proxy.tryout.pods import Node, PodSpec, guaranteed
+from cri_proxy.tryout.waiting import until
+from tests.fakes.kubelet_volume import KubeletVolume
+from tests.fakes.machines import small_machine
+from tests.fakes.site import Silent
+
+CONFIG = """
+availableResources: {cpu: "cpuset:0-7"}
+reservedResources: {cpu: "cpuset:0"}
+http: "off"
+runtimeEndpoint: embedded
+"""
+
+
+class Scene:
+    """A daemon that was started with a configuration volume; ``write`` is the kubelet."""
+
+    def __init__(self, directory: Path, text: str = CONFIG) -> None:
+        self.directory = directory
+        self.volume = KubeletVolume(directory / "config")
+        self.write(text)
+        listen = f"unix://{directory}/p.sock"
+        words = ["--config", f"{directory}/config", "--listen", listen, "--state-dir", f"{directory}/state"]
+        args = command_parser("run", load_command("run"), prints=False).parse_args(words)
+        self.daemon = Daemon(settings_from(args), log=Silent(), machine=small_machine())
+        self.client = RuntimeClient(listen)
+        self.kubelet = Kubelet(self.client, Node(4 << 30, log_directory="", image="localhost/app:1"))
+
+    def write(self, text: str) -> None:
+        self.volume.write({"default.yaml": text})
+
+    @property
+    def adapting(self) -> Adapting:
+        assert self.daemon.adapting is not None
+        return self.daemon.adapting
+
+    def view(self) -> ConfigurationView:
+        return self.adapting.reloading.view()
+
+    async def comes(self, outcome: str, *, asked: bool = False) -> ConfigurationView:
+        """Wait for the next reload; it must be this one."""
+        before = self.view().last
+
+        async def is_new() -> bool:
+            return self.view().last != before
+
+        await until("a reload", is_new, seconds=10)
+        last = self.view().last
+        assert last is not None
+        assert (last.outcome, last.is_asked) == (outcome, asked), last.reason
+        return self.view()
+
+    async def change(self, text: str, outcome: str) -> ConfigurationView:
+        self.write(text)
+        return await self.comes(outcome)
+
+    def owners(self) -> list[str]:
+        """Who has CPUs of its own."""
+        assert self.daemon.node is not None
+        return [row.grant.request.pod.name for row in self.daemon.node.context.ledger.active() if row.grant.owned]
+
+    def cpus(self) -> dict[str, str]:
+        """Who is to be on which CPUs."""
+        assert self.daemon.node is not None
+        ledger = self.daemon.node.context.ledger
+        return {row.grant.request.pod.name: str(ledger.desired()[row.key].cpus) for row in ledger.active()}
+
+
+def play(scene: Scene, act: Callable[[Scene], Awaitable[None]]) -> None:
+    async def run() -> None:
+        try:
+            await scene.daemon.start()
+            await until("it decides", is_ready, seconds=5)
+            await act(scene)
+        finally:
+            await scene.client.close()
+            await scene.daemon.stop()
+
+    async def is_ready() -> bool:
+        return scene.daemon.node is not None and scene.daemon.node.coordinator.is_ready
+
+    asyncio.run(run())
+
+
+def test_a_swapped_volume_is_in_force_for_who_is_there_and_who_comes(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 2000),)))
+        before = scene.cpus()["a"]
+        await scene.change(f"{CONFIG}topologyAware: {{PreferSharedCPUs: true}}", "applied")
+        await scene.kubelet.run_pod(PodSpec("b", (guaranteed("c", 2000),)))
+        assert scene.cpus()["a"] == before
+        assert scene.owners() == ["a"]
+
+    play(Scene(tmp_path), act)
+
+
+def test_what_leaves_no_room_is_rejected_and_who_is_there_stays(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 6000),)))
+        before = scene.cpus()
+        await scene.change(CONFIG.replace('"cpuset:0"', '"cpuset:0-4"'), "rejected")
+        assert scene.cpus() == before
+        assert "no room for a/c" in scene.adapting.reloading.warnings()[0]
+        assert scene.view().rejected == 1
+
+    play(Scene(tmp_path), act)
+
+
+def test_what_this_machine_cannot_give_is_rejected(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        view = await scene.change(CONFIG.replace('"cpuset:0"', '"cpuset:64"'), "rejected")
+        assert view.last is not None
+        assert "reservedResources.cpu: CPU 64" in view.last.reason
+
+    play(Scene(tmp_path), act)
+
+
+def test_a_reload_that_is_asked_for_before_it_can_be_made_is_made_then(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        async def was_made() -> bool:
+            return scene.view().applied == 1
+
+        await until("the reload", was_made, seconds=5)
+
+    scene = Scene(tmp_path)
+    scene.daemon.reload()
+    play(scene, act)
+
+
+def test_pods_come_and_go_while_one_configuration_chases_the_other(tmp_path: Path) -> None:
+    """No call fails, none is lost, and the last configuration is the one in force."""
+
+    async def act(scene: Scene) -> None:
+        async def churn(name: str) -> None:
+            for i in range(8):
+                pod = await scene.kubelet.run_pod(PodSpec(f"{name}{i}", (guaranteed("c", 1000),)))
+                await scene.kubelet.remove_pod(pod.sandbox_id)
+
+        async def reload() -> None:
+            for i in range(6):
+                scene.write(f"{CONFIG}topologyAware: {{ColocatePods: {str(i % 2 == 0).lower()}}}")
+                scene.daemon.reload()
+                await scene.comes("applied", asked=True)
+
+        await scene.kubelet.run_pod(PodSpec("stays", (guaranteed("c", 2000),)))
+        before = scene.cpus()["stays"]
+        await asyncio.gather(churn("a"), churn("b"), churn("c"), reload())
+        assert scene.cpus() == {"stays": before}
+        assert not scene.adapting.reloading.config.topology_aware.colocate_pods
+
+    play(Scene(tmp_path), act)
+
+
+def test_the_log_changes_with_the_configuration(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    log = configure_logging("info", "json", stream)
+
+    async def act(scene: Scene) -> None:
+        log.info("ready")
+        await scene.change(f"{CONFIG}log: {{level: error}}", "applied")
+        log.info("stopping")
+        assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["ready"]
+
+    play(Scene(tmp_path), act)
