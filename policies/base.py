@@ -135,11 +135,15 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """What the container held before (an earlier attempt, or the size before a resize): wanted again."""
+    """What the container held before (an earlier attempt, or the size before a resize): wanted again.
+
+    ``only_there``: not in a wider pool; for one that has lost some of its CPUs and has to move anyway.
+    """
 
     pool: str
     owned: CpuSet
     added: tuple[CpuSet, ...] = ()  # as in ``Grant``
+    only_there: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,8 @@ class _Work:
         previous = grant.as_previous
         if previous is not None:
             owned = grant.owned.mask & (root.sharable | root.isolated) & ~supply.owned & ~supply.withheld
-            previous = replace(previous, owned=CpuSet(owned))
+            # With half of its CPUs in another package it would never come together again.
+            previous = replace(previous, owned=CpuSet(owned), only_there=owned != grant.owned.mask)
         return replace(grant.request, previous=previous)
 
     def resized(self, request: Request) -> Request:

@@ -33,7 +33,7 @@ def earlier(case: Case, room: Room, pool: Pool, reach: int) -> tuple[int, int]:
     home = case.tree.by_name.get(previous.pool)
     if home is not None and pool.index not in case.tree.pools[home].path:
         return 0, 0
-    if home is None and not previous.owned:
+    if (home is None and not previous.owned) or (previous.only_there and home not in (None, pool.index)):
         return 0, 0
     rank = pool.depth + 1
     if not case.demand.whole or not previous.owned:

@@ -13,6 +13,7 @@ from tests.unit.policies.build import (
     BEST_EFFORT,
     BURSTABLE,
     GUARANTEED,
+    before,
     cpus,
     fill,
     four_nodes,
@@ -239,3 +240,14 @@ def test_shares_that_a_smaller_pool_does_not_cover_move() -> None:
     found = less.reinstate(held)
     assert all(v.shared_granted_mcpu <= 1000 * len(v.shared) for v in less.pools(found.allocations))
     assert not found.unplaced
+
+
+def test_whoever_lost_one_of_its_cpus_is_not_torn_between_two_packages() -> None:
+    held = fill(topology_aware(four_nodes(), "0"), request("a/c", 2000, previous=before("NUMA node #0", "1-2")))
+    held = fill(
+        topology_aware(four_nodes(), "0"), request("b/c", 1000, previous=before("NUMA node #0", "3")), held=held
+    )
+    found = topology_aware(four_nodes(), "0", available=CpuSet.parse("0,2-15")).reinstate(held)
+    moved = found.allocations.get(ContainerKey("a", "c"))
+    assert moved is not None
+    assert (moved.pool, len(moved.owned)) == ("NUMA node #1", 2)
