@@ -243,10 +243,8 @@ def test_shares_that_a_smaller_pool_does_not_cover_move() -> None:
 
 
 def test_whoever_lost_one_of_its_cpus_is_not_torn_between_two_packages() -> None:
-    held = fill(topology_aware(four_nodes(), "0"), request("a/c", 2000, previous=before("NUMA node #0", "1-2")))
-    held = fill(
-        topology_aware(four_nodes(), "0"), request("b/c", 1000, previous=before("NUMA node #0", "3")), held=held
-    )
+    torn, other = before("NUMA node #0", "1-2"), before("NUMA node #0", "3")
+    held = fill(POLICY, request("a/c", 2000, previous=torn), request("b/c", 1000, previous=other))
     found = topology_aware(four_nodes(), "0", available=CpuSet.parse("0,2-15")).reinstate(held)
     moved = found.allocations.get(ContainerKey("a", "c"))
     assert moved is not None
