@@ -43,6 +43,7 @@ bench: dev ## measure: decisions, relay, discovery, start-up, memory; fails wher
 docs: dev ## write the generated reference pages anew
 	@$(PYTHON) -m cri_proxy.config.docs >docs/reference/options.md
 	@$(PYTHON) -m cri_proxy.cri.annotation_docs >docs/reference/annotations.md
+	@$(PYTHON) -m cri_proxy.metrics_docs >docs/reference/metrics.md
 
 pins: dev ## pin the dependencies of pyproject.toml anew, with hashes
 	@packaging/requirements/pin.sh

@@ -8,46 +8,47 @@ import asyncio
 import gc
 import os
 import signal
-import socket
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from cri_proxy import events
+from cri_proxy import events, metrics
+from cri_proxy.adapting import Adapting
 from cri_proxy.clock import Clock, SystemClock
-from cri_proxy.config.resources import available_now
 from cri_proxy.config.settings import Settings
 from cri_proxy.cri.device_hints import DeviceHints
 from cri_proxy.cri.hints import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.errors import CriProxyError
+from cri_proxy.exposition import Sample
+from cri_proxy.host import Host
 from cri_proxy.http.server import AdminServer
-from cri_proxy.living import Built, Living, build, build_anyway
+from cri_proxy.http.view import Part
+from cri_proxy.living import Built, Living, build
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.cgroups import Cgroups
 from cri_proxy.node.context import Rules
-from cri_proxy.node.hotplug import Hotplug
 from cri_proxy.node.journal import Journal, Log
 from cri_proxy.node.node import Node, Outside, build_node
 from cri_proxy.node.reader import Reader
 from cri_proxy.node.telling import DIRECTORY
 from cri_proxy.node.view import NodeView
+from cri_proxy.own_process import process_samples
 from cri_proxy.podresources.lister import SOCKET, PodResources
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.intercept import CriInterceptor
+from cri_proxy.relay.listener import socket_path
+from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.lock import DeciderLock
 from cri_proxy.state.store import Store
+from cri_proxy.systemd import Watchdog, notify, relay_works, watchdog_seconds
+from cri_proxy.tasks import Tasks
+from cri_proxy.version import version
 from policies.base import TopologyHint
-from policies.errors import PolicyBaseError
 from sysfs.cpuset import NodeSet
-from sysfs.discover import discover
-from sysfs.errors import SysfsBaseError
-from sysfs.fingerprint import Fingerprint, fingerprint
 from sysfs.model import Machine
-from sysfs.reader import DirectoryTree
 
 EMBEDDED = "embedded"
 STOP_GRACE_SECONDS = 10.0
@@ -62,6 +63,9 @@ class Relay(Protocol):
     async def stop(self, grace_seconds: float) -> None:
         """Stop accepting, give calls this long to end."""
 
+    def socket_problem(self) -> str:
+        """Why nobody new can find it; '' while its socket is in its place."""
+
 
 class Daemon:
     """The whole daemon in one object: ``start``, ``stop``, and what the commands look at in between."""
@@ -70,10 +74,13 @@ class Daemon:
         """Nothing is opened yet; ``machine`` replaces discovery (demo)."""
         self._settings = settings
         self._log = log
-        self._machine = machine
+        self._host = Host(settings, log, machine)
         self._closing = AsyncExitStack()
+        self._reload_is_wanted = False
+        self._relays: list[Relay] = []
+        self._traffic = Traffic()
         self.node: Node | None = None
-        self.hotplug: Hotplug | None = None
+        self.adapting: Adapting | None = None
 
     async def start(self) -> None:
         """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
@@ -84,8 +91,9 @@ class Daemon:
         self._closing.push_async_callback(store.close)  # the node closes it first, where the start gets that far
         if store.recovered:
             self._log.error(events.STORE_DAMAGED, reason=store.recovered)
-        seen = self._fingerprint()
-        built = build(config, self._present_machine(), self._cgroup_root)
+        host = self._host
+        seen = host.fingerprint(config)
+        built = build(config, host.discover(), host.cgroup_root)
         warnings = (*settings.warnings, *built.warnings)
         for warning in warnings:
             self._log.warning(events.CONFIG_WARNING, reason=warning)
@@ -102,72 +110,61 @@ class Daemon:
             config.annotation_domains,
             told_root=settings.state_dir / DIRECTORY,
             kubelet_root=Path(config.kubelet_root),
-            cpusets=Cgroups(self._cgroup_root),
+            cpusets=Cgroups(host.cgroup_root),
         )
         node = build_node(built.policy, Rules.of(config), outside)
         self.node = node
         self._closing.push_async_callback(node.close)
         pod_resources = self._pod_resources(node, journal, clock)
         interceptor = CriInterceptor(node, self._reader(built, pod_resources))
-        await self._open_relays(endpoint, interceptor)
+        await self._open_relays(endpoint, interceptor, journal)
         view = NodeView(node, journal, config=config, name=settings.node_name, warnings=warnings)
+        view.reaches_runtime = channel.reaches_runtime
+        view.more_parts.append(self._socket_part)
+        view.more_samples += [self._traffic.samples, process_samples, self._build_samples]
         await self._open_admin(view)
         living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
-        hotplug = Hotplug(self._fingerprint, lambda: self._take_machine(living), clock=clock, observer=journal)
-        hotplug.start_from(seen)
-        self.hotplug = hotplug
-        node.more_warnings.append(hotplug.warnings)
+        self.adapting = Adapting(settings, living, host, clock=clock, observer=journal, seen=seen)
+        if self._reload_is_wanted:
+            self.adapting.watch.ask()
         # The kubelet may come: what needs no decision is served, and the rest waits for the runtime as it would
         # without us. To wait for it here would keep the node down while the runtime is.
         notify("READY=1\nSTATUS=waiting for the runtime")
-        node.background.start(self._recover(node, hotplug), name="recover")
+        self._start_watchdog(endpoint)
+        node.background.start(self._recover(node, self.adapting), name="recover")
 
     async def stop(self) -> None:
         """Close everything in the reverse order."""
         notify("STOPPING=1")
         await self._closing.aclose()
 
-    async def _recover(self, node: Node, hotplug: Hotplug) -> None:
+    def _start_watchdog(self, endpoint: str) -> None:
+        """Ping systemd, where it waits for that, as long as the kubelet could be served."""
+        limit_seconds = watchdog_seconds(os.environ, os.getpid())
+        if limit_seconds is None:
+            return
+        reason = "new connections get no answer: systemd starts the daemon anew unless that changes"
+        works = partial(relay_works, socket_path(self._settings.listen), socket_path(endpoint))
+        watchdog = Watchdog(limit_seconds, works, lambda: self._log.error(events.FAULT, what="relay", reason=reason))
+        pinging = Tasks()
+        pinging.start(watchdog.watch(), name="watchdog")
+        self._closing.push_async_callback(pinging.cancel)
+
+    async def _recover(self, node: Node, adapting: Adapting) -> None:
         await node.recover()
         node.start_watching()
-        if self._machine is None:
-            node.keep_doing(hotplug.watch, "hotplug")
+        adapting.follow()
         self._log.info(events.READY, listen=self._settings.listen, runtime=self._settings.runtime_endpoint)
         # What start-up made stays: the collector need not look at it again.
         gc.collect()
         gc.freeze()
         notify("STATUS=placing containers")
 
-    @property
-    def _cgroup_root(self) -> Path:
-        """A machine that was handed in has no cgroups of its own; this node's would cut its CPUs."""
-        return self._settings.sysfs_root if self._machine is None else self._settings.state_dir
-
-    def _present_machine(self) -> Machine:
-        """As discovered now, its notes logged. Blocks; raises SysfsBaseError."""
-        machine = self._machine or discover(self._settings.sysfs_root)
-        for note in machine.notes:
-            self._log.warning(events.MACHINE_NOTE, reason=note)
-        return machine
-
-    def _fingerprint(self) -> Fingerprint:
-        """What tells that the machine, or the cgroup that its available CPUs follow, has changed. Blocks."""
-        tree = DirectoryTree(self._settings.sysfs_root)
-        return (*fingerprint(tree), available_now(self._settings.config, self._cgroup_root))
-
-    async def _take_machine(self, living: Living) -> str:
-        """Put the machine as it is now in force; '' or why not."""
-        config = living.view.config()
-        try:
-            machine = await asyncio.to_thread(self._present_machine)
-            built = build_anyway(config, machine, self._cgroup_root)
-        except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
-            return str(error)
-        before = living.node.context.ledger.policy.machine
-        told = replace(built, warnings=(*self._settings.warnings, *built.warnings))
-        problem = await living.change(told, must_fit=False)
-        self._log.info(events.MACHINE_CHANGED, cpus=str(machine.online), before=str(before.online))
-        return problem
+    def reload(self) -> None:
+        """Take the configuration over as it is now, changed or not: at once, or as soon as decisions are made."""
+        self._reload_is_wanted = True
+        if self.adapting is not None:
+            self.adapting.watch.ask()
 
     async def _runtime_endpoint(self, machine: Machine) -> str:
         """The runtime's socket; the embedded runtime gets one beside our own."""
@@ -207,18 +204,25 @@ class Daemon:
         self._closing.push_async_callback(resources.close)
         return resources
 
-    async def _open_relays(self, endpoint: str, interceptor: Interceptor) -> None:
-        await self._open_relay(self._settings.listen, endpoint, interceptor)
-        if self._settings.image_listen and self._settings.image_endpoint:
-            await self._open_relay(self._settings.image_listen, self._settings.image_endpoint, PassAll())
+    async def _open_relays(self, endpoint: str, interceptor: Interceptor, journal: Journal) -> None:
+        kind, images = self._settings.relay, (self._settings.image_listen, self._settings.image_endpoint)
+        wanted: list[tuple[str, str, Interceptor]] = [(self._settings.listen, endpoint, interceptor)]
+        if all(images):
+            wanted.append((*images, PassAll()))
+        for listen, runtime, looks in wanted:
+            relay = make_relay(kind, listen, runtime, looks, on_error=journal.relay_failed, traffic=self._traffic)
+            await relay.start()
+            self._closing.push_async_callback(relay.stop, STOP_GRACE_SECONDS)
+            self._relays.append(relay)
 
-    async def _open_relay(self, listen: str, endpoint: str, interceptor: Interceptor) -> None:
-        relay = make_relay(self._settings.relay, listen, endpoint, interceptor, on_error=self._relay_fault)
-        await relay.start()
-        self._closing.push_async_callback(relay.stop, STOP_GRACE_SECONDS)
+    def _socket_part(self) -> Part:
+        """Whether the kubelet finds us: a new start gives the sockets back."""
+        problems = (relay.socket_problem() for relay in self._relays)
+        return Part("socket", next((problem for problem in problems if problem), ""), is_vital=True)
 
-    def _relay_fault(self, error: BaseException) -> None:
-        self._log.error(events.FAULT, what="relay", reason=repr(error))
+    def _build_samples(self) -> tuple[Sample, ...]:
+        policy = self.node.context.ledger.policy.name if self.node is not None else ""
+        return (Sample(metrics.BUILD, 1, (version(), policy, self._settings.relay)),)
 
     async def _open_admin(self, view: NodeView) -> None:
         admin = AdminServer(view)
@@ -245,28 +249,22 @@ class PassAll:
 
 
 def make_relay(
-    kind: str, listen: str, runtime: str, interceptor: Interceptor, *, on_error: Callable[[BaseException], None]
+    kind: str,
+    listen: str,
+    runtime: str,
+    interceptor: Interceptor,
+    *,
+    on_error: Callable[[BaseException], None],
+    traffic: Traffic | None = None,
 ) -> Relay:
     """The relay of this kind; grpcio is loaded only for ``grpc``."""
     if kind == "grpc":
         from cri_proxy.relay.grpc_relay import GrpcRelay
 
-        return GrpcRelay(listen=listen, runtime=runtime, interceptor=interceptor, on_error=on_error)
+        return GrpcRelay(listen=listen, runtime=runtime, interceptor=interceptor, on_error=on_error, traffic=traffic)
     from cri_proxy.relay.server import SpliceRelay
 
-    return SpliceRelay(listen=listen, runtime=runtime, interceptor=interceptor, on_error=on_error)
-
-
-def notify(state: str) -> None:
-    """Tell systemd, where it asked to be told (sd_notify(3)); a failure to do so harms nobody."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        try:
-            sock.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)
-        except OSError:
-            return
+    return SpliceRelay(listen=listen, runtime=runtime, interceptor=interceptor, on_error=on_error, traffic=traffic)
 
 
 def run(settings: Settings) -> int:
@@ -291,6 +289,7 @@ async def _serve(settings: Settings, log: Log) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     daemon = Daemon(settings, log=log)
+    loop.add_signal_handler(signal.SIGHUP, daemon.reload)
     try:
         await daemon.start()
         gc.freeze()  # what start-up made stays: the collector need not look at it

@@ -20,6 +20,7 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("simulate", True),
     ("check-config", True),
     ("reset", True),
+    ("config-agent", False),
     ("demo", True),
 )
 OUTPUTS = ("text", "json", "yaml")
@@ -76,16 +77,6 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.strip().splitlines())
 
 
-def version() -> str:
-    """The installed version."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(PROG)
-    except PackageNotFoundError:
-        return "unknown (not installed)"
-
-
 def overview() -> str:
     """The help of the program itself; loads every command for its line."""
     from cri_proxy.cli.columns import paragraph
@@ -121,6 +112,8 @@ def run_command(argv: Sequence[str]) -> int:
         print(overview())
         return 0
     if name == "--version":
+        from cri_proxy.version import version
+
         print(f"{PROG} {version()}")
         return 0
     prints = dict(COMMANDS).get(name)

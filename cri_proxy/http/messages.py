@@ -12,12 +12,13 @@ TEXT = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request without its body; ``query`` holds the first value of each name."""
+    """A request without its body; ``query`` holds the first value of each name, '' for a name alone."""
 
     method: str
     path: str
     query: Mapping[str, str]
     keeps_alive: bool
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,14 @@ def parse_request(head: bytes) -> Request:
         raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request here has no body")
     try:
         url = urlsplit(target)
-        query = {name: values[0] for name, values in parse_qs(url.query, max_num_fields=20).items()}
+        query = {
+            name: values[0] for name, values in parse_qs(url.query, keep_blank_values=True, max_num_fields=20).items()
+        }
     except ValueError as error:
         raise BadRequest(HTTPStatus.BAD_REQUEST, f"cannot read the target: {error}") from None
     connection = fields.get("connection", "").lower()
     keeps_alive = connection == "keep-alive" if version == "HTTP/1.0" else connection != "close"
-    return Request(method, unquote(url.path), query, keeps_alive)
+    return Request(method, unquote(url.path), query, keeps_alive, fields.get("host", ""))
 
 
 def _field(line: str) -> tuple[str, str]:

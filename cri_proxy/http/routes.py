@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.values import value_of
+from cri_proxy.exposition import CONTENT_TYPE, render
 from cri_proxy.http.messages import JSON, Response, text_response
 from cri_proxy.http.view import DaemonView, Health
 from cri_proxy.state.codec import Plain, encode
@@ -17,8 +18,9 @@ Handler = Callable[[Query], Response]
 def build_routes(view: DaemonView) -> dict[str, Handler]:
     """Path -> handler. Every handler only reads."""
     return {
-        "/healthz": lambda query: _alive(view.health()),
-        "/readyz": lambda query: _ready(view.health()),
+        "/healthz": lambda query: _health(query, "healthz", view.health()),
+        "/readyz": lambda query: _health(query, "readyz", view.health()),
+        "/metrics": lambda query: Response(HTTPStatus.OK, CONTENT_TYPE, render(view.samples())),
         "/api/v1/status": lambda query: _json(encode(view.status())),
         "/api/v1/topology": lambda query: _topology(view),
         "/api/v1/explain": lambda query: _explain(view, query),
@@ -31,18 +33,19 @@ def _json(value: object, status: int = HTTPStatus.OK) -> Response:
     return Response(status, JSON, (json.dumps(value, ensure_ascii=False) + "\n").encode())
 
 
-def _alive(health: Health) -> Response:
-    return _health(health, "ok" if health.is_alive else "not alive", is_good=health.is_alive)
+def _health(query: Query, name: str, health: Health) -> Response:
+    """200 or 503 with what is degraded, a line each; ``verbose`` names good parts too, ``format=json`` is data.
 
-
-def _ready(health: Health) -> Response:
-    return _health(health, "ok" if health.is_ready else "not ready", is_good=health.is_ready)
-
-
-def _health(health: Health, verdict: str, *, is_good: bool) -> Response:
-    """200 or 503 with the verdict, and what is degraded, one line each."""
+    The verbose form is that of the Kubernetes API server's own endpoints.
+    """
+    is_good, bad = (health.is_alive, "not alive") if name == "healthz" else (health.is_ready, "not ready")
     status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
-    return text_response(status, "\n".join([verdict, *health.problems]))
+    if query.get("format") == "json":
+        return _json(encode(health), status)
+    if "verbose" not in query:
+        return text_response(status, "\n".join(["ok" if is_good else bad, *health.problems]))
+    parts = [f"[-]{p.name} failed: {p.problem}" if p.problem else f"[+]{p.name} ok" for p in health.parts]
+    return text_response(status, "\n".join([*parts, f"{name} check {'passed' if is_good else 'failed'}"]))
 
 
 def _topology(view: DaemonView) -> Response:

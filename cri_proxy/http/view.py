@@ -1,9 +1,11 @@
 """What the daemon lets others see: frozen values, filled by the node, shown by HTTP and the commands alike."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from cri_proxy.config.model import Config
+from cri_proxy.exposition import Sample
 from cri_proxy.state.decisions import Change, Granted, Moved
 from policies.base import Default, PoolView, Reason, Request
 from sysfs.cpuset import CpuSet, NodeSet
@@ -11,12 +13,35 @@ from sysfs.model import Machine
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Something that must be good for the daemon to be ready: ``name`` of ``metrics.PARTS``, ``problem`` '' = good.
+
+    ``is_vital``: where it is bad the daemon is of no use until it is started anew.
+    """
+
+    name: str
+    problem: str = ""
+    is_vital: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
-    """``is_alive``: the process works. ``is_ready``: decisions are made. ``problems`` say what is degraded."""
+    """``is_alive``: a new start would not help. ``is_ready``: decisions are made, nothing is degraded.
+
+    ``problems`` are those of the ``parts`` that are bad, in their order.
+    """
 
     is_alive: bool
     is_ready: bool
     problems: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    @classmethod
+    def of(cls, *parts: Part) -> Self:
+        """What these parts come to."""
+        bad = [part for part in parts if part.problem]
+        is_alive = not any(part.is_vital for part in bad)
+        return cls(is_alive, not bad, tuple(part.problem for part in bad), parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,31 +109,6 @@ class RefusedView:
 
 
 @dataclass(frozen=True, slots=True)
-class StatusView:
-    """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name.
-
-    ``violations`` are sentences: CPUs that were granted alone and that somebody else is still on. ``refused`` are the
-    containers that were refused or not created in the last hour and hold nothing, newest first, a few of them.
-    """
-
-    node: str
-    policy: str
-    is_ready: bool
-    pools: tuple[PoolView, ...]
-    containers: tuple[ContainerView, ...]
-    warnings: tuple[str, ...] = ()
-    memory: tuple[MemoryNodeView, ...] = ()
-    violations: tuple[str, ...] = ()
-    refused: tuple[RefusedView, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DisplacedView:
-    """Another container whose pinning changed by a decision, from what (None = not known, or not ours) to what."""
-
-    namespace: str
-    pod: str
-@dataclass(frozen=True, slots=True)
 class ReloadView:
     """What became of the last configuration that was found changed. ``outcome``: applied, unchanged or rejected.
 
@@ -141,6 +141,32 @@ class ConfigurationView:
     last: ReloadView | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name.
+
+    ``violations`` are sentences: CPUs that were granted alone and that somebody else is still on. ``refused`` are the
+    containers that were refused or not created in the last hour and hold nothing, newest first, a few of them.
+    """
+
+    node: str
+    policy: str
+    is_ready: bool
+    pools: tuple[PoolView, ...]
+    containers: tuple[ContainerView, ...]
+    warnings: tuple[str, ...] = ()
+    memory: tuple[MemoryNodeView, ...] = ()
+    violations: tuple[str, ...] = ()
+    refused: tuple[RefusedView, ...] = ()
+    configuration: ConfigurationView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DisplacedView:
+    """Another container whose pinning changed by a decision, from what (None = not known, or not ours) to what."""
+
+    namespace: str
+    pod: str
     name: str
     cpus: CpuSet | None
     mems: NodeSet | None
@@ -158,7 +184,6 @@ class FieldView:
 
 
 @dataclass(frozen=True, slots=True)
-    configuration: ConfigurationView | None = None
 class RankedView:
     """A pool as it was considered, with its key in order of comparison.
 
@@ -221,6 +246,9 @@ class DaemonView(Protocol):
 
     def health(self) -> Health:
         """Whether it lives and decides."""
+
+    def samples(self) -> Iterable[Sample]:
+        """Every metric's series now."""
 
     def status(self) -> StatusView:
         """Pools and containers now."""

@@ -82,6 +82,11 @@ class Coordinator:
         self._is_open, self._fault = True, ""
         self._ready.set()
 
+    @property
+    def fault(self) -> str:
+        """What keeps the saved state from being taken up, a fault of ours; '' where nothing does."""
+        return self._fault
+
     def cannot_open(self, fault: str) -> None:
         """A fault of ours keeps the saved state from being taken up: until ``open`` nobody waits for a decision."""
         self._fault = fault
@@ -133,11 +138,12 @@ class Coordinator:
         except BaseException as error:
             # Definite either way: not a byte has reached the runtime.
             left = isinstance(error, asyncio.CancelledError)
-            self.roll_back(decided, "the caller left before the runtime was asked" if left else f"our fault: {error!r}")
+            why = "the caller left before the runtime was asked" if left else f"our fault: {error!r}"
+            self.roll_back(decided, why, code="caller-left" if left else "fault")
             raise
         if not saved and self.rules.on_store_error == "reject":
             problem = f"the placement cannot be saved: {self._context.persistence.problem}"
-            self.roll_back(decided, problem)
+            self.roll_back(decided, problem, code="store")
             return self._refused(request, Refusal("store", problem))
         return decided
 
@@ -182,8 +188,8 @@ class Coordinator:
         self._effects.kick()
         self._context.observer.carried_out(created)
 
-    def roll_back(self, reservation: Reservation, why: str) -> None:
-        """The runtime did not create it: everything is as before."""
+    def roll_back(self, reservation: Reservation, why: str, *, code: str = "runtime-refused") -> None:
+        """The runtime did not create it: everything is as before. See ``Observer.not_created``."""
         if self._current(reservation) is None:
             return
         key = reservation.row.key
@@ -191,7 +197,7 @@ class Coordinator:
         restored = self._restore(reservation.before, key)
         own = [row for row in restored if row.key == key]
         self._context.persistence.save_later(restored, [] if own else [key])
-        self._context.observer.not_created(reservation.row, why)
+        self._context.observer.not_created(reservation.row, why, code=code)
         self._effects.kick()
         self.on_room()
 

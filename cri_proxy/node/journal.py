@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
-from cri_proxy import events
+from cri_proxy import events, metrics
 from cri_proxy.clock import Clock
+from cri_proxy.counting import Counters
+from cri_proxy.metrics import Metric
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.recording import change_code, change_text, is_same_wish, record_of
@@ -20,9 +22,9 @@ NAMED_DISPLACED = 8
 _WORTH_A_LOOK = frozenset(
     {
         events.CHECK_FAILED,
+        events.CONFIG_REJECTED,
         events.DRIFTED,
         events.KUBELET_MANAGER,
-        events.CONFIG_REJECTED,
         events.LEFT_TO_ANOTHER,
         events.MACHINE_UNREADABLE,
         events.NOT_ADOPTED,
@@ -34,6 +36,26 @@ _WORTH_A_LOOK = frozenset(
         events.UNPLACED,
     }
 )
+
+
+# Events that only need to be counted when they are told of: the row, and its label values.
+_COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
+    events.CHECK_FAILED: (metrics.CHECKS_FAILED,),
+    events.DRIFTED: (metrics.DRIFTS, "put_back"),
+    events.LEFT_TO_ANOTHER: (metrics.DRIFTS, "left_alone"),
+    events.UNPLACED: (metrics.DECISIONS, "passthrough", "fault"),
+    events.VIOLATION: (metrics.VIOLATIONS,),
+}
+# Where a fault is told to have happened; a call is told by its method.
+_FAULTS: Final = {
+    "background": "background",
+    "background task": "background",
+    "fallback": "call",
+    "notify-exec": "telling",
+    "relay": "relay",
+    "telling containers": "telling",
+    "update": "update",
+}
 
 
 class Log(Protocol):
@@ -58,6 +80,7 @@ class Journal:
         self._clock = clock
         self._records = Records(clock, self._damaged)
         self.faults = 0
+        self.counters = Counters(metrics.JOURNAL_ROWS)
 
     def record_of(self, key: ContainerKey) -> DecisionRecord | None:
         """The last decision about this container, a refusal too; None when none is known."""
@@ -89,13 +112,16 @@ class Journal:
         circumstances: Circumstances,
     ) -> None:
         """Keep the record. A refusal is final and logged; a place is logged when somebody is in it."""
+        self.counters.measure(metrics.DECISION_SECONDS, seconds)
         for problem in problems:
+            self.counters.add(metrics.ANNOTATIONS_IGNORED)
             self._log.warning(events.ANNOTATION_IGNORED, **_who(request), reason=problem)
         record = record_of(request, decision, circumstances, at_seconds=self._clock.now_seconds())
         record = replace(record, problems=problems, duration_seconds=seconds)
         if isinstance(decision, Placed):
             self._records.open(record, decision, circumstances)
             return
+        self.counters.add(metrics.DECISIONS, "refused", decision.reason.code)
         self._records.refused(replace(record, company=circumstances.company()), circumstances.row)
         self._log.warning(
             events.REFUSED,
@@ -109,10 +135,14 @@ class Journal:
         """The runtime has done as was decided: one line with what was chosen, why, and what it displaced."""
         opened = self._records.confirmed(row)
         if opened is not None:
-            self._log.info(_event(opened), **_placement(opened))
+            event, reasons = _event(opened), opened.record.reasons
+            self.counters.add(metrics.DECISIONS, event, reasons[0].code if reasons else metrics.OTHER)
+            self._log.info(event, **_placement(opened))
 
-    def not_created(self, row: Row, why: str) -> None:
+    def not_created(self, row: Row, why: str, *, code: str) -> None:
         """The runtime did not create a container that had a place: nothing is held, and ``explain`` says so."""
+        if code in metrics.ROLLED_BACK_CODES:
+            self.counters.add(metrics.DECISIONS, "rolled_back", code)
         record = self._records.given_up(row, why)
         self._log.warning(
             events.ROLLED_BACK,
@@ -131,7 +161,9 @@ class Journal:
     def changed(self, before: Grant | None, after: Grant, why: str) -> None:
         """A container holds something else from now on, by nobody's request."""
         self._records.changed(before, after, why)
-        is_move = before is None or change_code(before, after) == "re-placed"
+        change = "placed" if before is None else change_code(before, after)
+        self.counters.add(metrics.GRANT_CHANGES, change)
+        is_move = change in ("placed", "re-placed")
         self._log.info(
             events.REPLACED if is_move else events.MEMORY_MOVED,
             **_who(after.request),
@@ -148,33 +180,58 @@ class Journal:
     def failed_open(self, what: str, error: BaseException) -> None:
         """A fault of ours: loud, with where it happened."""
         self.faults += 1
+        self.counters.add(metrics.FAULTS, _FAULTS.get(what, "call" if what.startswith("/") else metrics.OTHER))
         self._log.error(events.FAULT, what=what, reason=repr(error), where=_where(error))
+
+    def relay_failed(self, error: BaseException) -> None:
+        """The relay went on without its interceptor, or closed a connection that broke HTTP/2."""
+        self.failed_open("relay", error)
 
     def updated(self, row: Row, pinning: Pinning) -> None:
         """An update of a container was confirmed."""
+        self.counters.add(metrics.UPDATES, "confirmed")
+        if takes_memory(row, pinning):
+            self.counters.add(metrics.MEMORY_MOVES)
         self._log.info(events.UPDATED, **_who(row.grant.request), cpus=_text(pinning.cpus), mems=_text(pinning.mems))
 
     def update_failed(self, row: Row, problem: str) -> None:
         """An update was refused for good."""
+        self.counters.add(metrics.UPDATES, "refused")
         self._log.error(events.UPDATE_FAILED, **_who(row.grant.request), reason=problem)
         self._records.happened(row, "update-refused", problem)
 
     def released(self, row: Row, why: str) -> None:
         """A grant is free again."""
+        self.counters.add(metrics.RELEASED)
         self._log.info(events.RELEASED, **_who(row.grant.request), exclusive=str(row.grant.owned) or None, reason=why)
 
     def forgotten(self, keys: Sequence[ContainerKey]) -> None:
         """The rows of these containers are gone."""
         self._records.forgotten(keys)
 
+    def saved(self, seconds: float) -> None:
+        """A save has succeeded: nothing to say, but how long it took."""
+        self.counters.measure(metrics.SAVE_SECONDS, seconds)
+
     def noted(self, event: str, **fields: object) -> None:
         """Anything else, as loud as it is serious."""
+        if event in _COUNTED:
+            row, *labels = _COUNTED[event]
+            self.counters.add(row, *labels)
         if event == events.VIOLATION:
             self._log.error(event, **fields)
         elif event in _WORTH_A_LOOK:
             self._log.warning(event, **fields)
         else:
             self._log.info(event, **fields)
+
+
+def takes_memory(row: Row, pinning: Pinning) -> bool:
+    """Whether this update takes memory nodes from a running container; without a record it could use all of them."""
+    if pinning.mems is None or row.state != "running":
+        return False
+    held = row.acknowledged.mems if row.acknowledged is not None else None
+    return held is None or not held <= pinning.mems
 
 
 def _event(opened: Open) -> str:

@@ -157,7 +157,10 @@ def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
         ledger=Ledger(policy),
         channel=outside.channel,
         persistence=Persistence(
-            outside.store, tasks, lambda problem: outside.observer.noted(events.STORE_DEGRADED, reason=problem)
+            outside.store,
+            tasks,
+            lambda problem: outside.observer.noted(events.STORE_DEGRADED, reason=problem),
+            outside.observer.saved,
         ),
         tasks=tasks,
         observer=outside.observer,

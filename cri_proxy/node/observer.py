@@ -48,8 +48,11 @@ class Observer(Protocol):
     def carried_out(self, row: Row) -> None:
         """The runtime has created, or resized, the container as it was decided."""
 
-    def not_created(self, row: Row, why: str) -> None:
-        """The place that was reserved for a container is given back."""
+    def not_created(self, row: Row, why: str, *, code: str) -> None:
+        """The place that was reserved for a container is given back.
+
+        ``code`` is one of ``metrics.ROLLED_BACK_CODES``, or "store": then it is refused, and ``decided`` told so.
+        """
 
     def not_resized(self, row: Row, why: str) -> None:
         """A live container keeps what it held before it was last decided on."""
@@ -74,6 +77,9 @@ class Observer(Protocol):
 
     def forgotten(self, keys: Sequence[ContainerKey]) -> None:
         """The rows of these containers are gone, remembered places too."""
+
+    def saved(self, seconds: float) -> None:
+        """A change became durable, this long after it was asked for."""
 
     def noted(self, event: str, **fields: object) -> None:
         """Anything else an operator should be able to see in the log."""

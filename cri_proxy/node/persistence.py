@@ -1,6 +1,7 @@
 """The ledger's way to the store: a change is durable before the runtime is called, or the operator's rule applies."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from cri_proxy.errors import StoreError
@@ -13,17 +14,29 @@ from policies.base import ContainerKey
 COMMIT_BOUND_SECONDS = 2.0
 
 
+def _nobody_listens(_: float) -> None:
+    return
+
+
 class Persistence:
     """Saves rows in the order of the calls; ``problem`` is what failed last, until a save succeeds again."""
 
-    def __init__(self, store: GrantStore, tasks: Tasks, on_problem: Callable[[str], None]) -> None:
-        """``on_problem`` hears of each new problem once."""
+    def __init__(
+        self,
+        store: GrantStore,
+        tasks: Tasks,
+        on_problem: Callable[[str], None],
+        on_saved: Callable[[float], None] = _nobody_listens,
+    ) -> None:
+        """``on_problem`` hears of each new problem once, ``on_saved`` of each success with its seconds."""
         self._store = store
         self._tasks = tasks
         self._on_problem = on_problem
+        self._on_saved = on_saved
         self.problem = ""
         self.failures = 0
         self._missed = 0
+        self._last: asyncio.Task[None] | None = None  # saves end in the order in which they began
 
     @property
     def is_behind(self) -> bool:
@@ -37,12 +50,22 @@ class Persistence:
         """
         # A task of its own, so that it starts after those of earlier save_later calls: tasks start in their order.
         saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._tasks.start(self._save_and_tell(tuple(puts), tuple(deletes), saved), name="save")
+        self._last = self._tasks.start(self._save_and_tell(tuple(puts), tuple(deletes), saved), name="save")
         return await saved
 
     def save_later(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         """The same without waiting: for what the runtime already knows."""
-        self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
+        self._last = self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether no save is under way."""
+        return self._last is None or self._last.done()
+
+    async def up_to_date(self) -> None:
+        """Wait until what was to be saved up to now is on the disk, or was given up."""
+        if self._last is not None and not self._last.done():
+            await asyncio.wait([self._last])
 
     def catch_up(self, everything: Sequence[Saveable]) -> None:
         """Save again what failed saves may have left out; each by itself, so that none fails for another."""
@@ -68,6 +91,7 @@ class Persistence:
                 saved.set_result(is_saved)
 
     async def _save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> bool:
+        begun_at = time.monotonic()
         try:
             async with asyncio.timeout(COMMIT_BOUND_SECONDS):
                 await self._store.save(puts, deletes)
@@ -76,6 +100,7 @@ class Persistence:
         except StoreError as error:
             return self._failed(str(error))
         self.problem = ""
+        self._on_saved(time.monotonic() - begun_at)
         return True
 
     def _failed(self, problem: str) -> bool:

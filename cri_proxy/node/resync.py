@@ -38,6 +38,9 @@ class Resync:
         self._effects = effects
         self._coordinator = coordinator
         self._adoption = adoption
+        # Why the runtime could not be asked for its containers last time, and whose containers had ended by its word.
+        self.problem = ""
+        self.ended_ids: frozenset[str] = frozenset()
         self.on_slow_check: Callable[[], Awaitable[None]] = _nothing_else
         coordinator.check_pod = self.check_pod
         coordinator.check_all = self.check_all
@@ -164,13 +167,17 @@ class Resync:
                 node = await live.list_node(self._context.channel, GRANT_KEY)
                 containers = node.containers
         except (CallFailed, RuntimeUnavailable) as error:
+            self.problem = str(error)
             self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
             return ()
+        self.problem = ""
         by_id = {c.id: c for c in containers}
         newest = newest_by_key(containers)
         for row in before:
             self._judge(row, by_id.get(row.container_id), newest.get(row.key))
         if not sandbox_id:
+            live_ids = {c.id for c in containers if c.is_live}
+            self.ended_ids = frozenset(row.container_id for row in before) - live_ids
             self._forget_gone(before, sandboxes_before, node)
         creating = {row.key for row in self._ledger.active() if not row.container_id}
         return tuple(c for key, c in sorted(newest.items()) if self._is_unknown(c) and key not in creating)
@@ -206,7 +213,7 @@ class Resync:
     def _resolve(self, row: Row, newest: LiveContainer | None) -> None:
         """A create whose outcome was unknown: the runtime has the container, or it never came to be."""
         if newest is None or newest.sandbox_id != row.sandbox_id or self._ledger.holder(newest.id) is not None:
-            self._context.observer.not_created(row, "the runtime does not have it")
+            self._context.observer.not_created(row, "the runtime does not have it", code="not-found")
             self._ledger.drop(row.key)
             self._context.persistence.save_later([], [row.key])
             self._effects.kick()

@@ -35,7 +35,7 @@ def container_view(
     wanted = ledger.desired().get(row.key, Pinning(None, None))
     known = row.acknowledged or Pinning(None, None)
     reachable = reachable_by(row, unpinned)
-    waits_for = tuple(str(named(other.grant.request)) for other in late if _sits_on(ledger, other, row))
+    waits_for = tuple(str(named(other.grant.request)) for other in late if sits_on(ledger, other, row))
     return ContainerView(
         namespace=request.pod.namespace,
         pod=request.pod.name,
@@ -64,7 +64,8 @@ def container_view(
     )
 
 
-def _sits_on(ledger: Ledger, other: Row, row: Row) -> bool:
+def sits_on(ledger: Ledger, other: Row, row: Row) -> bool:
+    """Whether ``other``, which is ours to move, may be on CPUs that ``row`` owns."""
     wanted = ledger.desired().get(other.key)
     is_ours = wanted is not None and wanted.cpus is not None
     return is_ours and other.key != row.key and bool(row.grant.owned) and bool(ledger.sat_on(row, other))

@@ -1,10 +1,21 @@
 """The node as others may look at it: ``http.view.DaemonView`` filled from the ledger and the journal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cri_proxy.config.model import Config
-from cri_proxy.http.view import ContainerView, DecisionView, ExplainView, Health, RefusedView, StatusView
+from cri_proxy.exposition import Sample
+from cri_proxy.http.view import (
+    ConfigurationView,
+    ContainerView,
+    DecisionView,
+    ExplainView,
+    Health,
+    Part,
+    RefusedView,
+    StatusView,
+)
 from cri_proxy.node.explaining import by_name, decision_view, is_meant, refused_views, undecided_view
+from cri_proxy.node.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.journal import Journal
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.node.node import Node
@@ -18,6 +29,7 @@ from sysfs.model import Machine
 # How long a refusal is shown in the status.
 LATELY_SECONDS = 3600.0
 REFUSED_SHOWN = 5
+NOT_RECOVERED = "the saved placements are not yet checked against the runtime"
 
 
 class NodeView:
@@ -31,6 +43,11 @@ class NodeView:
         self._config = config
         self._name = name
         self._warnings = warnings
+        # What the daemon around the node adds: whether the runtime can be reached, the relays' state, more metrics.
+        self.reaches_runtime: Callable[[], bool] = lambda: True
+        self.more_parts: list[Callable[[], Part]] = []
+        self.more_samples: list[Callable[[], Iterable[Sample]]] = []
+        self.configuration_of: Callable[[], ConfigurationView | None] = lambda: None
 
     def use(self, config: Config, warnings: tuple[str, ...]) -> None:
         """Another configuration, or another machine, is in force from now on."""
@@ -39,12 +56,25 @@ class NodeView:
 
     def health(self) -> Health:
         """Alive while it answers; ready when decisions are made and nothing is degraded."""
-        problems = []
-        if not self._node.coordinator.is_ready:
-            problems.append("the saved placements are not yet checked against the runtime")
-        if self._node.context.persistence.problem:
-            problems.append(f"the store fails: {self._node.context.persistence.problem}")
-        return Health(is_alive=True, is_ready=not problems, problems=tuple(problems))
+        coordinator, store = self._node.coordinator, self._node.context.persistence.problem
+        recovery = "" if coordinator.is_ready else coordinator.fault or NOT_RECOVERED
+        runtime = "" if self.reaches_runtime() else "nobody answers on its socket"
+        runtime = runtime or self._node.resync.problem
+        return Health.of(
+            Part("recovery", recovery),
+            Part("runtime", f"the runtime is away: {runtime}" if runtime else ""),
+            Part("store", f"the store fails: {store}" if store else ""),
+            *(part() for part in self.more_parts),
+        )
+
+    def samples(self) -> Iterator[Sample]:
+        """Every metric's series now: what was counted, what is read off the node, what the daemon adds."""
+        yield from health_samples(self.health())
+        yield from config_samples(self.configuration_of())
+        yield from self._journal.counters.samples()
+        yield from node_samples(self._node)
+        for more in self.more_samples:
+            yield from more()
 
     def status(self) -> StatusView:
         """Pools and containers now."""
@@ -61,6 +91,7 @@ class NodeView:
             memory=memory_views(policy.machine, allocations.grants),
             violations=violations(containers),
             refused=self._refused(),
+            configuration=self.configuration_of(),
         )
 
     def explain(self, pod: str, container: str | None) -> ExplainView:

@@ -43,9 +43,8 @@ class Creating:
             rewritten = await self._rewritten(message, request, reservation)
         except BaseException as error:  # not a byte has reached the runtime
             left = isinstance(error, asyncio.CancelledError)
-            self._coordinator.roll_back(
-                reservation, "the caller left before the runtime was asked" if left else f"our fault: {error!r}"
-            )
+            why = "the caller left before the runtime was asked" if left else f"our fault: {error!r}"
+            self._coordinator.roll_back(reservation, why, code="caller-left" if left else "fault")
             raise
         return Answer(Rewrite(rewritten), self._finisher(request, reservation))
 
@@ -68,9 +67,10 @@ class Creating:
                     answer = pb.CreateContainerResponse.FromString(message)
                     self._coordinator.commit(reservation, answer.container_id, _written(request, reservation.pinning))
                 case Failed(message=words):
-                    self._coordinator.roll_back(reservation, f"the runtime refused: {words}")
+                    self._coordinator.roll_back(reservation, f"the runtime refused: {words}", code="runtime-refused")
                 case Aborted(sent=False):
-                    self._coordinator.roll_back(reservation, "the caller left before the runtime was asked")
+                    why = "the caller left before the runtime was asked"
+                    self._coordinator.roll_back(reservation, why, code="caller-left")
                 case Aborted():
                     self._coordinator.leave_pending(reservation)
                     self._context.tasks.start(self._node.resync.check_all("unknown create"), name="ask")

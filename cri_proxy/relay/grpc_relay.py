@@ -17,6 +17,7 @@ from cri_proxy.relay.listener import Published, claim, named_errors, private_uma
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES
 from cri_proxy.relay.methods import SERVER_STREAMS, UNARY
 from cri_proxy.relay.status import UNKNOWN_OUTCOME
+from cri_proxy.relay.traffic import Traffic, count_passed
 from cri_proxy.tasks import Tasks
 
 _Context: TypeAlias = "aio.ServicerContext[bytes, bytes]"
@@ -72,13 +73,14 @@ class GrpcRelay:
         interceptor: Interceptor,
         on_error: OnError | None = None,
         take_over: bool = False,
+        traffic: Traffic | None = None,
     ) -> None:
         """Takes what ``SpliceRelay`` takes. Nothing is opened yet."""
         self._listen = socket_path(listen)
         self._runtime = socket_path(runtime)
         self._take_over = take_over
         self._on_error = on_error or (lambda error: None)
-        self._boundary = Boundary(interceptor, self._on_error)
+        self._boundary = Boundary(interceptor, self._on_error, traffic)
         self._server: aio.Server | None = None
         self._channel: _Channel | None = None
         self._published: Published | None = None
@@ -108,6 +110,13 @@ class GrpcRelay:
         if self._channel is not None:
             await self._channel.close()
 
+    def socket_problem(self) -> str:
+        """Why nobody new can find us, as a sentence; '' while the socket is in its place."""
+        published = self._published
+        if published is None or published.is_ours:
+            return ""
+        return f"the socket {published.path} was removed or replaced: restart the daemon"
+
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in grpc-stubs only
     """Finds a handler for any method, known or not."""
@@ -125,6 +134,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in 
                 return grpc.stream_stream_rpc_method_handler(_refuse)
             case Interest.HOLD:
                 return grpc.unary_unary_rpc_method_handler(_Held(self._channel, self._boundary, method).run)
+        count_passed(self._boundary.passed, method.encode())
         if method in UNARY:
             return grpc.unary_unary_rpc_method_handler(_Unary(self._channel, method).run)
         if method in SERVER_STREAMS:

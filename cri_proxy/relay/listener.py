@@ -2,24 +2,30 @@
 
 It is bound under a temporary name with an empty umask for others, gets the runtime socket's owner and mode, and only
 then takes its name, by rename: nobody ever sees it half made. At the end it is unlinked only if it is still ours.
+A socket that systemd opened for us (cri-proxy.socket) is used as it is and left there at the end.
 """
 
 import itertools
 import os
 import socket
 import stat
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cri_proxy.errors import ConfigError
+from cri_proxy.systemd import passed_sockets
 
 _DEFAULT_MODE: Final = 0o600
 _PRIVATE_UMASK: Final = 0o177
 _MAX_PATH_BYTES: Final = 107  # unix(7): sun_path, with its final zero
 _numbers: Final = itertools.count()
+
+LEAVES_NAME: Final[dict[str, Any]] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+"""For ``create_unix_server``: Python 3.13 and later would unlink a socket at its end that is systemd's to keep."""
 
 
 def socket_path(endpoint: str) -> Path:
@@ -33,20 +39,26 @@ def socket_path(endpoint: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A socket under its final name, and the inode that is ours."""
+    """A socket under its final name, and the inode that is ours. ``is_passed``: the name is systemd's to remove."""
 
     path: Path
     device: int
     inode: int
+    is_passed: bool = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the name still leads to our socket; not after somebody has removed or replaced it."""
+        try:
+            found = self.path.stat(follow_symlinks=False)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == (self.device, self.inode)
 
     def withdraw(self) -> None:
         """Unlink the socket, unless somebody else has taken the name meanwhile."""
-        try:
-            found = self.path.stat(follow_symlinks=False)
-            if (found.st_dev, found.st_ino) == (self.device, self.inode):
-                self.path.unlink()
-        except FileNotFoundError:
-            pass
+        if self.is_ours and not self.is_passed:
+            self.path.unlink(missing_ok=True)
 
 
 def claim(listen: Path, *, take_over: bool = False) -> Path:
@@ -62,7 +74,7 @@ def claim(listen: Path, *, take_over: bool = False) -> Path:
         mode = listen.stat().st_mode if listen.exists() else None
     if mode is not None and not stat.S_ISSOCK(mode):
         raise ConfigError(str(listen), 0, "listen", "is there and is not a socket; remove it or choose another path")
-    if mode is not None and not take_over and _answers(listen):
+    if mode is not None and not take_over and answers(listen):
         problem = "another process answers there; stop it or choose another path"
         raise ConfigError(str(listen), 0, "listen", problem)
     temporary = listen.parent / f".{os.getpid():x}-{next(_numbers):x}"
@@ -92,20 +104,51 @@ def private_umask() -> Iterator[None]:
 
 def publish(temporary: Path, listen: Path, runtime: Path) -> Published:
     """Give a bound socket the runtime socket's owner and mode (0600 without one) and its final name."""
-    try:
-        model = runtime.stat()
-    except OSError:
+    if not _resemble(temporary, runtime):
         temporary.chmod(_DEFAULT_MODE)
-    else:
-        os.chown(temporary, model.st_uid, model.st_gid)
-        temporary.chmod(stat.S_IMODE(model.st_mode))
     ours = temporary.stat()
     temporary.rename(listen)
     return Published(listen, ours.st_dev, ours.st_ino)
 
 
+def _resemble(path: Path, runtime: Path) -> bool:
+    """Give a socket of ours the runtime socket's owner and mode; False where there is none to look at."""
+    try:
+        model = runtime.stat()
+    except OSError:
+        return False
+    # The mode first: for a file that is somebody else's already that takes CAP_FOWNER, which the unit does not give.
+    path.chmod(stat.S_IMODE(model.st_mode))
+    os.chown(path, model.st_uid, model.st_gid)
+    return True
+
+
+def passed_socket(listen: Path, descriptors: Sequence[int]) -> socket.socket | None:
+    """The one of these descriptors that listens under this name; None when none does. The others are left alone."""
+    for descriptor in descriptors:
+        found = socket.socket(fileno=descriptor)
+        listens = found.family == socket.AF_UNIX and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        if listens and found.getsockname() == str(listen):
+            found.setblocking(False)
+            found.set_inheritable(False)
+            return found
+        found.detach()
+    return None
+
+
+def _adopt(listen: Path, runtime: Path) -> Published:
+    """What systemd bound gets the runtime's owner and mode too; without a runtime it keeps those of its unit."""
+    _resemble(listen, runtime)
+    there = listen.stat()
+    return Published(listen, there.st_dev, there.st_ino, is_passed=True)
+
+
 def listen_on(listen: Path, runtime: Path, *, take_over: bool = False) -> tuple[socket.socket, Published]:
-    """A listening socket under its final name."""
+    """A listening socket under its final name: the one that systemd passed, or one of our own."""
+    passed = passed_socket(listen, passed_sockets(os.environ, os.getpid()))
+    if passed is not None:
+        with named_errors(listen):
+            return passed, _adopt(listen, runtime)
     temporary = claim(listen, take_over=take_over)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
@@ -120,7 +163,7 @@ def listen_on(listen: Path, runtime: Path, *, take_over: bool = False) -> tuple[
         raise
 
 
-def _answers(path: Path) -> bool:
+def answers(path: Path) -> bool:
     """Whether a process listens there. A full backlog counts as an answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         try:

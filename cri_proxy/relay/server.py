@@ -13,8 +13,9 @@ from cri_proxy.relay.boundary import Boundary, OnError, new_call
 from cri_proxy.relay.calls import Aborted, Call, Interceptor, Refuse, Rewrite
 from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.frames import ProtocolError
-from cri_proxy.relay.listener import Published, listen_on, socket_path
+from cri_proxy.relay.listener import LEAVES_NAME, Published, listen_on, socket_path
 from cri_proxy.relay.splice import Ended, Held, Splice
+from cri_proxy.relay.traffic import Open, Traffic
 from cri_proxy.tasks import Tasks
 
 _WRITE_BUFFER_BYTES: Final = 1 << 20
@@ -31,6 +32,7 @@ class _Side(asyncio.Protocol):
         self.other: _Side | None = None
         self.full = False
         self.ended = False
+        self.received_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's are not registered as such
@@ -40,6 +42,7 @@ class _Side(asyncio.Protocol):
         self.read_if_wanted()
 
     def data_received(self, data: bytes) -> None:
+        self.received_bytes += len(data)
         self._on_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -96,7 +99,7 @@ class _Pair:
 
     def __init__(self, relay: "SpliceRelay") -> None:
         self._relay = relay
-        self._splice = Splice(relay.boundary.wants)
+        self._splice = Splice(relay.boundary.wants, relay.boundary.passed)
         self._asked: dict[int, _Asked] = {}
         self.client = _Side(self._from_client, self._side_lost)
         self.runtime = _Side(self._from_runtime, self._side_lost)
@@ -216,27 +219,32 @@ class SpliceRelay:
         interceptor: Interceptor,
         on_error: OnError | None = None,
         take_over: bool = False,
+        traffic: Traffic | None = None,
     ) -> None:
         """``listen`` and ``runtime``: 'unix:///path' or a path. Nothing is opened yet.
 
         ``on_error`` learns what went wrong without stopping the relay: an interceptor that raised, a client that
         broke HTTP/2. ``take_over`` takes the socket's name although another process still answers there.
+        ``traffic`` counts.
         """
         self.runtime = str(socket_path(runtime))
         self.on_error = on_error or (lambda error: None)
-        self.boundary = Boundary(interceptor, self.on_error)
+        self.boundary = Boundary(interceptor, self.on_error, traffic)
+        self.boundary.traffic.relays.append(self._open)
         self.tasks = Tasks(self.on_error)
         self._listen = socket_path(listen)
         self._take_over = take_over
         self._server: asyncio.Server | None = None
         self._published: Published | None = None
         self._pairs: set[_Pair] = set()
+        self._kubelet_bytes = self._runtime_bytes = 0  # of pairs that have ended
         self._empty = asyncio.Event()
 
     async def start(self) -> None:
         """Open the socket. Raises ConfigError when it cannot be had."""
         listening, self._published = listen_on(self._listen, socket_path(self.runtime), take_over=self._take_over)
-        self._server = await asyncio.get_running_loop().create_unix_server(self._accept, sock=listening)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(self._accept, sock=listening, **LEAVES_NAME)
 
     async def stop(self, grace_seconds: float) -> None:
         """Stop accepting, give clients this long to end their calls and leave, then close."""
@@ -255,6 +263,13 @@ class SpliceRelay:
         await self.tasks.cancel()
         await self._all_gone()
 
+    def socket_problem(self) -> str:
+        """Why nobody new can find us, as a sentence; '' while the socket is in its place."""
+        published = self._published
+        if published is None or published.is_ours:
+            return ""
+        return f"the socket {published.path} was removed or replaced: restart the daemon"
+
     async def _all_gone(self) -> None:
         while self._pairs:
             self._empty.clear()
@@ -262,9 +277,19 @@ class SpliceRelay:
 
     def forget(self, pair: _Pair) -> None:
         """A pair has ended."""
-        self._pairs.discard(pair)
+        if pair in self._pairs:
+            self._pairs.discard(pair)
+            self._kubelet_bytes += pair.client.received_bytes
+            self._runtime_bytes += pair.runtime.received_bytes
         if not self._pairs:
             self._empty.set()
+
+    def _open(self) -> Open:
+        return Open(
+            len(self._pairs),
+            self._kubelet_bytes + sum(pair.client.received_bytes for pair in self._pairs),
+            self._runtime_bytes + sum(pair.runtime.received_bytes for pair in self._pairs),
+        )
 
     def _accept(self) -> asyncio.Protocol:
         pair = _Pair(self)

@@ -24,10 +24,10 @@ from cri_proxy.relay.headers import HeaderReader, Headers, write_literals
 from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall, Phase
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES, MessageError, pack
 from cri_proxy.relay.status import Code, encode_message
+from cri_proxy.relay.traffic import Passed, count_passed
 from cri_proxy.relay.upstream import Upstream
 
 _REMEMBERED_STREAMS: Final = 4096
-_REMEMBERED_METHODS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ Event = Held | Ended
 class Splice:
     """State of one pair of connections. Take ``to_client``, ``to_runtime`` and ``events`` empty after each call."""
 
-    def __init__(self, wants: Callable[[str], Interest]) -> None:
-        """``wants`` says what to do with a method."""
+    def __init__(self, wants: Callable[[str], Interest], passed: Passed | None = None) -> None:
+        """``wants`` says what to do with a method; ``passed`` counts the calls of those that pass."""
         self.to_client: Parts = []
         self.to_runtime: Parts = []
         self.events: list[Event] = []
@@ -63,6 +63,7 @@ class Splice:
         # Streams whose remaining frames go nowhere: those of the client, those of the runtime. Oldest first.
         self._client_ignored: dict[int, None] = {}
         self._runtime_ignored: dict[int, None] = {}
+        self._passed: Passed = passed if passed is not None else {}
         self._passing: set[bytes] = set()  # methods that nobody wants
         self._last_stream = 0
         self._preface = b""
@@ -147,15 +148,19 @@ class Splice:
             return True
         self._last_stream = stream
         path = headers.get(b":path", b"")
-        if path not in self._passing:
+        if path in self._passing:
+            self._passed[path] += 1
+        else:
             self._new_call(stream, path, headers, ends=bool(flags & frames.END_STREAM))
         return True
 
     def _new_call(self, stream: int, path: bytes, headers: Headers, *, ends: bool) -> None:
         method = path.decode("utf-8", "replace")
         match self._wants(method):
-            case Interest.PASS if len(self._passing) < _REMEMBERED_METHODS:
-                self._passing.add(path)
+            case Interest.PASS:
+                count_passed(self._passed, path)
+                if path in self._passed:
+                    self._passing.add(path)
             case Interest.HOLD if not ends:  # without a message the runtime has nothing to act on
                 encoding = headers.get(b"grpc-encoding", b"")
                 self._held[stream] = HeldCall(stream, method, encoding, self._upstream.open(stream))

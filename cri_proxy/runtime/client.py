@@ -6,12 +6,13 @@ protocol: it sleeps until bytes come. The connection is made on the first call a
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Final, cast
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.relay.calls import Failed
 from cri_proxy.relay.frames import ProtocolError
-from cri_proxy.relay.listener import socket_path
+from cri_proxy.relay.listener import answers, socket_path
 from cri_proxy.relay.status import Code
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.h2client import Broken, ClientConnection, Ended, Event, Message
@@ -99,6 +100,13 @@ class RuntimeClient(RuntimeChannel):
         self._path = str(socket_path(endpoint))
         self._connecting = asyncio.Lock()
         self._links: tuple[_Link, ...] = ()  # the newest last; older ones only finish their calls
+
+    def reaches_runtime(self) -> bool:
+        """Whether there is a connection, or the runtime's socket would take one. Never waits.
+
+        A connection is made anew with the next call only; till then a socket that takes one is as good.
+        """
+        return bool(self._links and self._links[-1].usable) or answers(Path(self._path))
 
     async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
         """Call a method and give its reply; see ``RuntimeChannel`` for what is raised."""

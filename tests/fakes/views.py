@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from cri_proxy import metrics
 from cri_proxy.config.model import Config
+from cri_proxy.exposition import Sample
 from cri_proxy.http.view import (
     ContainerView,
     DecisionView,
@@ -11,6 +13,7 @@ from cri_proxy.http.view import (
     FieldView,
     Health,
     MemoryNodeView,
+    Part,
     RankedView,
     StatusView,
 )
@@ -159,7 +162,10 @@ class FixedDaemon:
         self._config = config if config is not None else Config()
 
     def health(self) -> Health:
-        return Health(True, self.is_ready, () if self.is_ready else ("the runtime is away",))
+        return Health.of(Part("recovery"), Part("runtime", "" if self.is_ready else "the runtime is away"))
+
+    def samples(self) -> tuple[Sample, ...]:
+        return (Sample(metrics.READY, self.is_ready), Sample(metrics.POOL_MEMORY, 16 << 30, ("socket #0",)))
 
     def status(self) -> StatusView:
         return replace(status_view(), is_ready=self.is_ready)

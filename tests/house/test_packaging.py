@@ -40,10 +40,6 @@ def foreign_imports(path: Path) -> set[str]:
     )
 
 
-# The list of dependencies is agreed: metrics are served with this one.
-AGREED = ["prometheus-client"]
-
-
 def test_every_import_of_the_sources_is_a_declared_dependency() -> None:
     allowed = declared("fast")
     wild = {shown(p): foreign_imports(p) - allowed - TOOLS.get(shown(p), set()) for p in python_files(*PACKAGES)}
@@ -58,7 +54,7 @@ def test_every_import_of_the_tests_is_a_declared_dependency() -> None:
 
 def test_every_declared_dependency_is_used() -> None:
     used = {name for p in python_files(*PACKAGES) for name in foreign_imports(p)}
-    assert sorted(declared("fast") - used) == AGREED
+    assert sorted(declared("fast") - used) == []
 
 
 @pytest.mark.parametrize(("pins", "extras"), [("run.txt", ["fast"]), ("dev.txt", ["fast", "dev"])])

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from cri_proxy.app import Daemon, PassAll, notify, run_on_loop
+from cri_proxy.app import Daemon, PassAll, run_on_loop
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings, settle
 from cri_proxy.cri.methods import IMAGE
@@ -191,13 +191,6 @@ def test_systemd_is_told_when_it_serves_when_it_decides_and_when_it_stops(
     notify_socket.close()
 
 
-def test_nobody_to_tell_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    notify("READY=1")
-    monkeypatch.delenv("NOTIFY_SOCKET")
-    notify("READY=1")
-
-
 def test_a_damaged_state_file_is_moved_aside_and_reported(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     serve(settings, run_nothing)
@@ -224,14 +217,14 @@ def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path) -> No
             await daemon.start()
             await until("it decides", lambda: is_ready(daemon), seconds=5)
             assert daemon.node is not None
-            assert daemon.hotplug is not None
-            assert not await daemon.hotplug.check()
+            assert daemon.adapting is not None
+            assert not await daemon.adapting.hotplug.check()
             write_tree(host, with_offline(MACHINE, CpuSet.parse("7")))
-            assert await daemon.hotplug.check()
+            assert await daemon.adapting.hotplug.check()
             policy = daemon.node.context.ledger.policy
             assert str(policy.pools(Allocations())[0].cpus) == "0-6"
             (host / "sys/devices/system/cpu/online").write_text("garbage\n")
-            assert not await daemon.hotplug.check()
+            assert not await daemon.adapting.hotplug.check()
             assert "the old one stays in force" in daemon.node.warnings()[0]
             assert daemon.node.context.ledger.policy is policy
         finally:

@@ -27,6 +27,27 @@ def test_a_daemon_that_does_not_decide_is_healthy_but_not_ready_and_says_why() -
     assert (ready.status, ready.body) == (503, b"not ready\nthe runtime is away\n")
 
 
+def test_verbose_names_what_is_good_as_well() -> None:
+    daemon = FixedDaemon()
+    daemon.is_ready = False
+    text = get("/readyz", daemon, verbose="").body
+    assert text == b"[+]recovery ok\n[-]runtime failed: the runtime is away\nreadyz check failed\n"
+    assert get("/healthz", verbose="").body.endswith(b"[+]runtime ok\nhealthz check passed\n")
+
+
+def test_health_is_data_for_programs() -> None:
+    daemon = FixedDaemon()
+    daemon.is_ready = False
+    answer = get("/readyz", daemon, format="json")
+    assert (answer.status, json.loads(answer.body)["problems"]) == (503, ["the runtime is away"])
+
+
+def test_metrics_are_in_prometheus_text_format() -> None:
+    answer = get("/metrics")
+    assert answer.content_type.startswith("text/plain; version=0.0.4")
+    assert b'cri_proxy_pool_memory_capacity_bytes{pool="socket #0"} 17179869184\n' in answer.body
+
+
 def test_status_names_pools_and_containers() -> None:
     status = json.loads(get("/api/v1/status").body)
     assert [pool["name"] for pool in status["pools"]] == ["root", "socket #0", "socket #1"]

@@ -2,15 +2,18 @@
 
 from dataclasses import replace
 
-from cri_proxy import events
-from cri_proxy.node.journal import Journal
+import pytest
+
+from cri_proxy import events, metrics
+from cri_proxy.exposition import Distribution
+from cri_proxy.node.journal import Journal, takes_memory
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import Outcome, pack
 from cri_proxy.state.rows import Saved
 from cri_proxy.tasks import Tasks
-from policies.base import Allocations, Decision, Placed, Reason, Rejected, Update
-from sysfs.cpuset import NodeSet
+from policies.base import Allocations, Decision, Pinning, Placed, Reason, Rejected, Update
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import request, row, small_policy
 from tests.fakes.rows import make_record
@@ -98,7 +101,7 @@ def test_a_live_container_that_gets_another_place_of_the_same_size_was_replaced(
 
 def test_a_place_that_nobody_came_to_is_one_warning() -> None:
     journal, log = tell(placed())
-    journal.not_created(row("a", owned="2-3"), "no such image")
+    journal.not_created(row("a", owned="2-3"), "no such image", code="runtime-refused")
     ((level, event, fields),) = log.lines
     assert (level, event, fields["reason"], fields["exclusive"]) == (
         "warning",
@@ -198,3 +201,58 @@ def test_what_an_operator_must_see_is_louder_than_the_rest() -> None:
     for event in (events.VIOLATION, events.RUNTIME_AWAY, events.RECOVERED):
         journal.noted(event)
     assert [level for level, _, _ in log.lines] == ["error", "warning", "info"]
+
+
+def test_what_became_of_decisions_is_counted_with_the_code_of_the_reason() -> None:
+    journal, _ = tell(REJECTED)
+    journal.not_created(row("a", owned="2-3"), "no such image", code="runtime-refused")
+    journal.not_created(row("a", owned="2-3"), "disk full", code="store")  # told as a refusal
+    journal.noted(events.UNPLACED, container_id="x")
+    counts = {s.labels: s.value for s in journal.counters.samples() if s.metric is metrics.DECISIONS and s.value}
+    assert counts == {
+        ("refused", "other"): 1,
+        ("rolled_back", "runtime-refused"): 1,
+        ("passthrough", "fault"): 1,
+    }
+
+
+def test_every_decision_is_measured_and_every_ignored_annotation_counted() -> None:
+    journal, _ = tell(REJECTED, "one is bad", "so is another")
+    (measured,) = [s.value for s in journal.counters.samples() if s.metric is metrics.DECISION_SECONDS]
+    assert isinstance(measured, Distribution)
+    assert sum(measured.counts) == 1
+    assert journal.counters.count(metrics.ANNOTATIONS_IGNORED) == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "where"),
+    [("/runtime.v1.RuntimeService/CreateContainer", "call"), ("background", "background"), ("a new place", "other")],
+)
+def test_a_fault_is_counted_by_where_it_happened(what: str, where: str) -> None:
+    journal = Journal(Lines(), ManualClock())
+    journal.failed_open(what, ValueError("no"))
+    assert journal.counters.count(metrics.FAULTS, where) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "held", "sent", "takes"),
+    [
+        ("running", "0-1", "0", True),
+        ("running", "", "0", True),  # it could use every node
+        ("running", "0", "0-1", False),
+        ("created", "0-1", "0", False),  # it has no pages yet
+        ("running", "0-1", "", False),  # memory is not written
+    ],
+)
+def test_memory_moves_where_a_running_container_loses_a_node(state: str, held: str, sent: str, takes: bool) -> None:
+    known = Pinning(CpuSet.parse("1"), NodeSet.parse(held) if held else None)
+    each = replace(row("a", owned="1", acknowledged="1"), state=state, acknowledged=known)  # type: ignore[arg-type]
+    assert takes_memory(each, Pinning(None, NodeSet.parse(sent) if sent else None)) is takes
+
+
+def test_a_save_that_succeeded_is_measured() -> None:
+    journal = Journal(Lines(), ManualClock())
+    journal.saved(0.002)
+    (measured,) = [s.value for s in journal.counters.samples() if s.metric is metrics.SAVE_SECONDS]
+    assert isinstance(measured, Distribution)
+    assert measured.total == 0.002

@@ -7,6 +7,9 @@ import pytest
 
 from cri_proxy.config.model import Config
 from cri_proxy.errors import CallFailed, StoreError
+from cri_proxy.exposition import Sample
+from cri_proxy.http.view import Part
+from cri_proxy.metrics import PARTS, READY, TABLE
 from cri_proxy.node.view import LATELY_SECONDS, NodeView
 from cri_proxy.state.rows import Saved
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
@@ -14,7 +17,7 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.fakes.store import MemoryStore
-from tests.unit.cri_proxy.node.stage import FragilePolicy, entered, play
+from tests.unit.cri_proxy.node.stage import FragilePolicy, background, entered, play, soon
 
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 
@@ -208,6 +211,66 @@ def test_a_store_that_fails_makes_the_node_degraded_not_dead() -> None:
         health = view(site).health()
         assert (health.is_alive, health.is_ready) == (True, False)
         assert "disk full" in health.problems[0]
+
+    play(act)
+
+
+def test_a_runtime_that_cannot_be_reached_or_asked_makes_the_node_not_ready_and_not_dead() -> None:
+    async def act(site: Site) -> None:
+        seen = view(site)
+        seen.reaches_runtime = lambda: False
+        assert (seen.health().is_alive, seen.health().is_ready) == (True, False)
+        assert seen.health().problems == ("the runtime is away: nobody answers on its socket",)
+        site.runtime.faults.fail_next("ListPodSandbox", 14, "shutting down")
+        await site.node.resync.check_all("test")
+        assert "shutting down" in view(site).health().problems[0]
+        await site.node.resync.check_all("test")
+        assert view(site).health().is_ready
+
+    play(act)
+
+
+def test_a_node_that_has_not_recovered_is_not_ready_and_says_what_keeps_it() -> None:
+    async def act(site: Site) -> None:
+        site.node.coordinator.cannot_open("a bug")
+        assert view(site).health().is_ready
+        fresh = Site(small_policy())
+        fresh.runtime.faults.fail_next("ListPodSandbox", 14, "starting", times=1000)
+        opening = background(fresh.open())
+        await soon(lambda: hasattr(fresh, "kubelet"))
+        (problem,) = view(fresh).health().problems
+        assert "not yet checked" in problem
+        fresh.node.coordinator.cannot_open("a bug")
+        assert "a bug" in view(fresh).health().problems[0]
+        opening.cancel()
+
+    play(act)
+
+
+def test_a_socket_that_is_gone_is_vital() -> None:
+    async def act(site: Site) -> None:
+        seen = view(site)
+        seen.more_parts.append(lambda: Part("socket", "the socket was removed", is_vital=True))
+        assert (seen.health().is_alive, seen.health().is_ready) == (False, False)
+
+    play(act)
+
+
+def test_every_part_that_can_be_told_of_is_known_to_the_metrics() -> None:
+    async def act(site: Site) -> None:
+        assert {part.name for part in view(site).health().parts} < set(PARTS)
+
+    play(act)
+
+
+def test_the_metrics_of_a_node_hold_together() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", guaranteed("c", 2500))
+        seen = view(site)
+        seen.more_samples.append(lambda: [Sample(READY, 7)])
+        samples = list(seen.samples())
+        assert samples[-1] == Sample(READY, 7)
+        assert {sample.metric for sample in samples} <= set(TABLE)
 
     play(act)
 

@@ -3,12 +3,14 @@
 import os
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cri_proxy.errors import ConfigError
-from cri_proxy.relay.listener import claim, listen_on, socket_path
+from cri_proxy.relay.listener import claim, listen_on, passed_socket, private_umask, socket_path
 
 
 def mode(path: Path) -> int:
@@ -125,3 +127,56 @@ def test_a_directory_that_cannot_be_had_is_named(tmp_path: Path, place: str) -> 
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="check its directory"):
         listen_on(tmp_path / place, tmp_path / "runtime")
+
+
+def test_the_passed_socket_of_this_name_is_used_and_no_other(tmp_path: Path) -> None:
+    with bound(tmp_path / "other") as other, bound(tmp_path / "relay") as relay:
+        found = passed_socket(tmp_path / "relay", [other.fileno(), os.dup(relay.fileno())])
+        assert found is not None
+        with found:
+            assert (found.getsockname(), found.getblocking()) == (str(tmp_path / "relay"), False)
+        assert passed_socket(tmp_path / "third", [other.fileno(), relay.fileno()]) is None
+
+
+def test_a_passed_socket_that_does_not_listen_is_not_used(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
+        datagrams.bind(str(tmp_path / "relay"))
+        assert passed_socket(tmp_path / "relay", [datagrams.fileno()]) is None
+
+
+def test_nobody_else_can_connect_before_the_socket_has_its_mode(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        temporary = claim(tmp_path / "relay")
+        with private_umask(), socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(temporary))
+            assert mode(temporary) == 0o600
+    finally:
+        os.umask(before)
+
+
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from cri_proxy.relay.listener import listen_on
+os.environ["LISTEN_PID"] = str(os.getpid())
+server, published = listen_on(Path(sys.argv[1]), Path(sys.argv[2]))
+client = __import__("socket").socket(__import__("socket").AF_UNIX)
+client.connect(sys.argv[1])
+server.accept()[0].close()
+server.close()
+published.withdraw()
+"""
+
+
+def test_a_socket_that_systemd_passed_is_used_and_outlives_us_with_the_runtimes_mode(tmp_path: Path) -> None:
+    with bound(tmp_path / "runtime"), bound(tmp_path / "relay") as passed:
+        (tmp_path / "runtime").chmod(0o660)
+        # As systemd does it: the descriptor is number 3 of the new process
+        command = f'exec "$0" -c "$1" "$2" "$3" 3<&{passed.fileno()}'
+        arguments = [sys.executable, PROGRAM, str(tmp_path / "relay"), str(tmp_path / "runtime")]
+        environment = {**os.environ, "LISTEN_FDS": "1"}
+        subprocess.run(
+            ["bash", "-c", command, *arguments], check=True, env=environment, pass_fds=[passed.fileno()], timeout=30
+        )
+        assert mode(tmp_path / "relay") == 0o660

@@ -1,0 +1,27 @@
+"""The daemon's own process in the words of Prometheus' client libraries: CPU time, memory, files, start (proc(5))."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from cri_proxy import metrics
+from cri_proxy.exposition import Sample
+
+_STARTED_AT_SECONDS = time.time() - time.monotonic()  # when the machine's monotonic clock began
+
+
+def process_samples(proc: Path = Path("/proc/self")) -> Iterator[Sample]:
+    """What of it can be read; a process that may not look at itself says nothing."""
+    try:
+        fields = (proc / "stat").read_text().rpartition(")")[2].split()
+        pages = int((proc / "statm").read_text().split()[1])
+        files = len(os.listdir(proc / "fd"))  # noqa: PTH208 - only their number is wanted
+    except OSError:
+        return
+    ticks = os.sysconf("SC_CLK_TCK")
+    started_seconds = int(fields[19]) / ticks  # field 22 of stat, after boot
+    yield Sample(metrics.PROCESS_START, round(_STARTED_AT_SECONDS + started_seconds, 2))
+    yield Sample(metrics.PROCESS_CPU, (int(fields[11]) + int(fields[12])) / ticks)
+    yield Sample(metrics.PROCESS_MEMORY, pages * os.sysconf("SC_PAGE_SIZE"))
+    yield Sample(metrics.PROCESS_FILES, files)

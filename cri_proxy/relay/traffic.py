@@ -1,0 +1,135 @@
+"""What a relay counts: a dictionary entry per call, nothing per frame (docs/adr/0004: the splice's bars).
+
+Calls that pass untouched count by their path as it came in; how they end is not read. Names come from outside, so
+their number is bounded here, and only those of CRI become labels.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from cri_proxy import metrics
+from cri_proxy.counting import Counters, Histogram
+from cri_proxy.exposition import Sample
+from cri_proxy.relay.calls import Aborted, Call, Failed, Outcome, Refuse, Replied, Verdict
+from cri_proxy.relay.methods import SERVER_STREAMS, UNARY
+from cri_proxy.relay.status import Code
+
+_MAX_PATHS: Final = 256
+_UNREAD: Final = "unread"
+_NAMES: Final = {path: path.rpartition("/")[2] for path in (*UNARY, *SERVER_STREAMS)}
+_CODES: Final = {int(code): code.name for code in Code}
+
+
+Passed = dict[bytes, int]
+"""Calls by the path of a method that nobody wants; an empty path stands for those beyond the bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A relay at one moment: open connections of clients, and all bytes that ever came from the two sides."""
+
+    connections: int = 0
+    kubelet_bytes: int = 0
+    runtime_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """What is counted of an intercepted method, found once and kept."""
+
+    name: str
+    held: Histogram
+    whole: Histogram
+    codes: dict[str, int] = field(default_factory=dict)
+
+
+class Traffic:
+    """Counts for the relays of a process. ``relays`` gives each one's state at a scrape."""
+
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        """``seconds`` tells the time for durations."""
+        self.relays: list[Callable[[], Open]] = []
+        self._passed: list[Passed] = []
+        self._counters = Counters(metrics.RELAY_ROWS)
+        self._seconds = seconds
+        self._begun: dict[int, float] = {}
+        self._methods: dict[str, _Method] = {}
+        self._unserved = 0
+
+    def new_passed(self) -> Passed:
+        """The counts of one relay's untouched calls. No two relays share them: each wants other methods."""
+        self._passed.append({b"": 0})
+        return self._passed[-1]
+
+    def unserved(self) -> None:
+        """A call of a method that is never relayed, because it is of an interface older than ours."""
+        self._unserved += 1
+
+    def begun(self, call: Call) -> None:
+        """An intercepted request is complete."""
+        self._begun[call.id] = self._seconds()
+
+    def judged(self, call: Call, verdict: Verdict) -> None:
+        """It is known what to do with it; a refused call ends here."""
+        begun_at = self._begun.get(call.id)
+        if begun_at is not None:
+            self._method(call).held.measure(self._seconds() - begun_at)
+        if isinstance(verdict, Refuse):
+            self._end(call, _CODES.get(verdict.code, metrics.OTHER))
+
+    def ended(self, call: Call, outcome: Outcome) -> None:
+        """It has ended as the runtime said, or nobody knows how."""
+        match outcome:
+            case Replied():
+                code = Code.OK.name
+            case Failed(code=number):
+                code = _CODES.get(number, metrics.OTHER)
+            case Aborted():
+                code = "none"
+        self._end(call, code)
+
+    def samples(self) -> Iterator[Sample]:
+        """All of it."""
+        yield from self._counters.samples()
+        calls: Counter[tuple[str, str]] = Counter({(metrics.OTHER, Code.UNIMPLEMENTED.name): self._unserved})
+        for method in self._methods.values():
+            calls.update({(method.name, code): count for code, count in method.codes.items()})
+        for passed in self._passed:
+            for path, count in passed.items():
+                calls[_name(path.decode("utf-8", "replace")), _UNREAD] += count
+        yield from (Sample(metrics.CALLS, count, labels) for labels, count in sorted(calls.items()))
+        now = [relay() for relay in self.relays]
+        yield Sample(metrics.RECEIVED_BYTES, sum(relay.kubelet_bytes for relay in now), ("kubelet",))
+        yield Sample(metrics.RECEIVED_BYTES, sum(relay.runtime_bytes for relay in now), ("runtime",))
+        yield Sample(metrics.CONNECTIONS, sum(relay.connections for relay in now))
+        yield Sample(metrics.CALLS_IN_FLIGHT, len(self._begun))
+
+    def _end(self, call: Call, code: str) -> None:
+        method, begun_at = self._method(call), self._begun.pop(call.id, None)
+        method.codes[code] = method.codes.get(code, 0) + 1
+        if begun_at is not None:
+            method.whole.measure(self._seconds() - begun_at)
+
+    def _method(self, call: Call) -> _Method:
+        """The series of an intercepted method: there are as many as the interceptor's table has."""
+        found = self._methods.get(call.method)
+        if found is None:
+            name = _name(call.method)
+            held = self._counters.histogram(metrics.HELD_SECONDS, name)
+            whole = self._counters.histogram(metrics.CALL_SECONDS, name)
+            found = self._methods[call.method] = _Method(name, held, whole)
+        return found
+
+
+def count_passed(passed: Passed, path: bytes) -> None:
+    """Count a call; its path gets an entry of its own while there is room."""
+    key = path if path in passed or len(passed) < _MAX_PATHS else b""
+    passed[key] = passed.get(key, 0) + 1
+
+
+def _name(method: str) -> str:
+    """The name of a method of CRI v1, and 'other' for whatever else somebody calls."""
+    return _NAMES.get(method, metrics.OTHER)

@@ -1,0 +1,147 @@
+"""The node's state as metrics: what is there now, and nothing that is gone."""
+
+from cri_proxy import metrics
+from cri_proxy.exposition import Distribution, Sample
+from cri_proxy.http.view import ConfigurationView, Health, Part, ReloadView
+from cri_proxy.metrics import Metric, Values
+from cri_proxy.node.effects import BACKOFF_SECONDS
+from cri_proxy.node.gauges import config_samples, health_samples, node_samples
+from cri_proxy.tryout.pods import ContainerSpec, guaranteed
+from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.stage import background, entered, play
+
+SHARES = ContainerSpec("c", cpu_request_mcpu=500)
+EXPECTED = {("exclusive",): 2, ("shared",): 5, ("reserved",): 1}
+
+
+def shown(site: Site, metric: Metric) -> dict[Values, float]:
+    """The series of a metric that are not zero."""
+    found = [s for s in (*node_samples(site.node), *site.journal.counters.samples()) if s.metric is metric]
+    return {s.labels: s.value for s in found if s.value and not isinstance(s.value, Distribution)}
+
+
+def test_every_available_cpu_is_of_one_kind() -> None:
+    async def act(site: Site) -> None:
+        assert shown(site, metrics.CPUS) == {("shared",): 7, ("reserved",): 1}
+        await site.run("a", guaranteed("c", 2000))
+        assert shown(site, metrics.CPUS) == EXPECTED
+        root = {labels[1:]: value for labels, value in shown(site, metrics.POOL_CPUS).items() if labels[0] == "root"}
+        assert root == EXPECTED
+
+    play(act)
+
+
+def test_what_is_gone_does_not_linger() -> None:
+    async def act(site: Site) -> None:
+        before = [s for s in node_samples(site.node) if s.metric.kind == "gauge"]
+        pod = await site.run("a", guaranteed("c", 2000))
+        assert shown(site, metrics.CONTAINERS) == {("running", "exclusive"): 1}
+        await site.kubelet.remove_pod(pod.sandbox_id)
+        await site.node.settle()
+        assert [s for s in node_samples(site.node) if s.metric.kind == "gauge"] == before
+
+    play(act)
+
+
+def test_a_pool_tells_what_it_granted_and_what_is_left() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", SHARES)
+        granted, free = shown(site, metrics.POOL_SHARED_GRANTED), shown(site, metrics.POOL_SHARED_FREE)
+        assert granted["root",] == 0.5
+        assert free["root",] == 6.5
+
+    play(act)
+
+
+def test_a_memory_node_tells_its_size_and_what_it_promised() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", guaranteed("c", 2000, memory_bytes=64 << 20))
+        assert sum(shown(site, metrics.NODE_PROMISED).values()) == 64 << 20
+        assert set(shown(site, metrics.NODE_MEMORY)) == {("0", "dram"), ("1", "dram")}
+
+    play(act)
+
+
+def test_an_update_that_the_runtime_refuses_is_seen_as_such_and_as_waiting() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", SHARES)
+        pod = await site.run("x", guaranteed("c", 5000))
+        site.runtime.faults.fail_next("UpdateContainerResources", 2, "no", times=len(BACKOFF_SECONDS) + 1)
+        await site.kubelet.remove_pod(pod.sandbox_id)
+        await site.node.settle()
+        assert shown(site, metrics.UPDATES)["refused",] == 1
+        assert shown(site, metrics.UPDATE_REFUSED) == shown(site, metrics.LATE) == {(): 1}
+        site.log.errors.clear()
+
+    play(act)
+
+
+def test_a_create_that_hangs_is_reserved_until_it_is_answered() -> None:
+    async def act(site: Site) -> None:
+        gate = site.runtime.faults.block("CreateContainer")
+        run = background(site.run("a", guaranteed("c", 2000)))
+        await entered(gate)
+        assert shown(site, metrics.CONTAINERS) == {("reserved", "exclusive"): 1}
+        gate.release()
+        await run
+        assert shown(site, metrics.CONTAINERS) == {("running", "exclusive"): 1}
+
+    play(act)
+
+
+def test_cpus_of_containers_that_the_runtime_lists_as_ended_would_show() -> None:
+    """The release that goes with every list makes it zero: the list is put in by hand to see that it would not be."""
+
+    async def act(site: Site) -> None:
+        pod = await site.run("a", guaranteed("c", 2000))
+        assert shown(site, metrics.DEAD_CPUS) == {}
+        site.node.resync.ended_ids = frozenset({pod.container_id("c")})
+        assert shown(site, metrics.DEAD_CPUS) == {(): 2}
+
+    play(act)
+
+
+def test_after_an_exit_that_nobody_announced_the_list_releases_and_no_cpu_is_held_by_the_dead() -> None:
+    async def act(site: Site) -> None:
+        pod = await site.run("a", guaranteed("c", 2000))
+        site.runtime.exit(pod.container_id("c"))
+        await site.node.resync.check_all("test")
+        assert site.node.resync.ended_ids == {pod.container_id("c")}
+        assert shown(site, metrics.DEAD_CPUS) == {}
+
+    play(act)
+
+
+def test_health_is_a_claim_per_part() -> None:
+    health = Health.of(Part("recovery"), Part("store", "the store fails: disk full"))
+    assert list(health_samples(health)) == [
+        Sample(metrics.LIVE, True),
+        Sample(metrics.READY, False),
+        Sample(metrics.PART_HEALTHY, True, ("recovery",)),
+        Sample(metrics.PART_HEALTHY, False, ("store",)),
+    ]
+
+
+def configuration(*, last: str) -> dict[Metric, list[float | Distribution]]:
+    view = ConfigurationView("f", "", "", 5.0, applied=2, rejected=1, last=ReloadView(7.0, last, "", "f", False))
+    found: dict[Metric, list[float | Distribution]] = {}
+    for sample in config_samples(view):
+        found.setdefault(sample.metric, []).append(sample.value)
+    return found
+
+
+def test_a_rejected_configuration_shows_until_one_is_taken() -> None:
+    assert configuration(last="rejected")[metrics.RELOAD_SUCCESSFUL] == [False]
+    taken = configuration(last="applied")
+    assert taken[metrics.RELOAD_SUCCESSFUL] == [True]
+    assert (taken[metrics.RELOADS], taken[metrics.CONFIG_GENERATION]) == ([2, 0, 1], [3])
+    assert list(config_samples(None)) == []
+
+
+def test_a_row_is_never_told_twice_with_the_same_labels() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", guaranteed("c", 2500), ContainerSpec("d", cpu_request_mcpu=500))
+        series = [(s.metric.name, s.labels) for s in (*node_samples(site.node), *site.journal.counters.samples())]
+        assert len(series) == len(set(series))
+
+    play(act)
