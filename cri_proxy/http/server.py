@@ -11,6 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from cri_proxy.errors import CriProxyError
+from cri_proxy.http.hosts import is_loopback, names_this_machine
 from cri_proxy.http.messages import (
     MAX_HEADER_BYTES,
     BadRequest,
@@ -145,7 +146,7 @@ class AdminServer:
         except BadRequest as error:
             await _send(writer, text_response(error.status, error.problem))
             return False
-        response = self._respond(request)
+        response = _misdirected(writer, request) or self._respond(request)
         await _send(writer, response, has_body=request.method == "GET", keeps_alive=request.keeps_alive)
         return request.keeps_alive
 
@@ -154,6 +155,14 @@ class AdminServer:
         if handler is None:
             return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self._routes))}")
         return handler(request.query)
+
+
+def _misdirected(writer: asyncio.StreamWriter, request: Request) -> Response | None:
+    """The refusal of a request that came over loopback with a foreign page's name; None where nothing is wrong."""
+    name = writer.get_extra_info("sockname")
+    if not isinstance(name, tuple) or not is_loopback(str(name[0])) or names_this_machine(request.host):
+        return None
+    return text_response(HTTPStatus.MISDIRECTED_REQUEST, "this address answers to its number and to localhost only")
 
 
 def _refuse_non_socket(path: Path) -> None:

@@ -144,3 +144,35 @@ def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
         return answer
 
     assert asyncio.run(run()).endswith(b"ok\n")
+
+
+async def over_loopback(server: AdminServer, host: bytes) -> bytes:
+    """The status of a request over TCP that names this host."""
+    await server.listen_tcp("127.0.0.1:0")
+    reader, writer = await asyncio.open_connection(*server.addresses[0])
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer.split(b" ")[1]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [(b"127.0.0.1", b"200"), (b"localhost:1", b"200"), (b"page.example", b"421")]
+)
+def test_a_page_that_was_given_our_address_as_its_own_is_misdirected(
+    tmp_path: Path, host: bytes, status: bytes
+) -> None:
+    async def work(server: AdminServer) -> None:
+        assert await over_loopback(server, host) == status
+
+    serve(tmp_path / "a.sock", work)
+
+
+@pytest.mark.parametrize("method", [b"POST", b"PUT", b"DELETE", b"PATCH", b"OPTIONS", b"TRACE", b"CONNECT", b"get"])
+def test_nothing_but_reading_is_offered(tmp_path: Path, method: bytes) -> None:
+    async def work(server: AdminServer) -> None:
+        answer = await exchange(tmp_path / "a.sock", method + b" /api/v1/status HTTP/1.1\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 405")
+
+    serve(tmp_path / "a.sock", work)
