@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from cri_proxy.clock import Clock
 from cri_proxy.config.model import Config
 from cri_proxy.config.notices import Inotify
-from cri_proxy.config.place import Nowhere
+from cri_proxy.config.place import Nowhere, Source
 from cri_proxy.config.settings import Settings
 from cri_proxy.config.watch import Watch
 from cri_proxy.host import Host
@@ -29,7 +29,7 @@ class Adapting:
         self._host = host
         self.reloading = Reloading(settings, self._apply, clock=clock, observer=observer)
         place = settings.place or Nowhere(settings.source)
-        self.watch = Watch(place, settings.source, self.reloading.take, clock=clock)
+        self.watch: Watch[Source] = Watch(place, settings.source, self.reloading.take, clock=clock)
         self.reloading.watch_problem = lambda: self.watch.problem
         self.hotplug = Hotplug(
             lambda: host.fingerprint(self.reloading.config),

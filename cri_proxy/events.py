@@ -49,4 +49,6 @@ MACHINE_CHANGED: Final = "machine_changed"  # CPUs or memory nodes came or went
 MACHINE_UNREADABLE: Final = "machine_unreadable"  # the old machine stays in force
 CONFIG_RELOADED: Final = "config_reloaded"  # a changed configuration is in force, or means what was in force
 CONFIG_REJECTED: Final = "config_rejected"  # a changed configuration is not taken; the old one stays in force
+CONFIG_WRITTEN: Final = "config_written"  # by the agent: the host's copy of a ConfigMap is as the ConfigMap
+CONFIG_NOT_WRITTEN: Final = "config_not_written"  # by the agent: what was written before stays
 KUBELET_MANAGER: Final = "kubelet_manager"  # the kubelet pins CPUs or memory itself

@@ -137,7 +137,7 @@ class Reloading:
         loaded = load_source(place, source)
         config = with_values(loaded.config, self._settings.overrides)
         settle(config, config_path=path)
-        return Wanted(config, loaded.warnings)
+        return Wanted(config, (*loaded.warnings, *place.warnings()))
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know now: a configuration that is not in force, changes that are found late."""

@@ -46,7 +46,8 @@ def settings_from(args: argparse.Namespace) -> Settings:
     place = Place(path, given.node_name or host_node_name(), given.node_group)
     source = place.read(may_wait=True)
     loaded = load_source(place, source)
-    settings = settle(with_values(loaded.config, overrides), config_path=path, warnings=loaded.warnings)
+    warnings = (*loaded.warnings, *place.warnings())
+    settings = settle(with_values(loaded.config, overrides), config_path=path, warnings=warnings)
     return replace(settings, place=place, source=source, overrides=overrides)
 
 

@@ -16,7 +16,7 @@ matched without regard to case, an unknown key is an error, and an option on the
 `TopologyAwarePolicy` object of nri-plugins are understood as they are; what means nothing here is reported.
 
 A key with a dot is a key inside a group: `log.level` is written `log: {level: info}`. The last column says whether
-the option can change without a restart; this version still reads its configuration at start only.
+the option can change while the daemon runs: [changing the configuration](../change-configuration.md) says how.
 
 | key | values | default | unit | command line | meaning | reloadable |
 |---|---|---|---|---|---|---|

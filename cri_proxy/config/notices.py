@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from watchdog.observers.inotify import InotifyObserver
 
 Lookups = Mapping[Path, frozenset[str]]
+"""Directories, each with the names in it that matter."""
+
+ANY = "*"
+"""Stands for every name in a directory."""
 
 
 class Notices(Protocol):
@@ -90,10 +94,13 @@ class Inotify:
     def _notice(self, event: "FileSystemEvent") -> None:
         """Called by the library's thread: tell of names that matter, and of a directory's own end."""
         for name in (event.src_path, event.dest_path):
-            path = Path(str(name)) if name else None
-            if path is not None and (path in self._names or path.name in self._names.get(path.parent, ())):
+            if name and self._matters(Path(str(name))):
                 self._on_change()
                 return
+
+    def _matters(self, path: Path) -> bool:
+        names = self._names.get(path.parent, frozenset())
+        return path in self._names or path.name in names or ANY in names
 
 
 def _present(lookups: Lookups) -> frozenset[tuple[Path, int, int]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.layouts import file_names
+from cri_proxy.config.mounts import mount_warning, own_mounts
 from cri_proxy.config.tree import MAX_BYTES
 from cri_proxy.errors import ConfigError
 
@@ -82,15 +83,17 @@ class Place:
         if self.path.is_dir():
             targets += [self.path / name for name in sorted(inside)]
         for target in targets:
-            for directory, name in _steps(target):
+            for directory, name in steps(target):
                 found.setdefault(directory, set()).add(name)
         return {directory: frozenset(names) for directory, names in found.items()}
 
+    def warnings(self) -> tuple[str, ...]:
+        """Why a change here may never be seen, a sentence each."""
+        warning = mount_warning(self.path, own_mounts())
+        return (warning,) if warning else ()
+
     def _generation(self) -> str:
-        try:
-            return str((self.path / DATA_LINK).readlink())
-        except OSError:
-            return ""
+        return str(_leads_to(self.path / DATA_LINK) or "")
 
     def _look(self, *, may_wait: bool) -> Source:
         group, problem = self._group()
@@ -160,9 +163,17 @@ def _standing(directory: Path, name: str) -> Path | None:
     if _is_directory(volume):
         if os.path.lexists(volume / name):
             return volume / name
-        if link.is_symlink() and link.readlink() == Path(DATA_LINK, name):
+        if _leads_to(link) == Path(DATA_LINK, name):
             return None
     return link if os.path.lexists(link) else None
+
+
+def _leads_to(link: Path) -> Path | None:
+    """Where a link leads; None for what is none, or is gone meanwhile."""
+    try:
+        return link.readlink()
+    except OSError:
+        return None
 
 
 def _text(path: Path, most_bytes: int, *, may_wait: bool = False, shown: Path | None = None) -> str:
@@ -189,7 +200,7 @@ def _holder(most_bytes: int) -> str:
     return "a ConfigMap holds" if most_bytes == MAX_BYTES else "a group's name needs"
 
 
-def _steps(path: Path) -> Iterator[tuple[Path, str]]:
+def steps(path: Path) -> Iterator[tuple[Path, str]]:
     """(physical directory, name) of every name that is looked up on the way, links followed; path_resolution(7).
 
     Ends at the first that is missing, so the directory in which it would appear comes last.
@@ -202,9 +213,8 @@ def _steps(path: Path) -> Iterator[tuple[Path, str]]:
             here = here.parent
             continue
         yield here, name
-        try:
-            target = (here / name).readlink()
-        except OSError:
+        target = _leads_to(here / name)
+        if target is None:
             here = here / name
             if ahead and not _is_directory(here):
                 return

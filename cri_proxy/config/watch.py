@@ -6,11 +6,10 @@ kernel tells at once (``notices``); a slow look finds what it does not tell: net
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from cri_proxy.clock import Clock
 from cri_proxy.config.notices import Lookups, Notices
-from cri_proxy.config.place import Source
 
 # An editor and the kubelet write in several steps: a change is looked at when nothing was heard for so long.
 DEBOUNCE_SECONDS = 0.3
@@ -18,27 +17,30 @@ DEBOUNCE_SECONDS = 0.3
 DEBOUNCE_ROUNDS = 10
 POLL_SECONDS = 15.0
 
+T = TypeVar("T")
+Found_co = TypeVar("Found_co", covariant=True)
+
 # Takes this over as a whole, or leaves everything as it is. Told whether somebody asked for it.
-Take = Callable[[Source, bool], Awaitable[None]]
+Take = Callable[[T, bool], Awaitable[None]]
 
 
-class Watched(Protocol):
-    """What is looked at: ``place.Place``."""
+class Watched(Protocol[Found_co]):
+    """What is looked at, as ``place.Place``."""
 
-    def read(self) -> Source:
-        """What stands there now; blocks."""
+    def read(self) -> Found_co:
+        """What stands there now, equal to what stood there before if nothing has changed; blocks."""
 
     def lookups(self) -> Lookups:
         """Where the way there is decided; blocks."""
 
 
-class Watch:
+class Watch(Generic[T]):
     """Watches one place. Everything is called on the event loop, but for ``place`` and ``notices``, which may block."""
 
-    def __init__(self, place: Watched, in_force: Source, take: Take, *, clock: Clock) -> None:
+    def __init__(self, place: Watched[T], in_force: T, take: Take[T], *, clock: Clock) -> None:
         """``in_force`` was read at start: what has changed since is taken over by the first look."""
         self._place = place
-        self._tried = in_force
+        self._tried: T = in_force
         self._take = take
         self._clock = clock
         self._woken = asyncio.Event()

@@ -1,0 +1,66 @@
+"""``cri-proxy config-agent``: for the DaemonSet that brings a ConfigMap to a systemd service of the host."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cri_proxy.config.agent import Agent
+
+HELP = "copy a mounted ConfigMap to a directory of the host, whenever it changes"
+EXAMPLE = """\
+cri-proxy config-agent --from /config --to /host/etc/cri-proxy/cluster
+cri-proxy config-agent --from /config --to /host/etc/cri-proxy/cluster --group realtime --once"""
+
+GROUP_VARIABLE = "CRI_PROXY_NODE_GROUP"
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "--from", dest="origin", type=Path, required=True, metavar="DIR", help="where the ConfigMap is mounted"
+    )
+    parser.add_argument(
+        "--to", dest="target", type=Path, required=True, metavar="DIR", help="the directory that cri-proxy run reads"
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--group", metavar="NAME", help=f"the node's group (default: the variable {GROUP_VARIABLE})")
+    group.add_argument(
+        "--group-file", type=Path, metavar="FILE", help="a file that holds the node's group (downward API volume)"
+    )
+    parser.add_argument("--once", action="store_true", help="write it once and end")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Copy until SIGTERM or SIGINT; with --once 0 when the target holds it, 1 when not; 2 for a wrong group."""
+    import asyncio
+
+    from cri_proxy.clock import SystemClock
+    from cri_proxy.config.addresses import optional_name
+    from cri_proxy.config.agent import Agent, Origin
+    from cri_proxy.logs import configure_logging
+
+    try:
+        group = "" if args.group_file else optional_name(args.group or os.environ.get(GROUP_VARIABLE, ""))
+    except ValueError as error:
+        print(f"cri-proxy config-agent: group: {error}", file=sys.stderr)
+        return 2
+    origin = Origin(args.origin.absolute(), group, args.group_file.absolute() if args.group_file else None)
+    log = configure_logging("info", "auto")
+    agent = Agent(origin, args.target.absolute(), log=log, clock=SystemClock())
+    if args.once:
+        return 0 if agent.copy() else 1
+    asyncio.run(_serve(agent))
+    return 0
+
+
+async def _serve(agent: "Agent") -> None:
+    import asyncio
+    import signal
+
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await agent.serve(stopping.wait())

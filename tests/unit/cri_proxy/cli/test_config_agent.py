@@ -1,0 +1,93 @@
+"""The config-agent command, as a process of its own: signals, exit status, and the manifest that starts it."""
+
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cri_proxy.cli.main import command_parser, load_command, run_command
+from cri_proxy.config.load import load_config
+from cri_proxy.tryout.daemon import program
+from tests.fakes.kubelet_volume import KubeletVolume
+
+MANIFEST = Path(__file__).parents[4] / "packaging" / "kubernetes" / "config-agent.yaml"
+SECONDS = 20
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    KubeletVolume(tmp_path / "from").write({"default.yaml": "adopt: leave", "group.rt.yaml": "adopt: pin"})
+    return ["config-agent", "--from", f"{tmp_path}/from", "--to", f"{tmp_path}/to"]
+
+
+def test_once_copies_and_ends(words: list[str], tmp_path: Path) -> None:
+    assert run_command([*words, "--once"]) == 0
+    assert load_config(tmp_path / "to").config.adopt == "leave"
+
+
+def test_the_group_may_come_by_option_variable_or_file(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "label").write_text("rt")
+    for more in (["--group", "rt"], ["--group-file", f"{tmp_path}/label"], []):
+        monkeypatch.setenv("CRI_PROXY_NODE_GROUP", "" if more else "rt")
+        assert run_command([*words, *more, "--once"]) == 0
+        assert load_config(tmp_path / "to").config.adopt == "pin"
+
+
+def test_a_group_that_is_no_name_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([*words, "--group", "a/b", "--once"]) == 2
+    assert "group: expected letters" in capsys.readouterr().err
+
+
+def test_what_cannot_be_copied_is_a_clear_no(words: list[str], tmp_path: Path) -> None:
+    assert run_command(["config-agent", "--from", f"{tmp_path}/absent", "--to", f"{tmp_path}/to", "--once"]) == 1
+    assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_cleanly_when_it_is_told_to(words: list[str], number: signal.Signals) -> None:
+    child = subprocess.Popen([*program(), *words], stderr=subprocess.PIPE, text=True)
+    assert child.stderr is not None
+    assert "config_written" in child.stderr.readline()
+    child.send_signal(number)
+    assert child.wait(SECONDS) == 0
+    assert child.stderr.read() == ""
+    child.stderr.close()
+
+
+def documents() -> dict[str, Any]:
+    return {each["kind"]: each for each in yaml.safe_load_all(MANIFEST.read_text())}
+
+
+def test_the_manifest_starts_it_as_it_wants_to_be_started() -> None:
+    spec = documents()["DaemonSet"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    name, *words = container["args"]
+    args = command_parser(name, load_command(name), prints=False).parse_args(words)
+    mounted = [Path(mount["mountPath"]) for mount in container["volumeMounts"]]
+    assert args.origin in mounted
+    assert any(args.target.is_relative_to(path) for path in mounted)
+    assert all("subPath" not in mount for mount in container["volumeMounts"])
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in spec["volumes"]}
+
+
+def test_the_agent_of_the_manifest_has_no_rights_that_it_does_not_need() -> None:
+    spec = documents()["DaemonSet"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    allowed = container["securityContext"]
+    assert spec["automountServiceAccountToken"] is False
+    assert (allowed["allowPrivilegeEscalation"], allowed["readOnlyRootFilesystem"]) == (False, True)
+    assert allowed["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize(("node", "group"), [("w1", ""), ("w1", "realtime")])
+def test_the_configmap_of_the_manifest_is_valid_for_every_node(tmp_path: Path, node: str, group: str) -> None:
+    data = documents()["ConfigMap"]["data"]
+    KubeletVolume(tmp_path / "v").write(data)
+    loaded = load_config(tmp_path / "v", node_name=node, node_group=group)
+    assert loaded.warnings == ()
+    assert loaded.path.name == (f"group.{group}.yaml" if group else "default.yaml")
