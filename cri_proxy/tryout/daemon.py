@@ -81,6 +81,11 @@ class DaemonProcess:
         child, self._child = self._child, None
         return None if child is None else await child.end(number=number)
 
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal that does not end it."""
+        if self._child is not None:
+            self._child.send(number)
+
     async def restart(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End it and start it again on the same state."""
         await self.stop(number)

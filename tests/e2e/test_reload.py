@@ -1,0 +1,177 @@
+"""A changed configuration on a real runtime: the kernel's cpusets follow, and nobody is restarted."""
+
+import asyncio
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.config.place import Place
+from cri_proxy.http.view import ConfigurationView, ReloadView
+from cri_proxy.tryout.child import run
+from cri_proxy.tryout.kubelet import RunningPod
+from cri_proxy.tryout.pods import ContainerSpec, guaranteed
+from cri_proxy.tryout.waiting import until
+from sysfs.cpuset import CpuSet
+from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus
+from tests.fakes.kubelet_volume import KubeletVolume
+
+SHARED = ContainerSpec("c0", cpu_request_mcpu=100)
+
+
+class Mounted:
+    """The configuration as a mounted ConfigMap, which the test changes as the kubelet would."""
+
+    def __init__(self, directory: Path, two: TwoCpus) -> None:
+        self.volume = KubeletVolume(directory)
+        self.own = f'availableResources: {{cpu: "cpuset:{two.both}"}}\n'
+        self.write()
+
+    def write(self, more: str = "") -> None:
+        self.volume.write({"default.yaml": self.own + more})
+
+    def reserve(self, cpus: object) -> None:
+        self.write(f'reservedResources: {{cpu: "cpuset:{cpus}"}}\n')
+
+
+@pytest.fixture(scope="module")
+def mounted(two: TwoCpus) -> Iterator[Mounted]:
+    with tempfile.TemporaryDirectory(prefix="cri-proxy-e2e-", dir="/tmp") as directory:
+        yield Mounted(Path(directory) / "config", two)
+
+
+@pytest.fixture(scope="module")
+def options(mounted: Mounted) -> tuple[str, ...]:
+    """Nothing but the file decides."""
+    return ("--config", str(mounted.volume.directory))
+
+
+async def configuration(stage: Stage) -> ConfigurationView:
+    found = (await stage.daemon.admin.status()).configuration
+    assert found is not None
+    return found
+
+
+async def reloaded(stage: Stage, outcome: str, act: Callable[[], None]) -> ReloadView:
+    """Do this, and wait for the reload that follows; it must have this outcome."""
+    before = (await configuration(stage)).last
+    act()
+
+    async def is_new() -> ReloadView | None:
+        last = (await configuration(stage)).last
+        return last if last != before else None
+
+    last = await until("a reload", is_new, seconds=SETTLE_SECONDS)
+    assert last.outcome == outcome, last.reason
+    return last
+
+
+@pytest.fixture(autouse=True)
+def as_at_start(stage: Stage, mounted: Mounted, runner: asyncio.Runner) -> Iterator[None]:
+    """Each test begins with the configuration of the start in force."""
+    yield
+    mounted.write()
+
+    async def is_back() -> bool:
+        digest = Place(mounted.volume.directory).read().digest
+        found = await configuration(stage)
+        return found.digest == digest and (found.last is None or found.last.outcome != "rejected")
+
+    runner.run(until("the first configuration is back", is_back, seconds=SETTLE_SECONDS))
+
+
+async def started_at(stage: Stage, pod: RunningPod) -> int:
+    return int((await stage.direct.status(pod.container_id("c0"))).status.started_at)
+
+
+async def test_reserving_a_cpu_takes_it_from_who_shares_it_without_a_restart(
+    stage: Stage, two: TwoCpus, mounted: Mounted
+) -> None:
+    pods = [await stage.run("a", SHARED), await stage.run("b", SHARED)]
+    assert [await stage.cpus(pod) for pod in pods] == [two.both] * 2
+    since = [await started_at(stage, pod) for pod in pods]
+    await reloaded(stage, "applied", lambda: mounted.reserve(two.low))
+    for pod in pods:
+        await stage.gets(pod, CpuSet.of((two.high,)))
+    await reloaded(stage, "applied", mounted.write)
+    for pod in pods:
+        await stage.gets(pod, two.both)
+    assert [await started_at(stage, pod) for pod in pods] == since
+
+
+async def test_what_takes_a_containers_own_cpu_is_refused_with_its_name(
+    stage: Stage, two: TwoCpus, mounted: Mounted
+) -> None:
+    alone = await stage.run("alone", guaranteed("c0", 1000))
+    before = await stage.cpus(alone)
+    assert len(before) == 1
+    last = await reloaded(stage, "rejected", lambda: mounted.reserve(two.both))
+    assert "alone/c0" in last.reason
+    assert await stage.cpus(alone) == before
+
+
+async def test_an_invalid_one_changes_no_cpuset_and_status_says_why(stage: Stage, mounted: Mounted) -> None:
+    pod = await stage.run("a", SHARED)
+    before = await stage.cpus(pod)
+    last = await reloaded(stage, "rejected", lambda: mounted.write("reservedResource: {cpu: 1}\n"))
+    assert last.reason.endswith("default.yaml:2: reservedResource: unknown option; did you mean reservedResources?")
+    assert await stage.cpus(pod) == before
+
+
+async def test_reloads_under_traffic_lose_no_call_and_no_container(
+    stage: Stage, two: TwoCpus, mounted: Mounted
+) -> None:
+    done = asyncio.Event()
+
+    async def churn(name: str) -> int:
+        made = 0
+        while not done.is_set():
+            pod = await stage.run(f"{name}{made}", SHARED)
+            await stage.kubelet.remove_pod(pod.sandbox_id)
+            made += 1
+        return made
+
+    async def reload() -> int:
+        for i in range(6):
+            await reloaded(stage, "applied", mounted.write if i % 2 else lambda: mounted.reserve(two.low))
+        done.set()
+        return 6
+
+    stays = await stage.run("stays", SHARED)
+    made = await asyncio.gather(churn("a"), churn("b"), reload())
+    assert min(made) >= 2
+    await stage.gets(stays, two.both)
+    assert await stage.direct.sandboxes() == (stays.sandbox_id,)
+
+
+async def test_sighup_applies_it_again_and_ends_nothing(stage: Stage) -> None:
+    pod = await stage.run("a", SHARED)
+    before = await stage.cpus(pod)
+    assert (await reloaded(stage, "applied", lambda: stage.daemon.send(signal.SIGHUP))).is_asked
+    assert await stage.cpus(pod) == before
+
+
+@contextmanager
+def bound(source: Path, target: Path) -> Iterator[None]:
+    """What a runtime does for a volumeMount with subPath."""
+    run(("mount", "--bind", str(source), str(target)), seconds=10)
+    try:
+        yield
+    finally:
+        run(("umount", str(target)), seconds=10)
+
+
+def test_what_is_mounted_with_subpath_is_told_by_the_kernels_own_words(tmp_path: Path) -> None:
+    volume = KubeletVolume(tmp_path / "volume")
+    volume.write({"default.yaml": "adopt: pin"})
+    (tmp_path / "c.yaml").touch()
+    with bound(tmp_path / "volume" / "default.yaml", tmp_path / "c.yaml"):
+        for text in ("adopt: pin", "adopt: leave"):
+            volume.write({"default.yaml": text})
+            (warning,) = Place(tmp_path / "c.yaml").warnings()
+            assert "is mounted with subPath, which Kubernetes never updates" in warning
+            assert Place(tmp_path / "c.yaml").read().text == "adopt: pin"
+    assert Place(tmp_path / "volume").warnings() == ()
