@@ -10,7 +10,7 @@ STAGES := $(PYTHON) tests/stages.py
 RUNTIME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test dev check fix bench docs pins clean distclean
+.PHONY: help run test dev check fix bench deb docs pins clean distclean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -39,6 +39,9 @@ bench: dev ## measure: decisions, relay, discovery, start-up, memory; fails wher
 	@failed=; for script in $$(grep -l "^if __name__" benchmarks/*.py); do \
 	    echo "=== $$script"; $(PYTHON) $$script || failed="$$failed $$script"; \
 	done; [ -z "$$failed" ] || { echo "missed a bar:$$failed"; exit 1; }
+
+deb: dev ## build the Debian package in dist/
+	@packaging/deb/build.sh
 
 docs: dev ## write the generated reference pages anew
 	@$(PYTHON) -m cri_proxy.config.docs >docs/reference/options.md

@@ -2,7 +2,7 @@
 # Installs the programs of the system that are missing, where that is possible: as root, by apt.
 #
 #   packaging/setup/system.sh run     a container runtime and what its image is made of
-#   packaging/setup/system.sh test    that, and what boots emulated machines
+#   packaging/setup/system.sh test    that, and what boots emulated machines and systemd
 #
 # A program that stays missing is named and is no failure here: `make run` goes on with the embedded runtime, and
 # a test that needs the program says so (in CI that is a failure).
@@ -34,6 +34,8 @@ need_static_busybox
 if [ "$kind" = test ]; then
     need qemu-system-x86_64 qemu-system-x86
     need mkfs.ext4 e2fsprogs
+    need systemd-analyze systemd
+    need nsenter util-linux
 fi
 
 if [ -n "$missing" ]; then

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli.main import command_parser, load_command
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.model import Config
 from tests.house.tree import PACKAGES, ROOT, parsed, python_files, shown
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -70,7 +73,25 @@ def test_both_lists_of_pins_agree() -> None:
 
 def test_the_service_starts_the_program_as_it_wants_to_be_started() -> None:
     unit = (ROOT / "packaging" / "cri-proxy.service").read_text()
-    found = re.search(r"^ExecStart=\S+/cri-proxy (\S+) (.*)$", unit, re.MULTILINE)
+    found = re.search(r"^ExecStart=\S+/cri-proxy (\S+) (.*) \$CRI_PROXY_ARGS$", unit, re.MULTILINE)
     assert found
     parser = command_parser(found[1], load_command(found[1]), prints=False)
     assert parser.parse_args(found[2].split()).config == Path("/etc/cri-proxy/cri-proxy.yaml")
+
+
+def test_the_shipped_configuration_and_environment_are_accepted() -> None:
+    parse_config((ROOT / "packaging" / "cri-proxy.yaml").read_text(), "cri-proxy.yaml")
+    commented = (ROOT / "packaging" / "cri-proxy.default").read_text().replace("#CRI", "CRI")
+    parser = command_parser("run", load_command("run"), prints=False)
+    for arguments in re.findall(r'^CRI_PROXY_ARGS="(.*)"$', commented, re.MULTILINE):
+        parser.parse_args(arguments.split())
+
+
+def test_the_socket_unit_opens_the_socket_that_the_proxy_listens_on() -> None:
+    unit = (ROOT / "packaging" / "cri-proxy.socket").read_text()
+    assert f"\nListenStream={Config().listen.removeprefix('unix://')}\n" in unit
+
+
+@pytest.mark.parametrize("script", ["build.sh", "postinst", "prerm", "postrm"])
+def test_scripts_of_the_package_are_shell(script: str) -> None:
+    subprocess.run(["sh", "-n", ROOT / "packaging" / "deb" / script], check=True)

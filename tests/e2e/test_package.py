@@ -1,0 +1,192 @@
+"""The Debian package on a machine where systemd runs: installed, hardened, watched, restarted, removed, purged.
+
+The runtime is the embedded one: what is asked here is what systemd and dpkg do with the service, on a real systemd with
+the unit's whole sandbox in force.
+"""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.tryout.waiting import until
+from tests.e2e.booted import Booted, booted, missing
+
+ROOT = Path(__file__).parent.parent.parent
+UNIT = "cri-proxy.service"
+SOCKET = "/run/cri-proxy/cri-proxy.sock"
+# What systemd-analyze says of what is left open, 0 to 10; each open point has its comment in the unit.
+EXPOSURE = 2.5
+# Says hello as an HTTP/2 client and prints how many seconds the first byte of an answer took.
+HELLO = f"""
+import socket, time
+start = time.monotonic()
+client = socket.socket(socket.AF_UNIX)
+client.settimeout(20)
+client.connect("{SOCKET}")
+client.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+print("answered" if client.recv(1) else "hung up", round(time.monotonic() - start, 2))
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package, built from this tree."""
+    if reason := missing():
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    output = tmp_path_factory.mktemp("dist")
+    subprocess.run([ROOT / "packaging" / "deb" / "build.sh", output], check=True, cwd=ROOT, timeout=300)
+    return next(output.glob("*.deb"))
+
+
+@pytest.fixture(scope="module")
+def machine(package: Path) -> Iterator[Booted]:
+    """A machine with the package installed, on the embedded runtime."""
+    with booted() as machine:
+        machine.receive(package, "/root/cri-proxy.deb")
+        machine.put("/etc/default/cri-proxy", 'CRI_PROXY_ARGS="--runtime-endpoint embedded"\n')
+        machine.run("dpkg --force-confold --install /root/cri-proxy.deb")
+        yield machine
+
+
+def log_of(machine: Booted) -> list[dict[str, object]]:
+    """The daemon's lines in the journal."""
+    lines = machine.tell(f"journalctl --unit={UNIT} --output=cat --no-pager").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+async def until_ready(machine: Booted) -> None:
+    """Wait until the daemon answers its command."""
+
+    async def is_ready() -> bool:
+        return machine.run("cri-proxy status -o json", check=False).returncode == 0
+
+    await until("the daemon answers", is_ready, seconds=30)
+
+
+async def test_an_installation_enables_and_starts_the_service(machine: Booted) -> None:
+    await until_ready(machine)
+    assert machine.systemctl("is-enabled", UNIT) == "enabled"
+    assert machine.value(UNIT, "ActiveState") == "active"
+    assert machine.value(UNIT, "StatusText") == "placing containers"
+
+
+async def test_the_whole_sandbox_lets_it_do_its_work(machine: Booted) -> None:
+    await until_ready(machine)
+    assert json.loads(machine.tell("cri-proxy status -o json"))["is_ready"] is True
+    assert [line for line in log_of(machine) if line["level"] == "error"] == []
+
+
+async def test_it_keeps_one_of_roots_powers_and_may_write_its_own_directories_only(machine: Booted) -> None:
+    await until_ready(machine)
+    pid = machine.value(UNIT, "MainPID")
+    assert re.search(r"^CapBnd:\s+0+1$", machine.tell(f"cat /proc/{pid}/status"), re.MULTILINE)  # CAP_CHOWN
+    inside = f"nsenter --target={pid} --mount sh -c 'for d in %s; do touch $d/probe && rm $d/probe; done' 2>&1"
+    own = "/run/cri-proxy /var/lib/cri-proxy"
+    foreign = "/usr /etc /var/lib /sys/fs/cgroup"
+    assert machine.tell(inside % own) == ""
+    assert machine.tell(inside % foreign).count("Read-only file system") == len(foreign.split())
+
+
+async def test_it_sees_the_cgroups_of_other_users_processes(machine: Booted) -> None:
+    await until_ready(machine)
+    pid = machine.value(UNIT, "MainPID")
+    inside = f"nsenter --target={pid} --mount setpriv --bounding-set=-all --inh-caps=-all"
+    assert "/init.scope" in machine.run(f"{inside} cat /proc/1/cgroup").stdout
+
+
+async def test_a_daemon_that_stands_still_is_started_anew(machine: Booted) -> None:
+    machine.put(f"/run/systemd/system/{UNIT}.d/short.conf", "[Service]\nWatchdogSec=2s\nTimeoutAbortSec=1s\n")
+    machine.run(f"systemctl daemon-reload && systemctl restart {UNIT}")
+    await until_ready(machine)
+    await asyncio.to_thread(machine.run, "sleep 5")  # more than twice the limit: pings keep it alive
+    before = machine.value(UNIT, "MainPID")
+    assert machine.value(UNIT, "NRestarts") == "0"
+    machine.run(f"kill -STOP {before}")
+
+    async def is_new() -> bool:
+        return machine.value(UNIT, "MainPID") not in ("0", before)
+
+    await until("it is started anew", is_new, seconds=30)
+    await until_ready(machine)
+    machine.run(f"rm -r /run/systemd/system/{UNIT}.d; systemctl daemon-reload")
+
+
+async def test_a_daemon_that_is_killed_again_and_again_comes_back_each_time(machine: Booted) -> None:
+    for _ in range(7):  # systemd's own limit is 5 starts in 10 seconds
+        await until_ready(machine)
+        machine.run(f"systemctl kill --signal=KILL {UNIT}")
+    await until_ready(machine)
+
+
+async def test_a_reload_keeps_the_process(machine: Booted) -> None:
+    await until_ready(machine)
+    before = machine.value(UNIT, "MainPID")
+    machine.systemctl("reload", UNIT)
+    await until_ready(machine)
+    assert machine.value(UNIT, "MainPID") == before
+
+
+async def test_an_upgrade_restarts_it_and_keeps_the_state(machine: Booted) -> None:
+    await until_ready(machine)
+    before, state = machine.value(UNIT, "MainPID"), machine.tell("stat --format=%i /var/lib/cri-proxy/state.db")
+    machine.run("dpkg --force-confold --install /root/cri-proxy.deb")
+    await until_ready(machine)
+    assert machine.value(UNIT, "MainPID") != before
+    assert machine.tell("stat --format=%i /var/lib/cri-proxy/state.db") == state
+
+
+async def test_with_the_socket_unit_a_client_waits_out_a_restart(machine: Booted) -> None:
+    machine.put("/root/hello.py", HELLO)
+    machine.run(f"systemctl stop {UNIT}; systemctl enable --now cri-proxy.socket && systemctl start {UNIT}")
+    await until_ready(machine)
+    assert machine.tell(f"stat --format=%a {SOCKET}") == "600"  # the embedded runtime's
+    inode = machine.tell(f"stat --format=%i {SOCKET}")
+    assert machine.tell(f"systemctl restart --no-block {UNIT}; python3 /root/hello.py").startswith("answered")
+    machine.run(f"systemctl kill --signal=KILL {UNIT}")
+    assert machine.tell("python3 /root/hello.py").startswith("answered")
+    assert machine.tell(f"stat --format=%i {SOCKET}") == inode
+    machine.run(f"systemctl disable --now cri-proxy.socket; systemctl restart {UNIT}")
+    await until_ready(machine)
+
+
+def test_systemd_finds_nothing_wrong_with_the_units(machine: Booted) -> None:
+    assert machine.run(f"systemd-analyze verify {UNIT} cri-proxy.socket").stdout == ""
+
+
+def test_little_is_left_open(machine: Booted) -> None:
+    found = re.search(r"exposure level for \S+ ([\d.]+)", machine.tell(f"systemd-analyze security --no-pager {UNIT}"))
+    assert found
+    assert float(found[1]) <= EXPOSURE
+
+
+def test_a_package_that_the_kubelet_relies_on_is_not_removed(machine: Booted) -> None:
+    machine.put("/var/lib/kubelet/config.yaml", f"containerRuntimeEndpoint: unix://{SOCKET}\n")
+    refused = machine.run("dpkg --remove cri-proxy", check=False)
+    assert refused.returncode != 0
+    assert "systemctl stop kubelet" in refused.stdout
+    assert machine.run("cri-proxy --version").stdout.startswith("cri-proxy ")
+    machine.run("rm /var/lib/kubelet/config.yaml")
+
+
+def test_state_that_containers_have_mounted_outlives_a_purge_and_all_else_goes(package: Path) -> None:
+    with booted() as machine:
+        machine.receive(package, "/root/cri-proxy.deb")
+        machine.run("dpkg --install /root/cri-proxy.deb")
+        told = "/var/lib/cri-proxy/containers/uid/c"
+        mounted = f"mkdir -p /.cri-proxy {told} && mount --bind {told} /.cri-proxy && exec sleep 60"
+        machine.run(f"unshare --mount sh -c '{mounted}' >/dev/null 2>&1 &")
+        machine.run("timeout 20 sh -c 'until grep -qs \" /.cri-proxy \" /proc/[0-9]*/mountinfo; do sleep 0.1; done'")
+        assert "stays: running containers" in machine.run("dpkg --purge cri-proxy").stdout
+        assert machine.tell("ls -A /var/lib/cri-proxy") == "containers"
+        left = "ls -d /usr/lib/cri-proxy /usr/bin/cri-proxy /etc/cri-proxy /run/cri-proxy /etc/default/cri-proxy"
+        assert machine.tell(f"{left} 2>/dev/null; ls /etc/systemd/system/*/cri-proxy* 2>/dev/null") == ""
+        machine.run("dpkg --install /root/cri-proxy.deb; pkill -x sleep")
+        machine.run("timeout 20 sh -c 'while grep -qs \" /.cri-proxy \" /proc/[0-9]*/mountinfo; do sleep 0.1; done'")
+        machine.run("dpkg --purge cri-proxy")
+        assert machine.run("test -e /var/lib/cri-proxy", check=False).returncode == 1
