@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.systemd import Watchdog, answers, notify, passed_sockets, relay_works, reloading, watchdog_seconds
+from cri_proxy.tasks import Tasks
 
 Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -91,9 +92,10 @@ async def watched(answers: list[bool]) -> tuple[list[str], int]:
         return answers.pop(0)
 
     watchdog = Watchdog(0.004, works, lambda: stuck.append(None), pings.append)
-    watching = asyncio.create_task(watchdog.watch())
+    tasks = Tasks()
+    tasks.start(watchdog.watch())
     await done.wait()
-    watching.cancel()
+    await tasks.cancel()
     return pings, len(stuck)
 
 
@@ -104,14 +106,16 @@ def test_a_loop_that_is_stuck_pings_nobody() -> None:
         async def works(seconds: float) -> bool:
             return True
 
-        watching = asyncio.create_task(Watchdog(0.004, works, lambda: None, pings.append).watch())
+        tasks = Tasks()
+        tasks.start(Watchdog(0.004, works, lambda: None, pings.append).watch())
         await asyncio.sleep(0)
         before = len(pings)
         until = time.monotonic() + 0.05
         while time.monotonic() < until:
             pass
-        watching.cancel()
-        return len(pings) - before
+        stuck = len(pings)
+        await tasks.cancel()
+        return stuck - before
 
     assert asyncio.run(block()) == 0
 
