@@ -87,7 +87,8 @@ DECISIONS: Final = Metric(
     "cri_proxy_decisions_total",
     "counter",
     "Decisions about containers by what became of them. A place counts once the runtime has made or resized the "
-    "container; passthrough: it was created with the last known shared set because deciding failed.",
+    "container, under the first of its reasons that most places do not have, else pool. passthrough: it was created "
+    "with the last known shared set because deciding failed.",
     (_OUTCOME, _REASON),
     zeros=(
         ("placed", "pool"),

@@ -14,7 +14,8 @@ from cri_proxy.node.recording import change_code, change_text, is_same_wish, rec
 from cri_proxy.node.records import Open, Records
 from cri_proxy.state.decisions import DecisionRecord, Named
 from cri_proxy.state.rows import Row, Saved
-from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Request
+from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request
+from policies.reasons import CPUS_PICKED, DISPLACED, POOL
 
 # Names of others in one log line; how many there were stands beside them.
 NAMED_DISPLACED = 8
@@ -46,6 +47,8 @@ _COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
     events.UNPLACED: (metrics.DECISIONS, "passthrough", "fault"),
     events.VIOLATION: (metrics.VIOLATIONS,),
 }
+# Reasons that say nothing special about a place.
+_USUAL: Final = frozenset({POOL, CPUS_PICKED, DISPLACED})
 # Where a fault is told to have happened; a call is told by its method.
 _FAULTS: Final = {
     "background": "background",
@@ -135,8 +138,8 @@ class Journal:
         """The runtime has done as was decided: one line with what was chosen, why, and what it displaced."""
         opened = self._records.confirmed(row)
         if opened is not None:
-            event, reasons = _event(opened), opened.record.reasons
-            self.counters.add(metrics.DECISIONS, event, reasons[0].code if reasons else metrics.OTHER)
+            event = _event(opened)
+            self.counters.add(metrics.DECISIONS, event, notable_code(opened.record.reasons))
             self._log.info(event, **_placement(opened))
 
     def not_created(self, row: Row, why: str, *, code: str) -> None:
@@ -232,6 +235,11 @@ def takes_memory(row: Row, pinning: Pinning) -> bool:
         return False
     held = row.acknowledged.mems if row.acknowledged is not None else None
     return held is None or not held <= pinning.mems
+
+
+def notable_code(reasons: Sequence[Reason]) -> str:
+    """The code that a place is counted under: of its first reason that is not there for most places, else 'pool'."""
+    return next((reason.code for reason in reasons if reason.code not in _USUAL), POOL)
 
 
 def _event(opened: Open) -> str:

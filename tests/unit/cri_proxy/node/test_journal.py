@@ -6,7 +6,7 @@ import pytest
 
 from cri_proxy import events, metrics
 from cri_proxy.exposition import Distribution
-from cri_proxy.node.journal import Journal, takes_memory
+from cri_proxy.node.journal import Journal, notable_code, takes_memory
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import Outcome, pack
@@ -214,6 +214,14 @@ def test_what_became_of_decisions_is_counted_with_the_code_of_the_reason() -> No
         ("rolled_back", "runtime-refused"): 1,
         ("passthrough", "fault"): 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [(["cpus-picked", "pool", "displaced"], "pool"), (["cpus-picked", "pool", "lifted"], "lifted"), ([], "pool")],
+)
+def test_a_place_is_counted_under_what_was_special_about_it(codes: list[str], code: str) -> None:
+    assert notable_code([Reason(each, "") for each in codes]) == code
 
 
 def test_every_decision_is_measured_and_every_ignored_annotation_counted() -> None:

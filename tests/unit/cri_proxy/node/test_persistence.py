@@ -87,3 +87,16 @@ def test_a_fault_in_a_save_is_no_success_and_holds_nobody_up() -> None:
         assert [str(fault) for fault in faults] == ["ours"]
 
     at_desk(act)
+
+
+def test_a_save_that_succeeds_is_timed_and_one_that_fails_is_not() -> None:
+    async def act(desk: Desk) -> None:
+        times: list[float] = []
+        saver = Persistence(desk.store, desk.tasks, desk.told.append, times.append)
+        await saver.save([ROW])
+        desk.store.failure = DISK
+        await saver.save([ROW])
+        assert len(times) == 1
+        assert 0 <= times[0] < 5
+
+    at_desk(act)

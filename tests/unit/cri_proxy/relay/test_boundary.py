@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from cri_proxy.metrics import CALLS
 from cri_proxy.relay.boundary import Boundary, new_call
-from cri_proxy.relay.calls import Call, Forward, Interest, Outcome, Replied, Verdict
+from cri_proxy.relay.calls import Call, Forward, Interest, Outcome, Refuse, Replied, Verdict
 
 
 class Broken:
@@ -53,3 +54,33 @@ def test_it_is_asked_once_for_a_method(errors: list[BaseException]) -> None:
 
 def test_calls_have_numbers_of_their_own() -> None:
     assert new_call("/m", b"").id != new_call("/m", b"").id
+
+
+class Refusing:
+    """Refuses every call that it is asked about, and serves nothing of an old interface."""
+
+    def wants(self, method: str) -> Interest:
+        return Interest.REFUSE if "v1alpha2" in method else Interest.HOLD
+
+    async def on_request(self, call: Call) -> Verdict:
+        return Refuse(8, "full")
+
+    def on_outcome(self, call: Call, outcome: Outcome) -> None:
+        raise AssertionError("never sent on")
+
+
+def test_what_is_asked_and_what_is_never_served_is_counted(errors: list[BaseException]) -> None:
+    boundary = Boundary(Refusing(), errors.append)
+    boundary.wants("/runtime.v1alpha2.RuntimeService/Version")
+    boundary.wants("/runtime.v1alpha2.RuntimeService/Version")
+    asyncio.run(boundary.verdict(new_call("/runtime.v1.RuntimeService/CreateContainer", b"")))
+    counts = {s.labels: s.value for s in boundary.traffic.samples() if s.metric is CALLS and s.value}
+    assert counts == {("other", "UNIMPLEMENTED"): 2, ("CreateContainer", "RESOURCE_EXHAUSTED"): 1}
+
+
+def test_a_fault_of_the_interceptor_does_not_lose_the_count(errors: list[BaseException]) -> None:
+    boundary, call = Boundary(Broken(), errors.append), new_call("/runtime.v1.RuntimeService/CreateContainer", b"")
+    asyncio.run(boundary.verdict(call))
+    boundary.outcome(call, Replied(b""))
+    counts = {s.labels: s.value for s in boundary.traffic.samples() if s.metric is CALLS and s.value}
+    assert counts == {("CreateContainer", "OK"): 1}

@@ -115,6 +115,16 @@ def test_a_socket_that_somebody_else_took_over_is_not_removed(tmp_path: Path) ->
     published.withdraw()
 
 
+def test_it_is_seen_when_the_name_leads_elsewhere_or_nowhere(tmp_path: Path) -> None:
+    server, published = listen_on(tmp_path / "relay", tmp_path / "runtime")
+    assert published.is_ours
+    (tmp_path / "relay").rename(tmp_path / "away")
+    assert not published.is_ours
+    (tmp_path / "relay").touch()
+    assert not published.is_ours
+    server.close()
+
+
 def test_withdrawing_twice_is_harmless(tmp_path: Path) -> None:
     server, published = listen_on(tmp_path / "relay", tmp_path / "runtime")
     server.close()

@@ -9,7 +9,9 @@ from cri_proxy.relay import frames
 from cri_proxy.relay.calls import Aborted, Failed, Replied
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES, pack
 from cri_proxy.relay.splice import Ended, Event, Held, Splice
+from cri_proxy.relay.traffic import Passed
 from tests.fakes.http2 import (
+    GREETING,
     body,
     credit,
     kinds,
@@ -29,6 +31,23 @@ from tests.fakes.spliced import HOLD, OLD, PASS, asked, forget, sent, splice, wa
 def test_a_call_that_is_not_wanted_goes_on_byte_by_byte() -> None:
     calls = request(1, PASS, b"message") + request(3, "/not/Known", b"x" * 50_000)
     assert b"".join(splice(calls).to_runtime) == calls
+
+
+def test_calls_that_pass_are_counted_by_their_path_over_all_connections() -> None:
+    passed: Passed = {}
+    for _ in range(2):
+        made = Splice(wants, passed)
+        made.receive_from_client(GREETING + request(1, PASS, b"") + request(3, HOLD, b"") + request(5, PASS, b""))
+    assert passed == {PASS.encode(): 4}
+
+
+def test_a_path_beyond_the_bound_passes_and_is_counted_with_the_others() -> None:
+    passed: Passed = {b"/full/%d" % number: 1 for number in range(256)}
+    made = Splice(wants, passed)
+    calls = request(1, PASS, b"a") + request(3, PASS, b"b")
+    made.receive_from_client(GREETING + calls)
+    assert b"".join(made.to_runtime).endswith(calls)
+    assert (passed.get(PASS.encode()), passed[b""]) == (None, 2)
 
 
 def test_a_reply_goes_on_byte_by_byte() -> None:

@@ -164,3 +164,16 @@ def test_a_connection_that_is_closed_at_once_breaks_the_call_at_once(tmp_path: P
         server.close()
 
     asyncio.run(converse())
+
+
+def test_a_runtime_is_reached_while_its_socket_takes_connections(tmp_path: Path) -> None:
+    async def look() -> None:
+        client = RuntimeClient(str(tmp_path / "runtime"))
+        assert not client.reaches_runtime()
+        server = await asyncio.start_unix_server(lambda reader, writer: writer.close(), tmp_path / "runtime")
+        assert client.reaches_runtime()
+        server.close()
+        await server.wait_closed()
+        assert not client.reaches_runtime()
+
+    asyncio.run(look())
