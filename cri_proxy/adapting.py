@@ -8,12 +8,16 @@ from cri_proxy.config.notices import Inotify
 from cri_proxy.config.place import Nowhere, Source
 from cri_proxy.config.settings import Settings
 from cri_proxy.config.watch import Watch
+from cri_proxy.errors import ConfigError
 from cri_proxy.host import Host
+from cri_proxy.http.view import DisplacedView, PlanView
 from cri_proxy.living import Living
 from cri_proxy.logs import change_logging
 from cri_proxy.node.hotplug import Hotplug
 from cri_proxy.node.observer import Observer
 from cri_proxy.reloading import Reloading
+from cri_proxy.state.rows import Row
+from policies.base import Pinning
 from sysfs.fingerprint import Fingerprint
 
 
@@ -51,8 +55,23 @@ class Adapting:
         if self._settings.place is not None:
             node.keep_doing(self.watch.poll, "configuration poll")
 
+    async def plan(self, text: str, group: str) -> PlanView:
+        """What it would come to if this text stood in the configuration's file; nothing changes."""
+        try:
+            config, late = self.reloading.would_be(text, group)
+        except ConfigError as error:
+            return PlanView(str(error))
+        planned = await self._living.plan_config(self._host, config)
+        return PlanView(planned.problem, tuple(each.key for each in late), tuple(map(_move, planned.moves)))
+
     async def _apply(self, config: Config, said: Sequence[str]) -> str:
         problem = await self._living.take_config(self._host, config, said)
         if not problem:
             change_logging(config.log.level, config.log.format)
         return problem
+
+
+def _move(move: tuple[Row, Pinning, Pinning]) -> DisplacedView:
+    row, before, after = move
+    pod = row.grant.request.pod
+    return DisplacedView(pod.namespace, pod.name, row.key.name, after.cpus, after.mems, before.cpus, before.mems)

@@ -25,6 +25,7 @@ from cri_proxy.exposition import Sample
 from cri_proxy.host import Host
 from cri_proxy.http.server import AdminServer
 from cri_proxy.http.view import Part
+from cri_proxy.http.routes import plan_route
 from cri_proxy.living import Built, Living, build
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.cgroups import Cgroups
@@ -122,11 +123,10 @@ class Daemon:
         view.reaches_runtime = channel.reaches_runtime
         view.more_parts.append(self._socket_part)
         view.more_samples += [self._traffic.samples, process_samples, self._build_samples]
-        await self._open_admin(view)
+        admin = await self._open_admin(view)
         living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
         self.adapting = Adapting(settings, living, host, clock=clock, observer=journal, seen=seen)
-        if self._reload_is_wanted:
-            self.adapting.watch.ask()
+        admin.private["/api/v1/plan"] = plan_route(self.adapting.plan)
         # The kubelet may come: what needs no decision is served, and the rest waits for the runtime as it would
         # without us. To wait for it here would keep the node down while the runtime is.
         notify("READY=1\nSTATUS=waiting for the runtime")
@@ -188,6 +188,8 @@ class Daemon:
             paths, addresses, names = hint_paths(config), pci_addresses(config), cdi_names(config)
             # Files of a device that is being reset can take their time: never on the loop.
             return await asyncio.to_thread(devices.of, paths, addresses, names) if paths or names else ()
+        if self._reload_is_wanted:
+            adapting.watch.ask()
 
         memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
         asked = pod_resources if built.config.pod_resources else None
@@ -224,7 +226,7 @@ class Daemon:
         policy = self.node.context.ledger.policy.name if self.node is not None else ""
         return (Sample(metrics.BUILD, 1, (version(), policy, self._settings.relay)),)
 
-    async def _open_admin(self, view: NodeView) -> None:
+    async def _open_admin(self, view: NodeView) -> AdminServer:
         admin = AdminServer(view)
         await admin.listen_unix(self._settings.admin_socket)
         self._closing.push_async_callback(admin.close)
@@ -272,6 +274,7 @@ def run(settings: Settings) -> int:
     log = configure_logging(settings.config.log.level, settings.config.log.format)
     return run_on_loop(_serve(settings, log))
 
+        return admin
 
 def run_on_loop(work: Coroutine[object, object, int]) -> int:
     """Run this on uvloop where it is installed, else on asyncio's own loop."""

@@ -14,7 +14,7 @@ from cri_proxy.host import Host
 from cri_proxy.node.context import Rules
 from cri_proxy.node.node import Node
 from cri_proxy.node.reader import Reader
-from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
+from cri_proxy.node.reconfigure import NotReconfigured, Planned, plan, reconfigure
 from cri_proxy.node.view import NodeView
 from cri_proxy.relay.intercept import CriInterceptor
 from policies.base import Policy
@@ -114,17 +114,29 @@ class Living:
         went away since are not held against a configuration that says nothing new of CPUs.
         """
         async with self.one_by_one:
-            old = self.view.config()
-            is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
-            make = build if is_about_cpus else build_anyway
-            try:
-                machine = await asyncio.to_thread(host.machine)
-                built = await asyncio.to_thread(make, config, machine, host.cgroup_root)
-            except ConfigError as error:
-                return f"{error.key}: {error.problem}"
-            except (PolicyBaseError, SysfsBaseError) as error:
-                return str(error)
+            built = await self._build(host, config)
+            if isinstance(built, str):
+                return built
             return await self.change(_with_warnings(built, said), must_fit=True)
+
+    async def plan_config(self, host: Host, config: Config) -> Planned:
+        """What ``take_config`` would come to now; nothing changes."""
+        async with self.one_by_one:
+            built = await self._build(host, config)
+            return Planned(built, ()) if isinstance(built, str) else await plan(self.node, built.policy)
+
+    async def _build(self, host: Host, config: Config) -> Built | str:
+        """What it amounts to on the machine as it was found last, or why it does not."""
+        old = self.view.config()
+        is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
+        make = build if is_about_cpus else build_anyway
+        try:
+            machine = await asyncio.to_thread(host.machine)
+            return await asyncio.to_thread(make, config, machine, host.cgroup_root)
+        except ConfigError as error:
+            return f"{error.key}: {error.problem}"
+        except (PolicyBaseError, SysfsBaseError) as error:
+            return str(error)
 
 
 def _with_warnings(built: Built, said: Sequence[str]) -> Built:

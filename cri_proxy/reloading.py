@@ -6,13 +6,14 @@ the rest because of it would leave an operator who edits two lines without eithe
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from cri_proxy import events, systemd
 from cri_proxy.clock import Clock
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config, known_options
-from cri_proxy.config.place import Source
+from cri_proxy.config.place import Place, Source
 from cri_proxy.config.settings import Settings, settle
 from cri_proxy.config.values import differences, show_value, value_of, with_values
 from cri_proxy.errors import ConfigError
@@ -135,9 +136,19 @@ class Reloading:
             # A file that is being written, or a full disk: nobody means all defaults by it.
             raise ConfigError(str(path), 0, "", "is empty now: write {} if the defaults are meant")
         loaded = load_source(place, source)
-        config = with_values(loaded.config, self._settings.overrides)
+        return Wanted(self._laid_over(loaded.config, path), (*loaded.warnings, *place.warnings()))
+
+    def would_be(self, text: str, group: str) -> tuple[Config, tuple[Late, ...]]:
+        """What would be applied if this text stood in the file, and what would wait. Raises ConfigError."""
+        found = Source(self._source.file, text, group)
+        place = self._settings.place or Place(found.file, self._settings.node_name, self._settings.node_group)
+        return held_back(self._settings.config, self._laid_over(load_source(place, found).config, found.file))
+
+    def _laid_over(self, config: Config, path: Path) -> Config:
+        """The configuration with the command line over it. Raises ConfigError where options contradict each other."""
+        config = with_values(config, self._settings.overrides)
         settle(config, config_path=path)
-        return Wanted(config, (*loaded.warnings, *place.warnings()))
+        return config
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know now: a configuration that is not in force, changes that are found late."""

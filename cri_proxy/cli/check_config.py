@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cri_proxy.config.model import Config
+from cri_proxy.http.view import DisplacedView
 
 HELP = "check a configuration, and show what it would change against the running daemon"
 EXAMPLE = """\
@@ -22,12 +23,14 @@ class Change:
     """An option whose value differs; both values as they are written.
 
     Where the file does not set it, ``new`` is the default, which the daemon's command line may still override.
+    ``needs_restart``: a running daemon keeps the old value until then.
     """
 
     key: str
     old: str
     new: str
     is_in_file: bool = True
+    needs_restart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class Report:
     """What is printed. ``file`` is the one that applied; ``against`` is ``defaults`` or ``daemon``.
 
     ``machine`` is what the CPUs were resolved on, a directory or a ``--machine``; ``available`` and ``reserved`` are
-    CPU lists, '' where the configuration is not valid.
+    CPU lists, '' where the configuration is not valid. ``problem`` is why the running daemon would not take it over
+    now ('' = it would, or was not asked), ``moves`` whom it would update; ``is_planned`` whether it has said so.
     """
 
     valid: bool
@@ -49,6 +53,14 @@ class Report:
     machine: str = ""
     available: str = ""
     reserved: str = ""
+    is_planned: bool = False
+    problem: str = ""
+    moves: tuple[DisplacedView, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the daemon would start with it, and take it over."""
+        return self.valid and not self.problem
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -68,12 +80,12 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; 1 when the configuration is not valid."""
+    """Print the report; 1 when the configuration is not valid, or the running daemon would not take it over."""
     from cri_proxy.cli.output import emit
 
     report = check(args.path, args.admin, names=(args.node_name, args.node_group), machine=args.machine)
     emit(report, args.output, render_report(report))
-    return 0 if report.valid else 1
+    return 0 if report.is_good else 1
 
 
 def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine: str = "") -> Report:
@@ -82,16 +94,18 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     ``names`` are the node's and its group's. Without a daemon it is compared with the defaults. The CPUs are those
     of ``machine``, else of the file's ``sysfsRoot``, else of the running daemon's.
     """
-    from cri_proxy.config.load import load_config
+    from cri_proxy.config.load import load_source
     from cri_proxy.config.model import Config
+    from cri_proxy.config.place import Place
     from cri_proxy.config.settings import host_node_name, settle
     from cri_proxy.errors import ConfigError
     from cri_proxy.http.client import DaemonUnreachable, ask
     from cri_proxy.http.routes import config_json
 
-    node_name, node_group = names
+    place = Place(path, names[0] or host_node_name(), names[1])
+    source = place.read(may_wait=True)
     try:
-        loaded = load_config(path, node_name=node_name or host_node_name(), node_group=node_group)
+        loaded = load_source(place, source)
         settle(loaded.config, config_path=loaded.path)
     except ConfigError as error:
         return Report(False, error.path, error.problem, error.line, error.key)
@@ -101,9 +115,27 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     except DaemonUnreachable:
         against, old = "defaults", config_json(Config())
     changes = compare(old, config_json(loaded.config), loaded.given)
-    report = Report(True, str(loaded.path), warnings=loaded.warnings, against=against, changes=changes)
+    warnings = (*loaded.warnings, *place.warnings())
+    report = Report(True, str(loaded.path), warnings=warnings, against=against, changes=changes)
     root = loaded.config.sysfs_root if "sysfsRoot" in loaded.given else str(_at(old, ("sysfsRoot",)) or "/")
-    return resolve(report, loaded.config, Path(root), machine)
+    report = resolve(report, loaded.config, Path(root), machine)
+    if against == "defaults" or machine or not report.valid:
+        return report
+    return planned(report, admin, text=source.text, group=place.node_group or source.group)
+
+
+def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
+    """The report with what the running daemon says that it would do; as it is where it cannot say."""
+    from cri_proxy.http.client import DaemonUnreachable, ask
+    from cri_proxy.http.routes import packed
+    from cri_proxy.http.view import PlanView
+    from cri_proxy.state.codec import CodecError, decode
+
+    try:
+        plan = decode(PlanView, ask(admin, "/api/v1/plan", {"text": packed(text), "group": group}))
+    except (DaemonUnreachable, CodecError):
+        return report  # an older daemon, or a file too large for a question
+    return replace(report, is_planned=True, problem=plan.problem, moves=plan.moves)
 
 
 def resolve(report: Report, config: Config, root: Path, spec: str = "") -> Report:
@@ -162,8 +194,12 @@ def compare(old: object, new: object, given: frozenset[str]) -> tuple[Change, ..
     """The options in which two configurations, as JSON, differ; in the order of the model."""
     from cri_proxy.config.model import known_options
 
-    pairs = ((known.key, _at(old, known.path), _at(new, known.path)) for known in known_options())
-    return tuple(Change(key, _show(a), _show(b), key in given) for key, a, b in pairs if a != b)
+    pairs = ((known, _at(old, known.path), _at(new, known.path)) for known in known_options())
+    return tuple(
+        Change(known.key, _show(a), _show(b), known.key in given, not known.option.is_reloadable)
+        for known, a, b in pairs
+        if a != b
+    )
 
 
 def _at(plain: object, path: tuple[str, ...]) -> object:
@@ -196,12 +232,26 @@ def render_report(report: Report) -> str:
     not_here = [change for change in report.changes if not change.is_in_file]
     lines += _change_lines(f"against {other}, this changes:", set_here)
     lines += _change_lines("not in the file, hence the default, unless the daemon's command line says so:", not_here)
-    if report.against == "daemon":
-        lines.append("the daemon reads its configuration when it starts: restart it to apply this")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_plan_lines(report)])
+
+
+def _plan_lines(report: Report) -> list[str]:
+    """What the running daemon would do with it."""
+    from cri_proxy.cli.render_changes import moved_text
+
+    if not report.is_planned:
+        return []
+    if report.problem:
+        return [f"the running daemon would NOT take it over now: {report.problem}"]
+    if not report.moves:
+        return ["the running daemon would take it over, and update no container"]
+    return ["the running daemon would take it over, and update:", *(f"  {moved_text(m)}" for m in report.moves)]
 
 
 def _change_lines(title: str, changes: Sequence[Change]) -> list[str]:
     width = max((len(change.key) for change in changes), default=0)
-    rows = [f"  {change.key.ljust(width)}  {change.old} -> {change.new}" for change in changes]
+    rows = [
+        f"  {change.key.ljust(width)}  {change.old} -> {change.new}{'  (needs a restart)' * change.needs_restart}"
+        for change in changes
+    ]
     return [title, *rows] if rows else []

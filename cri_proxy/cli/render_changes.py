@@ -23,6 +23,11 @@ def render_displaced(decision: DecisionView, *, width: int) -> list[str]:
     return _list(texts, width)
 
 
+def moved_text(other: DisplacedView) -> str:
+    """A container with what would be different for it."""
+    return f"{other.namespace}/{other.pod}/{other.name}: {_change(other)}"
+
+
 def render_history(history: Sequence[Change], *, width: int) -> list[str]:
     """What happened before and since, a dated line each."""
     lines: list[str] = []

@@ -1,18 +1,23 @@
 """Which path answers with what. Pure: a view in, responses out; the admin socket and TCP serve the same table."""
 
+import base64
 import json
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.tree import MAX_BYTES
 from cri_proxy.config.values import value_of
 from cri_proxy.exposition import CONTENT_TYPE, render
 from cri_proxy.http.messages import JSON, Response, text_response
-from cri_proxy.http.view import DaemonView, Health
+from cri_proxy.http.view import DaemonView, Health, PlanView
 from cri_proxy.state.codec import Plain, encode
 
 Query = Mapping[str, str]
 Handler = Callable[[Query], Response]
+# Answered on the admin socket alone: what takes its time, or is root's business.
+PrivateHandler = Callable[[Query], Awaitable[Response]]
 
 
 def build_routes(view: DaemonView) -> dict[str, Handler]:
@@ -26,6 +31,36 @@ def build_routes(view: DaemonView) -> dict[str, Handler]:
         "/api/v1/explain": lambda query: _explain(view, query),
         "/api/v1/config": lambda query: _json(config_json(view.config())),
     }
+
+
+def plan_route(plan: Callable[[str, str], Awaitable[PlanView]]) -> PrivateHandler:
+    """``text`` is the configuration's file as ``packed`` gives it, ``group`` the node's group; changes nothing."""
+
+    async def answer(query: Query) -> Response:
+        try:
+            text = unpacked(query.get("text", ""))
+        except ValueError as error:
+            return _json({"error": f"text: {error}"}, HTTPStatus.BAD_REQUEST)
+        return _json(encode(await plan(text, query.get("group", ""))))
+
+    return answer
+
+
+def packed(text: str) -> str:
+    """A text made small for a request line."""
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpacked(text: str) -> str:
+    """What ``packed`` was given, as long as it is no longer than a ConfigMap. Raises ValueError.
+
+    >>> unpacked(packed("adopt: pin"))
+    'adopt: pin'
+    """
+    try:
+        return zlib.decompressobj().decompress(base64.urlsafe_b64decode(text), MAX_BYTES).decode()
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
 
 
 def _json(value: object, status: int = HTTPStatus.OK) -> Response:

@@ -21,7 +21,7 @@ from cri_proxy.http.messages import (
     render_response,
     text_response,
 )
-from cri_proxy.http.routes import Handler, build_routes
+from cri_proxy.http.routes import Handler, PrivateHandler, build_routes
 from cri_proxy.http.view import DaemonView
 from cri_proxy.tasks import Tasks
 
@@ -49,6 +49,8 @@ class AdminServer:
     def __init__(self, view: DaemonView, *, idle_seconds: float = _IDLE_SECONDS) -> None:
         """Nothing is opened yet."""
         self._routes: Mapping[str, Handler] = build_routes(view)
+        self.private: dict[str, PrivateHandler] = {}
+        """Paths that the admin socket alone answers."""
         self._idle_seconds = idle_seconds
         self._servers: list[asyncio.Server] = []
         self._connections = Tasks()
@@ -146,11 +148,14 @@ class AdminServer:
         except BadRequest as error:
             await _send(writer, text_response(error.status, error.problem))
             return False
-        response = _misdirected(writer, request) or self._respond(request)
+        response = _misdirected(writer, request) or await self._respond(writer, request)
         await _send(writer, response, has_body=request.method == "GET", keeps_alive=request.keeps_alive)
         return request.keeps_alive
 
-    def _respond(self, request: Request) -> Response:
+    async def _respond(self, writer: asyncio.StreamWriter, request: Request) -> Response:
+        private = self.private.get(request.path)
+        if private is not None and writer.get_extra_info("socket").family == socket.AF_UNIX:
+            return await private(request.query)
         handler = self._routes.get(request.path)
         if handler is None:
             return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self._routes))}")

@@ -175,6 +175,18 @@ class DisplacedView:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanView:
+    """What a configuration would come to if it were taken over now. ``problem``: why it would not be ('' = it would).
+
+    ``needs_restart`` are options whose new value would wait for one, ``moves`` the containers that would be updated.
+    """
+
+    problem: str
+    needs_restart: tuple[str, ...] = ()
+    moves: tuple[DisplacedView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FieldView:
     """A field of the ranking's keys: what its value says, and why a pool with a smaller one loses."""
 

@@ -2,23 +2,28 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cri_proxy.http.routes import plan_route
 from cri_proxy.http.server import AdminServer
-from cri_proxy.http.view import DaemonView
+from cri_proxy.http.view import DaemonView, PlanView
 from tests.fakes.views import FixedDaemon
+
+Plan = Callable[[str, str], Awaitable[PlanView]]
 
 
 @contextmanager
-def served(path: Path, daemon: DaemonView | None = None) -> Iterator[None]:
-    """The socket answers inside the block."""
+def served(path: Path, daemon: DaemonView | None = None, *, plan: Plan | None = None) -> Iterator[None]:
+    """The socket answers inside the block; ``plan`` says what a configuration would come to."""
     started, stopping = threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def run() -> None:
         server = AdminServer(daemon if daemon is not None else FixedDaemon())
+        if plan is not None:
+            server.private["/api/v1/plan"] = plan_route(plan)
         await server.listen_unix(path)
         loops.append(asyncio.get_running_loop())
         started.set()

@@ -6,16 +6,23 @@ import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from cri_proxy.adapting import Adapting
 from cri_proxy.app import Daemon
 from cri_proxy.cli.main import command_parser, load_command
 from cri_proxy.cli.run import settings_from
-from cri_proxy.http.view import ConfigurationView
+from cri_proxy.http.client import ask
+from cri_proxy.http.routes import packed
+from cri_proxy.http.view import ConfigurationView, PlanView
 from cri_proxy.logs import configure_logging
 from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.state.codec import decode
 from cri_proxy.tryout.kubelet import Kubelet
-from cri_proxy.tryout.pods import Node, PodSpec, guaranteed
+from cri_proxy.tryout.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.tryout.waiting import until
+from policies.base import Policy
+from sysfs.cpuset import CpuSet
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.machines import small_machine
 from tests.fakes.site import Silent
@@ -69,6 +76,10 @@ class Scene:
     async def change(self, text: str, outcome: str) -> ConfigurationView:
         self.write(text)
         return await self.comes(outcome)
+
+    def policy(self) -> Policy:
+        assert self.daemon.node is not None
+        return self.daemon.node.context.ledger.policy
 
     def owners(self) -> list[str]:
         """Who has CPUs of its own."""
@@ -176,5 +187,50 @@ def test_the_log_changes_with_the_configuration(tmp_path: Path) -> None:
         await scene.change(f"{CONFIG}log: {{level: error}}", "applied")
         log.info("stopping")
         assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["ready"]
+
+    play(Scene(tmp_path), act)
+
+
+def test_a_plan_says_who_would_be_updated_and_changes_nothing(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        await scene.kubelet.run_pod(PodSpec("a", (ContainerSpec("c", cpu_request_mcpu=500),)))
+        before, policy = scene.cpus(), scene.policy()
+        lost = min(CpuSet.parse(before["a"]))
+        text = CONFIG.replace('"cpuset:0"', f'"cpuset:0,{lost}"')
+        plan = await scene.adapting.plan(f"{text}stateDir: /x\n", "")
+        assert (plan.problem, plan.needs_restart) == ("", ())  # the command line has the last word on stateDir
+        (move,) = plan.moves
+        assert (move.pod, str(move.cpus_before)) == ("a", before["a"])
+        assert (scene.cpus(), scene.policy()) == (before, policy)
+        await scene.change(text, "applied")
+        assert scene.cpus() == {"a": str(move.cpus)} != before
+
+    play(Scene(tmp_path), act)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (CONFIG.replace('"cpuset:0"', '"cpuset:0-4"'), "no room for a/c"),
+        (CONFIG.replace('"cpuset:0"', '"cpuset:64"'), "reservedResources.cpu: CPU 64"),
+        ("adpot: pin", "did you mean adopt?"),
+    ],
+)
+def test_a_plan_says_why_it_would_be_rejected(tmp_path: Path, text: str, problem: str) -> None:
+    async def act(scene: Scene) -> None:
+        await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 6000),)))
+        assert problem in (await scene.adapting.plan(text, "")).problem
+        assert scene.view().last is None
+
+    play(Scene(tmp_path), act)
+
+
+def test_the_plan_is_asked_for_on_the_admin_socket(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        query = {"text": packed(f"{CONFIG}imageListen: /a"), "group": ""}
+        answer = await asyncio.to_thread(ask, tmp_path / "admin.sock", "/api/v1/plan", query)
+        assert decode(PlanView, answer).problem.endswith(
+            "imageListen: needs imageEndpoint as well: give both or neither"
+        )
 
     play(Scene(tmp_path), act)

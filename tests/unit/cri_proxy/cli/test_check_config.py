@@ -11,6 +11,8 @@ from cri_proxy.cli.check_config import Change, Report, check, compare, render_re
 from cri_proxy.cli.main import run_command
 from cri_proxy.config.load import parse_config
 from cri_proxy.http.routes import config_json
+from cri_proxy.http.view import DisplacedView, PlanView
+from sysfs.cpuset import CpuSet
 from sysfs.describe import describe
 from tests.fakes.serving import served
 from tests.fakes.sysfs_tree import write_tree
@@ -42,7 +44,7 @@ def test_with_a_daemon_it_is_held_against_what_that_runs(path: Path, tmp_path: P
 def test_what_the_file_does_not_say_is_told_apart(path: Path, tmp_path: Path) -> None:
     with served(tmp_path / "a.sock", FixedDaemon(parse_config(f"{TEXT}http: off"))):
         report = check(path, tmp_path / "a.sock")
-    assert report.changes == (Change("http", "off", "127.0.0.1:8891", is_in_file=False),)
+    assert report.changes == (Change("http", "off", "127.0.0.1:8891", is_in_file=False, needs_restart=True),)
     assert "unless the daemon's command line says so:\n  http  off ->" in render_report(report)
 
 
@@ -143,3 +145,39 @@ def test_the_reference_documents_every_key_of_the_answer() -> None:
     cells = re.findall(r"^\| (`.*?`) \|", page.read_text(), re.MULTILINE)
     keys = [f.name for f in (*fields(Report), *fields(Change))]
     assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(keys)
+
+
+PLAN = PlanView(
+    "", ("http",), (DisplacedView("default", "web", "c0", CpuSet.parse("1"), None, CpuSet.parse("0-1"), None),)
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "status", "said"),
+    [
+        (PLAN, 0, "the running daemon would take it over, and update:\n  default/web/c0: from CPUs 0-1 to CPU 1"),
+        (PlanView(""), 0, "would take it over, and update no container"),
+        (PlanView("no room for web/c0"), 1, "the running daemon would NOT take it over now: no room for web/c0"),
+    ],
+)
+def test_what_the_running_daemon_would_do_is_asked_of_it(
+    path: Path, tmp_path: Path, plan: PlanView, status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def answer(text: str, group: str) -> PlanView:
+        asked.append((text, group))
+        return plan
+
+    path.with_name("node-group").write_text("rt")
+    with served(tmp_path / "a.sock", FixedDaemon(), plan=answer):
+        assert run_command(["check-config", str(path), "--admin", f"{tmp_path}/a.sock"]) == status
+    assert asked == [(TEXT, "rt")]
+    assert said in capsys.readouterr().out
+
+
+def test_what_needs_a_restart_is_marked(path: Path, tmp_path: Path) -> None:
+    path.write_text("stateDir: /elsewhere\nadopt: leave")
+    text = render_report(check(path, tmp_path / "a.sock", machine="{cores: 2}"))
+    assert "stateDir  /var/lib/cri-proxy -> /elsewhere  (needs a restart)" in text
+    assert "adopt     pin -> leave\n" in f"{text}\n"
