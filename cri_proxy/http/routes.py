@@ -52,15 +52,19 @@ def packed(text: str) -> str:
 
 
 def unpacked(text: str) -> str:
-    """What ``packed`` was given, as long as it is no longer than a ConfigMap. Raises ValueError.
+    """What ``packed`` was given. Raises ValueError, also for what is longer than a ConfigMap.
 
     >>> unpacked(packed("adopt: pin"))
     'adopt: pin'
     """
+    inflating = zlib.decompressobj()
     try:
-        return zlib.decompressobj().decompress(base64.urlsafe_b64decode(text), MAX_BYTES).decode()
+        raw = inflating.decompress(base64.urlsafe_b64decode(text), MAX_BYTES + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from None
+    if not inflating.eof:
+        raise ValueError(f"incomplete, or larger than {MAX_BYTES} bytes")
+    return raw.decode()
 
 
 def _json(value: object, status: int = HTTPStatus.OK) -> Response:

@@ -1,5 +1,6 @@
 """Which path answers with what."""
 
+import asyncio
 import json
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.http.messages import Response
-from cri_proxy.http.routes import build_routes, config_json
+from cri_proxy.http.routes import build_routes, config_json, packed, plan_route, unpacked
+from cri_proxy.http.view import PlanView
 from tests.fakes.views import FixedDaemon
 
 
@@ -82,3 +84,16 @@ def test_the_shown_configuration_reads_back_as_itself() -> None:
     config = parse_config("reservedResources: {cpu: 750m}\nadopt: leave\ntopologyAware: {ColocatePods: true}")
     assert parse_config(json.dumps(config_json(config))) == config
     assert parse_config(json.dumps(config_json(Config()))) == Config()
+
+
+@pytest.mark.parametrize("text", ["", "adopt: pin\n# ü", "x" * 100_000])
+def test_a_packed_text_is_the_same_afterwards(text: str) -> None:
+    assert unpacked(packed(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "!", "AAAA", packed("ü")[:-8], "ü", packed("x" * (50 << 20))[:4000]])
+def test_a_plan_of_what_nobody_packed_is_a_bad_request(text: str) -> None:
+    async def plan(text: str, group: str) -> PlanView:
+        return PlanView("")
+
+    assert asyncio.run(plan_route(plan)({"text": text})).status == 400

@@ -5,10 +5,13 @@ import os
 import socket
 import stat
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
+from cri_proxy.http.messages import Response, text_response
+from cri_proxy.http.routes import Query
 from cri_proxy.http.server import AdminServer, AdminSocketError
 from tests.fakes.views import FixedDaemon
 
@@ -174,5 +177,23 @@ def test_nothing_but_reading_is_offered(tmp_path: Path, method: bytes) -> None:
     async def work(server: AdminServer) -> None:
         answer = await exchange(tmp_path / "a.sock", method + b" /api/v1/status HTTP/1.1\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 405")
+
+    serve(tmp_path / "a.sock", work)
+
+
+def test_what_is_roots_business_is_answered_on_the_admin_socket_alone(tmp_path: Path) -> None:
+    async def answer(query: Query) -> Response:
+        return text_response(HTTPStatus.OK, "private")
+
+    async def work(server: AdminServer) -> None:
+        server.private["/private"] = answer
+        await server.listen_tcp("127.0.0.1:0")
+        (address,) = server.addresses
+        line = b"GET /private HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(line)
+        assert b" 404 " in await reader.readline()
+        writer.close()
+        assert b" 200 " in await exchange(tmp_path / "a.sock", line)
 
     serve(tmp_path / "a.sock", work)

@@ -49,8 +49,10 @@ def test_the_fake_is_a_daemon() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [StatusView, ConfigurationView, ReloadView, ContainerView, MemoryNodeView, RefusedView, PoolView]
-    + [ExplainView, DecisionView, DisplacedView, RankedView, FieldView, Granted, Moved, Change, Default],
+    [
+        *(StatusView, ConfigurationView, ReloadView, ContainerView, MemoryNodeView, RefusedView, PoolView),
+        *(ExplainView, DecisionView, DisplacedView, RankedView, FieldView, Granted, Moved, Change, Default),
+    ],
 )
 def test_every_field_is_documented(kind: type) -> None:
     words = set(re.findall(r"`([a-z_]+)`|\"([a-z]+)\"", PAGE.read_text()))

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from cri_proxy.node.context import Rules
 from cri_proxy.node.node import Node
-from cri_proxy.node.reconfigure import NotReconfigured, Reconfigured, reconfigure
+from cri_proxy.node.reconfigure import NotReconfigured, Reconfigured, plan, reconfigure
 from cri_proxy.node.replan import RACES
 from cri_proxy.simulate.world import World
 from cri_proxy.state.rows import Row
-from cri_proxy.tryout.pods import PodSpec, guaranteed
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import (
     Allocations,
     CpuKind,
@@ -170,3 +170,31 @@ def test_who_was_left_alone_is_placed_when_the_operator_changes_his_mind() -> No
         assert site.cpus(run.container_id("c")) == str(owner(site, run.container_id("c")))
 
     asyncio.run(act())
+
+
+def test_a_plan_names_who_would_move_and_does_what_the_change_then_does() -> None:
+    async def act() -> None:
+        site = Site(small_policy())
+        await site.open()
+        await site.run("a", guaranteed("c", 2000))
+        await site.run("b", ContainerSpec("c", cpu_request_mcpu=500))
+        before, ledger = dict(site.node.context.ledger.desired()), site.node.context.ledger
+        version = ledger.version
+        planned = await plan(site.node, small_policy(reserved="0-1"))
+        assert (dict(ledger.desired()), ledger.version) == (before, version)
+        await reconfigure(site.node, small_policy(reserved="0-1"), RULES)
+        after = ledger.desired()
+        assert planned.problem == ""
+        assert {row.key: new for row, _, new in planned.moves} == {k: v for k, v in after.items() if v != before[k]}
+        assert planned.moves
+
+    asyncio.run(act())
+
+
+def test_a_plan_says_what_the_change_would_be_refused_for() -> None:
+    node = on_node(holder("a", "1-6"))
+    planned = asyncio.run(plan(node, small_policy(reserved="0-3")))
+    refused = change(node, "0-3")
+    assert isinstance(refused, NotReconfigured)
+    assert planned.problem
+    assert refused.text.startswith(planned.problem)
