@@ -68,7 +68,7 @@ class Watchdog:
 
     limit_seconds: float
     works: Callable[[float], Coroutine[object, object, bool]]
-    on_stuck: Callable[[], None]
+    on_stuck: Callable[[], object]
     ping: Callable[[str], None] = notify
 
     async def watch(self) -> None:

@@ -99,13 +99,13 @@ class IdSet:
     def __str__(self) -> str:
         """The kernel's list format, ascending; the empty set is ''."""
         parts = []
-        ids = list(self)
-        start = 0
-        for i, value in enumerate(ids):
-            if i + 1 < len(ids) and ids[i + 1] == value + 1:
-                continue
-            parts.append(str(value) if start == i else f"{ids[start]}-{value}")
-            start = i + 1
+        mask, first = self.mask, 0
+        while mask:  # run by run, not id by id: a set may be as wide as MAX_ID
+            gap = (mask & -mask).bit_length() - 1
+            mask, first = mask >> gap, first + gap
+            length = (~mask & (mask + 1)).bit_length() - 1
+            parts.append(str(first) if length == 1 else f"{first}-{first + length - 1}")
+            mask, first = mask >> length, first + length
         return ",".join(parts)
 
     def __repr__(self) -> str:

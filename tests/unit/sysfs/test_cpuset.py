@@ -1,5 +1,7 @@
 """The kernel's list and mask formats."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,3 +60,9 @@ def test_a_mask_that_is_not_hexadecimal_is_refused() -> None:
 def test_sets_of_different_things_stay_what_they_are() -> None:
     assert isinstance(NodeSet.of([1]) | NodeSet.of([2]), NodeSet)
     assert repr(NodeSet.of([1, 2])) == "NodeSet('1-2')"
+
+
+def test_a_set_as_wide_as_may_be_is_written_at_once() -> None:
+    start = time.process_time()
+    assert str(CpuSet.parse(f"1-{MAX_ID}")) == f"1-{MAX_ID}"
+    assert time.process_time() - start < 1

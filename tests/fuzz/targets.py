@@ -1,0 +1,170 @@
+"""What is fuzzed: each parser of bytes that somebody else wrote, as a function of bytes.
+
+``run`` swallows what its parser documents; any other exception is a find. A function of bytes is also what
+coverage-guided fuzzers take. ``seeds`` are sound inputs, from which mangled ones are made.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cri_proxy.config.load import parse_config
+from cri_proxy.cri.annotation_table import TABLE
+from cri_proxy.cri.annotations import DOMAINS, parse_annotations
+from cri_proxy.errors import ConfigError
+from cri_proxy.http.hosts import names_this_machine
+from cri_proxy.http.messages import BadRequest, parse_request
+from cri_proxy.relay import frames
+from cri_proxy.relay.calls import Interest
+from cri_proxy.relay.frames import ProtocolError
+from cri_proxy.relay.headers import HeaderReader, write_literals
+from cri_proxy.relay.message import MessageError, pack, unpack_one
+from cri_proxy.relay.splice import Splice
+from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.parse import parse_scenario
+from sysfs.cpuset import CpuSet, CpuSetError
+from sysfs.discover import discover_tree
+from sysfs.errors import SysfsBaseError
+from tests.fakes.http2 import GREETING, reply, request
+from tests.fakes.machines import small_machine
+from tests.fakes.sysfs_tree import files_of, links_of, memory_tree
+
+CONFIGS: Final = Path(__file__).parent.parent.parent / "configs"
+MACHINE: Final = small_machine(pci=[{"address": "10:01.0", "class": 0x060400, "node": 0}])
+FILES: Final = files_of(MACHINE)
+PATHS: Final = sorted(FILES)
+ENCODINGS: Final = (b"", b"gzip", b"deflate", b"snappy")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A parser. ``seconds`` bound one input, on a slow and shared machine."""
+
+    name: str
+    run: Callable[[bytes], None]
+    seeds: tuple[bytes, ...]
+    seconds: float = 3.0
+
+
+def text_of(data: bytes) -> str:
+    """The text that a parser of text gets: protobuf and YAML readers refuse what is no UTF-8 before we see it."""
+    return data.decode("utf-8", "replace")
+
+
+def annotation(data: bytes) -> None:
+    """KEY, a line's end, VALUE. A value that is not understood is told, never raised."""
+    key, _, value = text_of(data).partition("\n")
+    for problem in parse_annotations({key: value}, "c0").problems:
+        assert problem.problem
+
+
+def configuration(data: bytes) -> None:
+    try:
+        parse_config(text_of(data))
+    except ConfigError as error:
+        assert error.problem
+
+
+def scenario(data: bytes) -> None:
+    try:
+        parse_scenario(text_of(data))
+    except ScenarioError as error:
+        assert str(error)
+
+
+def sysfs_file(data: bytes) -> None:
+    """The first byte chooses a file of a machine, the others are what stands in it."""
+    path = PATHS[(data[0] if data else 0) * len(PATHS) // 256]
+    try:
+        discover_tree(memory_tree({**FILES, path: data[1:]}, links_of(MACHINE)))
+    except SysfsBaseError as error:
+        assert str(error)
+
+
+def cpu_list(data: bytes) -> None:
+    text = text_of(data)
+    try:
+        assert CpuSet.parse(str(CpuSet.parse(text))) == CpuSet.parse(text)
+    except CpuSetError as error:
+        assert str(error)
+
+
+def held(method: str) -> Interest:
+    return Interest.HOLD if method.startswith("/s/") else Interest.PASS
+
+
+def http2_frames(data: bytes) -> None:
+    """What a client says, and after half of it what a runtime says; garbage breaks this connection and nothing else."""
+    splice = Splice(held)
+    try:
+        splice.receive_from_client(data[: len(data) // 2])
+        splice.receive_from_runtime(data[len(data) // 2 :])
+        splice.receive_from_client(data[len(data) // 2 :])
+    except ProtocolError as error:
+        assert error.problem
+
+
+def header_block(data: bytes) -> None:
+    reader = HeaderReader()
+    try:
+        for _ in range(2):  # the second time with what the first left in the table
+            reader.read(data)
+    except ProtocolError as error:
+        assert error.problem
+
+
+def grpc_message(data: bytes) -> None:
+    """The first byte chooses an encoding."""
+    try:
+        unpack_one(data[1:], ENCODINGS[(data[0] if data else 0) % len(ENCODINGS)])
+    except MessageError as error:
+        assert error.problem
+
+
+def http_request(data: bytes) -> None:
+    try:
+        names_this_machine(parse_request(data).host)
+    except BadRequest as error:
+        assert error.problem
+
+
+def yaml_seeds(*names: str) -> tuple[bytes, ...]:
+    return tuple(path.read_bytes() for name in names for path in sorted(CONFIGS.glob(name)))
+
+
+TARGETS: Final = (
+    Target(
+        "annotation",
+        annotation,
+        tuple(f"{DOMAINS[0]}/{row.key}\n{example}".encode() for row in TABLE for example in row.examples),
+    ),
+    Target("configuration", configuration, yaml_seeds("*.yaml")),
+    Target("scenario", scenario, yaml_seeds("scenarios/*.yaml")),
+    Target(
+        "sysfs", sysfs_file, tuple(bytes([at * 256 // len(PATHS)]) + FILES[p].encode() for at, p in enumerate(PATHS))
+    ),
+    Target("cpu-list", cpu_list, (b"0-3,8", b"0", b"", b"0-127,256-383\n", b"1-10:2/4")),
+    Target(
+        "frames",
+        http2_frames,
+        (
+            GREETING + request(1, "/s/Hold", b"message") + reply(1, b"answer"),
+            GREETING + frames.settings([(4, 1), (5, 1 << 24)]),
+        ),
+    ),
+    Target(
+        "headers",
+        header_block,
+        (
+            write_literals([(b":path", b"/s/Hold"), (b"x", b"y" * 200)]),
+            bytes.fromhex("828684418cf1e3c2e5f23a6ba0ab90f4ff"),
+        ),
+    ),
+    Target("message", grpc_message, (b"\0" + pack(b"abc"), b"\1\1" + pack(b"abc")[1:])),
+    Target(
+        "http",
+        http_request,
+        (b"GET /api/v1/explain?pod=a HTTP/1.1\r\nHost: localhost:8891\r\nConnection: close\r\n\r\n",),
+    ),
+)
