@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.remembered import remembered
 from cri_proxy.cri.write import CpuTime, cpu_time_of, write_update
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal
@@ -134,13 +135,14 @@ class CriInterceptor:
             if not isinstance(outcome, Replied):
                 return
             sandbox_id = pb.RunPodSandboxResponse.FromString(outcome.message).pod_sandbox_id
+            kept = remembered(config, self._reader.domains)
             self._node.remember_sandbox(
                 SandboxRow(
                     sandbox_id=sandbox_id,
                     pod=pod,
-                    annotations=tuple(sorted(config.annotations.items())),
+                    annotations=tuple(sorted(kept.annotations.items())),
                     cgroup_parent=config.linux.cgroup_parent,
-                    config=config.SerializeToString(),
+                    config=kept.SerializeToString(),
                 )
             )
 
