@@ -64,7 +64,7 @@ def fill(message: Message, *, depth: int = 0) -> None:
             fill_field(message, field, depth=depth)
 
 
-def fill_field(message: Message, field: Any, *, depth: int) -> None:  # its type differs between protobuf's two cores
+def fill_field(message: Message, field: Any, *, depth: int) -> None:  # noqa: ANN401 - differs by protobuf core
     """Say a secret in this field."""
     value, secret = getattr(message, field.name), f"{SECRET}-{field.full_name}"
     text = secret.encode() if field.type == FieldDescriptor.TYPE_BYTES else secret
