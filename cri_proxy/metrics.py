@@ -145,7 +145,7 @@ VIOLATIONS: Final = Metric(
 FAULTS: Final = Metric(
     "cri_proxy_faults_total",
     "counter",
-    "Faults of our own code; the call in hand follows onPolicyError.",
+    "Faults of our own code; the call in hand follows onPolicyError. relay: also clients that broke HTTP/2.",
     (_WHERE,),
     zeros=_ordinary(_WHERE),
 )

@@ -242,6 +242,13 @@ def test_a_fault_is_counted_by_where_it_happened(what: str, where: str) -> None:
     assert journal.counters.count(metrics.FAULTS, where) == 1
 
 
+def test_what_went_wrong_in_the_relay_is_a_fault_there() -> None:
+    journal = Journal(lines := Lines(), ManualClock())
+    journal.relay_failed(ValueError("no preface"))
+    assert journal.counters.count(metrics.FAULTS, "relay") == 1
+    assert lines.lines[0][:2] == ("error", events.FAULT)
+
+
 @pytest.mark.parametrize(
     ("state", "held", "sent", "takes"),
     [
