@@ -53,7 +53,8 @@ class AdminServer:
         """Paths that the admin socket alone answers."""
         self._idle_seconds = idle_seconds
         self._servers: list[asyncio.Server] = []
-        self._connections = Tasks()
+        # Root's commands have connections of their own, which clients on TCP cannot use up.
+        self._on_admin_socket, self._on_tcp = Tasks(), Tasks()
         self._socket: tuple[Path, int] | None = None
 
     async def listen_unix(self, path: Path) -> None:
@@ -105,7 +106,8 @@ class AdminServer:
         """Stop listening, drop connections, and remove the socket if it is still ours."""
         for server in self._servers:
             server.close()
-        await self._connections.cancel()
+        await self._on_admin_socket.cancel()
+        await self._on_tcp.cancel()
         if self._socket is not None:
             path, inode = self._socket
             try:
@@ -116,12 +118,15 @@ class AdminServer:
             self._socket = None
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections.start(self._serve(reader, writer), name="http")
+        is_tcp = isinstance(writer.get_extra_info("sockname"), tuple)
+        others = self._on_tcp if is_tcp else self._on_admin_socket
+        is_full = len(others) >= _MAX_CONNECTIONS
+        others.start(self._serve(reader, writer, is_full=is_full), name="http")
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_full: bool) -> None:
         """One connection: request after request until it is closed, idle for long, or not understood."""
         try:
-            if len(self._connections) > _MAX_CONNECTIONS:
+            if is_full:
                 await _send(writer, text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections"))
                 return
             seconds = _HEAD_SECONDS

@@ -197,3 +197,17 @@ def test_what_is_roots_business_is_answered_on_the_admin_socket_alone(tmp_path: 
         assert b" 200 " in await exchange(tmp_path / "a.sock", line)
 
     serve(tmp_path / "a.sock", work)
+
+
+def test_clients_on_tcp_use_up_neither_descriptors_nor_roots_connections(tmp_path: Path) -> None:
+    async def work(server: AdminServer) -> None:
+        await server.listen_tcp("127.0.0.1:0")
+        held = [await asyncio.open_connection(*server.addresses[0]) for _ in range(64)]
+        reader, writer = await asyncio.open_connection(*server.addresses[0])
+        assert (await reader.read()).startswith(b"HTTP/1.1 503")
+        assert (await exchange(tmp_path / "a.sock", LINE)).startswith(b"HTTP/1.1 200")
+        for each in (writer, *(other for _, other in held)):
+            each.close()
+            await each.wait_closed()
+
+    serve(tmp_path / "a.sock", work)
