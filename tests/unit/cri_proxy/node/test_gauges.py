@@ -1,5 +1,7 @@
 """The node's state as metrics: what is there now, and nothing that is gone."""
 
+import asyncio
+
 from cri_proxy import metrics
 from cri_proxy.exposition import Distribution, Sample
 from cri_proxy.http.view import ConfigurationView, Health, Part, ReloadView
@@ -7,6 +9,10 @@ from cri_proxy.metrics import Metric, Values
 from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.gauges import config_samples, health_samples, node_samples
 from cri_proxy.tryout.pods import ContainerSpec, guaranteed
+from policies.options import PolicyOptions
+from policies.registry import build_policy
+from sysfs.cpuset import CpuSet
+from sysfs.describe import describe
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import background, entered, play
 
@@ -29,6 +35,37 @@ def test_every_available_cpu_is_of_one_kind() -> None:
         assert root == EXPECTED
 
     play(act)
+
+
+def test_in_every_pool_the_kinds_add_up_to_its_cpus_isolated_ones_too() -> None:
+    machine = describe({"packages": 2, "cores": 6, "memory": "2Gi", "isolated": "4-5,10"})
+    options = PolicyOptions(machine.online, CpuSet.parse("0"))
+    site = Site(build_policy("topology-aware", machine, options))
+
+    async def act() -> None:
+        await site.open()
+        for mcpu in (1000, 2000, 1500, 3000):
+            await site.run(f"p{mcpu}", guaranteed("c", mcpu))
+        series = shown(site, metrics.POOL_CPUS)
+        for pool in site.policy.pools(site.node.context.ledger.allocations):
+            assert sum(count for (name, _), count in series.items() if name == pool.name) == len(pool.cpus)
+        assert (series["root", "isolated"], series["root", "isolated_free"]) == (1, 2)
+
+    asyncio.run(act())
+
+
+def test_a_policy_that_pins_nobody_is_shown_as_well() -> None:
+    machine = describe({"packages": 2, "cores": 2, "memory": "2Gi"})
+    site = Site(build_policy("none", machine, PolicyOptions(machine.online, CpuSet())))
+
+    async def act() -> None:
+        await site.open()
+        await site.run("a", guaranteed("c", 2000))
+        assert shown(site, metrics.CONTAINERS) == {("running", "preserve"): 1}
+        assert sum(shown(site, metrics.CPUS).values()) == 4
+        assert shown(site, metrics.DECISIONS) == {("placed", "not-managed"): 1}
+
+    asyncio.run(act())
 
 
 def test_what_is_gone_does_not_linger() -> None:
