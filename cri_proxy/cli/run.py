@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    # Until the daemon listens to it, SIGHUP would end us by default; the file is about to be read anyway.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     from cri_proxy.errors import ConfigError, CriProxyError
     from policies.errors import PolicyBaseError
     from sysfs.errors import SysfsBaseError

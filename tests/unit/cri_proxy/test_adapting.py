@@ -12,6 +12,8 @@ from cri_proxy.adapting import Adapting
 from cri_proxy.app import Daemon
 from cri_proxy.cli.main import command_parser, load_command
 from cri_proxy.cli.run import settings_from
+from cri_proxy.clock import SystemClock
+from cri_proxy.config.agent import Agent, Origin
 from cri_proxy.http.client import ask
 from cri_proxy.http.routes import packed
 from cri_proxy.http.view import ConfigurationView, PlanView
@@ -91,6 +93,19 @@ class Scene:
         assert self.daemon.node is not None
         ledger = self.daemon.node.context.ledger
         return {row.grant.request.pod.name: str(ledger.desired()[row.key].cpus) for row in ledger.active()}
+
+
+class Bridged(Scene):
+    """A service of the host: what the kubelet writes comes to it through the agent."""
+
+    def __init__(self, directory: Path) -> None:
+        self.mounted = KubeletVolume(directory / "mounted")
+        super().__init__(directory)
+
+    def write(self, text: str) -> None:
+        self.mounted.write({"group.rt.yaml": text, "default.yaml": "nonsense"})
+        origin = Origin(self.mounted.directory, "rt")
+        assert Agent(origin, self.directory / "config", log=Silent(), clock=SystemClock()).copy()
 
 
 def play(scene: Scene, act: Callable[[Scene], Awaitable[None]]) -> None:
@@ -234,3 +249,13 @@ def test_the_plan_is_asked_for_on_the_admin_socket(tmp_path: Path) -> None:
         )
 
     play(Scene(tmp_path), act)
+
+
+def test_a_configmap_comes_through_the_agent_with_the_nodes_group(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        for adopt in ("leave", "pin"):
+            view = await scene.change(f"{CONFIG}adopt: {adopt}", "applied")
+            assert (view.group, Path(view.file).name) == ("rt", "group.rt.yaml")
+            assert scene.adapting.reloading.config.adopt == adopt
+
+    play(Bridged(tmp_path), act)

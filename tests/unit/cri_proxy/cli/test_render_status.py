@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.cli.render_status import pool_use_text, render_status, use_text
-from cri_proxy.http.view import RefusedView
+from cri_proxy.http.view import ConfigurationView, RefusedView
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.views import container, pool, status_view
 
@@ -119,3 +119,14 @@ def test_no_line_is_longer_than_a_terminal_and_no_cpu_is_left_out(names: list[tu
     assert max(map(len, text.splitlines())) <= 80
     for _, mask in names:
         assert all(part in text for part in str(CpuSet(mask)).split(","))
+
+
+def test_the_configuration_in_force_is_named_with_its_age() -> None:
+    known = ConfigurationView("/etc/cri-proxy/c.yaml", "rt", "0123456789abcdef", 1_700_000_000.0)
+    line = render_status(replace(status_view(), configuration=known), width=200).splitlines()[1]
+    assert line == "configuration: /etc/cri-proxy/c.yaml (group rt), sha256 0123456789ab, since 2023-11-14 22:13:20"
+
+
+def test_without_a_file_no_configuration_is_named() -> None:
+    known = ConfigurationView("", "", "", 0.0)
+    assert render_status(replace(status_view(), configuration=known)) == render_status(status_view())

@@ -96,4 +96,7 @@ def test_a_plan_of_what_nobody_packed_is_a_bad_request(text: str) -> None:
     async def plan(text: str, group: str) -> PlanView:
         return PlanView("")
 
-    assert asyncio.run(plan_route(plan)({"text": text})).status == 400
+    async def answer() -> Response:
+        return await plan_route(plan)({"text": text})
+
+    assert asyncio.run(answer()).status == 400
