@@ -23,9 +23,9 @@ from cri_proxy.cri.hints import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.exposition import Sample
 from cri_proxy.host import Host
+from cri_proxy.http.routes import plan_route
 from cri_proxy.http.server import AdminServer
 from cri_proxy.http.view import Part
-from cri_proxy.http.routes import plan_route
 from cri_proxy.living import Built, Living, build
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.cgroups import Cgroups
@@ -127,6 +127,8 @@ class Daemon:
         living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
         self.adapting = Adapting(settings, living, host, clock=clock, observer=journal, seen=seen)
         admin.private["/api/v1/plan"] = plan_route(self.adapting.plan)
+        if self._reload_is_wanted:
+            self.adapting.watch.ask()
         # The kubelet may come: what needs no decision is served, and the rest waits for the runtime as it would
         # without us. To wait for it here would keep the node down while the runtime is.
         notify("READY=1\nSTATUS=waiting for the runtime")
@@ -188,8 +190,7 @@ class Daemon:
             paths, addresses, names = hint_paths(config), pci_addresses(config), cdi_names(config)
             # Files of a device that is being reset can take their time: never on the loop.
             return await asyncio.to_thread(devices.of, paths, addresses, names) if paths or names else ()
-        if self._reload_is_wanted:
-            adapting.watch.ask()
+
 
         memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
         asked = pod_resources if built.config.pod_resources else None
@@ -233,6 +234,7 @@ class Daemon:
         problem = await admin.listen_tcp(self._settings.http)
         if problem:
             self._log.warning(events.HTTP_UNAVAILABLE, address=self._settings.http, reason=problem)
+        return admin
 
 
 class PassAll:
@@ -274,7 +276,6 @@ def run(settings: Settings) -> int:
     log = configure_logging(settings.config.log.level, settings.config.log.format)
     return run_on_loop(_serve(settings, log))
 
-        return admin
 
 def run_on_loop(work: Coroutine[object, object, int]) -> int:
     """Run this on uvloop where it is installed, else on asyncio's own loop."""
