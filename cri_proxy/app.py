@@ -191,7 +191,6 @@ class Daemon:
             # Files of a device that is being reset can take their time: never on the loop.
             return await asyncio.to_thread(devices.of, paths, addresses, names) if paths or names else ()
 
-
         memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
         asked = pod_resources if built.config.pod_resources else None
         return Reader(memory_bytes, built.config.annotation_domains, hints_of, asked)
