@@ -1,7 +1,8 @@
 """Wiring, signals, start and stop order; nothing else builds the daemon's objects.
 
-Start: lock, store, machine, policy, then the relay (pass-through is served from here on), then recovery, which
+Start: lock, machine, policy, then the relay (pass-through is served from here on), then the store, then recovery, which
 opens the way for decisions. Stop: the relay first (held calls end or fail), then the node, the store, the lock.
+In the place of another process the lock comes after the relay, and to hand over the relay ends last (``handover``).
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from cri_proxy.cri.device_hints import DeviceHints
 from cri_proxy.cri.hints import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.exposition import Sample
+from cri_proxy.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Turn, successor_comes, unless
 from cri_proxy.host import Host
 from cri_proxy.http.routes import plan_route
 from cri_proxy.http.server import AdminServer
@@ -38,13 +40,14 @@ from cri_proxy.node.view import NodeView
 from cri_proxy.own_process import process_samples
 from cri_proxy.podresources.lister import SOCKET, PodResources
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
+from cri_proxy.relay.gate import Gate
 from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.relay.listener import socket_path
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.state.lock import DeciderLock
+from cri_proxy.state.database import require_known_version
 from cri_proxy.state.store import Store
-from cri_proxy.systemd import Watchdog, notify, relay_works, watchdog_seconds
+from cri_proxy.systemd import Watchdog, notify, passed_sockets, relay_works, watchdog_seconds
 from cri_proxy.tasks import Tasks
 from cri_proxy.version import version
 from policies.base import TopologyHint
@@ -52,6 +55,7 @@ from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
 EMBEDDED = "embedded"
+STORE = "state.db"
 STOP_GRACE_SECONDS = 10.0
 
 
@@ -60,6 +64,9 @@ class Relay(Protocol):
 
     async def start(self) -> None:
         """Open the socket."""
+
+    async def leave(self) -> None:
+        """Take no new clients, ask those that are there to leave; calls go on."""
 
     async def stop(self, grace_seconds: float) -> None:
         """Stop accepting, give calls this long to end."""
@@ -77,6 +84,8 @@ class Daemon:
         self._log = log
         self._host = Host(settings, log, machine)
         self._closing = AsyncExitStack()
+        self._turn: Turn | None = None
+        self._gate = Gate()
         self._reload_is_wanted = False
         self._relays: list[Relay] = []
         self._traffic = Traffic()
@@ -86,12 +95,8 @@ class Daemon:
     async def start(self) -> None:
         """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
         settings, config = self._settings, self._settings.config
-        lock = DeciderLock.acquire(settings.state_dir)
-        self._closing.callback(lock.release)
-        store = Store.open(settings.state_dir / "state.db")
-        self._closing.push_async_callback(store.close)  # the node closes it first, where the start gets that far
-        if store.recovered:
-            self._log.error(events.STORE_DAMAGED, reason=store.recovered)
+        turn = self._turn = Turn.begin(settings.state_dir, takes_over=settings.takes_over)
+        self._closing.callback(turn.end)
         host = self._host
         seen = host.fingerprint(config)
         built = build(config, host.discover(), host.cgroup_root)
@@ -99,10 +104,15 @@ class Daemon:
         for warning in warnings:
             self._log.warning(events.CONFIG_WARNING, reason=warning)
         endpoint = await self._runtime_endpoint(built.machine)
-        channel = RuntimeClient(endpoint)
-        self._closing.push_async_callback(channel.close)
         clock = SystemClock()
         journal = Journal(self._log, clock)
+        if turn.predecessor is not None:
+            require_known_version(settings.state_dir / STORE)  # before anybody gives way to us
+        await self._open_relays(endpoint, journal, take_over=turn.predecessor is not None)
+        await turn.come(self._log)
+        store = self._open_store()
+        channel = RuntimeClient(endpoint)
+        self._closing.push_async_callback(channel.close)
         outside = Outside(
             channel,
             store,
@@ -118,27 +128,62 @@ class Daemon:
         self._closing.push_async_callback(node.close)
         pod_resources = self._pod_resources(node, journal, clock)
         interceptor = CriInterceptor(node, self._reader(built, pod_resources))
-        await self._open_relays(endpoint, interceptor, journal)
+        self._gate.open(interceptor)
         view = NodeView(node, journal, config=config, name=settings.node_name, warnings=warnings)
-        view.reaches_runtime = channel.reaches_runtime
-        view.more_parts.append(self._socket_part)
-        view.more_samples += [self._traffic.samples, process_samples, self._build_samples]
+        self._complete(view, channel)
         admin = await self._open_admin(view)
         living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
         self.adapting = Adapting(settings, living, host, clock=clock, observer=journal, seen=seen)
         admin.private["/api/v1/plan"] = plan_route(self.adapting.plan)
-        if self._reload_is_wanted:
-            self.adapting.watch.ask()
         # The kubelet may come: what needs no decision is served, and the rest waits for the runtime as it would
         # without us. To wait for it here would keep the node down while the runtime is.
         notify("READY=1\nSTATUS=waiting for the runtime")
         self._start_watchdog(endpoint)
         node.background.start(self._recover(node, self.adapting), name="recover")
+        node.background.start(turn.when_alone(lambda: node.resync.check_all("the old process ended")), name="alone")
 
     async def stop(self) -> None:
         """Close everything in the reverse order."""
         notify("STOPPING=1")
+        await self._close_relays(STOP_GRACE_SECONDS)
         await self._closing.aclose()
+
+    def offer_handover(self) -> None:
+        """Let a new process take over, where that is not systemd's to do: it would miss the process that it started."""
+        is_watched = os.environ.get("NOTIFY_SOCKET") or passed_sockets(os.environ, os.getpid())
+        if self._turn is not None and not is_watched and self._settings.runtime_endpoint != EMBEDDED:
+            self._turn.offer()
+
+    async def successor(self, asked: asyncio.Event) -> None:
+        """Wait until another process has taken our sockets' names and asked for the lock."""
+        listens = [socket_path(name) for name in (self._settings.listen, self._settings.image_listen) if name]
+        await successor_comes(asked, self._relays, listens, self._log)
+
+    async def hand_over(self) -> None:
+        """Give place: no new clients, no held calls, no store, no lock; then let end what still passes."""
+        self._log.info(events.HANDING_OVER)
+        for relay in self._relays:
+            await relay.leave()
+        await self._gate.close(HELD_SECONDS)
+        await self._closing.aclose()
+        self._log.info(events.HANDED_OVER)
+        await self._close_relays(DRAIN_SECONDS)
+
+    async def _close_relays(self, grace_seconds: float) -> None:
+        await asyncio.gather(*(relay.stop(grace_seconds) for relay in self._relays))
+
+    def _open_store(self) -> Store:
+        store = Store.open(self._settings.state_dir / STORE)
+        self._closing.push_async_callback(store.close)  # the node closes it first, where the start gets that far
+        if store.recovered:
+            self._log.error(events.STORE_DAMAGED, reason=store.recovered)
+        return store
+
+    def _complete(self, view: NodeView, channel: RuntimeClient) -> None:
+        """What the daemon around the node has to show."""
+        view.reaches_runtime = channel.reaches_runtime
+        view.more_parts.append(self._socket_part)
+        view.more_samples += [self._traffic.samples, process_samples, self._build_samples]
 
     def _start_watchdog(self, endpoint: str) -> None:
         """Ping systemd, where it waits for that, as long as the kubelet could be served."""
@@ -155,6 +200,8 @@ class Daemon:
     async def _recover(self, node: Node, adapting: Adapting) -> None:
         await node.recover()
         node.start_watching()
+        if self._reload_is_wanted:
+            adapting.watch.ask()
         adapting.follow()
         self._log.info(events.READY, listen=self._settings.listen, runtime=self._settings.runtime_endpoint)
         # What start-up made stays: the collector need not look at it again.
@@ -206,16 +253,22 @@ class Daemon:
         self._closing.push_async_callback(resources.close)
         return resources
 
-    async def _open_relays(self, endpoint: str, interceptor: Interceptor, journal: Journal) -> None:
+    async def _open_relays(self, endpoint: str, journal: Journal, *, take_over: bool) -> None:
         kind, images = self._settings.relay, (self._settings.image_listen, self._settings.image_endpoint)
-        wanted: list[tuple[str, str, Interceptor]] = [(self._settings.listen, endpoint, interceptor)]
+        wanted: list[tuple[str, str, Interceptor]] = [(self._settings.listen, endpoint, self._gate)]
         if all(images):
             wanted.append((*images, PassAll()))
         for listen, runtime, looks in wanted:
-            relay = make_relay(kind, listen, runtime, looks, on_error=journal.relay_failed, traffic=self._traffic)
-            await relay.start()
-            self._closing.push_async_callback(relay.stop, STOP_GRACE_SECONDS)
+            relay = relay_of(kind)(
+                listen=listen,
+                runtime=runtime,
+                interceptor=looks,
+                on_error=journal.relay_failed,
+                take_over=take_over,
+                traffic=self._traffic,
+            )
             self._relays.append(relay)
+            await relay.start()
 
     def _socket_part(self) -> Part:
         """Whether the kubelet finds us: a new start gives the sockets back."""
@@ -251,27 +304,19 @@ class PassAll:
         """Never told."""
 
 
-def make_relay(
-    kind: str,
-    listen: str,
-    runtime: str,
-    interceptor: Interceptor,
-    *,
-    on_error: Callable[[BaseException], None],
-    traffic: Traffic | None = None,
-) -> Relay:
-    """The relay of this kind; grpcio is loaded only for ``grpc``."""
+def relay_of(kind: str) -> Callable[..., Relay]:
+    """The constructor of this kind of relay; grpcio is loaded only for ``grpc``."""
     if kind == "grpc":
         from cri_proxy.relay.grpc_relay import GrpcRelay
 
-        return GrpcRelay(listen=listen, runtime=runtime, interceptor=interceptor, on_error=on_error, traffic=traffic)
+        return GrpcRelay
     from cri_proxy.relay.server import SpliceRelay
 
-    return SpliceRelay(listen=listen, runtime=runtime, interceptor=interceptor, on_error=on_error, traffic=traffic)
+    return SpliceRelay
 
 
 def run(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT. Raises CriProxyError or SysfsBaseError when the start fails."""
+    """Serve until SIGTERM, SIGINT or a successor. Raises CriProxyError or SysfsBaseError when the start fails."""
     log = configure_logging(settings.config.log.level, settings.config.log.format)
     return run_on_loop(_serve(settings, log))
 
@@ -287,17 +332,22 @@ def run_on_loop(work: Coroutine[object, object, int]) -> int:
 
 
 async def _serve(settings: Settings, log: Log) -> int:
-    stopping = asyncio.Event()
+    stopping, succeeded = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     daemon = Daemon(settings, log=log)
     loop.add_signal_handler(signal.SIGHUP, daemon.reload)
+    loop.add_signal_handler(ASK, succeeded.set)
     try:
-        await daemon.start()
+        await unless(stopping, daemon.start())
         gc.freeze()  # what start-up made stays: the collector need not look at it
         gc.enable()
-        await stopping.wait()
+        if not stopping.is_set():
+            daemon.offer_handover()
+            await unless(stopping, daemon.successor(succeeded))
+        if not stopping.is_set():
+            await unless(stopping, daemon.hand_over())
         log.info(events.STOPPING)
     finally:
         await daemon.stop()

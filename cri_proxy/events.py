@@ -6,6 +6,11 @@ from typing import Final
 READY: Final = "ready"  # decisions are made from here on
 RECOVERED: Final = "recovered"  # the saved state was held against the runtime
 STOPPING: Final = "stopping"
+TAKING_OVER: Final = "taking_over"  # another process was asked to hand over; what needs no decision is served
+TAKEN_OVER: Final = "taken_over"  # it has given the lock away
+HANDING_OVER: Final = "handing_over"  # another process has our sockets' names and asks for the lock
+HANDED_OVER: Final = "handed_over"  # it decides; what clients still have under way here goes on for a while
+NOT_HANDED_OVER: Final = "not_handed_over"  # nobody is there who could take over
 CONFIG_WARNING: Final = "config_warning"
 MACHINE_NOTE: Final = "machine_note"  # a fallback that discovery took
 STORE_DAMAGED: Final = "store_damaged"  # moved aside; rebuilt from the runtime

@@ -13,6 +13,7 @@ HELP = "relay CRI calls to the runtime, and place containers on their way"
 EXAMPLE = """\
 cri-proxy run --reserved-resources cpu=750m
 cri-proxy run --config /etc/cri-proxy/config.yaml --runtime-endpoint unix:///run/crio/crio.sock
+cri-proxy run --config /etc/cri-proxy/config.yaml --take-over
 cri-proxy run --runtime-endpoint embedded --listen unix:///tmp/cri-proxy.sock --state-dir /tmp/state"""
 
 
@@ -26,6 +27,12 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a configuration file, or a mounted ConfigMap directory with cri-proxy.yaml, node.NAME.yaml, "
         "group.NAME.yaml or default.yaml",
+    )
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="take the place of the daemon that runs with these sockets and this state; it ends when the calls of its "
+        "clients have; not for a daemon that systemd runs (restart the service instead)",
     )
     add_options(parser)
 
@@ -56,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; 1 when the start fails, 2 when options contradict each other."""
     # Start-up makes nothing but what stays: to collect in the meantime costs a sixth of it. The daemon turns it on.
     gc.disable()
+    # Until the daemon listens to it, SIGHUP would end us by default; the file is about to be read anyway.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         return _run(args)
     finally:
@@ -63,14 +72,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    # Until the daemon listens to it, SIGHUP would end us by default; the file is about to be read anyway.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     from cri_proxy.errors import ConfigError, CriProxyError
     from policies.errors import PolicyBaseError
     from sysfs.errors import SysfsBaseError
 
     try:
-        settings = settings_from(args)
+        settings = replace(settings_from(args), takes_over=args.take_over)
     except ConfigError as error:
         print(f"cri-proxy run: {error}", file=sys.stderr)
         return 2 if error.path == COMMAND_LINE else 1

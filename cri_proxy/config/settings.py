@@ -22,6 +22,7 @@ class Settings:
     (``runtime_endpoint`` may be ``embedded``), '' where there is no second socket. ``warnings`` are sentences
     about the configuration that the log should show. ``place`` is where the configuration is read again, ``source``
     what was found there at start, ``overrides`` what the command line lays over it.
+    ``takes_over``: another process that decides here is asked to hand over.
     """
 
     config: Config
@@ -40,6 +41,7 @@ class Settings:
     place: Place | None = None
     source: Source = Source(Path(COMMAND_LINE), "")  # noqa: RUF009 - frozen
     overrides: tuple[tuple[Known, object], ...] = ()
+    takes_over: bool = False
 
     @property
     def admin_socket(self) -> Path:

@@ -41,10 +41,15 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Answer the caller with this gRPC status; nothing reaches the runtime."""
+    """Answer the caller with this gRPC status; nothing reaches the runtime.
+
+    ``was_unseen``: nobody has looked at the call, so where the relay can it says so instead, and a gRPC client sends it
+    again by itself, on a new connection (RFC 9113, 8.7: REFUSED_STREAM).
+    """
 
     code: int
     message: str
+    was_unseen: bool = False
 
 
 Verdict = Forward | Rewrite | Refuse

@@ -59,6 +59,8 @@ Sent together with its end, such a request cannot meet a runtime that has refuse
 sometimes reports INTERNAL in the place of the runtime's own status.
 """
 
+_LEAVING_SECONDS: Final = 3600.0  # after ``leave``, until ``stop`` says how long: grpcio's shortest word counts
+
 _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -84,6 +86,7 @@ class GrpcRelay:
         self._server: aio.Server | None = None
         self._channel: _Channel | None = None
         self._published: Published | None = None
+        self._leaving = Tasks(self._on_error)
 
     async def start(self) -> None:
         """Open the socket. Raises ConfigError when it cannot be had."""
@@ -101,12 +104,21 @@ class GrpcRelay:
             await self._server.start()
             self._published = publish(temporary, self._listen, self._runtime)
 
+    async def leave(self) -> None:
+        """Take no new calls and ask clients to leave; calls go on. grpcio drops who connects in this very moment."""
+        if self._published is not None:
+            self._published.withdraw()
+        if self._server is not None and not self._leaving:
+            self._leaving.start(self._server.stop(_LEAVING_SECONDS), name="leave")
+            await asyncio.sleep(0)
+
     async def stop(self, grace_seconds: float) -> None:
         """Stop accepting, give calls this long to end, then cancel them."""
         if self._published is not None:
             self._published.withdraw()
         if self._server is not None:
             await self._server.stop(grace_seconds)
+        await self._leaving.join()
         if self._channel is not None:
             await self._channel.close()
 

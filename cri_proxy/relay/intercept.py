@@ -28,9 +28,26 @@ from policies.base import CpuKind, Rejected
 RUNTIME = "/runtime.v1.RuntimeService/"
 OLD_RUNTIME = "/runtime.v1alpha2.RuntimeService/"
 CREATE = RUNTIME + "CreateContainer"
+START = RUNTIME + "StartContainer"
 UPDATE = RUNTIME + "UpdateContainerResources"
 # How long a call waits for the saved state to be held against the runtime; then it is refused, and retried.
 READY_BOUND_SECONDS = 10.0
+
+
+_HELD = frozenset(
+    RUNTIME + name
+    for name in (
+        *("RunPodSandbox", "UpdatePodSandboxResources", "StopPodSandbox", "RemovePodSandbox", "RestorePod"),
+        *("CreateContainer", "StartContainer", "UpdateContainerResources", "StopContainer", "RemoveContainer"),
+    )
+)
+
+
+def interest_of(method: str) -> Interest:
+    """Hold what the table names; v1alpha2 is refused, because old runtimes would serve it unpinned."""
+    if method in _HELD:
+        return Interest.HOLD
+    return Interest.REFUSE if method.startswith(OLD_RUNTIME) else Interest.PASS
 
 
 class CriInterceptor:
@@ -48,7 +65,7 @@ class CriInterceptor:
         self._methods: dict[str, Callable[[Call], Awaitable[Answer]]] = {
             RUNTIME + "RunPodSandbox": self._run_sandbox,
             CREATE: self._create,
-            RUNTIME + "StartContainer": self._start,
+            START: self._start,
             UPDATE: self._update,
             RUNTIME + "UpdatePodSandboxResources": self._update_sandbox,
             RUNTIME + "StopContainer": self._stop_container,
@@ -64,10 +81,8 @@ class CriInterceptor:
         self._creating.use_reader(reader)
 
     def wants(self, method: str) -> Interest:
-        """Hold what the table names; v1alpha2 is refused, because old runtimes would serve it unpinned."""
-        if method in self._methods:
-            return Interest.HOLD
-        return Interest.REFUSE if method.startswith(OLD_RUNTIME) else Interest.PASS
+        """See ``interest_of``."""
+        return interest_of(method)
 
     async def on_request(self, call: Call) -> Verdict:
         """Decide on a held request; a fault of ours becomes the fallback or, by choice, a refusal."""

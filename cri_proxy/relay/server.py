@@ -5,7 +5,9 @@ other, and an interceptor's answer finds its stream.
 """
 
 import asyncio
-from collections.abc import Callable
+import select
+import socket
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -20,6 +22,19 @@ from cri_proxy.tasks import Tasks
 
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 """Above this much unsent data the other side is no longer read: room for a list of 500 containers."""
+
+
+_BACKLOG_SECONDS: Final = 1.0  # to accept those who have connected before we leave; a moment is enough
+
+
+async def _take_backlog(listening: Iterable[socket.socket]) -> None:
+    """Let the loop accept whoever has connected; it takes one turn for that, and one to make a connection of it."""
+    descriptors, loop = [sock.fileno() for sock in listening], asyncio.get_running_loop()
+    end, is_awaited = loop.time() + _BACKLOG_SECONDS, True
+    while is_awaited and loop.time() < end:
+        is_awaited = bool(select.select(descriptors, [], [], 0)[0])
+        for _ in range(2):
+            await asyncio.sleep(0)
 
 
 class _Side(asyncio.Protocol):
@@ -201,7 +216,10 @@ class _Pair:
             return
         if isinstance(verdict, Refuse):
             del self._asked[stream]
-            self._splice.refuse(stream, verdict.code, verdict.message)
+            if verdict.was_unseen:
+                self._splice.turn_away(stream)
+            else:
+                self._splice.refuse(stream, verdict.code, verdict.message)
         else:
             asked.task = None
             self._splice.resume(stream, verdict.message if isinstance(verdict, Rewrite) else None)
@@ -245,6 +263,19 @@ class SpliceRelay:
         listening, self._published = listen_on(self._listen, socket_path(self.runtime), take_over=self._take_over)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(self._accept, sock=listening, **LEAVES_NAME)
+
+    async def leave(self) -> None:
+        """Take no new clients and ask those that are there to leave; their calls go on.
+
+        Whoever has connected already is taken: once another process has our socket's name, that is nobody new.
+        """
+        if self._published is not None:
+            self._published.withdraw()
+        if self._server is not None:
+            await _take_backlog(self._server.sockets)
+            self._server.close()
+        for pair in tuple(self._pairs):
+            pair.go_away()
 
     async def stop(self, grace_seconds: float) -> None:
         """Stop accepting, give clients this long to end their calls and leave, then close."""

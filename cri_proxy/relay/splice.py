@@ -68,6 +68,8 @@ class Splice:
         self._last_stream = 0
         self._preface = b""
         self._settings_seen = False
+        self._greeted = False  # the runtime's SETTINGS have passed
+        self._leaving = False  # to be said as soon as they have
         self._request_headers = HeaderReader()
         self._reply_headers = HeaderReader(table_bytes=0)
         self._upstream = Upstream(self.to_client, self.to_runtime)
@@ -110,6 +112,9 @@ class Splice:
     def receive_from_runtime(self, data: bytes) -> None:
         """Take what the runtime sent. Raises ProtocolError; what came before is still good."""
         self._from_runtime.receive(data)
+        if self._leaving and self._greeted:
+            self._leaving = False
+            self.go_away()
 
     def resume(self, stream: int, message: bytes | None) -> None:
         """Send a held request on: as it came (None), or with this message. A call that has ended is left alone."""
@@ -129,8 +134,26 @@ class Splice:
             self._forget(call)
             self._answer(stream, code, message, client_open=call.client_open, begun=call.reply_begun)
 
+    def turn_away(self, stream: int) -> None:
+        """Say of a held call that nobody has looked at it: a gRPC client sends it again by itself, elsewhere."""
+        call = self._held.get(stream)
+        if call is None or call.phase is Phase.SENDING:
+            return
+        if call.reply_begun:  # too late for that: the client has seen a part of an answer
+            self.refuse(stream, Code.UNAVAILABLE, "try again")
+            return
+        self._forget(call)
+        _remember(self._runtime_ignored, stream)
+        self.to_runtime.append(frames.rst_stream(stream, frames.CANCEL))
+        if call.client_open:
+            _remember(self._client_ignored, stream)
+        self.to_client.append(frames.rst_stream(stream, frames.REFUSED_STREAM))
+
     def go_away(self) -> None:
         """Ask the client to open no more streams here. None is given up: what is on its way still counts."""
+        if not self._greeted:  # a server's first frame is SETTINGS (RFC 9113, 3.4), and that is the runtime's to say
+            self._leaving = True
+            return
         body = frames.MAX_WINDOW_BYTES.to_bytes(4, "big") + frames.NO_ERROR.to_bytes(4, "big")
         self.to_client.append(frames.frame(frames.GOAWAY, 0, 0, body))
 
@@ -283,6 +306,7 @@ class Splice:
     def _runtime_settings(self, buffer: bytes, cut: Cut) -> bool:
         _, flags, _, start, end = cut
         if not flags & frames.ACK:
+            self._greeted = True
             pairs = dict(frames.parse_settings(buffer[start + frames.HEADER_BYTES : end]))
             self._upstream.settings(pairs.get(frames.SETTINGS_INITIAL_WINDOW_SIZE))
             cutter = self._from_client.cutter

@@ -1,5 +1,6 @@
 """Opening the database file: checked, brought to the newest schema, moved aside when damaged."""
 
+import contextlib
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,15 @@ def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> Saved:
     """Check the file, migrate it, read it. Raises sqlite3.DatabaseError or ValueError for a damaged one."""
+    version = _known_version(connection, path)
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
+    tables.apply(connection, [(sql, ()) for sql in migrate.statements(version)])
+    return tables.read(connection)
+
+
+def _known_version(connection: sqlite3.Connection, path: Path) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(migrate.STEPS):
         raise StoreError(
@@ -45,11 +55,19 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> Saved:
             f"has schema version {version}, this program knows versions up to {len(migrate.STEPS)}: start the newer "
             "program, or move the file away (the grants are then rebuilt from the runtime)",
         )
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise sqlite3.DatabaseError(verdict)
-    tables.apply(connection, [(sql, ()) for sql in migrate.statements(version)])
-    return tables.read(connection)
+    return version
+
+
+def require_known_version(path: Path) -> None:
+    """Raise StoreError when the file at this path was written by a newer program; nothing is changed, nobody disturbed.
+
+    Any other problem with it is for ``open_database`` to find.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            _known_version(connection, path)
+    except sqlite3.Error:
+        return
 
 
 def _open_once(path: Path, busy_seconds: float) -> tuple[sqlite3.Connection, Saved]:

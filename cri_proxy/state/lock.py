@@ -10,13 +10,19 @@ from cri_proxy.errors import StoreError
 from cri_proxy.state.files import open_private, private_directory
 
 _NAME = "decider.lock"
+SUCCESSOR = "successor.lock"
+"""Held by a process that waits for the decider's lock: two at once would take each other's socket."""
 
 
 @dataclass(eq=False)
 class LockHeld(StoreError):
-    """Another process decides; ``pid`` is what it wrote, 0 when it could not be read."""
+    """Another process decides; ``pid`` is what it wrote, 0 when it could not be read.
+
+    ``started_ticks`` is its start as proc(5) gives it (stat, field 22), 0 when it does not offer to hand over.
+    """
 
     pid: int
+    started_ticks: int = 0
 
 
 class DeciderLock:
@@ -30,23 +36,27 @@ class DeciderLock:
         self._descriptor = descriptor
 
     @classmethod
-    def acquire(cls, state_dir: Path) -> Self:
+    def acquire(cls, state_dir: Path, name: str = _NAME) -> Self:
         """The lock, without waiting. Raises LockHeld, or StoreError when the directory cannot be used."""
         private_directory(state_dir)
-        path = state_dir / _NAME
+        path = state_dir / name
         descriptor = open_private(path, os.O_RDWR)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pid = _written_pid(descriptor)
+            pid, ticks = _written(descriptor)
             os.close(descriptor)
             whom = f"process {pid}" if pid else "another process"
-            raise LockHeld(
-                str(path), f"{whom} decides here already: stop it, or use another --state-dir", pid
-            ) from None
+            problem = f"{whom} decides here already: stop it, or use another --state-dir"
+            raise LockHeld(str(path), problem, pid, ticks) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return cls(descriptor)
+
+    def offer_handover(self) -> None:
+        """Say that this process gives place to another that asks: see ``cri_proxy.handover``."""
+        text = f"{os.getpid()}\n{started_ticks(os.getpid())}\n".encode()
+        os.pwrite(self._descriptor, text, 0)
 
     def release(self) -> None:
         """Let the next one decide; a second call does nothing."""
@@ -56,6 +66,17 @@ class DeciderLock:
             self._descriptor = -1
 
 
-def _written_pid(descriptor: int) -> int:
-    text = os.pread(descriptor, 32, 0).strip()
-    return int(text) if text.isdigit() else 0
+def started_ticks(pid: int) -> int:
+    """When this process began, in clock ticks since boot (proc(5): stat, field 22); 0 when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def _written(descriptor: int) -> tuple[int, int]:
+    """The holder's pid, and its start when it offers to hand over; 0 for what is not there."""
+    numbers = [int(word) for word in os.pread(descriptor, 64, 0).split() if word.isdigit()]
+    pid, ticks, *_ = (*numbers, 0, 0)
+    return pid, ticks

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.relay import frames
-from cri_proxy.relay.calls import Aborted, Call, Forward, Verdict
+from cri_proxy.relay.calls import Aborted, Call, Forward, Refuse, Verdict
 from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.http2 import GREETING, parse, request, trailers
@@ -203,8 +203,10 @@ def test_a_runtime_that_does_not_read_slows_the_client(run: Callable[..., None])
 
 def test_stopping_asks_clients_to_leave_and_waits_for_them(run: Callable[..., None]) -> None:
     async def act(house: House) -> None:
-        (reader, client), _ = await house.pair()
+        (reader, client), (_, runtime) = await house.pair()
         client.write(GREETING)
+        runtime.write(frames.settings([]))
+        assert parse(await reader.readexactly(9))[0][0] == frames.SETTINGS
         stopping = asyncio.get_running_loop().create_task(house.relay.stop(5))
         goaway = await reader.readexactly(17)
         assert parse(goaway)[0][0] == frames.GOAWAY
@@ -213,6 +215,55 @@ def test_stopping_asks_clients_to_leave_and_waits_for_them(run: Callable[..., No
         await stopping
 
     run(act)
+
+
+async def goes_away(client: Ends, runtime: Ends) -> None:
+    """Wait until the client has the runtime's greeting, and after it the wish that it leave."""
+    runtime[1].write(frames.settings([]))
+    await client[0].readuntil(frames.settings([]))
+    await client[0].readuntil(bytes([0, 0, 8, frames.GOAWAY]))
+
+
+def test_who_has_connected_before_a_relay_leaves_is_served_and_asked_to_leave(run: Callable[..., None]) -> None:
+    """Even where the loop has had no time yet to accept the connection."""
+
+    async def act(house: House) -> None:
+        with socket.socket(socket.AF_UNIX) as early:
+            early.connect(house.path)
+            await house.relay.leave()
+            with pytest.raises(FileNotFoundError):
+                await asyncio.open_unix_connection(house.path)
+            client = await asyncio.open_unix_connection(sock=early)
+            runtime = await asyncio.wait_for(house.accepted.get(), 5)
+            house.writers += [client[1], runtime[1]]
+            client[1].write(GREETING)
+            await goes_away(client, runtime)
+
+    run(act)
+
+
+def test_calls_go_on_after_a_relay_has_left(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        client, runtime = await house.pair()
+        client[1].write(GREETING + request(1, HOLD, b"message"))
+        await house.relay.leave()
+        await goes_away(client, runtime)
+        runtime[1].write(trailers(1, 5, b"gone"))
+        await client[0].readuntil(b"gone")
+
+    run(act)
+
+
+def test_a_call_that_nobody_has_looked_at_is_turned_away(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        (reader, client), _ = await house.pair()
+        client.write(GREETING + request(1, HOLD, b"message"))
+        await reader.readuntil(frames.rst_stream(1, frames.REFUSED_STREAM))
+
+    async def unseen(call: Call) -> Verdict:
+        return Refuse(14, "elsewhere", was_unseen=True)
+
+    run(act, interceptor=ScriptedInterceptor(unseen))
 
 
 def test_stopping_without_grace_ends_everything(run: Callable[..., None]) -> None:

@@ -201,6 +201,30 @@ def test_a_refusal_after_the_runtime_began_to_reply_is_written_as_trailers() -> 
     assert status(made.to_client, 1) == {b"grpc-status": b"9", b"grpc-message": b"no"}
 
 
+def test_a_call_that_is_turned_away_is_reset_on_both_sides_as_never_looked_at() -> None:
+    made = asked()
+    made.turn_away(1)
+    assert b"".join(made.to_runtime) == frames.rst_stream(1, frames.CANCEL)
+    assert b"".join(made.to_client) == frames.rst_stream(1, frames.REFUSED_STREAM)
+    made.turn_away(1)
+    assert (made.events, kinds(made.to_client, 1)) == ([], [frames.RST_STREAM])
+
+
+def test_a_call_whose_reply_has_begun_cannot_be_turned_away_and_is_refused() -> None:
+    made = asked()
+    made.receive_from_runtime(reply_headers(1))
+    made.turn_away(1)
+    assert status(made.to_client, 1)[b"grpc-status"] == b"14"
+
+
+def test_a_client_is_asked_to_leave_only_after_the_runtimes_first_word() -> None:
+    made = Splice(wants)
+    made.go_away()
+    assert made.to_client == []
+    made.receive_from_runtime(frames.settings([]))
+    assert [frame[0] for frame in parse(made.to_client)] == [frames.SETTINGS, frames.GOAWAY]
+
+
 def test_what_the_runtime_still_says_of_a_refused_call_goes_nowhere_and_is_credited() -> None:
     made = asked()
     made.refuse(1, 9, "no")

@@ -1,5 +1,6 @@
 """Opening the database file."""
 
+import contextlib
 import shutil
 import sqlite3
 import stat
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.errors import StoreError
-from cri_proxy.state.database import open_database
+from cri_proxy.state.database import open_database, require_known_version
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import apply, change
 from tests.fakes.rows import make_row
@@ -106,6 +107,19 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="schema version 99"):
         open_database(tmp_path / "state.db")
     assert not list(tmp_path.glob("*.damaged-*"))
+
+
+def test_whether_the_schema_is_newer_can_be_asked_while_another_process_has_the_file(tmp_path: Path) -> None:
+    with contextlib.closing(open_database(tmp_path / "state.db").connection) as used:
+        require_known_version(tmp_path / "state.db")
+        used.execute("PRAGMA user_version = 99")
+        with pytest.raises(StoreError, match=r"schema version 99.*start the newer program, or move the file away"):
+            require_known_version(tmp_path / "state.db")
+
+
+def test_a_store_that_is_not_there_is_not_newer(tmp_path: Path) -> None:
+    require_known_version(tmp_path / "state.db")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_linked_companion_is_refused(tmp_path: Path) -> None:
