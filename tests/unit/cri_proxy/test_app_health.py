@@ -143,6 +143,7 @@ def test_the_metrics_of_a_daemon_at_work_are_what_the_table_says(tmp_path: Path,
         assert samples["cri_proxy_decisions_total", "placed", "pool"] == 1
         assert samples["cri_proxy_relay_calls_total", "CreateContainer", "OK"] == 1
         assert samples["cri_proxy_relay_held_duration_seconds_count", "StartContainer"] == 1
+        assert samples["cri_proxy_relay_intercepted_calls",] == 0
         assert samples["cri_proxy_build_info", "0.1.0", relay, "topology-aware"] == 1
         assert {f.name + ("_total" if f.type == "counter" else "") for f in families} == {m.name for m in TABLE}
         assert len(samples) == sum(len(f.samples) for f in families)
