@@ -234,7 +234,7 @@ class Coordinator:
             return
         if current.state == "reserved":
             return
-        remembered = replace(current, state="exited", acknowledged=None)
+        remembered = replace(current, state="exited", acknowledged=None, doubted=None)
         self._ledger.put(remembered)
         self._context.persistence.save_later([remembered])
         self._context.observer.released(current, why)

@@ -166,7 +166,7 @@ class Effects:
             is_move = self._moves_pages(current, pinning)
             if is_move and not moves_memory:
                 return
-            if grows(current, pinning):
+            if not is_announced(current, pinning):
                 await self.announce(current, pinning)
                 continue  # what may be sent can have changed while that was saved
             await self._send(current, pinning, MOVE_TIMEOUT_SECONDS if is_move else UPDATE_TIMEOUT_SECONDS)
@@ -212,18 +212,24 @@ class Effects:
         held = row.acknowledged.mems if row.acknowledged is not None else None
         return held is None or not held & self._ledger.policy.machine.memory_nodes <= pinning.mems
 
+    def without_move(self, row: Row, pinning: Pinning) -> Pinning:
+        """The pinning for a call that carries other things too: memory is moved by a call of its own, later."""
+        held = row.acknowledged.mems if row.acknowledged is not None else None
+        if held is None or not self._moves_pages(row, pinning):
+            return pinning
+        return replace(pinning, mems=self._what_is_left(row) or held)
+
     def _memory_waits(self, key: ContainerKey) -> bool:
         row = self._ledger.get(key)
         step = self._next_step(row) if row is not None else None
         return step is not None and self._moves_pages(*step)
 
     async def announce(self, row: Row, pinning: Pinning) -> bool:
-        """Save that the container may be on these CPUs too, before a call that lets it onto them.
+        """Save that the container may be on these CPUs and memory nodes, before the call that puts it there.
 
-        Should we not live to see the answer, the store tells. False when it could not be saved.
+        Should we not live to see the answer, the next process sends it again, and until then believes in both sets;
+        what the call is for is durable with it. False when it could not be saved.
         """
-        if not grows(row, pinning):
-            return True
         self._ledger.doubt(row.key, pinning)
         doubted = self._ledger.get(row.key)
         return doubted is None or await self._context.persistence.save([doubted])
@@ -253,7 +259,8 @@ class Effects:
             self._context.persistence.save_later([confirmed])
 
 
-def grows(row: Row, pinning: Pinning) -> bool:
-    """Whether this lets the container onto CPUs on which the runtime has not confirmed it."""
-    known = row.acknowledged
-    return pinning.cpus is not None and known is not None and known.cpus is not None and not pinning.cpus <= known.cpus
+def is_announced(row: Row, pinning: Pinning) -> bool:
+    """Whether a call with this pinning brings nothing that the row does not tell: see ``Effects.announce``."""
+    known, doubted = (p if p is not None else Pinning(None, None) for p in (row.acknowledged, row.doubted))
+    has_cpus = pinning.cpus is None or pinning.cpus == (known.cpus if doubted.cpus is None else doubted.cpus)
+    return has_cpus and (pinning.mems is None or pinning.mems == (known.mems if doubted.mems is None else doubted.mems))

@@ -28,7 +28,6 @@ class Ledger:
         self._keys_by_id: dict[str, ContainerKey] = {}
         self._active: tuple[Row, ...] | None = None
         self._claims = Claims()
-        self._doubted: dict[ContainerKey, Pinning] = {}
         self._parked: set[ContainerKey] = set()
         self._hands_off: dict[str, CpuSet] = {}
         self._foreign: dict[str, CpuSet] = {}
@@ -108,7 +107,6 @@ class Ledger:
             if row.state not in ACTIVE or row.acknowledged is None:
                 self._claims.forget(key)
             if row.state not in ACTIVE:
-                self._doubted.pop(key, None)
                 self._parked.discard(key)
                 self._hands_off.pop(row.container_id, None)
             self._next_order = max(self._next_order, row.created_order)
@@ -124,7 +122,6 @@ class Ledger:
                 self._order.remove(key)
                 self._keys_by_id.pop(row.container_id, None)
                 self._claims.forget(key)
-                self._doubted.pop(key, None)
                 self._parked.discard(key)
                 self._hands_off.pop(row.container_id, None)
         self._changed()
@@ -134,16 +131,14 @@ class Ledger:
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return None
-        known, doubted = row.acknowledged, self.doubted(key)
-        self._doubted[key] = Pinning(
-            doubted.cpus if pinning.cpus is None else None, doubted.mems if pinning.mems is None else None
-        )
+        known, before = row.acknowledged, self.doubted(key)
+        doubted = Pinning(before.cpus if pinning.cpus is None else None, before.mems if pinning.mems is None else None)
         if known is not None:  # a field that was not written keeps its value
             pinning = Pinning(
                 known.cpus if pinning.cpus is None else pinning.cpus,
                 known.mems if pinning.mems is None else pinning.mems,
             )
-        confirmed = replace(row, acknowledged=pinning)
+        confirmed = replace(row, acknowledged=pinning, doubted=_or_none(doubted))
         self._rows[key] = confirmed
         self._active = None
         self.on_change()
@@ -159,20 +154,20 @@ class Ledger:
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return
-        known, doubted = row.acknowledged, self.doubted(key)
-        self._doubted[key] = Pinning(sent.cpus or doubted.cpus, sent.mems or doubted.mems)
-        if known is None:
-            return
-        both = Pinning(
-            known.cpus | sent.cpus if known.cpus is not None and sent.cpus is not None else known.cpus,
-            known.mems | sent.mems if known.mems is not None and sent.mems is not None else known.mems,
-        )
-        self._rows[key] = replace(row, acknowledged=both)
+        known, before = row.acknowledged, self.doubted(key)
+        doubted = Pinning(sent.cpus or before.cpus, sent.mems or before.mems)
+        if known is not None:
+            known = Pinning(
+                known.cpus | sent.cpus if known.cpus is not None and sent.cpus is not None else known.cpus,
+                known.mems | sent.mems if known.mems is not None and sent.mems is not None else known.mems,
+            )
+        self._rows[key] = replace(row, acknowledged=known, doubted=_or_none(doubted))
         self._active = None
 
     def doubted(self, key: ContainerKey) -> Pinning:
         """What was last sent to this container without a known outcome, field by field; None where all is known."""
-        return self._doubted.get(key, Pinning(None, None))
+        row = self._rows.get(key)
+        return row.doubted if row is not None and row.doubted is not None else Pinning(None, None)
 
     def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet]) -> None:
         """Containers that we leave alone but that have a cpuset of their own: it is withheld."""
@@ -313,7 +308,8 @@ class Ledger:
 
     def differs(self, row: Row) -> bool:
         """Whether a call is needed to bring this container where it may be now."""
-        target = self.sendable(row.key) if self._is_unmet(row) else None
+        # One that has not started can have been created onto CPUs that another has alone until its own call is confirmed.
+        target = self.sendable(row.key) if row.state == "created" or self._is_unmet(row) else None
         return target is not None and _needs_call(target, row.acknowledged, self.doubted(row.key))
 
     def _is_unmet(self, row: Row) -> bool:
@@ -352,6 +348,10 @@ class Ledger:
 
 def _nobody_listens() -> None:
     return
+
+
+def _or_none(pinning: Pinning) -> Pinning | None:
+    return pinning if pinning != Pinning(None, None) else None
 
 
 def _full_id(text: str, known: Collection[str]) -> str:

@@ -36,7 +36,6 @@ class Persistence:
         self.problem = ""
         self.failures = 0
         self._missed = 0
-        self._last: asyncio.Task[None] | None = None  # saves end in the order in which they began
 
     @property
     def is_behind(self) -> bool:
@@ -50,22 +49,12 @@ class Persistence:
         """
         # A task of its own, so that it starts after those of earlier save_later calls: tasks start in their order.
         saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._last = self._tasks.start(self._save_and_tell(tuple(puts), tuple(deletes), saved), name="save")
+        self._tasks.start(self._save_and_tell(tuple(puts), tuple(deletes), saved), name="save")
         return await saved
 
     def save_later(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         """The same without waiting: for what the runtime already knows."""
-        self._last = self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
-
-    @property
-    def is_up_to_date(self) -> bool:
-        """Whether no save is under way."""
-        return self._last is None or self._last.done()
-
-    async def up_to_date(self) -> None:
-        """Wait until what was to be saved up to now is on the disk, or was given up."""
-        if self._last is not None and not self._last.done():
-            await asyncio.wait([self._last])
+        self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
 
     def catch_up(self, everything: Sequence[Saveable]) -> None:
         """Save again what failed saves may have left out; each by itself, so that none fails for another."""

@@ -67,7 +67,7 @@ def _reconciled(row: Row, live: LiveContainer | None, sandbox_exists: bool) -> R
     if live is not None and state is not None and row.container_id == live.id and row.state != "exited":
         return replace(row, state=state)
     if live is not None and state is not None and not row.container_id and row.sandbox_id == live.sandbox_id:
-        return replace(row, state=state, container_id=live.id, acknowledged=None)
+        return replace(row, state=state, container_id=live.id, acknowledged=None, doubted=None)
     if row.container_id and sandbox_exists:
-        return replace(row, state="exited", acknowledged=None)
+        return replace(row, state="exited", acknowledged=None, doubted=None)
     return None

@@ -10,7 +10,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.node.barrier import Barrier, Ticket
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
-from cri_proxy.node.effects import Effects, grows
+from cri_proxy.node.effects import Effects, is_announced
 from cri_proxy.node.reader import Reader
 from cri_proxy.relay.calls import Aborted, Failed, Outcome, Replied
 from policies.base import ContainerKey, Pinning, Rejected
@@ -90,14 +90,13 @@ class Resizes:
 
     async def _announced(self, planned: PlannedUpdate) -> PlannedUpdate | Refusal:
         """The plan with the container's present pinning, saved before the runtime hears of it."""
-        saved = True
+        is_new, saved = planned.reservation is not None, True
         try:
-            if planned.reservation is not None:
-                row = self._ledger.get(planned.ticket.key)
-                saved = row is None or await self._context.persistence.save([row])
             pinning = self._present(planned.ticket)
-            while (row := self._ledger.get(planned.ticket.key)) is not None and grows(row, pinning):
-                saved = await self._effects.announce(row, pinning) and saved
+            while (row := self._ledger.get(planned.ticket.key)) is not None:
+                if not is_new and is_announced(row, pinning):
+                    break
+                is_new, saved = False, await self._effects.announce(row, pinning) and saved
                 pinning = self._present(planned.ticket)
         except BaseException:
             self._abandon(planned)
@@ -152,6 +151,6 @@ class Resizes:
         row = self._ledger.get(ticket.key)
         target = self._ledger.sendable(ticket.key)
         known = row.acknowledged if row is not None else None
-        if target is not None:
-            return target
+        if target is not None and row is not None:
+            return self._effects.without_move(row, target)
         return known if known is not None else Pinning(None, None)

@@ -70,6 +70,8 @@ class Resync:
             events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
         )
         self._coordinator.open()
+        if found.dropped:  # before updates go out: who made room for somebody that never came stays where it was
+            self._coordinator.on_room()
         self._effects.kick()
 
     async def _first_list(self) -> live.LiveNode:
@@ -249,6 +251,8 @@ class Resync:
                     group.create_task(ask(row))
                 elif row.state in ACTIVE and row.acknowledged is not None:
                     self._ledger.confirm(row.key, row.acknowledged)
+                    if row.doubted is not None:  # whoever sent it did not live to see the answer: it is sent again
+                        self._ledger.doubt(row.key, row.doubted)
 
     async def _reinstate(self, found: Sequence[Adopted], order: int) -> tuple[Row, ...]:
         """Put saved, rebuilt and new grants on the machine together; gives the rows that changed.

@@ -54,7 +54,12 @@ def keep_decisions() -> tuple[str, ...]:
     )
 
 
-STEPS: tuple[Step, ...] = (create, remember_cold_starts, keep_decisions)
+def remember_doubts() -> tuple[str, ...]:
+    """3 -> 4: what was sent to a container and never confirmed, as JSON; NULL = nothing."""
+    return ("ALTER TABLE grants ADD COLUMN doubted TEXT",)
+
+
+STEPS: tuple[Step, ...] = (create, remember_cold_starts, keep_decisions, remember_doubts)
 
 
 def statements(version: int, steps: tuple[Step, ...] = STEPS) -> tuple[str, ...]:

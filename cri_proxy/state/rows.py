@@ -19,7 +19,8 @@ class Row:
 
     ``container_id`` is '' until the runtime has named it. ``acknowledged`` is the last pinning that the runtime
     confirmed, None before the first. ``created_order`` ascends in the order of the decisions. ``warm_at_seconds``,
-    since the epoch, is when its cold start ends; None without one.
+    since the epoch, is when its cold start ends; None without one. ``doubted`` is what was sent, or is about to be, and
+    was never confirmed, field by field: until the runtime has answered the container may be on both sets.
     """
 
     grant: Grant
@@ -29,6 +30,7 @@ class Row:
     acknowledged: Pinning | None
     created_order: int
     warm_at_seconds: float | None = None
+    doubted: Pinning | None = None
 
     @property
     def key(self) -> ContainerKey:

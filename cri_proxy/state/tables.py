@@ -16,8 +16,8 @@ Statement = tuple[str, tuple[str | int | float | bytes | None, ...]]
 
 # Columns are named: in a file of an older version those that a migration added stand last.
 _PUT_ROW: Final = """INSERT OR REPLACE INTO grants
-    (pod_uid, name, sandbox_id, container_id, state, created_order, acknowledged, warm_at_seconds, value)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    (pod_uid, name, sandbox_id, container_id, state, created_order, acknowledged, doubted, warm_at_seconds, value)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _PUT_SANDBOX: Final = "INSERT OR REPLACE INTO sandboxes VALUES (?, ?, ?, ?, ?)"
 _PUT_DECISION: Final = """INSERT OR REPLACE INTO decisions
     (pod_uid, name, namespace, pod, outlives_row, decided_at_seconds, value) VALUES (?, ?, ?, ?, ?, ?, ?)"""
@@ -27,7 +27,7 @@ _FORGET_OLD: Final = """DELETE FROM decisions WHERE outlives_row = 1 AND (pod_ui
 _DELETE_DECISION: Final = "DELETE FROM decisions WHERE pod_uid = ? AND name = ? AND outlives_row = 0"
 _DELETE_ROW: Final = "DELETE FROM grants WHERE pod_uid = ? AND name = ?"
 _DELETE_SANDBOX: Final = "DELETE FROM sandboxes WHERE sandbox_id = ?"
-_ROWS: Final = """SELECT sandbox_id, container_id, state, created_order, acknowledged, warm_at_seconds, value
+_ROWS: Final = """SELECT sandbox_id, container_id, state, created_order, acknowledged, doubted, warm_at_seconds, value
     FROM grants ORDER BY pod_uid, name"""
 _DECISIONS: Final = """SELECT pod_uid, name, namespace, pod, outlives_row, decided_at_seconds, value
     FROM decisions ORDER BY decided_at_seconds, pod_uid, name"""
@@ -53,9 +53,9 @@ def _put(row: Saveable) -> Iterable[Statement]:
 
 
 def _put_row(row: Row) -> Statement:
-    acknowledged = None if row.acknowledged is None else _text(row.acknowledged)
+    known = (None if pinning is None else _text(pinning) for pinning in (row.acknowledged, row.doubted))
     key = row.key
-    state = (row.sandbox_id, row.container_id, row.state, row.created_order, acknowledged, row.warm_at_seconds)
+    state = (row.sandbox_id, row.container_id, row.state, row.created_order, *known, row.warm_at_seconds)
     return _PUT_ROW, (key.pod_uid, key.name, *state, _text(row.grant))
 
 
@@ -94,6 +94,10 @@ def _state(text: str) -> RowState:
     raise CodecError("state", f"expected one of {', '.join(ROW_STATES)}, got {text!r}")
 
 
+def _pinning(text: str | None) -> Pinning | None:
+    return None if text is None else decode(Pinning, json.loads(text))
+
+
 def _seconds(value: object) -> float | None:
     """A time since the epoch. SQLite keeps whatever was written, whatever type the column has."""
     if value is None or isinstance(value, float):
@@ -123,11 +127,12 @@ def read(connection: sqlite3.Connection) -> Saved:
             sandbox_id=sandbox_id,
             container_id=container_id,
             state=_state(state),
-            acknowledged=None if acknowledged is None else decode(Pinning, json.loads(acknowledged)),
-            created_order=created_order,
+            acknowledged=_pinning(acknowledged),
+            doubted=_pinning(doubted),
+            created_order=order,
             warm_at_seconds=_seconds(warm_at),
         )
-        for sandbox_id, container_id, state, created_order, acknowledged, warm_at, value in connection.execute(_ROWS)
+        for sandbox_id, container_id, state, order, acknowledged, doubted, warm_at, value in connection.execute(_ROWS)
     )
     sandboxes = tuple(
         SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), _pairs(annotations), cgroup_parent, config)

@@ -69,6 +69,7 @@ def test_the_slow_check_goes_on_until_nothing_is_left_to_narrow() -> None:
         await site.open()
         ids = [(await site.run(name, guaranteed("c", 1000))).container_id("c") for name in ("a", "b", "c")]
         widen(site, *ids)
+        await site.node.settle()
         await site.node.upkeep.improve_all()
         await site.node.settle()
         assert {mems for _, mems in site.recorded().values()} == {"0"}
