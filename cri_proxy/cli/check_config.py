@@ -135,7 +135,11 @@ def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
         plan = decode(PlanView, ask(admin, "/api/v1/plan", {"text": packed(text), "group": group}))
     except (DaemonUnreachable, CodecError):
         return report  # an older daemon, or a file too large for a question
-    return replace(report, is_planned=True, problem=plan.problem, moves=plan.moves)
+    if plan.problem:
+        return replace(report, is_planned=True, problem=plan.problem)
+    # Its command line may have the last word on what the file says.
+    changes = tuple(replace(c, needs_restart=c.key in plan.needs_restart) for c in report.changes)
+    return replace(report, is_planned=True, moves=plan.moves, changes=changes)
 
 
 def resolve(report: Report, config: Config, root: Path, spec: str = "") -> Report:

@@ -45,11 +45,10 @@ async def plan(node: Node, policy: Policy) -> Planned:
     """What ``reconfigure`` with ``must_fit`` would do now; nothing changes. Who gets room later is not foreseen."""
     ledger = node.context.ledger
     result = await replan(ledger, policy, lambda: (ledger.allocations, ()))
-    before, trial = dict(ledger.desired()), _copy(ledger)
     problem = _problem(ledger, policy, result)
-    trial.use_policy(policy, result.allocations)
+    before, after = ledger.desired(), policy.pinnings(result.allocations)
     nothing = Pinning(None, None)  # not ours to write, also afterwards
-    pairs = ((row, before.get(row.key, nothing), trial.desired().get(row.key, nothing)) for row in ledger.active())
+    pairs = ((row, before.get(row.key, nothing), after.get(row.key, nothing)) for row in ledger.active())
     return Planned(problem, tuple((row, old, new) for row, old, new in pairs if nothing != old != new))
 
 
@@ -102,25 +101,18 @@ def _stuck(ledger: Ledger, policy: Policy, result: Reinstated) -> tuple[Containe
     """
     if not result.replaced:
         return ()  # whoever stays on his own CPUs keeps nobody from his
-    trial = _copy(ledger)
-    rows = tuple(trial.active())
+    rows = tuple(ledger.active())
+    trial = Ledger(ledger.policy)
+    trial.put(*rows)
+    for row in rows:
+        if row.acknowledged is not None:
+            trial.confirm(row.key, row.acknowledged)
     trial.use_policy(policy, result.allocations)
     for _ in range(2 * len(rows) + 1):  # each round settles somebody for good, parks somebody, or ends it
         moved = [row for row in trial.unsettled() if _moves(trial, row)]
         if not park_circles(trial) and not moved:
             break
     return tuple(row.key for row in trial.active() if _is_elsewhere(trial, row))
-
-
-def _copy(ledger: Ledger) -> Ledger:
-    """A ledger to try things on, with who is where."""
-    trial = Ledger(ledger.policy)
-    rows = tuple(ledger.active())
-    trial.put(*rows)
-    for row in rows:
-        if row.acknowledged is not None:
-            trial.confirm(row.key, row.acknowledged)
-    return trial
 
 
 def _moves(trial: Ledger, row: Row) -> bool:
