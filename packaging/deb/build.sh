@@ -26,6 +26,7 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || 
 export SOURCE_DATE_EPOCH
 
 $pip install --require-hashes --no-compile --target "$lib" -r packaging/requirements/run.txt
+rm -rf "$lib/bin" # two of its entries would clash
 mkdir "$tree/source"
 cp -r sysfs policies cri_proxy pyproject.toml README.md "$tree/source"
 $pip wheel --no-deps --no-build-isolation --wheel-dir "$tree/wheel" "$tree/source"
@@ -33,6 +34,8 @@ $pip install --no-deps --no-compile --target "$lib" "$tree"/wheel/*.whl
 # What builds packages, and what only other tools read, stays behind.
 rm -rf "$lib/bin" "$lib"/setuptools* "$lib/pkg_resources" "$lib/_distutils_hack" "$lib/distutils-precedence.pth"
 find "$lib" \( -name '*.pyi' -o -name '*.pyx' -o -name '*.c' -o -name __pycache__ \) -prune -exec rm -rf {} +
+# What pip notes for itself, this machine's paths among it.
+rm -f "$lib"/*.dist-info/RECORD "$lib"/*.dist-info/INSTALLER "$lib"/*.dist-info/REQUESTED "$lib"/*.dist-info/direct_url.json
 "$python" -m compileall -q -j0 -s "$root" --invalidation-mode unchecked-hash "$lib"
 
 install -D -m 755 $here/cri-proxy "$root/usr/bin/cri-proxy"
@@ -56,4 +59,5 @@ printf '%s\n' /etc/default/cri-proxy /etc/cri-proxy/cri-proxy.yaml >"$control/co
 sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@MINOR@/$minor/" \
     -e "s/@NEXT@/$((minor + 1))/" -e "s/@SIZE@/$(du -sk "$root" | cut -f1)/" $here/control >"$control/control"
 
+find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 dpkg-deb --root-owner-group -Zxz --build "$root" "$output/cri-proxy_${version}_${architecture}.deb"

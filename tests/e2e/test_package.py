@@ -82,6 +82,12 @@ async def test_the_whole_sandbox_lets_it_do_its_work(machine: Booted) -> None:
     assert [line for line in log_of(machine) if line["level"] == "error"] == []
 
 
+async def test_the_journal_gets_one_json_object_per_line(machine: Booted) -> None:
+    await until_ready(machine)
+    lines = machine.tell(f"journalctl _SYSTEMD_UNIT={UNIT} --output=cat --no-pager").splitlines()
+    assert {"ready", "recovered"} <= {json.loads(line)["event"] for line in lines}
+
+
 async def test_it_keeps_one_of_roots_powers_and_may_write_its_own_directories_only(machine: Booted) -> None:
     await until_ready(machine)
     pid = machine.value(UNIT, "MainPID")
@@ -107,6 +113,7 @@ async def test_a_daemon_that_stands_still_is_started_anew(machine: Booted) -> No
     await asyncio.to_thread(machine.run, "sleep 5")  # more than twice the limit: pings keep it alive
     before = machine.value(UNIT, "MainPID")
     assert machine.value(UNIT, "NRestarts") == "0"
+    assert [line for line in log_of(machine) if line["level"] in ("error", "warning")] == []
     machine.run(f"kill -STOP {before}")
 
     async def is_new() -> bool:
@@ -153,6 +160,12 @@ async def test_with_the_socket_unit_a_client_waits_out_a_restart(machine: Booted
     assert machine.tell(f"stat --format=%i {SOCKET}") == inode
     machine.run(f"systemctl disable --now cri-proxy.socket; systemctl restart {UNIT}")
     await until_ready(machine)
+
+
+def test_the_package_tells_nothing_of_the_machine_that_built_it(package: Path) -> None:
+    names = subprocess.run(["dpkg-deb", "--contents", package], check=True, capture_output=True, text=True).stdout
+    assert "/usr/lib/cri-proxy/cri_proxy/cli/main.py" in names
+    assert [line for line in names.splitlines() if "root/root" not in line or "direct_url" in line] == []
 
 
 def test_systemd_finds_nothing_wrong_with_the_units(machine: Booted) -> None:
