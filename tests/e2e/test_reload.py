@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.cli.check_config import check
 from cri_proxy.config.place import Place
 from cri_proxy.http.view import ConfigurationView, ReloadView
 from cri_proxy.tryout.child import run
@@ -168,10 +170,37 @@ def test_what_is_mounted_with_subpath_is_told_by_the_kernels_own_words(tmp_path:
     volume = KubeletVolume(tmp_path / "volume")
     volume.write({"default.yaml": "adopt: pin"})
     (tmp_path / "c.yaml").touch()
-    with bound(tmp_path / "volume" / "default.yaml", tmp_path / "c.yaml"):
+    place = Place(tmp_path / "c.yaml")
+    with bound(tmp_path / "volume" / "default.yaml", place.path):
+        assert "mounted with subPath" in check(place.path, tmp_path / "nobody", machine="{cores: 2}").warnings[0]
         for text in ("adopt: pin", "adopt: leave"):
             volume.write({"default.yaml": text})
-            (warning,) = Place(tmp_path / "c.yaml").warnings()
+            (warning,) = place.warnings()
             assert "is mounted with subPath, which Kubernetes never updates" in warning
-            assert Place(tmp_path / "c.yaml").read().text == "adopt: pin"
+            assert place.read().text == "adopt: pin"
     assert Place(tmp_path / "volume").warnings() == ()
+
+
+WITHOUT_INOTIFY = """
+import sys
+from pathlib import Path
+from cri_proxy.config.notices import Inotify
+
+limit, directory = Path(sys.argv[1]), Path(sys.argv[2])
+notices = Inotify(lambda: None)
+limit.write_text("0")
+print(notices.follow({directory: frozenset({"c.yaml"})}))
+limit.write_text("100")
+print(notices.follow({directory: frozenset({"c.yaml"})}) or "follows")
+notices.close()
+"""
+
+
+@pytest.mark.parametrize("limit", ["instance", "watch"])
+def test_a_limit_of_inotify_is_told_and_tried_again(tmp_path: Path, limit: str) -> None:
+    """The limits are those of a user namespace made for this: others keep theirs (namespaces(7), /proc/sys/user)."""
+    file = f"/proc/sys/user/max_inotify_{limit}{'s' if limit == 'instance' else 'es'}"
+    words = ("unshare", "-Ur", sys.executable, "-c", WITHOUT_INOTIFY, file, str(tmp_path))
+    told, then = run(words, seconds=30).splitlines()
+    assert told == f"inotify: inotify {limit} limit reached"
+    assert then == "follows"
