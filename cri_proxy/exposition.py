@@ -1,16 +1,17 @@
-"""Prometheus' text format, version 0.0.4, written from rows and samples (docs/adr: why not by prometheus-client).
+"""Samples as Prometheus' text format, written by ``prometheus-client`` (docs/adr/0007: loaded by the first scrape).
 
-Source: prometheus.io/docs/instrumenting/exposition_formats, "Text-based format".
+Source: prometheus.io/docs/instrumenting/exposition_formats, "Text-based format", version 0.0.4.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cri_proxy.metrics import Metric, Values
 
-_EXACT: Final = 1e15  # below it every whole number is one as a float too
-_WORDS: Final = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
+if TYPE_CHECKING:  # two megabytes and 30 ms that a daemon which nobody scrapes does without
+    from prometheus_client.metrics_core import Metric as Family
+
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -31,59 +32,47 @@ class Sample:
     labels: Values = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What ``generate_latest`` asks for its families."""
+
+    families: tuple["Family", ...]
+
+    def collect(self) -> Iterator["Family"]:
+        yield from self.families
+
+
 def render(samples: Iterable[Sample]) -> bytes:
-    """The whole answer: each metric once with its text and type, its series below it in the order that they came."""
-    families: dict[Metric, list[str]] = {}
+    """The whole answer: each metric once with its text and type, its series below it in the order that they came.
+
+    Raises ValueError for a sample with other labels than its row.
+    """
+    from prometheus_client.exposition import generate_latest
+
+    by_metric: dict[Metric, list[Sample]] = {}
     for sample in samples:
-        lines = families.get(sample.metric)
-        if lines is None:
-            lines = families[sample.metric] = _head(sample.metric)
-        lines += _lines(sample)
-    return ("\n".join(line for lines in families.values() for line in lines) + "\n").encode()
+        by_metric.setdefault(sample.metric, []).append(sample)
+    return generate_latest(_Answer(tuple(_family(metric, found) for metric, found in by_metric.items())))
 
 
-def _head(metric: Metric) -> list[str]:
-    text = metric.text.replace("\\", r"\\").replace("\n", r"\n")
-    return [f"# HELP {metric.name} {text}", f"# TYPE {metric.name} {metric.kind}"]
+def _family(metric: Metric, samples: Iterable[Sample]) -> "Family":
+    from prometheus_client import core
+
+    family = core.Metric(metric.name.removesuffix("_total"), metric.text, metric.kind)
+    names = [label.name for label in metric.labels]
+    for sample in samples:
+        labels = dict(zip(names, sample.labels, strict=True))
+        if isinstance(sample.value, Distribution):
+            _add_distribution(family, metric, labels, sample.value)
+        else:
+            family.add_sample(metric.name, labels, sample.value)
+    return family
 
 
-def _lines(sample: Sample) -> list[str]:
-    metric = sample.metric
-    pairs = [f'{label.name}="{_escaped(value)}"' for label, value in zip(metric.labels, sample.labels, strict=True)]
-    value = sample.value
-    if not isinstance(value, Distribution):
-        return [f"{metric.name}{_braced(pairs)} {number(value)}"]
-    lines, below = [], 0
-    for bound, count in zip((*(number(b) for b in metric.buckets), "+Inf"), value.counts, strict=True):
+def _add_distribution(family: "Family", metric: Metric, labels: dict[str, str], value: Distribution) -> None:
+    below = 0
+    for bound, count in zip((*(str(b) for b in metric.buckets), "+Inf"), value.counts, strict=True):
         below += count
-        bucket = _braced([*pairs, f'le="{bound}"'])
-        lines.append(f"{metric.name}_bucket{bucket} {below}")
-    return [
-        *lines,
-        f"{metric.name}_sum{_braced(pairs)} {number(value.total)}",
-        f"{metric.name}_count{_braced(pairs)} {below}",
-    ]
-
-
-def _braced(pairs: list[str]) -> str:
-    return f"{{{','.join(pairs)}}}" if pairs else ""
-
-
-def _escaped(value: str) -> str:
-    r"""A label's value between its quotes.
-
-    >>> _escaped('a "b" \\ c')
-    'a \\"b\\" \\\\ c'
-    """
-    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
-def number(value: float) -> str:
-    """A value as the format wants it; whole numbers without a point.
-
-    >>> number(3.0), number(0.25), number(1e30), number(float("inf"))
-    ('3', '0.25', '1e+30', '+Inf')
-    """
-    if abs(value) < _EXACT and value == int(value):
-        return str(int(value))
-    return _WORDS.get(repr(float(value)), repr(float(value)))
+        family.add_sample(f"{metric.name}_bucket", {**labels, "le": bound}, below)
+    family.add_sample(f"{metric.name}_count", labels, below)
+    family.add_sample(f"{metric.name}_sum", labels, value.total)
