@@ -193,13 +193,13 @@ def test_state_that_containers_have_mounted_outlives_a_purge_and_all_else_goes(p
         machine.run("dpkg --install /root/cri-proxy.deb")
         told = "/var/lib/cri-proxy/containers/uid/c"
         mounted = f"mkdir -p /.cri-proxy {told} && mount --bind {told} /.cri-proxy && exec sleep 60"
-        machine.run(f"unshare --mount sh -c '{mounted}' >/dev/null 2>&1 &")
+        machine.run(f"unshare --mount sh -c '{mounted}' >/dev/null 2>&1 & echo $! >/run/holder")
         machine.run("timeout 20 sh -c 'until grep -qs \" /.cri-proxy \" /proc/[0-9]*/mountinfo; do sleep 0.1; done'")
         assert "stays: running containers" in machine.run("dpkg --purge cri-proxy").stdout
         assert machine.tell("ls -A /var/lib/cri-proxy") == "containers"
         left = "ls -d /usr/lib/cri-proxy /usr/bin/cri-proxy /etc/cri-proxy /run/cri-proxy /etc/default/cri-proxy"
         assert machine.tell(f"{left} 2>/dev/null; ls /etc/systemd/system/*/cri-proxy* 2>/dev/null") == ""
-        machine.run("dpkg --install /root/cri-proxy.deb; pkill -x sleep")
+        machine.run("dpkg --install /root/cri-proxy.deb; kill $(cat /run/holder)")
         machine.run("timeout 20 sh -c 'while grep -qs \" /.cri-proxy \" /proc/[0-9]*/mountinfo; do sleep 0.1; done'")
         machine.run("dpkg --purge cri-proxy")
         assert machine.run("test -e /var/lib/cri-proxy", check=False).returncode == 1
