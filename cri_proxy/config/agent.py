@@ -54,7 +54,7 @@ class Origin:
         for target in targets:
             for directory, name in steps(target):
                 found[directory] = found.get(directory, frozenset()) | {name}
-        return found | {self.directory.resolve(): frozenset({ANY})}
+        return found | {Path(os.path.realpath(self.directory)): frozenset({ANY})}
 
     def _generation(self) -> str:
         try:
@@ -82,7 +82,8 @@ class Origin:
         files: dict[str, bytes] = {}
         for entry in sorted(os.scandir(volume if volume.is_dir() else self.directory), key=lambda e: e.name):
             if not entry.name.startswith("..") and entry.is_file():
-                files[entry.name] = Path(entry.path).read_bytes()
+                with Path(entry.path).open("rb") as file:
+                    files[entry.name] = file.read(MAX_BYTES + 1)
                 if sum(map(len, files.values())) > MAX_BYTES:
                     raise ValueError(
                         f"{self.directory}: larger than {MAX_BYTES} bytes, the most that a ConfigMap holds"

@@ -19,7 +19,7 @@ def mount_warning(path: Path, mountinfo: str) -> str:
 
     ``mountinfo`` is the text of the file of that name.
     """
-    there = path.resolve()
+    there = Path(os.path.realpath(path))  # Path.resolve() raises for a circle of links
     found = [(point, root) for root, point in _mounts(mountinfo) if there.is_relative_to(point)]
     if not found:
         return ""

@@ -80,7 +80,7 @@ class Place:
         inside = {GROUP_FILE, DATA_LINK, *self.names(group)}
         found: dict[Path, set[str]] = {}
         targets = [self.path.parent / GROUP_FILE, self.path]
-        if self.path.is_dir():
+        if _is_directory(self.path):
             targets += [self.path / name for name in sorted(inside)]
         for target in targets:
             for directory, name in steps(target):

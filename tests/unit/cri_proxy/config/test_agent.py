@@ -155,3 +155,11 @@ def test_after_every_step_of_the_kubelet_the_copy_is_the_old_or_the_new(tmp_path
         assert scene.agent.copy()
         seen.append(scene.read()[1])
     assert seen == ["old"] * 3 + ["new"] * 4
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "loop", "absent"])
+def test_a_mount_that_is_not_there_is_a_problem_and_no_fault(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    origin = Origin(tmp_path / name)
+    assert "cannot read" in origin.read().problem
+    assert tmp_path in origin.lookups()

@@ -124,6 +124,15 @@ def test_a_circle_of_links_ends(tmp_path: Path) -> None:
     assert Place(tmp_path / "a").lookups()[tmp_path] >= {"a", "b"}
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "a\nb", "loop"])
+def test_no_path_is_too_odd_to_be_looked_at(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    place = Place(tmp_path / name / "c.yaml")
+    assert tmp_path in place.lookups()
+    assert "cannot read" in place.read().problem
+    assert place.warnings() == ()
+
+
 def test_without_a_file_there_is_nothing_to_look_at() -> None:
     source = Source(Path("command line"), "")
     assert (Nowhere(source).read(), Nowhere(source).lookups()) == (source, {})
