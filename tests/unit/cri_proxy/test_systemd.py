@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.app import PassAll, make_relay
 from cri_proxy.systemd import Watchdog, answers, notify, passed_sockets, relay_works, reloading, watchdog_seconds
 from cri_proxy.tasks import Tasks
 
@@ -65,6 +66,19 @@ def test_a_silent_runtime_is_not_held_against_the_relay(tmp_path: Path) -> None:
 
 def test_a_relay_that_nobody_can_reach_does_not_work(tmp_path: Path) -> None:
     assert not works(tmp_path, None, speaks)
+
+
+@pytest.mark.parametrize("kind", ["splice", "grpc"])
+def test_either_relay_works_while_it_is_open_with_a_runtime_or_without(tmp_path: Path, kind: str) -> None:
+    async def look() -> tuple[bool, bool]:
+        listen, runtime = tmp_path / "relay", tmp_path / "runtime"
+        relay = make_relay(kind, str(listen), str(runtime), PassAll(), on_error=lambda error: None)
+        await relay.start()
+        while_open = await relay_works(listen, runtime, 5)
+        await relay.stop(1)
+        return while_open, await relay_works(listen, runtime, 5)
+
+    assert asyncio.run(look()) == (True, False)
 
 
 def test_a_backlog_that_nobody_takes_from_is_silence(tmp_path: Path) -> None:
