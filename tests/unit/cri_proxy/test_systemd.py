@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.app import PassAll, make_relay
+from cri_proxy.relay.grpc_relay import GrpcRelay
+from cri_proxy.relay.server import SpliceRelay
 from cri_proxy.systemd import Watchdog, answers, notify, passed_sockets, relay_works, reloading, watchdog_seconds
 from cri_proxy.tasks import Tasks
+from tests.fakes.scripted_interceptor import ScriptedInterceptor
 
 Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -68,11 +70,13 @@ def test_a_relay_that_nobody_can_reach_does_not_work(tmp_path: Path) -> None:
     assert not works(tmp_path, None, speaks)
 
 
-@pytest.mark.parametrize("kind", ["splice", "grpc"])
-def test_either_relay_works_while_it_is_open_with_a_runtime_or_without(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", [SpliceRelay, GrpcRelay])
+def test_either_relay_works_while_it_is_open_without_a_runtime_too(
+    tmp_path: Path, kind: type[SpliceRelay | GrpcRelay]
+) -> None:
     async def look() -> tuple[bool, bool]:
         listen, runtime = tmp_path / "relay", tmp_path / "runtime"
-        relay = make_relay(kind, str(listen), str(runtime), PassAll(), on_error=lambda error: None)
+        relay = kind(listen=str(listen), runtime=str(runtime), interceptor=ScriptedInterceptor())
         await relay.start()
         while_open = await relay_works(listen, runtime, 5)
         await relay.stop(1)
