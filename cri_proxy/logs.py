@@ -63,7 +63,12 @@ def wants_console(log_format: Format, stream: TextIO) -> bool:
     """
     if log_format != "auto":
         return log_format == "console"
-    return stream.isatty() and "JOURNAL_STREAM" not in os.environ
+    return is_terminal(stream) and "JOURNAL_STREAM" not in os.environ
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether somebody looks at it; False for a stream that was closed."""
+    return not stream.closed and stream.isatty()
 
 
 class FormSwitch:
@@ -78,7 +83,7 @@ class FormSwitch:
         """Write lines in this form from now on."""
         is_console = wants_console(log_format, self._stream)
         # Colours only where a terminal shows them (https://no-color.org).
-        colours = self._stream.isatty() and "NO_COLOR" not in os.environ
+        colours = is_terminal(self._stream) and "NO_COLOR" not in os.environ
         self._stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if is_console else "iso", utc=not is_console)
         self._render: structlog.typing.Processor = (
             structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=18)

@@ -90,10 +90,16 @@ class Reloading:
         """Take over what was found, or leave everything as it is; say so everywhere. Systemd is told around it."""
         began_seconds = self._clock.monotonic_seconds()
         self._tell(systemd.reloading())
+        result: Result = "rejected"
+        reason = "a fault of ours, see the log"
         try:
             result, reason = await self._attempt(source, is_asked=is_asked)
         finally:
             self._tell("READY=1")
+            self._record(source, result, reason=reason, is_asked=is_asked, began_seconds=began_seconds)
+
+    def _record(self, source: Source, result: Result, *, reason: str, is_asked: bool, began_seconds: float) -> None:
+        """Count it, log it, keep it for ``status``."""
         self._counts[result] += 1
         self._last = ReloadView(self._clock.now_seconds(), result, reason, str(source.file), is_asked)
         event = events.CONFIG_REJECTED if result == "rejected" else events.CONFIG_RELOADED
@@ -132,17 +138,21 @@ class Reloading:
         place, path = self._settings.place, source.file
         if place is None:
             return Wanted(self._wanted.config, self._wanted.warnings)
-        if self._source.text.strip() and not source.problem and not source.text.strip():
-            # A file that is being written, or a full disk: nobody means all defaults by it.
-            raise ConfigError(str(path), 0, "", "is empty now: write {} if the defaults are meant")
+        self._refuse_emptied(source)
         loaded = load_source(place, source)
         return Wanted(self._laid_over(loaded.config, path), (*loaded.warnings, *place.warnings()))
 
     def would_be(self, text: str, group: str) -> tuple[Config, tuple[Late, ...]]:
         """What would be applied if this text stood in the file, and what would wait. Raises ConfigError."""
         found = Source(self._source.file, text, group)
+        self._refuse_emptied(found)
         place = self._settings.place or Place(found.file, self._settings.node_name, self._settings.node_group)
         return held_back(self._settings.config, self._laid_over(load_source(place, found).config, found.file))
+
+    def _refuse_emptied(self, source: Source) -> None:
+        """Raise for an empty file where there was one: it is being written, or the disk is full."""
+        if self._source.text.strip() and not source.problem and not source.text.strip():
+            raise ConfigError(str(source.file), 0, "", "is empty now: write {} if the defaults are meant")
 
     def _laid_over(self, config: Config, path: Path) -> Config:
         """The configuration with the command line over it. Raises ConfigError where options contradict each other."""

@@ -47,7 +47,8 @@ class Scene:
         listen = f"unix://{directory}/p.sock"
         words = ["--config", f"{directory}/config", "--listen", listen, "--state-dir", f"{directory}/state"]
         args = command_parser("run", load_command("run"), prints=False).parse_args(words)
-        self.daemon = Daemon(settings_from(args), log=Silent(), machine=small_machine())
+        self.log = Silent()
+        self.daemon = Daemon(settings_from(args), log=self.log, machine=small_machine())
         self.client = RuntimeClient(listen)
         self.kubelet = Kubelet(self.client, Node(4 << 30, log_directory="", image="localhost/app:1"))
 
@@ -114,6 +115,7 @@ def play(scene: Scene, act: Callable[[Scene], Awaitable[None]]) -> None:
             await scene.daemon.start()
             await until("it decides", is_ready, seconds=5)
             await act(scene)
+            assert scene.log.errors == []
         finally:
             await scene.client.close()
             await scene.daemon.stop()
@@ -229,6 +231,7 @@ def test_a_plan_says_who_would_be_updated_and_changes_nothing(tmp_path: Path) ->
         (CONFIG.replace('"cpuset:0"', '"cpuset:0-4"'), "no room for a/c"),
         (CONFIG.replace('"cpuset:0"', '"cpuset:64"'), "reservedResources.cpu: CPU 64"),
         ("adpot: pin", "did you mean adopt?"),
+        ("", "is empty now"),
     ],
 )
 def test_a_plan_says_why_it_would_be_rejected(tmp_path: Path, text: str, problem: str) -> None:

@@ -6,7 +6,16 @@ from typing import TextIO
 
 import pytest
 
-from cri_proxy.logs import LEVELS, Format, Logger, change_logging, configure_logging, set_level, wants_console
+from cri_proxy.logs import (
+    LEVELS,
+    Format,
+    Logger,
+    change_logging,
+    configure_logging,
+    is_terminal,
+    set_level,
+    wants_console,
+)
 
 
 class Terminal(io.StringIO):
@@ -100,3 +109,11 @@ def test_level_and_form_change_under_a_logger_that_is_in_use() -> None:
     assert "seen" in first
     assert not first.startswith("{")
     assert json.loads(last)["event"] == "placed"
+
+
+def test_a_stream_that_was_closed_does_not_keep_a_change_from_being_made() -> None:
+    stream = Terminal()
+    logger(stream, "json")
+    stream.close()
+    change_logging("debug", "auto")
+    assert not is_terminal(stream)

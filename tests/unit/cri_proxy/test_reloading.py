@@ -164,6 +164,7 @@ def test_a_fault_of_ours_does_not_leave_systemd_waiting(scene: Scene) -> None:
     with pytest.raises(ZeroDivisionError):
         scene.take("adopt: pin")
     assert scene.told[-1] == "READY=1"
+    assert "a fault of ours" in scene.reloading.warnings()[0]
 
 
 def test_reloads_are_counted_by_outcome(scene: Scene) -> None:
