@@ -23,7 +23,7 @@ run: ## try the proxy on this machine: real containers on chosen CPUs (RUNTIME=u
 test: ## every test: the checks, then real containerd, then emulated machines
 	@packaging/setup/venv.sh dev
 	@packaging/setup/system.sh test
-	@$(STAGES) check e2e vm
+	@$(STAGES) check kill e2e vm
 
 dev: ## make everything that work on the project needs, in .venv
 	@packaging/setup/venv.sh dev

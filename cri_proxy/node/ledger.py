@@ -308,7 +308,7 @@ class Ledger:
 
     def differs(self, row: Row) -> bool:
         """Whether a call is needed to bring this container where it may be now."""
-        # One that has not started can have been created onto CPUs that another has alone until its own call is confirmed.
+        # One that has not started can have been created onto CPUs that another has alone until its call is confirmed.
         target = self.sendable(row.key) if row.state == "created" or self._is_unmet(row) else None
         return target is not None and _needs_call(target, row.acknowledged, self.doubted(row.key))
 

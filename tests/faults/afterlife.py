@@ -1,0 +1,297 @@
+"""A new daemon on what a death has left: it takes over, finishes what the kubelet wants, and everything goes again.
+
+Checked at every moment, by what the kernel lets containers use: nobody is on CPUs that another has alone, those of the
+dead daemon's time included; no container is on CPUs that the new daemon does not know of. Checked once it has taken
+over: who lived keeps what it owned, nothing is held for nobody, bystanders are where they were, ``explain`` answers.
+Checked at the end: nothing is left, in memory or on the disk.
+"""
+
+import asyncio
+import copy
+import itertools
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Literal, cast
+
+from cri_proxy.config.model import Config
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed
+from cri_proxy.node.view import NodeView
+from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.embedded_state import Container
+from cri_proxy.tryout.image import IMAGE
+from policies.base import Grant
+from sysfs.cpuset import CpuSet
+from tests.fakes.histories import LivePod
+from tests.fakes.node_checks import MoveCheck, check_settled, has_online_cpus, is_pinned, running
+from tests.faults.living import Configuration, Death, Living, copied
+from tests.faults.observed import AS_THEY_ARE, Parts
+
+# What becomes of a request that was under way: the runtime never saw it, it has acted by the time that the next
+# daemon starts, or it acts while that one looks at the node.
+Fate = Literal["lost", "acted", "late"]
+FATES: tuple[Fate, ...] = ("lost", "acted", "late")
+BOUND_SECONDS = 20.0
+# In these containers end, move or come for reasons of their own.
+RESTLESS = frozenset({"reconfigure", "hotplug", "slow_check", "let_time_pass", "tamper", "resize", "rush"})
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """What is left to chance in an afterlife."""
+
+    fate: Fate
+    configuration: Configuration
+    seed: int
+
+
+def chances(death: Death) -> tuple[Chance, ...]:
+    """All that can come of a death."""
+    fates = FATES if death.in_flight else FATES[:1]
+    return tuple(
+        Chance(fate, configuration, number)
+        for number, (fate, configuration) in enumerate(itertools.product(fates, death.configurations))
+    )
+
+
+class LateChannel(RuntimeChannel):
+    """The first list of containers is barely answered when the dead daemon's last requests take effect."""
+
+    def __init__(self, inner: RuntimeChannel, act: Callable[[], object]) -> None:
+        self._inner = inner
+        self._act = act
+
+    async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
+        reply = await self._inner.unary(method, message, timeout_seconds=timeout_seconds)
+        if method.endswith("/ListContainers"):
+            await self._act()  # type: ignore[misc]  # a coroutine function
+        return reply
+
+    def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
+        return self._inner.stream(method, message)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Afterlife(Living):
+    """The node after a death."""
+
+    def __init__(self, death: Death, chance: Chance, parts: Parts = AS_THEY_ARE) -> None:
+        configuration = chance.configuration
+        late = replace(parts, channel=lambda inner: LateChannel(parts.channel(inner), self._act_late))
+        super().__init__(death.whole, configuration.options, chance.seed, parts=late)
+        self.random = Random(chance.seed)
+        self.death = death
+        self.chance = chance
+        self.policy, self.rules = configuration.policy, configuration.rules
+        self.clock._now = death.now_seconds
+        self.runtime = _revived(death, configuration)
+        self._moves = MoveCheck(self.runtime)
+        self._moves.look()
+        self._allowed = death.allowed | configuration.options.available & self.policy.machine.online
+        self.pods = {pod.spec.name: replace(pod, ids=dict(pod.ids), attempts=dict(pod.attempts)) for pod in death.pods}
+        self._names = 1000  # names that nobody has yet
+        self.doing = death.doing
+        self._settled, self._is_same = death.settled, configuration.is_same
+        self._left = list(death.in_flight)
+        self._alone_before = dict(death.alone)
+
+    async def whole_life(self) -> None:
+        """Everything, in order. Raises AssertionError."""
+        await self.store.take(self.death.saved)
+        if self.chance.fate == "acted":
+            await self._act_late()
+        before = self.recorded()
+        await self.open(self.check)
+        if self.chance.fate == "late":  # what came after the first look is found by the next
+            await self.node.resync.check_all("slow check")
+            await self.node.settle()
+        self._check_taken_over(before)
+        await self._finish()
+        self._check_all()
+        await self._leave()
+
+    async def _act_late(self) -> None:
+        requests, self._left = self._left, []
+        for method, message in requests if self.chance.fate != "lost" else ():
+            try:
+                await self.runtime.call(method, message)
+            except CallFailed:
+                continue
+
+    # What a second kill would leave: what this daemon has not taken up yet counts as the first one knew it.
+
+    def _grants(self) -> dict[str, Grant]:
+        return {**self.death.grants, **super()._grants()}
+
+    def _alone(self, container: Container) -> CpuSet:
+        known = super()._alone(container)
+        return known if self.node.coordinator.is_ready else known | self._alone_before.get(container.id, CpuSet())
+
+    # What must hold.
+
+    def check(self) -> None:
+        super().check()
+        self._check_alone()
+        if self.node.coordinator.is_ready and not self._left:
+            self._check_belief()
+
+    def _check_alone(self) -> None:
+        """What a container had alone when the old daemon died is its alone, until the new one says otherwise."""
+        there = running(self.runtime)
+        for container_id, cpus in list(self._alone_before.items()):
+            container, row = there.get(container_id), self.node.context.ledger.holder(container_id)
+            if container is None or (self.node.coordinator.is_ready and row is None):
+                del self._alone_before[container_id]  # ended
+                continue
+            claimed = cpus & row.grant.owned if row is not None else cpus
+            claimed = claimed & self.runtime.effective(container_id)[0]
+            self._alone_before[container_id] = claimed
+            for other in there.values():
+                if other.id != container_id and claimed and self._is_ours(other):
+                    clash = claimed & self.runtime.effective(other.id)[0]
+                    assert not clash, f"{other.id} came onto {clash}, which {container_id} had alone"
+
+    def _is_ours(self, container: Container) -> bool:
+        if not self.node.coordinator.is_ready:
+            return bool(container.record.cpuset_cpus) and has_online_cpus(self.runtime, container)
+        return is_pinned(self.runtime, self.node.context.ledger, container)
+
+    def _check_belief(self) -> None:
+        """Nobody is where the daemon does not think that it may be."""
+        ledger = self.node.context.ledger
+        for container in running(self.runtime).values():
+            row = ledger.holder(container.id)
+            if row is None or row.acknowledged is None or row.acknowledged.cpus is None:
+                continue
+            if not is_pinned(self.runtime, ledger, container):
+                continue
+            on = CpuSet.parse(container.record.cpuset_cpus)
+            assert on <= row.acknowledged.cpus, f"{row.key} is on {on}, believed to be on {row.acknowledged.cpus}"
+
+    def _check_taken_over(self, before: dict[str, tuple[str, str]]) -> None:
+        death, settled = self.death, self.death.settled
+        self._check_all()
+        if not self.chance.configuration.is_same:
+            return
+        if death.is_quiet:
+            assert self.recorded() == before, "a restart changed a pinning"
+            assert self.node.effects.sent == 0, "a restart sent updates"
+        elif death.doing not in RESTLESS and self.recorded().keys() == settled.recorded.keys():
+            # Whom a container that never came has displaced stays displaced: it is legal where it is.
+            moved = {i for i, grant in death.grants.items() if settled.grants.get(i, grant) != grant}
+            for container_id, there in self.recorded().items():
+                was = settled.recorded[container_id]
+                assert container_id in moved or there == was, f"nothing came of it, {container_id} is on {there}: {was}"
+        self._check_nothing_lost()
+
+    def _check_nothing_lost(self) -> None:
+        ledger, settled = self.node.context.ledger, self.death.settled
+        for container in self.live():
+            row = ledger.holder(container.id)
+            assert row is not None, f"{container.name} lives and holds nothing"
+            known = (grants.get(container.id) for grants in (settled.grants, self.death.grants))
+            possible = {grant.owned for grant in known if grant is not None}
+            assert not possible or row.grant.owned in possible, (
+                f"{row.key} owned {' or '.join(map(str, possible))}, now {row.grant.owned or 'nothing'}"
+            )
+            record = self.journal.record_of(row.key)
+            outcome = settled.outcomes.get(row.key)
+            if outcome is not None and container.id in settled.recorded:
+                assert record is not None, f"the decision about {row.key} is lost"
+                assert record.outcome.value in (outcome, "placed"), f"{row.key}: {outcome} became {record.outcome}"
+
+    def _check_all(self) -> None:
+        """Nothing is under way: grants, records, kernel and beliefs agree."""
+        ledger = self.node.context.ledger
+        self._allowed = self.options.available & self.policy.machine.online
+        self.check()
+        check_settled(self.runtime, ledger, self.options)
+        for container in self.live():
+            row = ledger.holder(container.id)
+            if row is not None and row.acknowledged is not None and is_pinned(self.runtime, ledger, container):
+                known = (str(row.acknowledged.cpus), str(row.acknowledged.mems or ""))
+                actual = (container.record.cpuset_cpus, container.record.cpuset_mems)
+                assert known[0] == actual[0], f"{row.key} is on {actual}, believed to be on {known}"
+                assert not known[1] or known[1] == actual[1], f"{row.key} is on {actual}, believed to be on {known}"
+        self._check_explain()
+        assert not self.log.errors, self.log.errors
+
+    def _check_explain(self) -> None:
+        view = NodeView(self.node, self.journal, config=Config(), name="node", warnings=())
+        assert view.status().is_ready
+        for row in self.node.context.ledger.active():
+            decisions = view.explain(row.key.pod_uid, row.key.name).decisions
+            assert len(decisions) == 1, f"explain knows nothing of {row.key}"
+            assert decisions[0].container is not None, f"explain says that {row.key} holds nothing"
+
+    # What the kubelet does next.
+
+    async def _finish(self) -> None:
+        """Each container of each pod that is wanted runs, or is refused; a new pod comes."""
+        for pod in list(self.pods.values()):
+            if pod.sandbox_id in self.runtime.node.sandboxes:
+                for container in pod.spec.containers:
+                    await self._make_run(pod, container.name)
+        await self.run_pod()
+        await self.node.settle()
+
+    async def _make_run(self, pod: LivePod, name: str) -> None:
+        meant = [c for c in self.runtime.node.containers.values() if c.sandbox_id == pod.sandbox_id]
+        meant = [c for c in meant if c.config.metadata.name == name]
+        pod.attempts[name] = max((c.config.metadata.attempt for c in meant), default=-1)
+        created = [c for c in meant if c.state == pb.CONTAINER_CREATED]
+        if any(c.running for c in meant):
+            return
+        if created and self.random.random() < 0.5:  # as crictl does it; the kubelet begins anew
+            try:
+                await self.kubelet.start(created[-1].id)
+            except CallFailed:
+                self.refused += 1
+            return
+        await self._create_and_start(pod, next(c for c in pod.spec.containers if c.name == name))
+        for old in meant:
+            await self.kubelet.remove(old.id)
+
+    async def _leave(self) -> None:
+        """The kubelet removes all that the runtime has."""
+        for sandbox_id in list(self.runtime.node.sandboxes):
+            await self.kubelet.remove_pod(sandbox_id)
+        await self.node.settle()
+        ledger = self.node.context.ledger
+        assert list(ledger.rows()) == [], "leaked"
+        assert not ledger.allocations.grants
+        assert not ledger.allocations.withheld
+        saved = self.store.load()
+        assert (saved.rows, saved.sandboxes) == ((), ()), "leaked on the disk"
+        assert not self.log.errors, self.log.errors
+
+
+def _revived(death: Death, configuration: Configuration) -> EmbeddedRuntime:
+    """The runtime as it went on; copied, so that each afterlife has its own."""
+    runtime = EmbeddedRuntime(configuration.policy.machine, image_names=(IMAGE,), modern=death.modern)
+    runtime.node.sandboxes = {sandbox.id: copied(sandbox) for sandbox in death.sandboxes}
+    runtime.node.containers = {container.id: copy.copy(container) for container in death.containers}
+    runtime.node._ids = cast("itertools.count[int]", copy.copy(death.ids))
+    return runtime
+
+
+def relive(
+    death: Death, chance: Chance, parts: Parts = AS_THEY_ARE, *, wants: Callable[[str], bool] = lambda point: False
+) -> tuple[Death, ...]:
+    """Live one afterlife to its end; gives the deaths that are wanted of it in their turn. Raises AssertionError."""
+    afterlife = Afterlife(death, chance, parts)
+    afterlife.wants = lambda point: point.startswith("start: ") and wants(point)
+    asyncio.run(_bounded(afterlife))
+    return tuple(afterlife.deaths)
+
+
+async def _bounded(afterlife: Afterlife) -> None:
+    try:
+        async with asyncio.timeout(BOUND_SECONDS):
+            await afterlife.whole_life()
+    except TimeoutError:
+        raise AssertionError(f"it takes for ever: {afterlife.log.errors[:2]}") from None

@@ -1,0 +1,136 @@
+"""Kills the daemon at its named points: ``python -m tests.faults.kill --from 1 --histories 20``.
+
+Each history is told by a seed. By default every named point is killed at once a history, at an occurrence and with a
+fate that the seed tells; ``--everything`` kills at every occurrence with every fate (minutes for each history).
+``--point`` plays one point only. Prints what was broken and how to see it again. Exit status 1 when something was,
+or when a named point was killed at in fewer than 20 histories (of those asked for).
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.faults.afterlife import Chance, chances, relive
+from tests.faults.living import Death, Living, a_life
+from tests.faults.observed import AS_THEY_ARE, Parts
+from tests.faults.points import POINTS
+
+ENOUGH = 20
+
+
+class Loss(Exception):
+    """Something did not survive a kill, or did not hold without one."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """In which histories each point was killed at, how many kills there were, and what was lost."""
+
+    histories: dict[str, set[int]] = field(default_factory=dict)
+    kills: int = 0
+    losses: list[str] = field(default_factory=list)
+
+    def too_few(self, enough: int) -> tuple[str, ...]:
+        """Named points that were killed at in fewer histories."""
+        return tuple(point for point in POINTS if len(self.histories.get(point, ())) < enough)
+
+
+class OneOfEach:
+    """Of each point one occurrence, every one as likely (reservoir sampling): the earlier choice is dropped."""
+
+    def __init__(self, life: Living, seed: int, only: Sequence[str] = ()) -> None:
+        self._life = life
+        self._seed = seed
+        self._randoms: dict[str, Random] = {}
+        self._seen: Counter[str] = Counter()
+        self._only = only
+
+    def wants(self, point: str) -> bool:
+        if self._only and point not in self._only:
+            return False
+        self._seen[point] += 1
+        if self._randoms.setdefault(point, Random(f"{self._seed}/{point}")).randrange(self._seen[point]):
+            return False
+        self._life.deaths[:] = [death for death in self._life.deaths if death.point != point]
+        return True
+
+
+class _Once:
+    """Of all points of a take-over one, every one as likely."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._seen = 0
+
+    def __call__(self, point: str) -> bool:
+        self._seen += 1
+        return not self._random.randrange(self._seen)
+
+
+def kill_one_history(
+    seed: int, tally: Tally, *, parts: Parts = AS_THEY_ARE, only: Sequence[str] = (), everything: bool = False
+) -> None:
+    """Play the history of this seed and every afterlife that is wanted; what is lost goes into the tally."""
+    life = a_life(seed, parts)
+    chosen = OneOfEach(life, seed, only)
+    life.wants = (lambda point: not only or point in only) if everything else chosen.wants
+    try:
+        asyncio.run(life.whole_life())
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told with its seed
+        tally.losses.append(f"seed {seed}, nobody killed, {life.doing}: {type(error).__name__}: {error}")
+    for death in life.deaths:
+        tally.histories.setdefault(death.point, set()).add(seed)
+        for chance in chances(death) if everything else (_a_chance(death, seed),):
+            _kill(death, chance, seed, tally, parts)
+
+
+def _a_chance(death: Death, seed: int) -> Chance:
+    return Random(f"{seed}/{death.point}").choice(chances(death))
+
+
+def _kill(death: Death, chance: Chance, seed: int, tally: Tally, parts: Parts) -> None:
+    """One afterlife, and one more after a second kill while the first took over."""
+    tally.kills += 1
+    once = _Once(Random(f"{seed}/{death.point}/again"))
+    points = [death.point]
+    try:
+        for again in relive(death, chance, parts, wants=once)[-1:]:
+            tally.kills += 1
+            tally.histories.setdefault(again.point, set()).add(seed)
+            points.append(again.point)
+            relive(again, _a_chance(again, seed), parts)
+    except Exception as error:  # noqa: BLE001 - as above
+        what = f"{type(error).__name__}: {error}"
+        where = ", then at ".join(map(repr, points))
+        tally.losses.append(f"seed {seed}, killed at {where} ({death.doing}), {chance.fate}: {what}")
+
+
+def main(words: Sequence[str]) -> int:
+    """Read the command line and kill; 1 when something was lost or a point was killed at too rarely."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.kill", description=__doc__)
+    parser.add_argument("--from", type=int, default=1, dest="first", help="the seed of the first history")
+    parser.add_argument("--histories", type=int, default=30, help="how many histories to play")
+    parser.add_argument("--point", action="append", default=[], choices=POINTS, help="kill at this point only")
+    parser.add_argument("--everything", action="store_true", help="every occurrence of a point, every fate")
+    asked = parser.parse_args(words)
+    tally, started = Tally(), time.monotonic()
+    for seed in range(asked.first, asked.first + asked.histories):
+        told = len(tally.losses)
+        kill_one_history(seed, tally, only=asked.point, everything=asked.everything)
+        for loss in tally.losses[told:]:
+            print(f"LOST: {loss}\nagain: python -m tests.faults.kill --from {seed} --histories 1", flush=True)
+    rare = () if asked.point else tally.too_few(min(ENOUGH, asked.histories * 2 // 3))
+    for point in rare:
+        print(f"too rare: {point!r} in {len(tally.histories.get(point, ()))} histories")
+    seconds = time.monotonic() - started
+    print(f"{tally.kills} kills at {len(tally.histories)} points, {len(tally.losses)} losses, {seconds:.0f} s")
+    return int(bool(tally.losses or rare))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
