@@ -65,7 +65,9 @@ def _reconciled(row: Row, live: LiveContainer | None, sandbox_exists: bool) -> R
     state = cast(Literal["created", "running"], live.state) if live is not None else None
     # Four cases: ours and alive; created while nobody listened; gone but its pod is still there; gone.
     if live is not None and state is not None and row.container_id == live.id and row.state != "exited":
-        return replace(row, state=state)
+        # Nobody saw it start: what was written meanwhile may have been lost, and is sent again.
+        unseen = row.acknowledged if (row.state, state) == ("created", "running") else None
+        return replace(row, state=state, doubted=row.doubted or unseen)
     if live is not None and state is not None and not row.container_id and row.sandbox_id == live.sandbox_id:
         return replace(row, state=state, container_id=live.id, acknowledged=None, doubted=None)
     if row.container_id and sandbox_exists:

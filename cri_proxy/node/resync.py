@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from cri_proxy import events
 from cri_proxy.cri.annotations import GRANT_KEY
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node import live
 from cri_proxy.node.adoption import Adopted, Adoption
@@ -25,6 +26,8 @@ from policies.base import Allocations, Grant, Reinstated, Request
 
 RETRY_SECONDS = 0.2
 POLL_SECONDS = 30.0
+# After a start without an answer: looks at the container, RETRY_SECONDS apart.
+START_LOOKS = 50
 UNIMPLEMENTED = 12  # gRPC status
 
 
@@ -98,6 +101,25 @@ class Resync:
         if unknown:
             self._context.observer.noted(events.UNKNOWN_CONTAINERS, count=len(unknown), reason=why)
             await self.adopt(unknown)
+
+    async def start_ended(self, container_id: str, let_go: Callable[[], None]) -> None:
+        """Nobody heard what came of a start: ``let_go`` once it runs or has ended, or is never going to.
+
+        Until then runc accepts updates and loses them (spec section 7), and whoever needs its CPUs waits.
+        """
+        try:
+            for _ in range(START_LOOKS):
+                try:
+                    if (await self._adoption.inspect(container_id)).state != pb.CONTAINER_CREATED:
+                        break
+                except CallFailed:
+                    break
+                except RuntimeUnavailable:
+                    pass  # it may go on meanwhile
+                await self._context.clock.sleep(RETRY_SECONDS)
+        finally:
+            let_go()
+        await self.check_all("unknown start")
 
     async def adopt(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> None:
         """Place running containers that nobody has placed: after a fault of ours, or restored from a checkpoint.
@@ -210,7 +232,11 @@ class Resync:
         elif row.container_id == current.container_id and (listed is None or not listed.is_live):
             self._coordinator.release(current, "exited" if listed is not None else "gone")
         elif listed is not None and listed.state == "running":
-            self._coordinator.set_state(current, "running")
+            if current.state == "created" and current.acknowledged and not self._effects.is_busy(current.key):
+                # Nobody saw it start: what was written meanwhile may have been lost, and is sent again.
+                self._ledger.doubt(current.key, current.acknowledged)
+            self._coordinator.set_state(self._ledger.get(current.key) or current, "running")
+            self._effects.kick()
 
     def _resolve(self, row: Row, newest: LiveContainer | None) -> None:
         """A create whose outcome was unknown: the runtime has the container, or it never came to be."""

@@ -203,13 +203,15 @@ class CriInterceptor:
 
         def finish(outcome: Outcome) -> None:
             row = self._context.ledger.holder(container_id)
+            if isinstance(outcome, Aborted) and outcome.sent:  # it may be in flight still, and loses updates until then
+                ended = self._node.resync.start_ended(container_id, lambda: self._node.barrier.done(held))
+                self._context.tasks.start(ended, name="ask")
+                return
             try:
                 if isinstance(outcome, Replied) and row is not None:
                     self._coordinator.set_state(row, "running")
             finally:
                 self._node.barrier.done(held)
-            if isinstance(outcome, Aborted) and outcome.sent:
-                self._context.tasks.start(self._node.resync.check_all("unknown start"), name="ask")
 
         return Answer(Forward(), finish)
 

@@ -22,7 +22,8 @@ from cri_proxy.runtime import embedded_stats as stats
 from cri_proxy.runtime import embedded_status as statuses
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded_faults import Faults
-from cri_proxy.runtime.embedded_state import DEFAULT_IMAGE, INTERNAL, UNIMPLEMENTED, Image, Node, Refusal
+from cri_proxy.runtime.embedded_state import DEFAULT_IMAGE, INTERNAL, UNIMPLEMENTED, Container, Image, Node, Refusal
+from cri_proxy.tasks import Tasks
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
@@ -106,6 +107,9 @@ class EmbeddedRuntime:
         self.node.images = {image.reference: image for image in map(Image.named, image_names)}
         self.node.on_event = self._on_event
         self.faults = Faults()
+        # Whether a start goes on when its caller has gone; a runtime may as well give it up.
+        self.starts_outlive_callers = False
+        self._starts = Tasks(lambda error: None)  # whoever still waits is told
         self._away = ""
         self._updates: list[UpdateCall] = []
         self._listeners: list[asyncio.Queue[bytes | None]] = []
@@ -132,11 +136,18 @@ class EmbeddedRuntime:
     async def _start(self, request: pb.StartContainerRequest) -> Message:
         """A start that is held has fixed already what the kernel gets, as runc has."""
         container = containers.begin_start(self.node, request.container_id)
+        if self.starts_outlive_callers:
+            await asyncio.shield(self._starts.start(self._go_on_starting(container), name="start"))
+            return pb.StartContainerResponse()
         try:
             await self._pause(RUNTIME + "StartContainer")
         finally:
             container.starting = False
         return containers.finish_start(self.node, container)
+
+    async def _go_on_starting(self, container: Container) -> None:
+        await self._pause(RUNTIME + "StartContainer")
+        containers.finish_start(self.node, container)
 
     async def _pause(self, method: str) -> None:
         try:
