@@ -159,7 +159,7 @@ def test_with_a_separate_image_service_no_series_is_told_twice(tmp_path: Path) -
         await images.close()
         lines = [line.rpartition(" ")[0] for line in (await scene.get("/metrics"))[1].splitlines()]
         assert len(lines) == len(set(lines))
-        assert 'cri_proxy_relay_calls_total{method="ListImages",code="unread"}' in lines
+        assert 'cri_proxy_relay_calls_total{code="unread",method="ListImages"}' in lines
 
     more = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/runtime.sock\n"
     play(tmp_path, act, more=more)
