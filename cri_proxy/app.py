@@ -86,6 +86,7 @@ class Daemon:
         self._closing = AsyncExitStack()
         self._turn: Turn | None = None
         self._gate = Gate()
+        self._grace_seconds = STOP_GRACE_SECONDS
         self._reload_is_wanted = False
         self._relays: list[Relay] = []
         self._traffic = Traffic()
@@ -145,7 +146,7 @@ class Daemon:
     async def stop(self) -> None:
         """Close everything in the reverse order."""
         notify("STOPPING=1")
-        await self._close_relays(STOP_GRACE_SECONDS)
+        await self._close_relays(self._grace_seconds)
         await self._closing.aclose()
 
     def offer_handover(self) -> None:
@@ -167,6 +168,7 @@ class Daemon:
         await self._gate.close(HELD_SECONDS)
         await self._closing.aclose()
         self._log.info(events.HANDED_OVER)
+        self._grace_seconds = 0.0  # who is stopped from here on has been draining already
         await self._close_relays(DRAIN_SECONDS)
 
     async def _close_relays(self, grace_seconds: float) -> None:

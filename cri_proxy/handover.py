@@ -1,4 +1,4 @@
-"""One daemon in the place of another that runs: who asks, who gives way, and in which order (ADR 8).
+"""One daemon in the place of another that runs: who asks, who gives way, and in which order (ADR 10).
 
 The new process takes the sockets' names, then asks the old one by SIGUSR2, then waits for the lock. The old one is
 found by what it wrote into the lock file, and pinned by a descriptor before that is believed: a process that has its

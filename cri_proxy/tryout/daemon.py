@@ -66,6 +66,16 @@ class DaemonProcess:
         """What it prints."""
         return self.directory / LOG
 
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 when it does not run."""
+        return self._child.pid if self._child is not None else 0
+
+    @property
+    def exit_status(self) -> int | None:
+        """None while it runs, or has not begun."""
+        return self._child.exit_status if self._child is not None else None
+
     async def start(self) -> None:
         """Start it and wait until it decides. Raises TryoutError with its last words."""
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,50 @@
+"""A place for each test, and a loop on which its coroutine runs."""
+
+import asyncio
+import inspect
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.restart.place import Place, one_place
+
+RUNNER = pytest.StashKey[asyncio.Runner]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test on the test's loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    runner = pyfuncitem.session.stash[RUNNER]
+    runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+@pytest.fixture
+def runner(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
+    """The test's loop."""
+    with asyncio.Runner() as runner:
+        request.session.stash[RUNNER] = runner
+        yield runner
+
+
+@pytest.fixture
+def relay() -> str:
+    """The kind of relay; a test that tries both is parametrized with it."""
+    return "splice"
+
+
+@pytest.fixture
+def place(runner: asyncio.Runner, relay: str) -> Iterator[Place]:
+    """Runtime and daemon, empty. The path of a Unix socket has at most 107 characters: a short directory."""
+    directory = Path(tempfile.mkdtemp(prefix="cri-proxy-restart-", dir="/tmp"))
+    try:
+        with one_place(directory, relay, runner) as place:
+            yield place
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,252 @@
+"""A machine of 128 CPUs with the embedded runtime on it, and the daemon in front as a process of its own."""
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.http.view import StatusView
+from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.server import RuntimeServer
+from cri_proxy.state.lock import DeciderLock, LockHeld
+from cri_proxy.tryout.daemon import DaemonProcess
+from cri_proxy.tryout.image import IMAGE
+from cri_proxy.tryout.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
+from cri_proxy.tryout.pods import ContainerSpec, Node, PodSpec, guaranteed
+from cri_proxy.tryout.waiting import until
+from sysfs.describe import describe
+from tests.fakes.sysfs_tree import write_tree
+
+MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})
+NODE = Node(256 << 30, log_directory="")
+AT_ONCE = 8
+SECONDS = 30.0
+
+
+def spec(number: int) -> PodSpec:
+    """Every fourth pod has whole CPUs, a fraction, shared CPUs with a request, and none."""
+    container = (
+        guaranteed("c", 1000),
+        guaranteed("c", 500),
+        ContainerSpec("c", cpu_request_mcpu=100),
+        ContainerSpec("c"),
+    )[number % 4]
+    return PodSpec(f"pod-{number}", (container,))
+
+
+class Place:
+    """The runtime lives in this process, so what it was asked and what it holds can be looked at."""
+
+    def __init__(self, directory: Path, relay: str) -> None:
+        """Nothing runs yet; everything is written below ``directory``."""
+        self.directory = directory
+        self.runtime_endpoint = f"unix://{directory}/runtime.sock"
+        root = write_tree(directory / "machine", MACHINE)
+        self._options = ("--sysfs-root", str(root), "--reserved-resources", "cpu=2", "--relay", relay)
+        self.runtime = self.new_runtime()
+        self._server = RuntimeServer(self.runtime, self.runtime_endpoint)
+        self.daemons: list[DaemonProcess] = []
+        self.daemon = self.new_daemon()
+
+    @staticmethod
+    def new_runtime() -> EmbeddedRuntime:
+        """A runtime without containers."""
+        return EmbeddedRuntime(MACHINE, image_names=(IMAGE,))
+
+    def new_daemon(self, *options: str) -> DaemonProcess:
+        """A daemon with this place's sockets and state, not started."""
+        given = (*self._options, *options)
+        self.daemons.append(DaemonProcess(self.directory, runtime_endpoint=self.runtime_endpoint, options=given))
+        return self.daemons[-1]
+
+    async def start_runtime(self, runtime: EmbeddedRuntime | None = None) -> None:
+        """Serve the runtime, as it was or another."""
+        self.runtime = runtime or self.runtime
+        self._server = RuntimeServer(self.runtime, self.runtime_endpoint)
+        await self._server.start()
+
+    async def stop_runtime(self) -> None:
+        """Its socket goes, its calls break, its containers run on."""
+        await self._server.stop()
+
+    @contextlib.asynccontextmanager
+    async def kubelet(self) -> AsyncIterator[Kubelet]:
+        """Calls through the daemon, on a connection that is made anew when it breaks."""
+        client = RuntimeClient(self.daemon.endpoint)
+        try:
+            yield Kubelet(client, NODE)
+        finally:
+            await client.close()
+
+    async def run_pods(self, count: int) -> list[RunningPod]:
+        """This many pods of one container, several at once; settled when it returns."""
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def run(kubelet: Kubelet, number: int) -> RunningPod:
+            async with slots:
+                return await kubelet.run_pod(spec(number))
+
+        async with self.kubelet() as kubelet:
+            pods = await asyncio.gather(*(run(kubelet, number) for number in range(count)))
+        await until("nobody is moved any more", self._is_settled, seconds=SECONDS)
+        return pods
+
+    async def _is_settled(self) -> bool:
+        before = len(self.runtime.updates)
+        status = await self.status()
+        await asyncio.sleep(0.2)
+        return not status.violations and len(self.runtime.updates) == before
+
+    async def status(self) -> StatusView:
+        """What the daemon shows."""
+        return await self.daemon.admin.status()
+
+    def pinned(self) -> dict[str, tuple[str, str]]:
+        """CPUs and memory nodes that the kernel enforces, by container id."""
+        return {c.id: (c.kernel_cpus, c.kernel_mems) for c in self.runtime.node.containers.values() if c.running}
+
+    async def decides(self, pid: int) -> None:
+        """Wait until this process has the lock and makes decisions."""
+
+        async def it_does() -> bool:
+            try:
+                DeciderLock.acquire(self.directory / "state").release()
+            except LockHeld as held:
+                return held.pid == pid and await self.daemon.admin.is_ready()
+            return False
+
+        await until(f"process {pid} decides", it_does, seconds=SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One call: when it began and ended by the monotonic clock, and what it failed with ('' = it did not)."""
+
+    begun_at: float
+    ended_at: float
+    failure: str = ""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Version, over and over: what the kubelet asks and no policy looks at."""
+
+    endpoint: str
+    attempts: list[Attempt] = field(default_factory=list)
+    _task: "asyncio.Task[None] | None" = None
+
+    async def __aenter__(self) -> "Traffic":
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    @property
+    def failed(self) -> list[Attempt]:
+        """The calls that were not answered."""
+        return [a for a in self.attempts if a.failure]
+
+    async def _run(self) -> None:
+        client = RuntimeClient(self.endpoint)
+        request = pb.VersionRequest().SerializeToString()
+        try:
+            while True:
+                begun_at, failure = time.monotonic(), ""
+                try:
+                    await client.unary(RUNTIME_SERVICE + "Version", request, timeout_seconds=SECONDS)
+                except (CallFailed, RuntimeUnavailable) as error:
+                    failure = str(error)
+                self.attempts.append(Attempt(begun_at, time.monotonic(), failure))
+                await asyncio.sleep(0.002)
+        finally:
+            await client.close()
+
+
+class GrpcTraffic:
+    """The same and more by a client that does what the kubelet's does when it is asked to leave (gRPC's C core).
+
+    ``churn`` makes and removes pods: calls that are held and decided on.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        """Nothing is sent yet."""
+        # grpc-stubs demand serializers that grpcio leaves optional
+        self._channel: Any = grpc.aio.insecure_channel(endpoint.replace("unix://", "unix:"))
+        self.done = 0
+        self.longest_seconds = 0.0
+        self.failures: list[str] = []
+        self._ending = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
+        """As ``RuntimeChannel``; a failure is kept, and raised."""
+        begun_at = time.monotonic()
+        try:
+            reply: bytes = await self._channel.unary_unary(method)(message, timeout=timeout_seconds)
+        except grpc.aio.AioRpcError as error:
+            self.failures.append(f"{method}: {error.code().name}: {error.details()}")
+            raise
+        self.done += 1
+        self.longest_seconds = max(self.longest_seconds, time.monotonic() - begun_at)
+        return reply
+
+    def events(self) -> "grpc.aio.UnaryStreamCall[bytes, bytes]":
+        """The kubelet's stream of container events, which has no end."""
+        start = self._channel.unary_stream(RUNTIME_SERVICE + "GetContainerEvents")
+        return start(pb.GetEventsRequest().SerializeToString())
+
+    def start(self, *, churn: bool) -> None:
+        """Call from now on, two at once."""
+        loop = asyncio.get_running_loop()
+        work = [self._churn(1000), self._churn(2000)] if churn else [self._versions(), self._versions()]
+        self._tasks = [loop.create_task(each) for each in work]
+
+    async def end(self) -> None:
+        """Let the last calls end. Raises what went wrong in between."""
+        self._ending.set()
+        await asyncio.gather(*self._tasks)
+
+    async def close(self) -> None:
+        """Leave."""
+        await self._channel.close(None)
+
+    async def _versions(self) -> None:
+        message = pb.VersionRequest().SerializeToString()
+        while not self._ending.is_set():
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await self.unary(RUNTIME_SERVICE + "Version", message, timeout_seconds=SECONDS)
+
+    async def _churn(self, number: int) -> None:
+        kubelet = Kubelet(self, NODE)  # type: ignore[arg-type]  # it needs ``unary`` alone
+        while not self._ending.is_set():
+            number += 1
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                pod = await kubelet.run_pod(spec(number))
+                await kubelet.remove_pod(pod.sandbox_id)
+
+
+@contextlib.contextmanager
+def one_place(directory: Path, relay: str, runner: asyncio.Runner) -> Iterator[Place]:
+    """A place whose runtime and daemon run."""
+    place = Place(directory, relay)
+    try:
+        runner.run(place.start_runtime())
+        runner.run(place.daemon.start())
+        yield place
+    finally:
+        for daemon in place.daemons:
+            daemon.send(signal.SIGKILL)
+            runner.run(daemon.stop())
+        runner.run(place.stop_runtime())

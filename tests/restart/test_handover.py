@@ -1,0 +1,176 @@
+"""A new process takes over while the old one runs: no call fails, nobody is moved, and one of the two decides."""
+
+import asyncio
+import signal
+from typing import cast
+
+import pytest
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.tryout.daemon import DaemonProcess
+from cri_proxy.tryout.waiting import until
+from tests.restart.place import SECONDS, GrpcTraffic, Place, Traffic, spec
+
+CONTAINERS = 200
+
+BOTH_RELAYS = pytest.mark.parametrize("relay", ["splice", "grpc"])
+
+
+async def take_over(place: Place) -> DaemonProcess:
+    """Start a new process in the place of the daemon; gives the old one, which may still let its clients end."""
+    old, new = place.daemon, place.new_daemon("--take-over")
+    await new.start()
+    place.daemon = new
+    await place.decides(new.pid)
+    return old
+
+
+async def ends(daemon: DaemonProcess) -> None:
+    """It ends by itself, and says that all went well."""
+
+    await until("the old process has ended", lambda: has_ended(daemon), seconds=SECONDS)
+    assert daemon.exit_status == 0
+
+
+async def has_ended(daemon: DaemonProcess) -> bool:
+    return daemon.exit_status is not None
+
+
+@BOTH_RELAYS
+async def test_nobody_is_moved_and_no_call_fails(place: Place) -> None:
+    await place.run_pods(CONTAINERS)
+    before, updates = place.pinned(), len(place.runtime.updates)
+    client = GrpcTraffic(place.daemon.endpoint)
+    client.start(churn=False)
+    async with Traffic(place.daemon.endpoint) as others:
+        await ends(await take_over(place))
+    await client.end()
+    await client.close()
+    assert (client.failures, others.failed) == ([], [])
+    assert client.done > 100
+    print(f"{client.done + len(others.attempts)} calls, the longest took {client.longest_seconds * 1000:.0f} ms")
+    assert place.pinned() == before
+    assert len(place.runtime.updates) == updates
+    assert len((await place.status()).containers) == CONTAINERS
+
+
+@BOTH_RELAYS
+async def test_no_call_that_needs_a_decision_fails_or_is_lost(place: Place, relay: str) -> None:
+    """Pods come and go all the while. Held calls that arrive in the wrong moment come again, to the new process.
+
+    The relay on grpcio cannot send them away unseen: those few fail as UNAVAILABLE, which the kubelet tries again.
+    """
+    await place.run_pods(20)
+    kept = place.pinned().keys()
+    client = GrpcTraffic(place.daemon.endpoint)
+    client.start(churn=True)
+    old = await take_over(place)
+    await client.end()
+    await client.close()
+    await ends(old)
+    assert client.done > 40
+    assert [f for f in client.failures if relay == "splice" or "UNAVAILABLE" not in f] == []
+    status = await place.status()
+    assert status.violations == ()
+    assert {c.container_id for c in status.containers} >= kept
+    assert {c.container_id for c in status.containers} == place.pinned().keys()
+
+
+@BOTH_RELAYS
+async def test_a_stream_of_the_old_process_goes_on_until_its_client_leaves(place: Place) -> None:
+    client = GrpcTraffic(place.daemon.endpoint)
+    events = client.events()
+    await asyncio.sleep(0.2)
+    old = await take_over(place)
+    await place.run_pods(1)  # through the new one
+    async with asyncio.timeout(10):
+        event = pb.ContainerEventResponse.FromString(cast(bytes, await events.read()))
+    assert event.container_id
+    assert old.exit_status is None
+    await client.close()
+    del events  # gRPC's C core keeps the connection as long as somebody could ask how a call on it ended
+    await ends(old)
+
+
+async def test_an_old_process_that_drains_can_be_stopped(place: Place) -> None:
+    client = GrpcTraffic(place.daemon.endpoint)
+    events = client.events()
+    await asyncio.sleep(0.2)
+    old = await take_over(place)
+    assert await old.stop(signal.SIGTERM) == 0
+    assert await place.daemon.admin.is_ready()
+    events.cancel()
+    await client.close()
+
+
+async def test_what_the_runtime_has_not_answered_in_time_is_found_by_the_new_process(place: Place) -> None:
+    """A create that takes longer than the old one waits: its caller gets the answer all the same."""
+    gate = place.runtime.faults.block("CreateContainer")
+    client = GrpcTraffic(place.daemon.endpoint)
+    async with place.kubelet() as kubelet:
+        sandbox_id = await kubelet.run_sandbox(spec(0))
+        creating = asyncio.get_running_loop().create_task(kubelet.create(spec(0), spec(0).containers[0], sandbox_id))
+        await until("it is under way", lambda: has(gate.waiting), seconds=SECONDS)
+        old = await take_over(place)
+        assert old.exit_status is None
+        gate.release()
+        container_id = await creating
+        await kubelet.start(container_id)
+    await client.close()
+    await ends(old)
+    (container,) = (await place.status()).containers
+    assert (container.container_id, len(container.exclusive)) == (container_id, 1)
+
+
+async def has(count: int) -> bool:
+    return count > 0
+
+
+async def test_a_second_and_a_third_process_take_over_in_turn(place: Place) -> None:
+    await place.run_pods(20)
+    before = place.pinned()
+    for _ in range(2):
+        await ends(await take_over(place))
+    assert place.pinned() == before
+
+
+async def test_an_old_process_that_is_stuck_is_waited_for_while_calls_pass(place: Place) -> None:
+    old, new = place.daemon, place.new_daemon("--take-over")
+    old.send(signal.SIGSTOP)
+    starting = asyncio.get_running_loop().create_task(new.start())
+    await until("calls pass through the new one", lambda: passes(place), seconds=SECONDS)
+    assert not starting.done()
+    old.send(signal.SIGKILL)
+    await starting
+    place.daemon = new
+    await place.decides(new.pid)
+    await old.stop()
+
+
+async def passes(place: Place) -> bool:
+    """Whether a new connection gets an answer within a second: a stopped process accepts and never answers."""
+    try:
+        async with asyncio.timeout(1), place.kubelet() as kubelet:
+            await kubelet.sandboxes()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def test_without_the_wish_a_second_process_does_not_start(place: Place) -> None:
+    second = place.new_daemon()
+    await second.start()  # until somebody is ready: the first one is
+    await until("the second has ended", lambda: has_ended(second), seconds=SECONDS)
+    assert second.exit_status == 1
+    assert f"process {place.daemon.pid} decides here already: stop it" in second.log.read_text()
+    assert await place.daemon.admin.is_ready()
+
+
+async def test_a_signal_by_mistake_changes_nothing(place: Place) -> None:
+    place.daemon.send(signal.SIGUSR2)
+    await until("it is logged", lambda: logged(place, "not_handed_over"), seconds=SECONDS)
+    await place.run_pods(1)
+
+
+async def logged(place: Place, event: str) -> bool:
+    return f'"{event}"' in place.daemon.log.read_text()
