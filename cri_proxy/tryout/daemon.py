@@ -9,6 +9,7 @@ from typing import Self
 
 from cri_proxy.tryout.admin import AdminSocket
 from cri_proxy.tryout.child import Child
+from cri_proxy.tryout.errors import TryoutError
 from cri_proxy.tryout.waiting import finish, until
 
 READY_SECONDS = 60.0
@@ -85,6 +86,19 @@ class DaemonProcess:
         except BaseException:
             await finish(self.stop())
             raise
+
+    async def take_over(self) -> Child:
+        """Start another process in the place of this one; gives the old one, which ends when its clients have gone."""
+        if self._child is None:
+            raise TryoutError("taking over", "no daemon runs here")
+        arguments = (*program(), *self._arguments, "--take-over")
+        old, self._child = self._child, Child(arguments, log=self.log, environment=self._environment)
+        await until("the new process decides", self._has_taken_over, seconds=self._ready_seconds)
+        return old
+
+    async def _has_taken_over(self) -> bool:
+        lock = (self.directory / "state" / "decider.lock").read_text().split()
+        return lock[:1] == [str(self.pid)] and await self._is_ready()
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int | None:
         """End it, as an operator does or by force; gives the exit status. Safe to call twice."""

@@ -2,12 +2,17 @@
 
 import asyncio
 import signal
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.tryout.child import Child
+from cri_proxy.tryout.kernel import Allowed, read_allowed
 from cri_proxy.tryout.kubelet import RunningPod
 from cri_proxy.tryout.pods import ContainerSpec, guaranteed
+from cri_proxy.tryout.waiting import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus
 
@@ -95,3 +100,57 @@ async def test_a_restart_of_both_changes_no_cpuset(stage: Stage) -> None:
     await stage.daemon.start()
     assert await stage.cpusets(*pods) == before
     assert CpuSet() not in before.values()
+
+
+async def twenty(stage: Stage) -> tuple[dict[str, int], tuple[RunningPod, ...]]:
+    """Twenty containers of every kind, and the first process of each as the host numbers it."""
+    rest = [ContainerSpec(f"c{number}", cpu_request_mcpu=10 * (number % 2)) for number in range(19)]
+    crowd = await stage.run("crowd", *rest)
+    alone = await stage.run("alone", guaranteed("c0", 1000))
+    await stage.gets(crowd, await stage.cpus(crowd))
+    ids = [container_id for pod in (crowd, alone) for _, container_id in pod.containers]
+    return {container_id: await stage.direct.pid(container_id) for container_id in ids}, (crowd, alone)
+
+
+def allowed(pids: Iterable[int]) -> dict[int, Allowed]:
+    """What the kernel lets these processes use."""
+    return {pid: read_allowed(Path(f"/proc/{pid}/status").read_text()) for pid in pids}
+
+
+def updates(stage: Stage) -> int:
+    """The updates that every daemon of this stage has sent so far."""
+    return stage.daemon.log.read_text().count('"event": "updated"')
+
+
+async def test_restarts_of_everything_move_none_of_twenty_containers(stage: Stage) -> None:
+    """Counted in the kernel, and by the updates that the daemon says it has sent."""
+    processes, _ = await twenty(stage)
+    before, sent = allowed(processes.values()), updates(stage)
+    assert (len(before), sent > 0) == (20, True)
+    for ending in (signal.SIGTERM, signal.SIGKILL):
+        await stage.daemon.restart(ending)
+        await stage.containerd.halt(ending)
+        await stage.launch_runtime()
+    await stage.daemon.stop(signal.SIGKILL)
+    await stage.containerd.halt(signal.SIGKILL)
+    await stage.containerd.launch()
+    await stage.daemon.start()
+    assert len((await stage.daemon.admin.status()).containers) == 20
+    assert (allowed(processes.values()), updates(stage)) == (before, sent)
+    assert {i: await stage.direct.pid(i) for i in processes} == processes
+
+
+async def test_a_process_that_takes_over_moves_none_of_twenty_containers(stage: Stage) -> None:
+    """The old one ends by itself, once the kubelet's connection has gone over."""
+    processes, (_, alone) = await twenty(stage)
+    before, sent = allowed(processes.values()), updates(stage)
+    old = await stage.daemon.take_over()
+    await until("the old process has ended", lambda: has_ended(old), seconds=30)
+    assert (await stage.daemon.admin.status()).is_ready
+    assert (allowed(processes.values()), updates(stage)) == (before, sent)
+    await stage.kubelet.remove_pod(alone.sandbox_id)
+    assert len((await stage.daemon.admin.status()).containers) == 19
+
+
+async def has_ended(child: Child) -> bool:
+    return child.exit_status is not None

@@ -205,7 +205,8 @@ class GrpcTraffic:
     def events(self) -> "grpc.aio.UnaryStreamCall[bytes, bytes]":
         """The kubelet's stream of container events, which has no end."""
         start = self._channel.unary_stream(RUNTIME_SERVICE + "GetContainerEvents")
-        return start(pb.GetEventsRequest().SerializeToString())
+        call: grpc.aio.UnaryStreamCall[bytes, bytes] = start(pb.GetEventsRequest().SerializeToString())
+        return call
 
     def start(self, *, churn: bool) -> None:
         """Call from now on, two at once."""
