@@ -1,8 +1,11 @@
 """The daemon's wiring: what is open when, with either relay, and what is left behind."""
 
 import asyncio
+import signal
 import socket
-from collections.abc import Awaitable, Callable
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -14,7 +17,8 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings, settle
 from cri_proxy.cri.methods import IMAGE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.errors import CallFailed, CriProxyError, RuntimeUnavailable
+from cri_proxy.errors import CallFailed, CriProxyError, RuntimeUnavailable, StoreError
+from cri_proxy.handover import ASK
 from cri_proxy.relay.calls import Call, Forward, Interest, Replied
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded import EmbeddedRuntime
@@ -231,3 +235,53 @@ def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path) -> No
             await daemon.stop()
 
     asyncio.run(run())
+
+
+@pytest.fixture
+def asked_to_leave() -> Iterator[list[int]]:
+    """The signals by which this very process was asked for its place."""
+    asked: list[int] = []
+    before = signal.signal(ASK, lambda number, frame: asked.append(number))
+    yield asked
+    signal.signal(ASK, before)
+
+
+def test_nobody_gives_way_to_who_cannot_read_the_store(tmp_path: Path, asked_to_leave: list[int]) -> None:
+    settings = settings_in(tmp_path)
+    serve(settings, run_nothing)
+    with closing(sqlite3.connect(tmp_path / "state" / "state.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    lock = DeciderLock.acquire(tmp_path / "state")
+    lock.offer_handover()
+    with pytest.raises(StoreError, match="start the newer program"):
+        serve(replace(settings, takes_over=True), run_nothing)
+    lock.release()
+    assert asked_to_leave == []
+    assert not (tmp_path / "proxy.sock").exists()
+
+
+def offered(settings: Settings) -> bool:
+    """Whether a daemon that serves lets others take over."""
+    found: list[LockHeld] = []
+
+    async def act(daemon: Daemon) -> None:
+        daemon.offer_handover()
+        with pytest.raises(LockHeld) as held:
+            DeciderLock.acquire(settings.state_dir)
+        found.append(held.value)
+
+    serve(settings, act)
+    return found[0].started_ticks > 0
+
+
+def test_a_daemon_offers_its_place(tmp_path: Path) -> None:
+    assert offered(replace(settings_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
+
+
+def test_on_the_embedded_runtime_it_does_not_for_the_containers_would_end_with_it(tmp_path: Path) -> None:
+    assert not offered(settings_in(tmp_path))
+
+
+def test_under_systemd_it_does_not(tmp_path: Path, notify_socket: socket.socket) -> None:
+    assert not offered(replace(settings_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
+    notify_socket.close()
