@@ -48,14 +48,14 @@ class ColdStarts:
         for row in list(self._ledger.active()):
             if not row.grant.is_cold or row.state != "running":
                 continue
-            if row.warm_at_seconds is None:
-                self._note_start(row, now)
+            if row.warm_at_seconds is None or row.warm_at_seconds - now > row.grant.request.wishes.cold_start_seconds:
+                self._note_start(row, now)  # or the clock was set back meanwhile: it would last that much longer
             elif row.warm_at_seconds <= now and not self._effects.is_busy(row.key):
                 self._end(row)
         return any(row.grant.is_cold for row in self._ledger.active())
 
     def _note_start(self, row: Row, now_seconds: float) -> None:
-        """Nobody heard the start's reply, and the container runs: its time counts from now."""
+        """Its time counts from now: nobody heard the start's reply, and the container runs."""
         dated = replace(row, warm_at_seconds=now_seconds + row.grant.request.wishes.cold_start_seconds)
         self._ledger.put(dated)
         self._context.persistence.save_later([dated])

@@ -113,6 +113,20 @@ def test_a_start_that_nobody_heard_of_counts_from_when_it_is_seen() -> None:
     play(act)
 
 
+def test_a_clock_that_is_set_back_does_not_make_it_last_for_ever() -> None:
+    async def act(site: Site) -> None:
+        container = await started(site)
+        site.node.cold_starts.look()
+        site.clock._now -= 500_000.0
+        site.node.cold_starts.look()
+        await site.clock.sleep(LASTS_SECONDS)
+        site.node.cold_starts.look()
+        await site.node.settle()
+        assert mems(site, container) == str(BOTH)
+
+    play(act)
+
+
 def test_a_container_with_a_call_under_way_waits() -> None:
     async def act(site: Site) -> None:
         container_id = await started(site)
