@@ -53,6 +53,7 @@ class Store:
         self._path = path
         self._recovered = opened.recovered
         self._connection = opened.connection
+        self._identity = _identity(path)
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._is_closed = False
         self._commits = 0
@@ -135,6 +136,9 @@ class Store:
 
     def _commit(self, group: Sequence[_Save]) -> None:
         """One transaction for the whole group. What fails for its content fails alone, the disk fails for all."""
+        if _identity(self._path) != self._identity:
+            self._report(group, self._reopened())
+            return
         try:
             tables.apply(self._connection, [statement for save in group for statement in save.statements])
         except sqlite3.OperationalError as error:
@@ -149,6 +153,16 @@ class Store:
             self._commits += 1
             self._report(group, "")
 
+    def _reopened(self) -> str:
+        """Somebody has removed or replaced the file: what we would write nobody would find. Gives what was done."""
+        try:
+            opened = open_database(self._path)
+        except StoreError as error:
+            return f"the file was removed and cannot be made again: {error}"
+        self._connection.close()
+        self._connection, self._identity = opened.connection, _identity(self._path)
+        return "the file was removed or replaced while in use; a new one was opened, and is filled again"
+
     def _report(self, group: Sequence[_Save], problem: str) -> None:
         """Tell everybody; each gets an error of its own, because raising one changes it."""
         for save in group:
@@ -159,6 +173,15 @@ class Store:
             load.answer.set_result(tables.read(self._connection))
         except (sqlite3.Error, ValueError) as error:
             load.answer.set_exception(StoreError(str(self._path), f"cannot read: {error}"))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file this is; None when there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _waiter() -> tuple[asyncio.Future[None], Report]:

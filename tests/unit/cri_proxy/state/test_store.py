@@ -126,6 +126,23 @@ def test_after_a_failed_commit_the_next_one_works(tmp_path: Path) -> None:
     assert asyncio.run(fail_then_save()) == Saved((), (make_sandbox(),))
 
 
+def test_a_file_that_is_removed_while_in_use_is_missed_once_and_made_again(tmp_path: Path) -> None:
+    async def act() -> None:
+        store = Store.open(tmp_path / "state.db")
+        await store.save([make_row()])
+        for end in ("", "-wal", "-shm"):
+            (tmp_path / f"state.db{end}").unlink(missing_ok=True)
+        with pytest.raises(StoreError, match="removed"):
+            await store.save([make_row()])
+        await store.save([make_row()])
+        await store.close()
+
+    asyncio.run(act())
+    again = Store.open(tmp_path / "state.db")
+    assert [row.key for row in again.load().rows] == [make_row().key]
+    asyncio.run(again.close())
+
+
 def test_a_closed_store_says_so(tmp_path: Path) -> None:
     async def use_after_close() -> None:
         store: GrantStore = Store.open(tmp_path / "state.db")
