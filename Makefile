@@ -20,7 +20,7 @@ run: ## try the proxy on this machine: real containers on chosen CPUs (RUNTIME=u
 	@[ -n "$(RUNTIME)" ] || packaging/setup/system.sh run
 	@$(PYTHON) -m cri_proxy.tryout $(if $(RUNTIME),--runtime '$(RUNTIME)')
 
-test: ## every test: the checks, then real containerd, then emulated machines
+test: ## every test: the checks, the kill test, then real containerd, then emulated machines
 	@packaging/setup/venv.sh dev
 	@packaging/setup/system.sh test
 	@$(STAGES) check kill e2e vm

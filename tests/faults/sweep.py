@@ -1,0 +1,138 @@
+"""A node to which something is done at each moment of a story, and what must be so afterwards."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.node.context import Rules
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.state.memory import MemoryStore
+from cri_proxy.state.rows import Saveable
+from cri_proxy.tryout import pods
+from cri_proxy.tryout.image import IMAGE
+from cri_proxy.tryout.kubelet import RunningPod
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from policies.base import ContainerKey, Policy
+from policies.options import PolicyOptions
+from policies.registry import build_policy
+from sysfs.cpuset import CpuSet
+from tests.fakes.machines import small_machine
+from tests.fakes.node_checks import check_moment, check_settled
+from tests.fakes.site import Site
+
+SPEC = PodSpec("web", (guaranteed("c", 2000), ContainerSpec("d", cpu_request_mcpu=300)))
+
+
+class SlowRuntime(EmbeddedRuntime):
+    """Takes a few turns of the loop before it acts and before it answers."""
+
+    async def call(self, method: str, message: bytes) -> bytes:
+        await turns(2)
+        reply = await super().call(method, message)
+        await turns(2)
+        return reply
+
+
+class SlowStore(MemoryStore):
+    """Takes a few turns of the loop for each save, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turn = asyncio.Lock()
+
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+        async with self._turn:
+            await turns(2)
+            await super().save(puts, deletes)
+
+
+class Scene(Site):
+    """A node with two pods that nothing is done to: one with CPUs of its own, one that shares."""
+
+    def __init__(
+        self, *, rules: Rules | None = None, around: Callable[[Policy], Policy] = lambda policy: policy
+    ) -> None:
+        machine = small_machine()
+        self.options = PolicyOptions(machine.online, CpuSet.parse("0"))
+        super().__init__(around(build_policy("topology-aware", machine, self.options)), rules=rules)
+        self.runtime = SlowRuntime(machine, image_names=(IMAGE,))
+        self.store: SlowStore = SlowStore()
+        self.watches = True
+
+    async def set_up(self) -> None:
+        await self.open(self.look)
+        self.alone = (await self.run("alone", guaranteed("c", 1000))).container_id("c")
+        await self.run("sharing", ContainerSpec("c", cpu_request_mcpu=500))
+        await self.node.settle()
+        self.before = self.recorded()
+
+    def look(self) -> None:
+        """Nobody is on CPUs that another has alone."""
+        if self.watches:
+            check_moment(self.runtime, self.node.context.ledger, self.options.available)
+
+    async def story(self) -> None:
+        """A pod comes, is resized, restarts a container, and goes. Raises what its calls raise."""
+        web = await self.kubelet.run_pod(SPEC)
+        await self.resize(web, 3000)
+        await self.resize(web, 1000)
+        await self.kubelet.stop(web.container_id("c"))
+        again = await self.kubelet.create(SPEC, SPEC.containers[0], web.sandbox_id, attempt=1)
+        await self.kubelet.start(again)
+        await self.kubelet.remove(web.container_id("c"))
+        await self.kubelet.remove_pod(web.sandbox_id)
+
+    async def resize(self, pod: RunningPod, mcpu: int) -> None:
+        changed = pods.resources(pod.spec, guaranteed("c", mcpu), self.kubelet.node)
+        await self.kubelet.update(pod.container_id("c"), changed)
+
+    async def go_on(self) -> None:
+        """The trouble is over: the slow check comes by, and the node works as before."""
+        await self.node.settle()
+        assert self.recorded()[self.alone] == self.before[self.alone], "a bystander was moved"
+        await self.node.resync.check_all("slow check")
+        self.node.effects.retry_failed()
+        await self.node.slow_check()
+        await self.node.settle()
+        self.node.context.persistence.catch_up(
+            [*self.node.context.ledger.rows(), *self.node.context.ledger.sandboxes.values()]
+        )
+        await self.node.settle()
+        self.look()
+        check_settled(self.runtime, self.node.context.ledger, self.options)
+        for sandbox in list(self.runtime.node.sandboxes.values()):
+            if sandbox.config.metadata.name == SPEC.name:
+                await self.kubelet.remove_pod(sandbox.id)
+        await self.story()
+        await self.node.settle()
+        assert self.recorded() == self.before, "leaked, or granted twice"
+        saved = {row.container_id: row.grant for row in self.store.load().rows}
+        assert saved == {row.container_id: row.grant for row in self.node.context.ledger.rows()}
+        assert saved.keys() == self.before.keys()
+
+
+async def turns(number: int) -> None:
+    """Let this many turns of the loop pass."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def as_far_as_it_goes(story: Awaitable[None]) -> None:
+    """The kubelet sees a call fail, and does nothing more."""
+    with suppress(CallFailed, RuntimeUnavailable):
+        await story
+
+
+def play(act: Callable[[Scene], Awaitable[None]], scene: Scene | None = None) -> Scene:
+    """Set up, act, and see that all goes on."""
+    there = scene if scene is not None else Scene()
+
+    async def run() -> None:
+        async with asyncio.timeout(30):
+            await there.set_up()
+            await act(there)
+            await there.go_on()
+
+    asyncio.run(run())
+    return there
