@@ -43,8 +43,8 @@ class Rewrite:
 class Refuse:
     """Answer the caller with this gRPC status; nothing reaches the runtime.
 
-    ``was_unseen``: nobody has looked at the call, so where the relay can it says so instead, and a gRPC client sends it
-    again by itself, on a new connection (RFC 9113, 8.7: REFUSED_STREAM).
+    ``was_unseen``: nobody has looked at the call, so where the relay can it says so instead (RFC 9113, 8.7:
+    REFUSED_STREAM). gRPC for Go, the kubelet's, then sends it again by itself, on a new connection; others report it.
     """
 
     code: int

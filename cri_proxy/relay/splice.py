@@ -135,7 +135,7 @@ class Splice:
             self._answer(stream, code, message, client_open=call.client_open, begun=call.reply_begun)
 
     def turn_away(self, stream: int) -> None:
-        """Say of a held call that nobody has looked at it: a gRPC client sends it again by itself, elsewhere."""
+        """Say of a held call that nobody has looked at it; see ``Refuse.was_unseen``."""
         call = self._held.get(stream)
         if call is None or call.phase is Phase.SENDING:
             return
