@@ -49,7 +49,6 @@ SAVES = (
     "save exited",
     "save removal",
     "save decision",
-    "start: save grant",
     "start: save confirmed",
     "start: save removal",
     "slow check: save grant",
