@@ -198,7 +198,7 @@ def hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: st
     there = "; ".join(f"near {device} ({where}) {_plural(free, 'CPU')} free to own" for device, where, free in near)
     both = f"most shared capacity near all of them in {pool}: {free_mcpu}m" if pool else "no pool is near all of them"
     shares = not demand.whole or demand.shared_mcpu
-    each = f", at least one near each" if len(near) > 1 and not shares else ""
+    each = ", at least one near each" if len(near) > 1 and not shares else ""
     text = f"wanted {wanted_text(demand)} near its devices and nowhere else{each}; {there}"
     return Reason(STRICT_HINTS, f"{text}; {both}" if shares else text)
 

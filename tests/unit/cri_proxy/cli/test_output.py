@@ -25,7 +25,9 @@ def test_a_short_answer_is_one_line_of_json() -> None:
 
 
 def test_a_view_is_data_by_field_name() -> None:
-    assert render(Health(True, False), "json", "") == '{"is_alive": true, "is_ready": false, "problems": [], "parts": []}'
+    assert (
+        render(Health(True, False), "json", "") == '{"is_alive": true, "is_ready": false, "problems": [], "parts": []}'
+    )
 
 
 def test_a_pipe_gets_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
