@@ -26,8 +26,9 @@ it:
 
 Units stand in the names. No label holds the name of a pod or container: the number of series depends on the machine
 (its pools and memory nodes), never on what runs there. Gauges are read off the state at each scrape, so nothing that is
-gone lingers. Counters begin anew with the process; `process_start_time_seconds` tells when. A dashboard for Grafana and alert
-rules for Prometheus stand in `packaging/monitoring`; what to do about each alert is told in [alerts](../alerts.md).
+gone lingers. Counters begin anew with the process; `process_start_time_seconds` tells when. A dashboard for Grafana and
+alert rules for Prometheus stand in `packaging/monitoring`; what to do about each alert is told in
+[alerts](../alerts.md).
 
 | metric | kind | labels | meaning |
 |---|---|---|---|
