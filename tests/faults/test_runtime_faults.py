@@ -14,7 +14,7 @@ UNKNOWN, DEADLINE_EXCEEDED = 2, 4
 HANGING = ("CreateContainer", "StartContainer", UPDATE, "StopContainer", "RemovePodSandbox", "ListContainers")
 
 
-@pytest.mark.parametrize("number", range(0, 90, 3))
+@pytest.mark.parametrize("number", range(0, 90, 6))
 def test_it_may_die_at_any_moment_and_come_back(number: int) -> None:
     async def act(scene: Scene) -> None:
         story = asyncio.get_running_loop().create_task(as_far_as_it_goes(scene.story()))

@@ -24,7 +24,7 @@ class FailingStore(SlowStore):
         await super().save(puts, deletes)
 
 
-@pytest.mark.parametrize("first", range(0, 40, 3))
+@pytest.mark.parametrize("first", range(0, 40, 7))
 @pytest.mark.parametrize("choice", ["continue", "reject"])
 @pytest.mark.parametrize("times", [1, 1000], ids=["once", "until it is mended"])
 def test_any_save_may_fail(first: int, choice: str, times: int) -> None:
@@ -42,7 +42,7 @@ def test_any_save_may_fail(first: int, choice: str, times: int) -> None:
     assert scene.log.errors == []
 
 
-@pytest.mark.parametrize("first", range(0, 40, 5))
+@pytest.mark.parametrize("first", range(0, 40, 9))
 def test_after_a_failure_a_restart_finds_everything(first: int) -> None:
     scene = Scene()
     store = scene.store = FailingStore()
