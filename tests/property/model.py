@@ -76,20 +76,20 @@ class Model:
         """The wish for whole cores is done without when no pool has them."""
         if not need.whole_cores:
             return need
-        return replace(need, own=(request.cpu_request_mcpu - need.shared_mcpu) // 1000, whole_cores=False)
+        return replace(need, own=request.cpu_request_mcpu // 1000, whole_cores=False)
 
     def _owns(self, request: Request) -> bool:
         """Whether the whole part of the request is exclusive."""
-        wishes = request.wishes
-        if wishes.levels_up:
-            return False
-        if wishes.prefer_shared is not None:
-            return not wishes.prefer_shared
-        if wishes.require_isolated:
-            return True
-        if request.pod.qos is not QosClass.GUARANTEED:
-            return False
-        return wishes.prefer_isolated is True or not self.options.prefer_shared
+        wishes, is_guaranteed = request.wishes, request.pod.qos is QosClass.GUARANTEED
+        said = {  # from the word that counts most to the one that counts least; None = nothing is said
+            "prefer-shared-cpus: -N": False if wishes.levels_up > 0 else None,
+            "prefer-shared-cpus": None if wishes.prefer_shared is None else not wishes.prefer_shared,
+            "require-isolated-cpus": True if wishes.require_isolated else None,
+            "not Guaranteed": None if is_guaranteed else False,
+            "prefer-isolated-cpus": True if wishes.prefer_isolated else None,
+            "PreferSharedCPUs": not self.options.prefer_shared,
+        }
+        return next(owns for owns in said.values() if owns is not None)
 
     def _local_cpus(self, request: Request) -> tuple[Ids, ...]:
         """Per device that tells, the CPUs near it. One that is near all CPUs, or says nothing, does not tell."""
