@@ -14,6 +14,8 @@ from cri_proxy.tryout.waiting import until
 from tests.restart.place import NODE, SECONDS, GrpcTraffic, Place, Traffic, spec
 
 CONTAINERS = 200
+ASKS_SECONDS = 10.0
+"""How long after the old process's end the new one may take to ask the runtime what its last calls did."""
 UNSEEN = "RST_STREAM with error code 7"  # REFUSED_STREAM, in the words of gRPC's C core
 
 BOTH_RELAYS = pytest.mark.parametrize("relay", ["splice", "grpc"])
@@ -74,10 +76,13 @@ async def test_no_call_that_needs_a_decision_fails_or_is_lost(place: Place, rela
     await ends(old)
     assert client.done > 40
     assert [f for f in client.failures if expected not in f] == []
-    status = await place.status()
-    assert status.violations == ()
-    assert {c.container_id for c in status.containers} >= kept
-    assert {c.container_id for c in status.containers} == place.pinned().keys()
+    await until("what the old one's last calls ended is known", lambda: knows_who_runs(place), seconds=ASKS_SECONDS)
+    assert place.pinned().keys() >= kept
+    assert (await place.status()).violations == ()
+
+
+async def knows_who_runs(place: Place) -> bool:
+    return {c.container_id for c in (await place.status()).containers} == place.pinned().keys()
 
 
 @BOTH_RELAYS
@@ -122,6 +127,7 @@ async def test_what_the_runtime_has_not_answered_in_time_is_found_by_the_new_pro
         await kubelet.start(container_id)
     await client.close()
     await ends(old)
+    await until("what the old one had sent is known", lambda: knows_who_runs(place), seconds=ASKS_SECONDS)
     (container,) = (await place.status()).containers
     assert (container.container_id, len(container.exclusive)) == (container_id, 1)
 
