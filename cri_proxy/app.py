@@ -37,7 +37,7 @@ from cri_proxy.node.node import Node, Outside, build_node
 from cri_proxy.node.reader import Reader
 from cri_proxy.node.telling import DIRECTORY
 from cri_proxy.node.view import NodeView
-from cri_proxy.own_process import process_samples
+from cri_proxy.own_process import process_samples, task_samples
 from cri_proxy.podresources.lister import SOCKET, PodResources
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.gate import Gate
@@ -185,7 +185,7 @@ class Daemon:
         """What the daemon around the node has to show."""
         view.reaches_runtime = channel.reaches_runtime
         view.more_parts.append(self._socket_part)
-        view.more_samples += [self._traffic.samples, process_samples, self._build_samples]
+        view.more_samples += [self._traffic.samples, process_samples, task_samples, self._build_samples]
 
     def _start_watchdog(self, endpoint: str) -> None:
         """Ping systemd, where it waits for that, as long as the kubelet could be served."""

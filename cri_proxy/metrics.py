@@ -343,5 +343,12 @@ PROCESS_START: Final = Metric("process_start_time_seconds", "gauge", "When this 
 PROCESS_CPU: Final = Metric("process_cpu_seconds_total", "counter", "CPU time of this process, user and system.")
 PROCESS_MEMORY: Final = Metric("process_resident_memory_bytes", "gauge", "Resident memory of this process.")
 PROCESS_FILES: Final = Metric("process_open_fds", "gauge", "File descriptors that this process has open.")
+BLOCKS: Final = Metric(
+    "cri_proxy_allocated_blocks",
+    "gauge",
+    "Blocks of memory that Python objects of this process take up. What grows for days while the containers stay as "
+    "many is a leak, before the memory of the process shows it.",
+)
+TASKS: Final = Metric("cri_proxy_tasks", "gauge", "Asynchronous tasks of this process that have not ended.")
 
 TABLE: Final[tuple[Metric, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Metric))

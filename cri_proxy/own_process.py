@@ -1,6 +1,8 @@
-"""The daemon's own process in the words of Prometheus' client libraries: CPU time, memory, files, start (proc(5))."""
+"""The daemon's own process (proc(5)), in the words of Prometheus' client libraries where they have some."""
 
+import asyncio
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,3 +27,9 @@ def process_samples(proc: Path = Path("/proc/self")) -> Iterator[Sample]:
     yield Sample(metrics.PROCESS_CPU, (int(fields[11]) + int(fields[12])) / ticks)
     yield Sample(metrics.PROCESS_MEMORY, pages * os.sysconf("SC_PAGE_SIZE"))
     yield Sample(metrics.PROCESS_FILES, files)
+    yield Sample(metrics.BLOCKS, sys.getallocatedblocks())
+
+
+def task_samples() -> Iterator[Sample]:
+    """Tasks of the running loop. Raises RuntimeError where none runs."""
+    yield Sample(metrics.TASKS, len(asyncio.all_tasks()))

@@ -8,7 +8,7 @@ from cri_proxy.metrics import CPU_KINDS, DECISIONS, JOURNAL_ROWS, OTHER, TABLE, 
 from cri_proxy.node.ledger import ACTIVE
 from policies.base import CpuKind
 
-UNITS = ("seconds", "bytes", "cpus", "containers", "connections", "calls", "fds", "generation")
+UNITS = ("seconds", "bytes", "cpus", "containers", "connections", "calls", "fds", "generation", "blocks", "tasks")
 CLAIMS = ("live", "ready", "healthy", "successful")
 OF_PODS = {"pod", "container", "container_id", "namespace", "pod_uid", "uid", "id", "image", "name", "cpus", "mems"}
 names = pytest.mark.parametrize("metric", TABLE, ids=[metric.name for metric in TABLE])

@@ -1,11 +1,12 @@
 """What the process says of itself."""
 
+import asyncio
 import os
 import time
 from pathlib import Path
 
 from cri_proxy import metrics
-from cri_proxy.own_process import process_samples
+from cri_proxy.own_process import process_samples, task_samples
 
 
 def test_the_process_tells_its_start_time_memory_and_files() -> None:
@@ -20,3 +21,28 @@ def test_the_process_tells_its_start_time_memory_and_files() -> None:
 
 def test_a_process_that_may_not_look_says_nothing(tmp_path: Path) -> None:
     assert list(process_samples(tmp_path)) == []
+
+
+def test_objects_that_are_kept_show_as_blocks() -> None:
+    before = blocks()
+    kept = [bytearray(100) for _ in range(1000)]
+    assert 1000 <= blocks() - before <= 1000 * 20
+    assert len(kept) == 1000
+
+
+def blocks() -> int:
+    (count,) = (sample.value for sample in process_samples() if sample.metric is metrics.BLOCKS)
+    assert isinstance(count, int)
+    return count
+
+
+def test_tasks_count_until_they_end() -> None:
+    async def count() -> tuple[object, object]:
+        task = asyncio.get_running_loop().create_task(asyncio.Event().wait())
+        (with_it,) = task_samples()
+        task.cancel()
+        await asyncio.wait([task])
+        (without,) = task_samples()
+        return with_it.value, without.value
+
+    assert asyncio.run(count()) == (2, 1)
