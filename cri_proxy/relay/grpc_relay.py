@@ -37,7 +37,8 @@ _MESSAGE_OPTIONS: Final = (
 _CHANNEL_OPTIONS: Final = (
     *_MESSAGE_OPTIONS,
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # grpcio takes this for how long an attempt to connect may take, too: on a busy node that is no matter of 100 ms
+    ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),
