@@ -53,7 +53,10 @@ def parse_request(head: bytes) -> Request:
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
         raise BadRequest(HTTPStatus.BAD_REQUEST, "expected METHOD TARGET HTTP/1.1")
     method, target, version = parts
-    fields = dict(_field(line) for line in lines[1:] if line)
+    read = [_field(line) for line in lines[1:] if line]
+    fields = dict(read)
+    if [name for name, _ in read].count("host") > 1:  # RFC 9112, 3.2: two readers must not see two hosts
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "expected one Host")
     if method not in ("GET", "HEAD"):
         raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not offered: nothing here changes anything")
     if "transfer-encoding" in fields or fields.get("content-length", "0") != "0":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
+from cri_proxy.clock import SystemClock
 from cri_proxy.errors import CriProxyError
 from cri_proxy.http.hosts import is_loopback, names_this_machine
 from cri_proxy.http.messages import (
@@ -22,6 +23,7 @@ from cri_proxy.http.messages import (
     text_response,
 )
 from cri_proxy.http.routes import Handler, PrivateHandler, build_routes
+from cri_proxy.http.turns import Turns
 from cri_proxy.http.view import DaemonView
 from cri_proxy.tasks import Tasks
 
@@ -46,15 +48,20 @@ class AdminSocketError(CriProxyError):
 class AdminServer:
     """Serves one table of routes on every address that it was told to listen on."""
 
-    def __init__(self, view: DaemonView, *, idle_seconds: float = _IDLE_SECONDS) -> None:
-        """Nothing is opened yet."""
+    def __init__(
+        self, view: DaemonView, *, idle_seconds: float = _IDLE_SECONDS, write_seconds: float = _WRITE_SECONDS
+    ) -> None:
+        """Nothing is opened yet. A client may be silent or not take its answer for so long."""
         self._routes: Mapping[str, Handler] = build_routes(view)
         self.private: dict[str, PrivateHandler] = {}
         """Paths that the admin socket alone answers."""
         self._idle_seconds = idle_seconds
+        self._write_seconds = write_seconds
         self._servers: list[asyncio.Server] = []
         # Root's commands have connections of their own, which clients on TCP cannot use up.
         self._on_admin_socket, self._on_tcp = Tasks(), Tasks()
+        clock = SystemClock()
+        self._turns_of_root, self._turns_of_all = Turns(clock), Turns(clock)
         self._socket: tuple[Path, int] | None = None
 
     async def listen_unix(self, path: Path) -> None:
@@ -127,15 +134,22 @@ class AdminServer:
         """One connection: request after request until it is closed, idle for long, or not understood."""
         try:
             if is_full:
-                await _send(writer, text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections"))
-                return
-            seconds = _HEAD_SECONDS
-            while await self._answer_one(reader, writer, seconds):
-                seconds = self._idle_seconds
+                await self._send(writer, _whole(text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")))
+            else:
+                await self._answer_all(reader, writer)
+            writer.close()
+            async with asyncio.timeout(self._write_seconds):
+                await writer.wait_closed()
         except (OSError, TimeoutError):
             pass  # the peer is gone or stuck: nobody is left to be told
         finally:
-            writer.close()
+            # What it has not taken is dropped, or it would hold the connection for ever.
+            writer.transport.abort()
+
+    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seconds = _HEAD_SECONDS
+        while await self._answer_one(reader, writer, seconds):
+            seconds = self._idle_seconds
 
     async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> bool:
         """Read and answer one request; whether the connection stays open."""
@@ -146,25 +160,36 @@ class AdminServer:
             return False
         except asyncio.LimitOverrunError:
             problem = f"more than {MAX_HEADER_BYTES} bytes of header"
-            await _send(writer, text_response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, problem))
+            await self._send(writer, _whole(text_response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, problem)))
             return False
         try:
             request = parse_request(head)
         except BadRequest as error:
-            await _send(writer, text_response(error.status, error.problem))
+            await self._send(writer, _whole(text_response(error.status, error.problem)))
             return False
-        response = _misdirected(writer, request) or await self._respond(writer, request)
-        await _send(writer, response, has_body=request.method == "GET", keeps_alive=request.keeps_alive)
+        response = await self._respond(writer, request)
+        has_body = request.method == "GET"
+        await self._send(writer, render_response(response, has_body=has_body, keeps_alive=request.keeps_alive))
         return request.keeps_alive
 
     async def _respond(self, writer: asyncio.StreamWriter, request: Request) -> Response:
+        is_root = writer.get_extra_info("socket").family == socket.AF_UNIX
         private = self.private.get(request.path)
-        if private is not None and writer.get_extra_info("socket").family == socket.AF_UNIX:
+        if private is not None and is_root:
             return await private(request.query)
+        async with (self._turns_of_root if is_root else self._turns_of_all).turn():
+            return _misdirected(writer, request) or self._answer(request)
+
+    def _answer(self, request: Request) -> Response:
         handler = self._routes.get(request.path)
         if handler is None:
             return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self._routes))}")
         return handler(request.query)
+
+    async def _send(self, writer: asyncio.StreamWriter, answer: bytes) -> None:
+        writer.write(answer)
+        async with asyncio.timeout(self._write_seconds):
+            await writer.drain()
 
 
 def _misdirected(writer: asyncio.StreamWriter, request: Request) -> Response | None:
@@ -185,9 +210,6 @@ def _refuse_non_socket(path: Path) -> None:
         raise OSError(errno.EEXIST, "something that is not a socket is in its place: remove it")
 
 
-async def _send(
-    writer: asyncio.StreamWriter, response: Response, *, has_body: bool = True, keeps_alive: bool = False
-) -> None:
-    writer.write(render_response(response, has_body=has_body, keeps_alive=keeps_alive))
-    async with asyncio.timeout(_WRITE_SECONDS):
-        await writer.drain()
+def _whole(response: Response) -> bytes:
+    """An answer after which the connection is closed."""
+    return render_response(response, has_body=True, keeps_alive=False)

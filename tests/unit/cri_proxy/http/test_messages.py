@@ -34,6 +34,7 @@ def test_who_keeps_the_connection_open(version: str, fields: tuple[str, ...], ke
         (b"GET / HTTP/2\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: page.example\r\nhost: localhost\r\n\r\n", 400),
         (b"GET http://[::1 HTTP/1.1\r\n\r\n", 400),
         (b"GET /?" + b"a=1&" * 30 + b" HTTP/1.1\r\n\r\n", 400),
         (b"POST / HTTP/1.1\r\n\r\n", 405),

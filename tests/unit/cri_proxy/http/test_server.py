@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import socket
 import stat
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ import pytest
 from cri_proxy.http.messages import Response, text_response
 from cri_proxy.http.routes import Query
 from cri_proxy.http.server import AdminServer, AdminSocketError
+from cri_proxy.tasks import Tasks
 from tests.fakes.views import FixedDaemon
 
 LINE = b"GET /healthz HTTP/1.1\r\n\r\n"
@@ -209,5 +211,48 @@ def test_clients_on_tcp_use_up_neither_descriptors_nor_roots_connections(tmp_pat
         for each in (writer, *(other for _, other in held)):
             each.close()
             await each.wait_closed()
+
+    serve(tmp_path / "a.sock", work)
+
+
+async def hangs_up(client: socket.socket) -> bool:
+    """Whether the other side closes the connection although nothing is read; waits for it."""
+    poller = select.poll()
+    poller.register(client, 0)  # POLLHUP is told of unasked
+    return bool(await asyncio.to_thread(poller.poll, 20_000))
+
+
+def test_who_takes_none_of_an_answer_does_not_hold_the_connection(tmp_path: Path) -> None:
+    async def large(query: Query) -> Response:
+        return text_response(HTTPStatus.OK, "x" * (8 << 20))
+
+    async def run() -> None:
+        server = AdminServer(FixedDaemon(), write_seconds=0.05)
+        server.private["/large"] = large
+        await server.listen_unix(tmp_path / "a.sock")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "a.sock"))
+            client.sendall(b"GET /large HTTP/1.1\r\n\r\n")
+            assert await hangs_up(client)
+        await server.close()
+
+    asyncio.run(run())
+
+
+def test_a_client_that_asks_without_pause_leaves_the_loop_to_others(tmp_path: Path) -> None:
+    async def work(server: AdminServer) -> None:
+        turns_of_others = 0
+
+        async def other() -> None:
+            nonlocal turns_of_others
+            while True:
+                turns_of_others += 1
+                await asyncio.sleep(0)
+
+        others = Tasks()
+        others.start(other())
+        await exchange(tmp_path / "a.sock", *[LINE] * 200)
+        await others.cancel()
+        assert turns_of_others >= 200
 
     serve(tmp_path / "a.sock", work)
