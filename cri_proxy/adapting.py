@@ -11,6 +11,7 @@ from cri_proxy.config.watch import Watch
 from cri_proxy.errors import ConfigError
 from cri_proxy.host import Host
 from cri_proxy.http.view import DisplacedView, PlanView
+from cri_proxy.keeping import Keeping
 from cri_proxy.living import Living
 from cri_proxy.logs import change_logging
 from cri_proxy.node.hotplug import Hotplug
@@ -43,7 +44,13 @@ class Adapting:
         )
         self.hotplug.start_from(seen)
         living.view.configuration_of = self.reloading.view
-        more: Sequence[Callable[[], tuple[str, ...]]] = (self.hotplug.warnings, self.reloading.warnings)
+        self._keeping = Keeping(settings.state_dir, living.node.background, observer)
+        self.reloading.keep = self._keeping.keep
+        more: Sequence[Callable[[], tuple[str, ...]]] = (
+            self.hotplug.warnings,
+            self.reloading.warnings,
+            self._keeping.warnings,
+        )
         living.node.more_warnings.extend(more)
 
     def follow(self) -> None:
@@ -53,6 +60,7 @@ class Adapting:
             node.keep_doing(self.hotplug.watch, "hotplug")
         node.keep_doing(lambda: self.watch.watch(Inotify(self.watch.notice)), "configuration")
         if self._settings.place is not None:
+            self._keeping.keep(self.reloading.in_force)
             node.keep_doing(self.watch.poll, "configuration poll")
 
     async def plan(self, text: str, group: str) -> PlanView:
@@ -60,9 +68,10 @@ class Adapting:
         try:
             config, late = self.reloading.would_be(text, group)
         except ConfigError as error:
-            return PlanView(str(error))
+            return PlanView(str(error), is_kept=self.reloading.is_kept)
         planned = await self._living.plan_config(self._host, config)
-        return PlanView(planned.problem, tuple(each.key for each in late), tuple(map(_move, planned.moves)))
+        moves = tuple(map(_move, planned.moves))
+        return PlanView(planned.problem, tuple(each.key for each in late), moves, is_kept=self.reloading.is_kept)
 
     async def _apply(self, config: Config, said: Sequence[str]) -> str:
         problem = await self._living.take_config(self._host, config, said)

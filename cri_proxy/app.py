@@ -18,7 +18,7 @@ from typing import Protocol
 from cri_proxy import events, metrics
 from cri_proxy.adapting import Adapting
 from cri_proxy.clock import Clock, SystemClock
-from cri_proxy.config.settings import Settings
+from cri_proxy.config.settings import Instead, Settings
 from cri_proxy.cri.device_hints import DeviceHints
 from cri_proxy.cri.hints import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -28,8 +28,8 @@ from cri_proxy.host import Host
 from cri_proxy.http.routes import plan_route
 from cri_proxy.http.server import AdminServer
 from cri_proxy.http.view import Part
-from cri_proxy.living import Built, Living, build
-from cri_proxy.logs import configure_logging
+from cri_proxy.living import Built, Living, build_start
+from cri_proxy.logs import change_logging, configure_logging
 from cri_proxy.node.cgroups import Cgroups
 from cri_proxy.node.context import Rules
 from cri_proxy.node.journal import Journal, Log
@@ -95,12 +95,13 @@ class Daemon:
 
     async def start(self) -> None:
         """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
-        settings, config = self._settings, self._settings.config
-        turn = self._turn = Turn.begin(settings.state_dir, takes_over=settings.takes_over)
+        turn = self._turn = Turn.begin(self._settings.state_dir, takes_over=self._settings.takes_over)
         self._closing.callback(turn.end)
         host = self._host
-        seen = host.fingerprint(config)
-        built = build(config, host.discover(), host.cgroup_root)
+        settings, seen, built = build_start(self._settings, host)
+        self._settings, config = settings, settings.config
+        if settings.instead is not None:
+            self._tell_kept(settings.instead)
         warnings = (*settings.warnings, *built.warnings)
         for warning in warnings:
             self._log.warning(events.CONFIG_WARNING, reason=warning)
@@ -180,6 +181,21 @@ class Daemon:
         if store.recovered:
             self._log.error(events.STORE_DAMAGED, reason=store.recovered)
         return store
+
+    def _tell_kept(self, instead: Instead) -> None:
+        """Say as loudly as can be that the file is not what is in force."""
+        change_logging(self._settings.config.log.level, self._settings.config.log.format)
+        kept, problem = instead.kept, instead.problem
+        self._log.error(
+            events.CONFIG_KEPT,
+            file=problem.path,
+            line=problem.line or None,
+            key=problem.key or None,
+            reason=problem.problem,
+            in_force_since=kept.since,
+            sha256=kept.digest[:12],
+            remedy=f"correct {problem.path}: it is taken over at once, without a restart",
+        )
 
     def _complete(self, view: NodeView, channel: RuntimeClient) -> None:
         """What the daemon around the node has to show."""

@@ -9,6 +9,8 @@ from cri_proxy import events
 from cri_proxy.config.cpus import CpuList, CpuQuantity
 from cri_proxy.config.model import Config
 from cri_proxy.config.resources import policy_options
+from cri_proxy.config.settings import Settings
+from cri_proxy.config.starting import with_kept
 from cri_proxy.errors import ConfigError, CriProxyError
 from cri_proxy.host import Host
 from cri_proxy.node.context import Rules
@@ -21,6 +23,7 @@ from policies.base import Policy
 from policies.errors import PolicyBaseError
 from policies.registry import build_policy
 from sysfs.errors import SysfsBaseError
+from sysfs.fingerprint import Fingerprint
 from sysfs.model import Machine
 
 
@@ -55,6 +58,40 @@ def build_anyway(config: Config, machine: Machine, root: Path) -> Built:
         built = build(bearable, machine, root)
         note = f"{error.key}: {error.problem}; reserved instead: {bearable.reserved.cpu}"
         return replace(built, config=config, warnings=(*built.warnings, note))
+
+
+def build_start(settings: Settings, host: Host) -> tuple[Settings, Fingerprint, Built]:
+    """What a daemon starts with on this machine, and the fingerprint of the machine from before it was discovered.
+
+    Where the machine cannot give what the file says, it starts with what was in force before. Blocks. Raises
+    ConfigError, PolicyBaseError and SysfsBaseError where nothing can be had.
+    """
+    seen = host.fingerprint(settings.config)
+    machine, root = host.discover(), host.cgroup_root
+    if settings.instead is not None:
+        return settings, seen, build_anyway(settings.config, machine, root)
+    try:
+        return settings, seen, build(settings.config, machine, root)
+    except (ConfigError, PolicyBaseError) as error:
+        problem = _of_file(error, settings)
+        kept = with_kept(settings, problem)
+        if kept is None:
+            raise
+    if kept.config == settings.config:
+        kept = settings  # CPUs went away since: that is not held against what was in force
+    try:
+        built = build_anyway(kept.config, machine, root)
+    except (ConfigError, PolicyBaseError) as error:
+        raise replace(problem, problem=f"{problem.problem}; nor can what was in force before be had: {error}") from None
+    # The directories that were looked at are those of the file.
+    kept = replace(kept, sysfs_root=settings.sysfs_root, state_dir=settings.state_dir)
+    return kept, host.fingerprint(kept.config), built
+
+
+def _of_file(error: ConfigError | PolicyBaseError, settings: Settings) -> ConfigError:
+    """The problem as one of the configuration's file."""
+    key, problem = (error.key, error.problem) if isinstance(error, ConfigError) else ("", str(error))
+    return ConfigError(str(settings.source.file), 0, key, problem)
 
 
 def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config | None:

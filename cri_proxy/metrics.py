@@ -242,6 +242,11 @@ CONFIG_APPLIED: Final = Metric(
     "gauge",
     "Since when the configuration is in force: the start, or its reload; since the epoch.",
 )
+CONFIG_IS_KEPT: Final = Metric(
+    "cri_proxy_config_kept",
+    "gauge",
+    "1 while the configuration in force is the one from before the start, because the file was invalid then, else 0.",
+)
 CPUS: Final = Metric(
     "cri_proxy_cpus",
     "gauge",

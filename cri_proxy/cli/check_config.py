@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,6 +41,7 @@ class Report:
     ``machine`` is what the CPUs were resolved on, a directory or a ``--machine``; ``available`` and ``reserved`` are
     CPU lists, '' where the configuration is not valid. ``problem`` is why the running daemon would not take it over
     now ('' = it would, or was not asked), ``moves`` whom it would update; ``is_planned`` whether it has said so.
+    ``instead`` is what a start goes on with where the configuration is not valid ('' = it would fail).
     """
 
     valid: bool
@@ -56,6 +58,7 @@ class Report:
     is_planned: bool = False
     problem: str = ""
     moves: tuple[DisplacedView, ...] = ()
+    instead: str = ""
 
     @property
     def is_good(self) -> bool:
@@ -108,7 +111,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
         loaded = load_source(place, source)
         settle(loaded.config, config_path=loaded.path)
     except ConfigError as error:
-        return Report(False, error.path, error.problem, error.line, error.key)
+        return with_instead(Report(False, error.path, error.problem, error.line, error.key), place.path, admin)
     against = "daemon"
     try:
         old = ask(admin, "/api/v1/config")
@@ -119,9 +122,33 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     report = Report(True, str(loaded.path), warnings=warnings, against=against, changes=changes)
     root = loaded.config.sysfs_root if "sysfsRoot" in loaded.given else str(_at(old, ("sysfsRoot",)) or "/")
     report = resolve(report, loaded.config, Path(root), machine)
+    if not report.valid and not machine:
+        return with_instead(report, place.path, admin)
     if against == "defaults" or machine or not report.valid:
         return report
     return planned(report, admin, text=source.text, group=place.node_group or source.group)
+
+
+def with_instead(report: Report, path: Path, admin: Path) -> Report:
+    """The report of a configuration that is not valid, with what a start would go on with.
+
+    Looked for in the running daemon's state directory, else in the default one.
+    """
+    from cri_proxy.config.kept import find
+    from cri_proxy.config.model import Config
+    from cri_proxy.errors import ConfigError
+    from cri_proxy.http.client import DaemonUnreachable, ask
+
+    directory = Config().state_dir
+    with suppress(DaemonUnreachable):
+        directory = str(_at(ask(admin, "/api/v1/config"), ("stateDir",)) or directory)
+    try:
+        kept = find(Path(directory), path.absolute())
+    except ConfigError as error:
+        return replace(report, warnings=(*report.warnings, f"what was in force before cannot be used: {error}"))
+    if kept is None:
+        return report
+    return replace(report, instead=f"{kept.file} as it was in force since {kept.since} (sha256 {kept.digest[:12]})")
 
 
 def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
@@ -135,6 +162,9 @@ def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
         plan = decode(PlanView, ask(admin, "/api/v1/plan", {"text": packed(text), "group": group}))
     except (DaemonUnreachable, CodecError):
         return report  # an older daemon, or a file too large for a question
+    if plan.is_kept:
+        said = "the running daemon has started with what was in force before, because the file was not valid"
+        report = replace(report, warnings=(*report.warnings, said))
     if plan.problem:
         return replace(report, is_planned=True, problem=plan.problem)
     # Its command line may have the last word on what the file says.
@@ -226,7 +256,8 @@ def render_report(report: Report) -> str:
     if not report.valid:
         where = f" (on the machine {report.machine})" if report.machine and report.key else ""
         problem = ConfigError(report.file, report.line, report.key, report.error)
-        return "\n".join([f"not valid: {problem}{where}", *warnings])
+        start = [f"a start of the daemon would go on with {report.instead}"] if report.instead else []
+        return "\n".join([f"not valid: {problem}{where}", *start, *warnings])
     reserved = f"reserved {report.reserved}" if report.reserved else "none reserved"
     lines = [f"{report.file}: valid", f"CPUs of {report.machine}: available {report.available}, {reserved}", *warnings]
     other = "the running daemon" if report.against == "daemon" else "the defaults (no daemon answers)"

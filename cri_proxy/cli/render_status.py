@@ -144,7 +144,9 @@ def _configuration(view: StatusView, colours: bool, width: int) -> list[str]:
     if known is None or not known.file:
         return []
     group = f" (group {known.group})" if known.group else ""
-    text = f"configuration: {known.file}{group}, sha256 {known.digest[:12]}, since {moment_text(known.since_seconds)}"
+    old = " (as it was before)" if known.is_kept else ""
+    since = moment_text(known.since_seconds)
+    text = f"configuration: {known.file}{group}{old}, sha256 {known.digest[:12]}, since {since}"
     return [paint(line, "dim", colours=colours) for line in paragraph(text, "  ", first="", width=width)]
 
 

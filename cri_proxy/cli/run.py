@@ -39,24 +39,10 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def settings_from(args: argparse.Namespace) -> Settings:
     """What the daemon is to be started with. Raises ConfigError."""
-    from cri_proxy.config.load import load_source
-    from cri_proxy.config.model import Config
     from cri_proxy.config.overrides import given_options
-    from cri_proxy.config.place import Place
-    from cri_proxy.config.settings import host_node_name, settle
-    from cri_proxy.config.values import with_values
+    from cri_proxy.config.starting import start_settings
 
-    overrides = given_options(args)
-    given = with_values(Config(), overrides)
-    if args.config is None:
-        return replace(settle(given), overrides=overrides)
-    path = args.config.absolute()
-    place = Place(path, given.node_name or host_node_name(), given.node_group)
-    source = place.read(may_wait=True)
-    loaded = load_source(place, source)
-    warnings = (*loaded.warnings, *place.warnings())
-    settings = settle(with_values(loaded.config, overrides), config_path=path, warnings=warnings)
-    return replace(settings, place=place, source=source, overrides=overrides)
+    return start_settings(args.config, given_options(args))
 
 
 def run(args: argparse.Namespace) -> int:

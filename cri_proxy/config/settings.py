@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from cri_proxy.config.kept import Kept
 from cri_proxy.config.model import Config, Known
 from cri_proxy.config.place import Place, Source
 from cri_proxy.errors import ConfigError
@@ -15,13 +16,22 @@ COMMAND_LINE = "command line"
 
 
 @dataclass(frozen=True, slots=True)
+class Instead:
+    """A start goes on with ``kept``, because ``problem`` is wrong with what the file says."""
+
+    kept: Kept
+    problem: ConfigError
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Frozen for the life of the process; ``config`` is what reloading replaces in the node.
 
     ``config_path`` is what ``--config`` named, None without. ``listen`` and the endpoints are ``unix://`` paths
     (``runtime_endpoint`` may be ``embedded``), '' where there is no second socket. ``warnings`` are sentences
     about the configuration that the log should show. ``place`` is where the configuration is read again, ``source``
-    what was found there at start, ``overrides`` what the command line lays over it.
+    what was found there at start, ``overrides`` what the command line lays over it and ``from_file`` what it is laid
+    over. ``instead`` says that this is not what the file says but what was kept; None: it is.
     ``takes_over``: another process that decides here is asked to hand over.
     """
 
@@ -41,6 +51,8 @@ class Settings:
     place: Place | None = None
     source: Source = Source(Path(COMMAND_LINE), "")  # noqa: RUF009 - frozen
     overrides: tuple[tuple[Known, object], ...] = ()
+    from_file: Config = Config()  # noqa: RUF009 - frozen
+    instead: Instead | None = None
     takes_over: bool = False
 
     @property

@@ -128,6 +128,7 @@ class ConfigurationView:
 
     ``digest`` is the SHA-256 of the file's content, ``since_seconds`` since the epoch. ``needs_restart`` are options
     whose new value waits for one. ``applied``, ``unchanged`` and ``rejected`` count reloads since the start.
+    ``is_kept``: the file was invalid at the start, and what was in force before still is.
     """
 
     file: str
@@ -139,6 +140,7 @@ class ConfigurationView:
     unchanged: int = 0
     rejected: int = 0
     last: ReloadView | None = None
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +181,13 @@ class PlanView:
     """What a configuration would come to if it were taken over now. ``problem``: why it would not be ('' = it would).
 
     ``needs_restart`` are options whose new value would wait for one, ``moves`` the containers that would be updated.
+    ``is_kept`` as in ``ConfigurationView``.
     """
 
     problem: str
     needs_restart: tuple[str, ...] = ()
     moves: tuple[DisplacedView, ...] = ()
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

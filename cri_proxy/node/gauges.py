@@ -30,6 +30,7 @@ def config_samples(view: ConfigurationView | None) -> Iterator[Sample]:
     yield from (Sample(metrics.RELOADS, count, (outcome,)) for outcome, count in counts.items())
     yield Sample(metrics.CONFIG_GENERATION, 1 + view.applied)
     yield Sample(metrics.RELOAD_SUCCESSFUL, view.last is None or view.last.outcome != "rejected")
+    yield Sample(metrics.CONFIG_IS_KEPT, view.is_kept)
     yield Sample(metrics.CONFIG_APPLIED, round(view.since_seconds, 3))
 
 

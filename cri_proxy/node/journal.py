@@ -23,6 +23,7 @@ NAMED_DISPLACED = 8
 _WORTH_A_LOOK = frozenset(
     {
         events.CHECK_FAILED,
+        events.CONFIG_NOT_KEPT,
         events.CONFIG_REJECTED,
         events.DRIFTED,
         events.KUBELET_MANAGER,

@@ -3,7 +3,7 @@
 import asyncio
 import io
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from cri_proxy.cli.main import command_parser, load_command
 from cri_proxy.cli.run import settings_from
 from cri_proxy.clock import SystemClock
 from cri_proxy.config.agent import Agent, Origin
+from cri_proxy.config.kept import find
 from cri_proxy.http.client import ask
 from cri_proxy.http.routes import packed
 from cri_proxy.http.view import ConfigurationView, PlanView
@@ -109,13 +110,15 @@ class Bridged(Scene):
         assert Agent(origin, self.directory / "config", log=Silent(), clock=SystemClock()).copy()
 
 
-def play(scene: Scene, act: Callable[[Scene], Awaitable[None]]) -> None:
+def play(scene: Scene, act: Callable[[Scene], Awaitable[None]], *, errors: Sequence[str] = ()) -> None:
+    """Start the daemon, act, stop it; it logs these errors and no others."""
+
     async def run() -> None:
         try:
             await scene.daemon.start()
             await until("it decides", is_ready, seconds=5)
             await act(scene)
-            assert scene.log.errors == []
+            assert [error.split()[0] for error in scene.log.errors] == list(errors)
         finally:
             await scene.client.close()
             await scene.daemon.stop()
@@ -262,3 +265,44 @@ def test_a_configmap_comes_through_the_agent_with_the_nodes_group(tmp_path: Path
             assert scene.adapting.reloading.config.adopt == adopt
 
     play(Bridged(tmp_path), act)
+
+
+async def was_kept(scene: Scene) -> None:
+    """Wait until the next start would find what is in force."""
+
+    async def it_was() -> bool:
+        path = scene.directory / "config"
+        return find(scene.directory / "state", path) == scene.adapting.reloading.in_force
+
+    await until("it was kept", it_was, seconds=10)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("adpot: pin", "did you mean adopt?"),
+        (CONFIG.replace('"cpuset:0"', '"cpuset:64"'), "reservedResources.cpu: CPU 64"),
+        ("", "is empty now"),
+    ],
+)
+def test_a_start_after_a_rejected_edit_goes_on_with_what_was_in_force(tmp_path: Path, text: str, problem: str) -> None:
+    shared = f"{CONFIG}topologyAware: {{PreferSharedCPUs: true}}"
+
+    async def rejects(scene: Scene) -> None:
+        await scene.change(shared, "applied")
+        await was_kept(scene)
+        await scene.change(text, "rejected")
+
+    async def goes_on(scene: Scene) -> None:
+        assert scene.adapting.reloading.config.topology_aware.prefer_shared
+        assert problem in scene.adapting.reloading.warnings()[0]
+        assert scene.daemon.node is not None
+        assert (scene.view().is_kept, scene.daemon.node.coordinator.is_ready) == (True, True)
+        await scene.kubelet.run_pod(PodSpec("b", (guaranteed("c", 2000),)))
+        assert scene.owners() == []
+        await scene.change(CONFIG, "applied")
+        assert (scene.view().is_kept, scene.adapting.reloading.warnings()) == (False, ())
+        await was_kept(scene)
+
+    play(Scene(tmp_path), rejects)
+    play(Scene(tmp_path, text), goes_on, errors=["config_kept"])

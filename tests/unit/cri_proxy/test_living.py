@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.config.kept import Kept, keep
 from cri_proxy.config.load import parse_config
+from cri_proxy.config.model import Config
+from cri_proxy.config.place import Place
+from cri_proxy.config.settings import Settings, settle
 from cri_proxy.errors import ConfigError
-from cri_proxy.living import Built, Living, build, build_anyway
+from cri_proxy.host import Host
+from cri_proxy.living import Built, Living, build, build_anyway, build_start
 from cri_proxy.node.context import Rules
 from cri_proxy.node.node import NOWHERE
 from cri_proxy.node.reader import Reader, no_hints
@@ -19,7 +24,8 @@ from cri_proxy.tryout.pods import ContainerSpec, guaranteed
 from policies.base import Allocations
 from sysfs.cpuset import CpuSet
 from sysfs.describe import describe
-from tests.fakes.site import Site
+from sysfs.model import Machine
+from tests.fakes.site import Silent, Site
 from tests.unit.cri_proxy.node.stage import owned
 
 MACHINE = describe({"packages": 2, "cores": 4, "memory": "2Gi"})
@@ -151,3 +157,57 @@ def test_what_nothing_helps_is_an_error(tmp_path: Path) -> None:
     config = parse_config('availableResources: {cpu: "cpuset:7"}')
     with pytest.raises(ConfigError):
         build_anyway(config, with_offline(MACHINE, CpuSet.parse("7")), tmp_path)
+
+
+FILE = Path("/etc/cri-proxy.yaml")
+LOST = with_offline(MACHINE, CpuSet.parse("0"))
+
+
+def settings_in(directory: Path, config: Config, *, kept: str = "") -> Settings:
+    """Of a start with this in the file, where this was kept ('' = nothing)."""
+    if kept:
+        keep(directory, Kept(parse_config(kept), FILE, FILE, "", "0" * 64, 5.0))
+    return replace(settle(replace(config, state_dir=str(directory))), place=Place(FILE), from_file=config)
+
+
+def started(settings: Settings, machine: Machine = MACHINE) -> tuple[Settings, Built]:
+    found, _, built = build_start(settings, Host(settings, Silent(), machine))
+    return found, built
+
+
+def reserved(built: Built) -> str:
+    return str(built.policy.pools(Allocations())[0].reserved)
+
+
+def test_what_the_machine_can_give_is_what_it_starts_with(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, CONFIG, kept="reservedResources: {cpu: 3}")
+    found, built = started(settings)
+    assert (found, reserved(built)) == (settings, "0")
+
+
+def test_what_it_cannot_give_leaves_in_force_what_was(tmp_path: Path) -> None:
+    config = parse_config('reservedResources: {cpu: "cpuset:64"}')
+    found, built = started(settings_in(tmp_path, config, kept='reservedResources: {cpu: "cpuset:1"}'))
+    assert reserved(built) == "1"
+    assert found.instead is not None
+    assert str(found.instead.problem).startswith("command line: reservedResources.cpu: CPU 64")
+
+
+def test_a_first_start_that_the_machine_cannot_give_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="CPU 64"):
+        started(settings_in(tmp_path, parse_config('reservedResources: {cpu: "cpuset:64"}')))
+
+
+def test_cpus_that_went_away_are_not_held_against_what_was_in_force(tmp_path: Path) -> None:
+    """The file says what was kept: it is in force, and its reserved CPU is made up for by another."""
+    text = f'reservedResources: {{cpu: "cpuset:0"}}\nstateDir: {tmp_path}'
+    found, built = started(settings_in(tmp_path, parse_config(text), kept=text), LOST)
+    assert (found.instead, reserved(built)) == (None, "1")
+    assert "reserved instead" in built.warnings[-1]
+
+
+def test_where_neither_can_be_had_both_are_named(tmp_path: Path) -> None:
+    config = parse_config('reservedResources: {cpu: "cpuset:64"}')
+    kept = 'availableResources: {cpu: "cpuset:65"}'
+    with pytest.raises(ConfigError, match=r"CPU 64.*; nor can what was in force before be had: .*65"):
+        started(settings_in(tmp_path, config, kept=kept))

@@ -9,7 +9,7 @@ from cri_proxy.node.ledger import ACTIVE
 from policies.base import CpuKind
 
 UNITS = ("seconds", "bytes", "cpus", "containers", "connections", "calls", "fds", "generation", "blocks", "tasks")
-CLAIMS = ("live", "ready", "healthy", "successful")
+CLAIMS = ("live", "ready", "healthy", "successful", "kept")
 OF_PODS = {"pod", "container", "container_id", "namespace", "pod_uid", "uid", "id", "image", "name", "cpus", "mems"}
 names = pytest.mark.parametrize("metric", TABLE, ids=[metric.name for metric in TABLE])
 

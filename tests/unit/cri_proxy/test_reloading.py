@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.load import load_source
+from cri_proxy.config.kept import Kept
+from cri_proxy.config.load import load_source, parse_config
 from cri_proxy.config.model import Config, Known, known_options
 from cri_proxy.config.place import Place, Source
-from cri_proxy.config.settings import Settings, settle
+from cri_proxy.config.settings import Instead, Settings, settle
+from cri_proxy.config.values import with_values
+from cri_proxy.errors import ConfigError
 from cri_proxy.reloading import Reloading, held_back
 from tests.fakes.clock import ManualClock
 from tests.fakes.reloads import Heard
@@ -22,8 +25,16 @@ OLD = "adopt: leave\nlog: {level: info}\n"
 def settings_of(text: str, *overrides: tuple[str, object]) -> Settings:
     place, source = Place(FILE), Source(FILE, text)
     given = tuple((known, value) for key, value in overrides for known in known_options() if known.key == key)
-    settings = settle(load_source(place, source).config)
-    return replace(settings, place=place, source=source, overrides=given)
+    loaded = load_source(place, source)
+    settings = settle(with_values(loaded.config, given))
+    return replace(settings, place=place, source=source, overrides=given, from_file=loaded.config)
+
+
+def kept_settings(found: str) -> Settings:
+    """Of a start that found this in the file, and went on with the old one."""
+    kept = Kept(parse_config(OLD), FILE, FILE, "", Source(FILE, OLD).digest, 5.0)
+    instead = Instead(kept, ConfigError(str(FILE), 2, "adpot", "unknown option; did you mean adopt?"))
+    return replace(settings_of(OLD), source=Source(FILE, found), instead=instead)
 
 
 class Scene:
@@ -33,11 +44,13 @@ class Scene:
         self.observer = Heard()
         self.told: list[str] = []
         self.applied: list[tuple[Config, tuple[str, ...]]] = []
+        self.kept: list[Kept] = []
         self.refusal = ""
         self.fault: Exception | None = None
         self.reloading = Reloading(
             settings, self._apply, clock=ManualClock(), observer=self.observer, tell=self.told.append
         )
+        self.reloading.keep = self.kept.append
 
     async def _apply(self, config: Config, said: Sequence[str]) -> str:
         if self.fault is not None:
@@ -184,3 +197,60 @@ def test_without_a_file_asking_applies_the_command_line_again() -> None:
 def test_that_changes_are_found_late_is_a_warning(scene: Scene) -> None:
     scene.reloading.watch_problem = lambda: "inotify: No space left on device"
     assert "by a slow look only: inotify: No space left" in scene.reloading.warnings()[0]
+
+
+def test_what_is_in_force_is_kept_without_the_command_lines_part() -> None:
+    scene = Scene(settings_of(OLD, ("policy", "none")))
+    assert scene.reloading.in_force.config == parse_config(OLD)
+    text = "adopt: pin\nlog: {level: debug}"
+    scene.take(text)
+    (kept,) = scene.kept
+    assert (kept.config, kept.digest, kept.path) == (parse_config(text), Source(FILE, text).digest, FILE)
+
+
+def test_what_waits_for_a_restart_is_not_kept_as_if_it_were_in_force(scene: Scene) -> None:
+    scene.take("adopt: pin\nstateDir: /elsewhere")
+    assert scene.kept[0].config == parse_config("adopt: pin")
+
+
+def test_what_is_rejected_is_not_kept(scene: Scene) -> None:
+    scene.take("nonsense")
+    scene.refusal = "no room"
+    scene.take("adopt: pin")
+    assert scene.kept == []
+    assert scene.reloading.in_force.config == parse_config(OLD)
+
+
+def test_another_text_that_means_the_same_is_kept_with_its_digest(scene: Scene) -> None:
+    scene.take(f"# more words\n{OLD}")
+    assert scene.kept[0].digest == scene.reloading.view().digest == Source(FILE, f"# more words\n{OLD}").digest
+
+
+def test_without_a_file_nothing_is_kept() -> None:
+    scene = Scene(settle(Config()))
+    asyncio.run(scene.reloading.take(Source(Path("command line"), ""), True))
+    assert scene.kept == []
+
+
+def test_a_start_on_what_was_kept_is_told_until_something_is_taken() -> None:
+    scene = Scene(kept_settings("adpot: pin"))
+    view = scene.reloading.view()
+    assert (view.is_kept, view.rejected, view.digest) == (True, 1, Source(FILE, OLD).digest)
+    (said,) = scene.reloading.warnings()
+    assert "adpot: unknown option; did you mean adopt?" in said
+    assert scene.take("still: wrong") == "rejected"
+    assert scene.reloading.view().is_kept
+    assert "still: unknown option" in scene.reloading.warnings()[0]
+    assert scene.take("adopt: pin") == "applied"
+    assert (scene.reloading.view().is_kept, scene.reloading.warnings()) == (False, ())
+    assert [kept.config for kept in scene.kept] == [parse_config("adopt: pin")]
+
+
+def test_the_kept_one_back_in_the_file_ends_it_and_moves_nobody() -> None:
+    scene = Scene(kept_settings("adpot: pin"))
+    assert scene.take(OLD) == "unchanged"
+    assert (scene.applied, scene.reloading.view().is_kept, scene.reloading.warnings()) == ([], False, ())
+
+
+def test_a_file_that_was_emptied_before_the_start_is_refused_by_the_reload_as_well() -> None:
+    assert Scene(kept_settings("")).take("", asked=True) == "rejected"
