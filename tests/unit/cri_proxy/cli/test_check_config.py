@@ -9,6 +9,7 @@ import pytest
 
 from cri_proxy.cli.check_config import Change, Report, check, compare, render_report
 from cri_proxy.cli.main import run_command
+from cri_proxy.config.kept import Kept, keep
 from cri_proxy.config.load import parse_config
 from cri_proxy.http.routes import config_json
 from cri_proxy.http.view import DisplacedView, PlanView
@@ -157,6 +158,7 @@ PLAN = PlanView(
     [
         (PLAN, 0, "the running daemon would take it over, and update:\n  default/web/c0: from CPUs 0-1 to CPU 1"),
         (PlanView(""), 0, "would take it over, and update no container"),
+        (PlanView("", is_kept=True), 0, "the running daemon has started with what was in force before"),
         (PlanView("no room for web/c0"), 1, "the running daemon would NOT take it over now: no room for web/c0"),
     ],
 )
@@ -181,3 +183,23 @@ def test_what_needs_a_restart_is_marked(path: Path, tmp_path: Path) -> None:
     text = render_report(check(path, tmp_path / "a.sock", machine="{cores: 2}"))
     assert "stateDir  /var/lib/cri-proxy -> /elsewhere  (needs a restart)" in text
     assert "adopt     pin -> leave\n" in f"{text}\n"
+
+
+@pytest.mark.parametrize("text", ["adpot: pin", "availableResources: {cpu: 'cpuset:9999'}"])
+def test_where_a_start_would_go_on_with_what_was_in_force_that_is_said(path: Path, tmp_path: Path, text: str) -> None:
+    keep(tmp_path / "state", Kept(parse_config(TEXT), path, path, "", "ab" * 32, 1_700_000_000.0))
+    path.write_text(text)
+    with served(tmp_path / "a.sock", FixedDaemon(parse_config(f"stateDir: {tmp_path}/state"))):
+        report = check(path, tmp_path / "a.sock")
+    assert not report.valid
+    said = f"would go on with {path} as it was in force since 2023-11-14T22:13:20Z (sha256 abababababab)"
+    assert said in render_report(report)
+
+
+def test_what_was_kept_and_cannot_be_used_is_a_warning(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "config-in-force.json").write_text("{")
+    path.write_text("adpot: pin")
+    with served(tmp_path / "a.sock", FixedDaemon(parse_config(f"stateDir: {tmp_path}"))):
+        report = check(path, tmp_path / "a.sock")
+    assert report.instead == ""
+    assert "what was in force before cannot be used" in report.warnings[-1]

@@ -127,6 +127,11 @@ def test_the_configuration_in_force_is_named_with_its_age() -> None:
     assert line == "configuration: /etc/cri-proxy/c.yaml (group rt), sha256 0123456789ab, since 2023-11-14 22:13:20"
 
 
+def test_a_configuration_from_before_the_start_is_marked() -> None:
+    known = ConfigurationView("/etc/c.yaml", "", "0123456789abcdef", 1_700_000_000.0, is_kept=True)
+    assert "/etc/c.yaml (as it was before), sha256" in render_status(replace(status_view(), configuration=known))
+
+
 def test_without_a_file_no_configuration_is_named() -> None:
     known = ConfigurationView("", "", "", 0.0)
     assert render_status(replace(status_view(), configuration=known)) == render_status(status_view())
