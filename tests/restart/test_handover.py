@@ -18,6 +18,9 @@ ASKS_SECONDS = 10.0
 """How long after the old process's end the new one may take to ask the runtime what its last calls did."""
 UNSEEN = "RST_STREAM with error code 7"  # REFUSED_STREAM, in the words of gRPC's C core
 
+CROSSED = "CANCELLED"  # what gRPC's C core answers to a call that its server got after it had stopped
+TURNED_AWAY = "UNAVAILABLE: cri-proxy: another process decides now; try again"
+
 BOTH_RELAYS = pytest.mark.parametrize("relay", ["splice", "grpc"])
 
 
@@ -41,8 +44,19 @@ async def has_ended(daemon: DaemonProcess) -> bool:
     return daemon.exit_status is not None
 
 
+def unexcused(failures: list[str], relay: str, callers: int) -> list[str]:
+    """The failures of calls that these callers made one after the other, beyond what ADR 10 gives up.
+
+    With the splice nothing. With grpcio each caller may meet the moment of leaving once: by accident, as whoever has a
+    call in hand does not; only a machine that stops a client for a tenth of a second makes it likely.
+    """
+    crossed = [failure for failure in failures if CROSSED in failure]
+    excused = crossed if relay == "grpc" and len(crossed) <= callers else []
+    return [failure for failure in failures if failure not in excused]
+
+
 @BOTH_RELAYS
-async def test_nobody_is_moved_and_no_call_fails(place: Place) -> None:
+async def test_nobody_is_moved_and_no_call_fails(place: Place, relay: str) -> None:
     await place.run_pods(CONTAINERS)
     before, updates = place.pinned(), len(place.runtime.updates)
     client = GrpcTraffic(place.daemon.endpoint)
@@ -51,7 +65,7 @@ async def test_nobody_is_moved_and_no_call_fails(place: Place) -> None:
         await ends(await take_over(place))
     await client.end()
     await client.close()
-    assert (client.failures, others.failed) == ([], [])
+    assert unexcused([*client.failures, *(a.failure for a in others.failed)], relay, callers=3) == []
     assert client.done > 100
     print(f"{client.done + len(others.attempts)} calls, the longest took {client.longest_seconds * 1000:.0f} ms")
     assert place.pinned() == before
@@ -63,9 +77,9 @@ async def test_nobody_is_moved_and_no_call_fails(place: Place) -> None:
 async def test_no_call_that_needs_a_decision_fails_or_is_lost(place: Place, relay: str) -> None:
     """Pods come and go all the while. A held call that arrives in the wrong moment is turned away unseen.
 
-    The relay on grpcio cannot do that: those few fail as UNAVAILABLE, which the kubelet tries again.
+    The relay on grpcio cannot do that: what waits for too long fails as UNAVAILABLE, which the kubelet tries again.
     """
-    expected = UNSEEN if relay == "splice" else "UNAVAILABLE"
+    expected = UNSEEN if relay == "splice" else TURNED_AWAY
     await place.run_pods(20)
     kept = place.pinned().keys()
     client = GrpcTraffic(place.daemon.endpoint)
@@ -75,7 +89,7 @@ async def test_no_call_that_needs_a_decision_fails_or_is_lost(place: Place, rela
     await client.close()
     await ends(old)
     assert client.done > 40
-    assert [f for f in client.failures if expected not in f] == []
+    assert [f for f in unexcused(client.failures, relay, callers=2) if expected not in f] == []
     await until("what the old one's last calls ended is known", lambda: knows_who_runs(place), seconds=ASKS_SECONDS)
     assert place.pinned().keys() >= kept
     assert (await place.status()).violations == ()
