@@ -57,13 +57,12 @@ def _arrange(logger: object, method: str, event: _Event) -> _Event:
 
 
 def wants_console(log_format: Format, stream: TextIO) -> bool:
-    """Whether lines are for people: asked for, or on a terminal that is not the journal's.
+    """Whether lines are for people: asked for, or on a terminal.
 
-    JOURNAL_STREAM is set by systemd where standard error goes to the journal (systemd.exec(5)).
+    The journal is a socket and no terminal. Its variable JOURNAL_STREAM tells nothing: a terminal that a service of
+    systemd has opened (a desktop's, an editor's) hands it on (systemd.exec(5)).
     """
-    if log_format != "auto":
-        return log_format == "console"
-    return is_terminal(stream) and "JOURNAL_STREAM" not in os.environ
+    return is_terminal(stream) if log_format == "auto" else log_format == "console"
 
 
 def is_terminal(stream: TextIO) -> bool:

@@ -76,7 +76,6 @@ def test_every_level_is_named_in_its_line(level: str) -> None:
 
 
 def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = Terminal()
     logger(stream).info("placed", pod="web")
@@ -91,9 +90,13 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in stream.getvalue()
 
 
-def test_the_journal_gets_json_even_where_it_looks_like_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_a_service_has_opened_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOURNAL_STREAM", "8:12345")
-    assert not wants_console("auto", Terminal())
+    assert wants_console("auto", Terminal())
+
+
+def test_what_is_no_terminal_gets_json_unless_it_is_asked_otherwise() -> None:
+    assert not wants_console("auto", io.StringIO())
     assert wants_console("console", io.StringIO())
 
 
