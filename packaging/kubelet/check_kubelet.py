@@ -65,8 +65,8 @@ def variable(text: str, name: str) -> str | None:
     return value
 
 
-def extra_args(root: Path) -> Found | None:
-    """KUBELET_EXTRA_ARGS as the kubelet's unit gets them: the last file wins, a drop-in only where no file sets it."""
+def in_drop_ins(root: Path) -> Found | None:
+    """KUBELET_EXTRA_ARGS as drop-ins of the kubelet's unit set it; None where none does."""
     found = None
     drop_ins = {d.name: d for unit in UNITS for d in sorted((root / unit / "kubelet.service.d").glob("*.conf"))}
     for _, path in sorted(drop_ins.items()):
@@ -74,12 +74,34 @@ def extra_args(root: Path) -> Found | None:
             for assignment in shlex.split(assignments):
                 name, _, value = assignment.partition("=")
                 if name == "KUBELET_EXTRA_ARGS":
-                    found = Found(f"/{path.relative_to(root)}", value)
+                    found = Found(f"/{path.relative_to(root)}", endpoint_in(shlex.split(value)))
+    return found
+
+
+def in_environment_files(root: Path) -> Found | None:
+    """KUBELET_EXTRA_ARGS as the environment files set it, the last one wins; None where none does."""
+    found = None
     for file in ENVIRONMENT_FILES:
-        value_in_file = variable(read(root / file), "KUBELET_EXTRA_ARGS")
-        if value_in_file is not None:
-            found = Found(f"/{file}", value_in_file)
-    return found and Found(found.where, endpoint_in(shlex.split(found.endpoint)))
+        value = variable(read(root / file), "KUBELET_EXTRA_ARGS")
+        if value is not None:
+            found = Found(f"/{file}", endpoint_in(shlex.split(value)))
+    return found
+
+
+def extra_args(root: Path) -> Found | None:
+    """KUBELET_EXTRA_ARGS as the kubelet's unit gets them: a file's, else a drop-in's."""
+    return in_environment_files(root) or in_drop_ins(root)
+
+
+def shadowed(root: Path, wanted: str) -> str:
+    """Why a drop-in that names the proxy has no effect, '' where it has or there is none.
+
+    The packages of pkgs.k8s.io install the environment file with an empty value.
+    """
+    file, drop_in = in_environment_files(root), in_drop_ins(root)
+    if file is None or file.endpoint or drop_in is None or not is_proxy(drop_in.endpoint, wanted):
+        return ""
+    return f"{file.where}: sets KUBELET_EXTRA_ARGS, so {drop_in.where} has no effect: add {FLAG}={wanted} to the value"
 
 
 def in_yaml(root: Path, file: str) -> Found:
@@ -127,8 +149,10 @@ def answers(path: str) -> str:
 
 def problems(root: Path, wanted: str) -> Iterator[str]:
     """What is to be changed, one sentence each."""
-    coming = next_start(root)
-    if coming is None:
+    coming, without_effect = next_start(root), shadowed(root, wanted)
+    if without_effect:
+        yield without_effect
+    elif coming is None:
         yield f"no file names an endpoint: install the drop-in 10-cri-proxy.conf, or give the kubelet {FLAG}={wanted}"
     elif not is_proxy(coming.endpoint, wanted):
         yield f"{coming.where}: says {coming.endpoint} and beats what comes after it: make it {wanted}"

@@ -80,6 +80,16 @@ def test_what_beats_the_configuration_is_named(tmp_path: Path) -> None:
     assert f"change: /{FLAGS}: says {THEIRS}" in done.stdout
 
 
+def test_an_environment_file_that_leaves_the_drop_in_without_effect_is_named(tmp_path: Path) -> None:
+    """The packages of pkgs.k8s.io install such a file."""
+    files = {FLAGS: flags(THEIRS), INSTALLED: DROP_IN.read_text(), "etc/default/kubelet": "KUBELET_EXTRA_ARGS=\n"}
+    told = [line for line in check(tmp_path, files).stdout.splitlines() if "EXTRA_ARGS" in line or FLAGS in line]
+    assert told == [
+        f"change: /etc/default/kubelet: sets KUBELET_EXTRA_ARGS, so /{INSTALLED} has no effect: "
+        f"add --container-runtime-endpoint={OURS} to the value"
+    ]
+
+
 def test_a_kubelet_that_was_not_restarted_is_named(tmp_path: Path) -> None:
     running = {"proc/7/comm": "kubelet\n", "proc/7/cmdline": f"kubelet\0--container-runtime-endpoint={THEIRS}\0"}
     done = check(tmp_path, {CONFIG: config(OURS), **running})
