@@ -68,8 +68,8 @@ class Relay(Protocol):
     async def leave(self) -> None:
         """Take no new clients, ask those that are there to leave; calls go on."""
 
-    async def stop(self, grace_seconds: float) -> None:
-        """Stop accepting, give calls this long to end."""
+    async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
+        """Stop accepting, give calls this long to end; with ``for_streams`` those that have no end of their own too."""
 
     def socket_problem(self) -> str:
         """Why nobody new can find it; '' while its socket is in its place."""
@@ -170,10 +170,10 @@ class Daemon:
         await self._closing.aclose()
         self._log.info(events.HANDED_OVER)
         self._grace_seconds = 0.0  # who is stopped from here on has been draining already
-        await self._close_relays(DRAIN_SECONDS)
+        await self._close_relays(DRAIN_SECONDS, for_streams=True)
 
-    async def _close_relays(self, grace_seconds: float) -> None:
-        await asyncio.gather(*(relay.stop(grace_seconds) for relay in self._relays))
+    async def _close_relays(self, grace_seconds: float, *, for_streams: bool = False) -> None:
+        await asyncio.gather(*(relay.stop(grace_seconds, for_streams=for_streams) for relay in self._relays))
 
     def _open_store(self) -> Store:
         store = Store.open(self._settings.state_dir / STORE)

@@ -36,6 +36,9 @@ OnFrame = Callable[[bytes, Cut], bool]
 OnBlock = Callable[[int, int, bytes], bool]
 """Looks at a whole header block: stream, flags of its HEADERS frame, block. Answers as OnFrame."""
 
+WantsBlock = Callable[[int], bool]
+"""Whether OnBlock shall look at the blocks of this stream."""
+
 
 @dataclass(slots=True)
 class _OpenBlock:
@@ -50,19 +53,23 @@ class Direction:
     """Cuts, looks, and sends on, in order."""
 
     def __init__(
-        self, out: Parts, on_frame: dict[int, OnFrame], wants_block: Callable[[int], bool], on_block: OnBlock
+        self, out: Parts, on_frame: dict[int, OnFrame], on_block: OnBlock, wants_block: WantsBlock | None = None
     ) -> None:
-        """``out`` takes what is sent on. ``on_frame`` holds a look for the frame types that need one."""
+        """``out`` takes what is sent on. ``on_frame`` holds a look for the frame types that need one.
+
+        Without ``wants_block`` every block is looked at. A look of one's own at HEADERS ends in ``headers``, but for
+        a whole block of a stream that nobody wants.
+        """
         self.cutter = FrameCutter()
         self._out = out
         self._wants_block = wants_block
         self._on_block = on_block
         self._open: _OpenBlock | None = None
         self._on_frame: dict[int, OnFrame] = {
-            **on_frame,
-            HEADERS: self._headers,
+            HEADERS: self.headers,
             PUSH_PROMISE: self._push_promise,
             CONTINUATION: self._continuation,
+            **on_frame,
         }
 
     def receive(self, data: bytes) -> None:
@@ -81,8 +88,11 @@ class Direction:
                 on_frame = look(cut[0])
                 if self._open is not None and cut[0] != CONTINUATION:
                     raise ProtocolError("a header block is interrupted")
+                if on_frame is None:
+                    end = cut[4]
+                    continue
                 mark = len(out)
-                if on_frame is None or on_frame(buffer, cut):
+                if on_frame(buffer, cut):
                     end = cut[4]
                     if len(out) != mark:  # ours come after this frame
                         out.insert(mark, _slice(buffer, start, end))
@@ -95,11 +105,12 @@ class Direction:
             if start != end:
                 out.append(_slice(buffer, start, end))
 
-    def _headers(self, buffer: bytes, cut: Cut) -> bool:
+    def headers(self, buffer: bytes, cut: Cut) -> bool:
+        """Look at a HEADERS frame: at its block, if that is wanted and whole."""
         _, flags, stream, start, end = cut
         if stream == 0:
             raise ProtocolError("HEADERS on stream 0")
-        wanted = self._wants_block(stream)
+        wanted = self._wants_block is None or self._wants_block(stream)
         if flags & END_HEADERS:
             if not wanted:
                 return True

@@ -78,6 +78,8 @@ class FrameCutter:
         copied. At a frame larger than ``max_frame_bytes`` (section 4.2) cutting stops for good and ``problem`` says
         why: the frames before it are still good, in whatever chunks they came.
         """
+        if not self._have and not self.problem:
+            return [(data, self._whole_frames(data, 0))]
         pieces: list[tuple[bytes, list[Cut]]] = []
         position = 0
         while self._have and not self.problem:  # at most twice: the rest of a header, then the rest of the frame
@@ -118,8 +120,9 @@ class FrameCutter:
                 break
             cuts.append((kind, flags, stream & 0x7FFFFFFF, position, after))
             position = after
-        self._have = end - position
-        self._parts = [data[position:]] if position < end else []
+        if position < end:
+            self._have = end - position
+            self._parts = [data[position:]]
         return cuts
 
     def _length(self, buffer: bytes, position: int) -> int:

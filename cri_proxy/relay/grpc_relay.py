@@ -6,20 +6,25 @@ daemon does not load it unless asked to.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias
+from contextlib import suppress
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 import grpc
 from grpc import aio
 
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
+from cri_proxy.relay.callers import Callers
 from cri_proxy.relay.calls import Aborted, Failed, Interceptor, Interest, Outcome, Refuse, Replied, Rewrite
+from cri_proxy.relay.flight import Flight
 from cri_proxy.relay.listener import Published, claim, named_errors, private_umask, publish, socket_path
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES
-from cri_proxy.relay.methods import SERVER_STREAMS, UNARY
+from cri_proxy.relay.methods import ENDLESS, SERVER_STREAMS, UNARY
 from cri_proxy.relay.status import UNKNOWN_OUTCOME
 from cri_proxy.relay.traffic import Traffic, count_passed
 from cri_proxy.tasks import Tasks
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _Context: TypeAlias = "aio.ServicerContext[bytes, bytes]"
 # grpc-stubs demand serializers and request iterators that grpcio leaves optional, and do not know EOF.
 _Channel: TypeAlias = Any
@@ -88,13 +93,15 @@ class GrpcRelay:
         self._channel: _Channel | None = None
         self._published: Published | None = None
         self._leaving = Tasks(self._on_error)
+        self._callers = Callers()
+        self._flight = Flight()
 
     async def start(self) -> None:
         """Open the socket. Raises ConfigError when it cannot be had."""
         temporary = claim(self._listen, take_over=self._take_over)
         self._channel = aio.insecure_channel(f"unix:{self._runtime}", options=_CHANNEL_OPTIONS)
         self._server = aio.server(options=_SERVER_OPTIONS)
-        handlers = _Handlers(self._channel, self._boundary, self._on_error)
+        handlers = _Handlers(self._channel, self._boundary, self._callers, self._flight, self._on_error)
         self._server.add_generic_rpc_handlers((handlers,))
         with named_errors(self._listen):
             try:
@@ -106,19 +113,36 @@ class GrpcRelay:
             self._published = publish(temporary, self._listen, self._runtime)
 
     async def leave(self) -> None:
-        """Take no new calls and ask clients to leave; calls go on. grpcio drops who connects in this very moment."""
+        """Take no new calls and ask clients to leave; calls go on.
+
+        grpcio drops who has connected and is not accepted yet, and who calls in this very moment: so it is put off
+        until there is a moment without.
+        """
         if self._published is not None:
             self._published.withdraw()
-        if self._server is not None and not self._leaving:
+        if self._server is None or self._leaving:
+            return
+        try:
+            await self._callers.gather()
             self._leaving.start(self._server.stop(_LEAVING_SECONDS), name="leave")
             await asyncio.sleep(0)
+        finally:
+            self._callers.let_go()
 
-    async def stop(self, grace_seconds: float) -> None:
-        """Stop accepting, give calls this long to end, then cancel them."""
+    async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
+        """Stop accepting, give calls this long to end, then cancel them.
+
+        Streams that have no end of their own end with the last other call; ``for_streams``: they go on as long.
+        """
         if self._published is not None:
             self._published.withdraw()
         if self._server is not None:
-            await self._server.stop(grace_seconds)
+            self._leaving.start(self._server.stop(grace_seconds), name="stop")
+            if not for_streams:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(grace_seconds):
+                        await self._flight.landed()
+                self._flight.end()
         await self._leaving.join()
         if self._channel is not None:
             await self._channel.close()
@@ -134,25 +158,40 @@ class GrpcRelay:
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in grpc-stubs only
     """Finds a handler for any method, known or not."""
 
-    def __init__(self, channel: _Channel, boundary: Boundary, on_error: OnError) -> None:
+    def __init__(
+        self, channel: _Channel, boundary: Boundary, callers: Callers, flight: Flight, on_error: OnError
+    ) -> None:
         self._channel = channel
+        self._flight = flight
         self._boundary = boundary
+        self._callers = callers
         self._pumps = Tasks(on_error)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - grpc-stubs' base says so
         """The handler for a call."""
-        method = handler_call_details.method
+        self._callers.called()
+        method, held = handler_call_details.method, self._held
         match self._boundary.wants(method):
             case Interest.REFUSE:
                 return grpc.stream_stream_rpc_method_handler(_refuse)
             case Interest.HOLD:
-                return grpc.unary_unary_rpc_method_handler(_Held(self._channel, self._boundary, method).run)
+                return grpc.unary_unary_rpc_method_handler(held(_Held(self._channel, self._boundary, method).run))
         count_passed(self._boundary.passed, method.encode())
         if method in UNARY:
-            return grpc.unary_unary_rpc_method_handler(_Unary(self._channel, method).run)
+            return grpc.unary_unary_rpc_method_handler(held(_Unary(self._channel, method).run))
+        stream = _Stream(self._channel, method, self._pumps)
+        if method in ENDLESS:
+            return grpc.unary_stream_rpc_method_handler(self._flight.endless(stream.run_server_stream, _end))
         if method in SERVER_STREAMS:
-            return grpc.unary_stream_rpc_method_handler(_Stream(self._channel, method, self._pumps).run_server_stream)
-        return grpc.stream_stream_rpc_method_handler(_Stream(self._channel, method, self._pumps).run)
+            return grpc.unary_stream_rpc_method_handler(held(stream.run_server_stream))
+        return grpc.stream_stream_rpc_method_handler(held(stream.run))
+
+    def _held(self, answer: Callable[_P, Awaitable[_R]]) -> Callable[_P, Awaitable[_R]]:
+        return self._flight.counted(self._callers.held(answer))
+
+
+async def _end(message: bytes, context: _Context) -> None:
+    await context.abort(grpc.StatusCode.UNAVAILABLE, "the proxy ends: call again")
 
 
 async def _refuse(requests: object, context: _Context) -> None:

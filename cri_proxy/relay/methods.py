@@ -32,3 +32,6 @@ SERVER_STREAMS: Final = frozenset(
         "ImageService/StreamImages",
     )
 )
+
+ENDLESS: Final = frozenset({"/runtime.v1.RuntimeService/GetContainerEvents"})
+"""Streams that the runtime never ends by itself, so nobody may wait for their end; the others are long lists."""

@@ -8,6 +8,7 @@ import asyncio
 import select
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -25,6 +26,8 @@ _WRITE_BUFFER_BYTES: Final = 1 << 20
 
 
 _BACKLOG_SECONDS: Final = 1.0  # to accept those who have connected before we leave; a moment is enough
+_HEARD_SECONDS: Final = 1.0  # for a client to answer that it shall leave
+_LAST_WORD_SECONDS: Final = 1.0  # for the last bytes to go out, once no call is waited for any more
 
 
 async def _take_backlog(listening: Iterable[socket.socket]) -> None:
@@ -121,6 +124,7 @@ class _Pair:
         self.client.other = self.runtime
         self.runtime.other = self.client
         self._closed = False
+        self._is_leaving = False
 
     async def connect(self) -> None:
         """Connect to the runtime. If it is absent the client's connection ends, as it would not have begun."""
@@ -133,10 +137,27 @@ class _Pair:
         self.client.read_if_wanted()
         self._flush()
 
-    def go_away(self) -> None:
+    def ask_to_leave(self) -> None:
         """Ask the client to leave when its calls have ended."""
-        self._splice.go_away()
+        self._is_leaving = True
+        self._splice.leaving.ask()
         self._flush()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is under way that is worth waiting for."""
+        return self._closed or self._splice.is_idle
+
+    @property
+    def has_heard(self) -> bool:
+        """Whether all calls that the client began before it knew that it shall leave have come in."""
+        return self._closed or self._splice.leaving.heard
+
+    def finish(self) -> None:
+        """End both connections once everything is written, and tell the client what it has of its own."""
+        if not self._closed:
+            self._splice.finish()
+            self.close()
 
     def close(self) -> None:
         """One side has ended: so does the other, once it has what is on its way, and so do the held calls."""
@@ -186,6 +207,8 @@ class _Pair:
             self.client.write(splice.to_client)
         if splice.to_runtime:
             self.runtime.write(splice.to_runtime)
+        if self._is_leaving:
+            self._relay.changed.set()
 
     def _act(self) -> None:
         events, self._splice.events[:] = tuple(self._splice.events), ()
@@ -256,7 +279,7 @@ class SpliceRelay:
         self._published: Published | None = None
         self._pairs: set[_Pair] = set()
         self._kubelet_bytes = self._runtime_bytes = 0  # of pairs that have ended
-        self._empty = asyncio.Event()
+        self.changed = asyncio.Event()  # something that ``stop`` may wait for
 
     async def start(self) -> None:
         """Open the socket. Raises ConfigError when it cannot be had."""
@@ -275,22 +298,29 @@ class SpliceRelay:
             await _take_backlog(self._server.sockets)
             self._server.close()
         for pair in tuple(self._pairs):
-            pair.go_away()
+            pair.ask_to_leave()
 
-    async def stop(self, grace_seconds: float) -> None:
-        """Stop accepting, give clients this long to end their calls and leave, then close."""
+    async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
+        """Stop accepting, ask clients to leave and wait this long for their calls to end; then close.
+
+        Streams that have no end of their own are waited for only with ``for_streams``: until their clients leave.
+        """
         if self._published is not None:
             self._published.withdraw()
         if self._server is not None:
             self._server.close()
         for pair in tuple(self._pairs):
-            pair.go_away()
-        try:
+            pair.ask_to_leave()
+        with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
+                await (self._all_gone() if for_streams else self._all_idle())
+        for pair in tuple(self._pairs):
+            pair.finish()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORD_SECONDS):
                 await self._all_gone()
-        except TimeoutError:
-            for pair in tuple(self._pairs):
-                pair.abort()
+        for pair in tuple(self._pairs):
+            pair.abort()
         await self.tasks.cancel()
         await self._all_gone()
 
@@ -301,10 +331,21 @@ class SpliceRelay:
             return ""
         return f"the socket {published.path} was removed or replaced: restart the daemon"
 
+    async def _all_idle(self) -> None:
+        """Wait until nobody has a call that is worth waiting for, nor one on its way that was sent in ignorance."""
+        await self._until(lambda: all(pair.is_idle for pair in self._pairs))
+        with suppress(TimeoutError):  # a client that does not read is not waited for
+            async with asyncio.timeout(_HEARD_SECONDS):
+                await self._until(lambda: all(pair.is_idle and pair.has_heard for pair in self._pairs))
+        await self._until(lambda: all(pair.is_idle for pair in self._pairs))
+
     async def _all_gone(self) -> None:
-        while self._pairs:
-            self._empty.clear()
-            await self._empty.wait()
+        await self._until(lambda: not self._pairs)
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            self.changed.clear()
+            await self.changed.wait()
 
     def forget(self, pair: _Pair) -> None:
         """A pair has ended."""
@@ -312,8 +353,7 @@ class SpliceRelay:
             self._pairs.discard(pair)
             self._kubelet_bytes += pair.client.received_bytes
             self._runtime_bytes += pair.runtime.received_bytes
-        if not self._pairs:
-            self._empty.set()
+        self.changed.set()
 
     def _open(self) -> Open:
         return Open(

@@ -8,6 +8,7 @@ No sockets, no tasks, no clock. Every frame goes on as it came, except:
 * the client's SETTINGS ask for a compression table of size 0, so that the runtime's header blocks can be read one by
   one. Replies are observed, never held.
 * WINDOW_UPDATE frames are kept true for both ends (``upstream.py``).
+* a client is asked to leave by frames of ours (``leaving.py``).
 
 A malformed frame raises ProtocolError: the owner closes both sides, and nothing else.
 """
@@ -22,12 +23,16 @@ from cri_proxy.relay.direction import Direction, Parts
 from cri_proxy.relay.frames import Cut, ProtocolError
 from cri_proxy.relay.headers import HeaderReader, Headers, write_literals
 from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall, Phase
+from cri_proxy.relay.leaving import Leaving
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES, MessageError, pack
+from cri_proxy.relay.methods import ENDLESS
 from cri_proxy.relay.status import Code, encode_message
 from cri_proxy.relay.traffic import Passed, count_passed
 from cri_proxy.relay.upstream import Upstream
 
 _REMEMBERED_STREAMS: Final = 4096
+_REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})  # that are read here
+_ENDLESS_PATHS: Final = frozenset(method.encode() for method in ENDLESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +70,12 @@ class Splice:
         self._runtime_ignored: dict[int, None] = {}
         self._passed: Passed = passed if passed is not None else {}
         self._passing: set[bytes] = set()  # methods that nobody wants
+        self._passing_streams: set[int] = set()  # calls of those, until the runtime has ended them
         self._last_stream = 0
-        self._preface = b""
+        self._preface = frames.PREFACE  # what the client has not said of it
         self._settings_seen = False
-        self._greeted = False  # the runtime's SETTINGS have passed
-        self._leaving = False  # to be said as soon as they have
-        self._request_headers = HeaderReader()
+        self.leaving = Leaving(self.to_client)
+        self._request_headers = HeaderReader(names=_REQUEST_FIELDS)
         self._reply_headers = HeaderReader(table_bytes=0)
         self._upstream = Upstream(self.to_client, self.to_runtime)
         self._from_client = Direction(
@@ -79,32 +84,32 @@ class Splice:
                 frames.DATA: self._client_data,
                 frames.RST_STREAM: self._client_reset,
                 frames.SETTINGS: self._client_settings,
+                frames.PING: self._client_ping,
                 frames.WINDOW_UPDATE: self._client_window,
             },
-            lambda stream: True,
             self._client_block,
         )
         self._from_runtime = Direction(
             self.to_client,
             {
+                frames.HEADERS: self._runtime_headers,
                 frames.DATA: self._runtime_data,
                 frames.RST_STREAM: self._runtime_reset,
                 frames.SETTINGS: self._runtime_settings,
                 frames.WINDOW_UPDATE: self._runtime_window,
                 frames.GOAWAY: self._runtime_goaway,
             },
-            lambda stream: stream in self._held or stream in self._runtime_ignored,
             self._runtime_block,
+            lambda stream: stream in self._held or stream in self._runtime_ignored,
         )
 
     def receive_from_client(self, data: bytes) -> None:
         """Take what the client sent. Raises ProtocolError; what came before is still good."""
-        if len(self._preface) < len(frames.PREFACE):
-            missing = len(frames.PREFACE) - len(self._preface)
-            part, data = data[:missing], data[missing:]
-            self._preface += part
-            if not frames.PREFACE.startswith(self._preface):
+        if self._preface:
+            part, data = data[: len(self._preface)], data[len(self._preface) :]
+            if not self._preface.startswith(part):
                 raise ProtocolError("the client does not begin with the HTTP/2 preface")
+            self._preface = self._preface[len(part) :]
             self.to_runtime.append(part)
         if data:
             self._from_client.receive(data)
@@ -112,9 +117,11 @@ class Splice:
     def receive_from_runtime(self, data: bytes) -> None:
         """Take what the runtime sent. Raises ProtocolError; what came before is still good."""
         self._from_runtime.receive(data)
-        if self._leaving and self._greeted:
-            self._leaving = False
-            self.go_away()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is worth waiting for: none is under way but streams that have no end of their own."""
+        return not self._held and not self._passing_streams
 
     def resume(self, stream: int, message: bytes | None) -> None:
         """Send a held request on: as it came (None), or with this message. A call that has ended is left alone."""
@@ -149,13 +156,9 @@ class Splice:
             _remember(self._client_ignored, stream)
         self.to_client.append(frames.rst_stream(stream, frames.REFUSED_STREAM))
 
-    def go_away(self) -> None:
-        """Ask the client to open no more streams here. None is given up: what is on its way still counts."""
-        if not self._greeted:  # a server's first frame is SETTINGS (RFC 9113, 3.4), and that is the runtime's to say
-            self._leaving = True
-            return
-        body = frames.MAX_WINDOW_BYTES.to_bytes(4, "big") + frames.NO_ERROR.to_bytes(4, "big")
-        self.to_client.append(frames.frame(frames.GOAWAY, 0, 0, body))
+    def finish(self) -> None:
+        """Tell the client that its connection ends, and what it has of it; nothing more may be received after that."""
+        self.leaving.finish(self._last_stream)
 
     def lost(self) -> None:
         """A connection broke: every call that was held and has not ended, ends."""
@@ -173,6 +176,8 @@ class Splice:
         path = headers.get(b":path", b"")
         if path in self._passing:
             self._passed[path] += 1
+            if path not in _ENDLESS_PATHS:
+                self._passing_streams.add(stream)
         else:
             self._new_call(stream, path, headers, ends=bool(flags & frames.END_STREAM))
         return True
@@ -184,6 +189,8 @@ class Splice:
                 count_passed(self._passed, path)
                 if path in self._passed:
                     self._passing.add(path)
+                if path not in _ENDLESS_PATHS:
+                    self._passing_streams.add(stream)
             case Interest.HOLD if not ends:  # without a message the runtime has nothing to act on
                 encoding = headers.get(b"grpc-encoding", b"")
                 self._held[stream] = HeldCall(stream, method, encoding, self._upstream.open(stream))
@@ -243,6 +250,7 @@ class Splice:
         if call is not None:
             self._end(call, call.broken())
         else:
+            self._passing_streams.discard(stream)
             self._upstream.drop_waiting(stream)
         return True
 
@@ -262,10 +270,21 @@ class Splice:
         self.to_runtime.append(frames.settings(list(pairs.items())))
         return False
 
+    def _client_ping(self, buffer: bytes, cut: Cut) -> bool:
+        return not self.leaving.is_answer(buffer, cut)
+
     def _client_window(self, buffer: bytes, cut: Cut) -> bool:
         return cut[2] not in self._runtime_ignored
 
     # Frames of the runtime
+
+    def _runtime_headers(self, buffer: bytes, cut: Cut) -> bool:
+        _, flags, stream, _, _ = cut
+        if flags & frames.END_STREAM:
+            self._passing_streams.discard(stream)
+        if stream in self._held or stream in self._runtime_ignored or not flags & frames.END_HEADERS or not stream:
+            return self._from_runtime.headers(buffer, cut)
+        return True
 
     def _runtime_block(self, stream: int, flags: int, block: bytes) -> bool:
         call = self._held.get(stream)
@@ -292,11 +311,14 @@ class Splice:
             if end - start > frames.HEADER_BYTES:
                 self.to_runtime.append(frames.window_update(0, end - start - frames.HEADER_BYTES))
             return False
+        elif flags & frames.END_STREAM:
+            self._passing_streams.discard(stream)
         return True
 
     def _runtime_reset(self, buffer: bytes, cut: Cut) -> bool:
         _, _, stream, start, end = cut
         code = frames.parse_number(buffer[start + frames.HEADER_BYTES : end], "RST_STREAM")
+        self._passing_streams.discard(stream)
         call = self._held.get(stream)
         if call is not None:
             outcome = Aborted(sent=False) if code == frames.REFUSED_STREAM else call.broken()
@@ -306,11 +328,11 @@ class Splice:
     def _runtime_settings(self, buffer: bytes, cut: Cut) -> bool:
         _, flags, _, start, end = cut
         if not flags & frames.ACK:
-            self._greeted = True
             pairs = dict(frames.parse_settings(buffer[start + frames.HEADER_BYTES : end]))
             self._upstream.settings(pairs.get(frames.SETTINGS_INITIAL_WINDOW_SIZE))
             cutter = self._from_client.cutter
             cutter.max_frame_bytes = max(cutter.max_frame_bytes, pairs.get(frames.SETTINGS_MAX_FRAME_SIZE, 0))
+            self.leaving.greeted()
         return True
 
     def _runtime_window(self, buffer: bytes, cut: Cut) -> bool:
@@ -330,6 +352,7 @@ class Splice:
         for call in tuple(self._held.values()):
             if call.stream > last:  # never to be processed (RFC 9113, 6.8)
                 self._end_by_runtime(call, Aborted(sent=False), was_reset=True)
+        self._passing_streams.difference_update([s for s in self._passing_streams if s > last])
         return True
 
     # Ends of calls
@@ -358,6 +381,7 @@ class Splice:
         must not hold pseudo-header fields (RFC 9113, 8.1).
         """
         _remember(self._runtime_ignored, stream)
+        self._passing_streams.discard(stream)
         self.to_runtime.append(frames.rst_stream(stream, frames.CANCEL))
         fields = [] if begun else [(b":status", b"200"), (b"content-type", b"application/grpc")]
         fields += [(b"grpc-status", b"%d" % code), (b"grpc-message", encode_message(message))]

@@ -53,13 +53,13 @@ class Deadly(EmbeddedRuntime):
 class Scene:
     """A runtime, a daemon in front of it, and a kubelet."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, *, relay: str = "splice") -> None:
         self.random = Random(seed)
         self.directory = directory
         self.runtime = Deadly()
         self.server = RuntimeServer(self.runtime, f"unix://{directory}/runtime.sock")
         root = write_tree(directory / "root", MACHINE)
-        options = ("--sysfs-root", str(root), "--reserved-resources", "cpu=cpuset:0", "--relay", "splice")
+        options = ("--sysfs-root", str(root), "--reserved-resources", "cpu=cpuset:0", "--relay", relay)
         self.daemon = DaemonProcess(directory, runtime_endpoint=f"unix://{directory}/runtime.sock", options=options)
         self.channel = RuntimeClient(self.daemon.endpoint)
         self.kubelet = Kubelet(self.channel, pods.Node(4 << 30, log_directory=""))

@@ -4,18 +4,62 @@ import asyncio
 import shutil
 import signal
 import tempfile
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
 from cri_proxy.app import STOP_GRACE_SECONDS
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.relay.intercept import RUNTIME
+from cri_proxy.relay.listener import socket_path
 from cri_proxy.tryout.pods import PodSpec, guaranteed
 from cri_proxy.tryout.waiting import until
 from tests.kill.scene import Scene, clashes
 
 SLACK_SECONDS = 10.0
+WEB = PodSpec("web", (guaranteed("c", 1000),))
+
+
+async def has_left(scene: Scene) -> bool:
+    return not socket_path(scene.daemon.endpoint).exists()
+
+
+async def end_of(stream: Any) -> grpc.StatusCode:  # noqa: ANN401 - grpcio's stubs know no common base
+    with suppress(grpc.aio.AioRpcError):
+        while await stream.read() is not grpc.aio.EOF:  # type: ignore[attr-defined]
+            continue
+    code: grpc.StatusCode = await stream.code()
+    return code
+
+
+async def ended(scene: Scene, seconds: float) -> str:
+    """What the daemon ends with, within this long."""
+
+    async def exit_status() -> str | None:
+        status = scene.daemon.exit_status
+        return None if status is None else f"status {status}"
+
+    return await until("it ends", exit_status, seconds=seconds)
+
+
+def played(act: Callable[[Scene], Coroutine[object, object, None]], *, relay: str = "splice") -> None:
+    directory = Path(tempfile.mkdtemp(prefix="cri-proxy-kill-", dir="/tmp"))
+
+    async def run() -> None:
+        scene = Scene(directory, 0, relay=relay)
+        try:
+            await act(scene)
+        finally:
+            await scene.close()
+
+    try:
+        asyncio.run(run())
+    finally:
+        shutil.rmtree(directory)
 
 
 async def stop_while_a_call_is_held(scene: Scene, method: str, *, answers: bool) -> None:
@@ -28,12 +72,7 @@ async def stop_while_a_call_is_held(scene: Scene, method: str, *, answers: bool)
     scene.daemon.send(signal.SIGTERM)
     if answers:
         gate.release()
-
-    async def exit_status() -> str | None:
-        status = scene.daemon.exit_status
-        return None if status is None else f"status {status}"
-
-    assert await until("it ends", exit_status, seconds=STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
+    assert await ended(scene, STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
     with suppress(CallFailed, RuntimeUnavailable):
         await run
     scene.runtime.faults.clear()
@@ -44,16 +83,35 @@ async def stop_while_a_call_is_held(scene: Scene, method: str, *, answers: bool)
 @pytest.mark.parametrize("method", ["CreateContainer", "StartContainer"])
 @pytest.mark.parametrize("answers", [True, False], ids=["the runtime answers", "it does not"])
 def test_it_ends_within_its_grace_and_the_next_one_agrees_with_the_runtime(method: str, answers: bool) -> None:
-    directory = Path(tempfile.mkdtemp(prefix="cri-proxy-kill-", dir="/tmp"))
+    async def act(scene: Scene) -> None:
+        await stop_while_a_call_is_held(scene, method, answers=answers)
 
-    async def run() -> None:
-        scene = Scene(directory, 0)
-        try:
-            await stop_while_a_call_is_held(scene, method, answers=answers)
-        finally:
-            await scene.close()
+    played(act)
 
-    try:
-        asyncio.run(run())
-    finally:
-        shutil.rmtree(directory)
+
+@pytest.mark.parametrize("relay", ["splice", "grpc"])
+def test_a_stream_without_end_is_not_waited_for_and_a_call_beside_it_is(relay: str) -> None:
+    """The stream ends as one of a runtime that is stopped; the create is answered although SIGTERM came before."""
+
+    async def act(scene: Scene) -> None:
+        await scene.server.start()
+        await scene.daemon.start()
+        channel: Any = grpc.aio.insecure_channel(scene.daemon.endpoint)  # whose stubs demand what it leaves optional
+        events = channel.unary_stream(RUNTIME + "GetContainerEvents")(b"")
+        await channel.unary_unary(RUNTIME + "Version")(b"")  # so the stream is under way, too
+        sandbox_id = await scene.kubelet.run_sandbox(WEB)
+        assert await events.read()
+        gate = scene.runtime.faults.block("CreateContainer")
+        creating = asyncio.get_running_loop().create_task(scene.kubelet.create(WEB, WEB.containers[0], sandbox_id))
+        await gate.entered()
+        begun_at = asyncio.get_running_loop().time()
+        scene.daemon.send(signal.SIGTERM)
+        await until("it takes nobody new", lambda: has_left(scene), seconds=SLACK_SECONDS)
+        gate.release()
+        assert [await creating] == [container.id for container in scene.live()]
+        assert await end_of(events) is grpc.StatusCode.UNAVAILABLE
+        assert await ended(scene, STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
+        assert asyncio.get_running_loop().time() - begun_at < STOP_GRACE_SECONDS
+        await channel.close()
+
+    played(act, relay=relay)

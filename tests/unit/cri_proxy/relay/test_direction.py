@@ -19,7 +19,7 @@ def direction(out: Parts, *, swallow: bool = False, add: bool = False) -> Direct
             out.append(OURS)
         return not swallow
 
-    return Direction(out, {frames.DATA: on_data}, lambda stream: True, lambda stream, flags, block: stream != 9)
+    return Direction(out, {frames.DATA: on_data}, lambda stream, flags, block: stream != 9)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.fakes.http2 import GREETING, parse, request, trailers
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
 
 HOLD = "/s/HoldThis"
+EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -213,6 +214,91 @@ def test_stopping_asks_clients_to_leave_and_waits_for_them(run: Callable[..., No
         assert not stopping.done()
         client.close()
         await stopping
+
+    run(act)
+
+
+async def begun(house: House, method: str) -> tuple[Ends, Ends]:
+    """A client with this call under way, which has read the runtime's greeting."""
+    client, runtime = await house.pair()
+    client[1].write(GREETING + request(1, method, b"x"))
+    await runtime[0].readuntil(request(1, method, b"x"))
+    runtime[1].write(frames.settings([]))
+    await client[0].readexactly(9)
+    return client, runtime
+
+
+async def stopping(house: House, client: Ends, *, for_streams: bool = False) -> "asyncio.Task[None]":
+    """The relay stops and its client has read that it shall leave, and says so."""
+    task = asyncio.get_running_loop().create_task(house.relay.stop(60, for_streams=for_streams))
+    ping = parse(await client[0].readexactly(34))[1]
+    client[1].write(frames.frame(frames.PING, frames.ACK, 0, ping[3]))
+    return task
+
+
+LAST_WORD = frames.frame(frames.GOAWAY, 0, 0, (1).to_bytes(4, "big") + bytes(4))
+
+
+def test_a_stream_without_end_is_not_waited_for_and_ends_between_two_frames(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        client, runtime = await begun(house, EVENTS)
+        event = frames.frame(frames.DATA, 0, 1, bytes(100))
+        runtime[1].write(event + event[:50])
+        await client[0].readexactly(len(event))
+        task = await stopping(house, client)
+        assert await client[0].read() == LAST_WORD
+        await task
+
+    run(act)
+
+
+def test_a_call_under_way_is_waited_for_and_gets_its_answer(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        client, runtime = await begun(house, "/s/Pass")
+        task = await stopping(house, client)
+        assert not task.done()
+        runtime[1].write(trailers(1, 5, b"gone"))
+        assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
+        await task
+
+    run(act)
+
+
+def test_a_call_that_was_sent_before_its_client_knew_is_carried_out(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        client, runtime = await house.pair()
+        client[1].write(GREETING)
+        runtime[1].write(frames.settings([]))
+        await client[0].readexactly(9)
+        task = asyncio.get_running_loop().create_task(house.relay.stop(60))
+        ping = parse(await client[0].readexactly(34))[1]
+        client[1].write(request(1, "/s/Pass", b"x") + frames.frame(frames.PING, frames.ACK, 0, ping[3]))
+        await runtime[0].readuntil(request(1, "/s/Pass", b"x"))
+        runtime[1].write(trailers(1, 5, b"gone"))
+        assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
+        await task
+
+    run(act)
+
+
+def test_a_relay_that_drains_for_a_successor_waits_for_streams_too(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        client, runtime = await begun(house, EVENTS)
+        task = await stopping(house, client, for_streams=True)
+        runtime[1].write(frames.frame(frames.DATA, 0, 1, bytes(100)))
+        await client[0].readexactly(109)
+        assert not task.done()
+        client[1].close()
+        await task
+
+    run(act)
+
+
+def test_a_client_that_says_nothing_holds_the_end_up_for_a_moment_only(run: Callable[..., None]) -> None:
+    async def act(house: House) -> None:
+        client, _ = await begun(house, EVENTS)
+        await house.relay.stop(60)
+        assert (await client[0].read()).endswith(LAST_WORD)
 
     run(act)
 
