@@ -47,9 +47,11 @@ install -D -m 644 packaging/cri-proxy.default "$root/etc/default/cri-proxy"
 install -D -m 644 packaging/cri-proxy.yaml "$root/etc/cri-proxy/cri-proxy.yaml"
 # An example: that the kubelet uses the proxy is the operator's step, never an installation's.
 install -D -m 644 packaging/kubelet.service.d/10-cri-proxy.conf "$root/usr/share/doc/cri-proxy/10-cri-proxy.conf"
-for page in docs/kubelet.md docs/security.md docs/uninstall.md docs/reference/options.md docs/reference/annotations.md; do
-    install -D -m 644 "$page" "$root/usr/share/doc/cri-proxy/$(basename "$page")"
-done
+# As in the sources, so that links from page to page lead somewhere.
+doc=$root/usr/share/doc/cri-proxy
+cp -r docs/. "$doc"
+mkdir -p "$doc/examples"
+cp -r configs packaging/monitoring packaging/kubernetes "$doc/examples"
 
 control=$root/DEBIAN
 mkdir "$control"

@@ -95,3 +95,16 @@ def test_the_socket_unit_opens_the_socket_that_the_proxy_listens_on() -> None:
 @pytest.mark.parametrize("script", ["build.sh", "postinst", "prerm", "postrm"])
 def test_scripts_of_the_package_are_shell(script: str) -> None:
     subprocess.run(["sh", "-n", ROOT / "packaging" / "deb" / script], check=True)
+
+
+def test_a_page_that_an_installation_names_is_in_the_package() -> None:
+    """The package holds what is below docs, and beside it what its build installs there by name."""
+    named = {
+        name.rstrip(".")
+        for path in [*(ROOT / "packaging").rglob("*"), *(ROOT / "docs").glob("*.md")]
+        if path.is_file()
+        for name in re.findall(r"/usr/share/doc/cri-proxy/([\w./-]+)", path.read_text())
+    }
+    assert named
+    built = (ROOT / "packaging" / "deb" / "build.sh").read_text()
+    assert [n for n in sorted(named) if not (ROOT / "docs" / n).exists() and f"/doc/cri-proxy/{n}" not in built] == []
