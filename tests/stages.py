@@ -45,6 +45,7 @@ STAGES = (
     Stage("check", "tests", ("pytest", "-q"), 600),
     Stage("kill", "kill", ("pytest", "-v", "tests/kill"), 900),
     Stage("kill", "restart", ("pytest", "-v", "tests/restart"), 400),
+    Stage("soak", "soak", ("pytest", "-v", "tests/soak"), 1800),
     Stage("e2e", "e2e", ("pytest", "-v", "tests/e2e"), 1200),
     Stage("vm", "vm", ("pytest", "-v", "tests/vm"), 1200),
 )

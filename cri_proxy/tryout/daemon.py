@@ -43,13 +43,18 @@ class DaemonProcess:
         options: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         ready_seconds: float = READY_SECONDS,
+        command: Sequence[str] = (),
     ) -> None:
-        """``directory`` holds its sockets, state and log; ``options`` follow the ones given here."""
+        """``directory`` holds its sockets, state and log; ``options`` follow the ones given here.
+
+        ``command`` is started instead of ``cri-proxy``.
+        """
         self.directory = directory
         self.endpoint = f"unix://{directory}/cri-proxy.sock"
         self.admin = AdminSocket(directory / "admin.sock")
         self._arguments = run_arguments(directory, runtime_endpoint, options)
         self._environment = environment
+        self._program = tuple(command) or program()
         self._ready_seconds = ready_seconds
         self._child: Child | None = None
 
@@ -80,7 +85,7 @@ class DaemonProcess:
     async def start(self) -> None:
         """Start it and wait until it decides. Raises TryoutError with its last words."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._child = Child((*program(), *self._arguments), log=self.log, environment=self._environment)
+        self._child = Child((*self._program, *self._arguments), log=self.log, environment=self._environment)
         try:
             await until("the daemon is ready", self._is_ready, seconds=self._ready_seconds)
         except BaseException:
@@ -91,7 +96,7 @@ class DaemonProcess:
         """Start another process in the place of this one; gives the old one, which ends when its clients have gone."""
         if self._child is None:
             raise TryoutError("taking over", "no daemon runs here")
-        arguments = (*program(), *self._arguments, "--take-over")
+        arguments = (*self._program, *self._arguments, "--take-over")
         old, self._child = self._child, Child(arguments, log=self.log, environment=self._environment)
         await until("the new process decides", self._has_taken_over, seconds=self._ready_seconds)
         return old
