@@ -126,7 +126,8 @@ class Living:
         if isinstance(result, NotReconfigured):
             return result.text
         self.interceptor.use_reader(self.reader_of(built))
-        self.view.use(built.config, built.warnings)
+        for warning in self.view.use(built.config, built.warnings):
+            self.node.context.observer.noted(events.CONFIG_WARNING, reason=warning)
         return ""
 
     async def take_machine(self, host: Host, said: Callable[[], Sequence[str]]) -> str:

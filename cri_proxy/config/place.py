@@ -88,9 +88,18 @@ class Place:
         return {directory: frozenset(names) for directory, names in found.items()}
 
     def warnings(self) -> tuple[str, ...]:
-        """Why a change here may never be seen, a sentence each."""
-        warning = mount_warning(self.path, own_mounts())
-        return (warning,) if warning else ()
+        """Why a change here may never be seen, and that others can make one, a sentence each."""
+        found = (mount_warning(self.path, own_mounts()), *map(_mode_warning, self._applying()))
+        return tuple(warning for warning in found if warning)
+
+    def _applying(self) -> tuple[Path, ...]:
+        """The file that applies, with that of the group where there is one; those that are there."""
+        if not _is_directory(self.path):
+            return (self.path,)
+        standing = (_standing(self.path, name) for name in self.names(self._group()[0]))
+        first = next((file for file in standing if file), None)
+        group = None if self.node_group else _standing(self.path, GROUP_FILE)
+        return tuple(file for file in (first, group) if file)
 
     def _generation(self) -> str:
         return str(_leads_to(self.path / DATA_LINK) or "")
@@ -166,6 +175,18 @@ def _standing(directory: Path, name: str) -> Path | None:
         if _leads_to(link) == Path(DATA_LINK, name):
             return None
     return link if os.path.lexists(link) else None
+
+
+def _mode_warning(file: Path) -> str:
+    """That others may write what decides about every container, as a sentence; '' where they may not.
+
+    Of the file alone: the kubelet makes the directories of its volumes with mode 0777, and mounts them read-only.
+    """
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except OSError:
+        return ""
+    return f"{file} has mode {mode:04o}, others may write to it: chmod go-w {file}" if mode & 0o022 else ""
 
 
 def _leads_to(link: Path) -> Path | None:

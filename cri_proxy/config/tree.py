@@ -67,7 +67,8 @@ def _named(path: str, first_line: int) -> Iterator[None]:
         yield
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + first_line if error.problem_mark else 0
-        raise ConfigError(path, line, "", f"not YAML: {error.problem or error.context}") from error
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        raise ConfigError(path, line, "", f"not YAML: {said}") from error
     except yaml.YAMLError as error:
         raise ConfigError(path, 0, "", f"not YAML: {str(error).splitlines()[0]}") from error
 

@@ -25,6 +25,7 @@ _WORTH_A_LOOK = frozenset(
         events.CHECK_FAILED,
         events.CONFIG_NOT_KEPT,
         events.CONFIG_REJECTED,
+        events.CONFIG_WARNING,
         events.DRIFTED,
         events.KUBELET_MANAGER,
         events.LEFT_TO_ANOTHER,

@@ -49,10 +49,12 @@ class NodeView:
         self.more_samples: list[Callable[[], Iterable[Sample]]] = []
         self.configuration_of: Callable[[], ConfigurationView | None] = lambda: None
 
-    def use(self, config: Config, warnings: tuple[str, ...]) -> None:
-        """Another configuration, or another machine, is in force from now on."""
+    def use(self, config: Config, warnings: tuple[str, ...]) -> tuple[str, ...]:
+        """Another configuration, or another machine, is in force from now on; gives those warnings that are new."""
+        fresh = tuple(warning for warning in warnings if warning not in self._warnings)
         self._config = config
         self._warnings = warnings
+        return fresh
 
     def health(self) -> Health:
         """Alive while it answers; ready when decisions are made and nothing is degraded."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy import events
 from cri_proxy.config.kept import Kept, keep
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
@@ -113,6 +114,18 @@ def test_everybody_who_looks_sees_the_new_machine() -> None:
         await scene.lose("7")
         assert str(scene.view.topology().online) == "0-6"
         assert scene.site.node.context.ledger.policy.machine.online == CpuSet.parse("0-6")
+
+    play(act)
+
+
+def test_what_a_new_configuration_warns_of_is_logged_once() -> None:
+    async def act(scene: Scene) -> None:
+        everything_reserved = parse_config('reservedResources: {cpu: "cpuset:0-7"}')
+        for _ in range(2):
+            assert not await scene.living.change(build(everything_reserved, MACHINE, NOWHERE), must_fit=True)
+        assert scene.site.log.warnings == [events.CONFIG_WARNING]
+        assert not await scene.living.change(build(CONFIG, MACHINE, NOWHERE), must_fit=True)
+        assert scene.site.log.warnings == [events.CONFIG_WARNING]
 
     play(act)
 

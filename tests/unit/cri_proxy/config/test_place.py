@@ -136,3 +136,16 @@ def test_no_path_is_too_odd_to_be_looked_at(tmp_path: Path, name: str) -> None:
 def test_without_a_file_there_is_nothing_to_look_at() -> None:
     source = Source(Path("command line"), "")
     assert (Nowhere(source).read(), Nowhere(source).lookups()) == (source, {})
+
+
+@pytest.mark.parametrize(("mode", "is_warned_of"), [(0o600, False), (0o644, False), (0o664, True), (0o646, True)])
+@pytest.mark.parametrize("name", ["cri-proxy.yaml", "node-group"])
+def test_a_file_that_others_may_write_is_warned_of(tmp_path: Path, name: str, mode: int, is_warned_of: bool) -> None:
+    (tmp_path / "cri-proxy.yaml").touch(mode=0o600)
+    (tmp_path / name).touch()
+    (tmp_path / name).chmod(mode)
+    (tmp_path / "default.yaml").touch(mode=0o666)  # does not apply
+    warning = f"{tmp_path / name} has mode {mode:04o}, others may write to it: chmod go-w {tmp_path / name}"
+    assert Place(tmp_path).warnings() == ((warning,) if is_warned_of else ())
+    (tmp_path / "node-group").unlink(missing_ok=True)
+    assert Place(tmp_path / "cri-proxy.yaml").warnings() == ((warning,) if is_warned_of and "yaml" in name else ())
