@@ -87,6 +87,11 @@ def test_the_shipped_configuration_and_environment_are_accepted() -> None:
         parser.parse_args(arguments.split())
 
 
+def test_the_environment_file_has_the_last_word_on_the_configuration() -> None:
+    parser = command_parser("run", load_command("run"), prints=False)
+    assert parser.parse_args(["--config", "/unit", "--config", "/environment"]).config == Path("/environment")
+
+
 def test_the_socket_unit_opens_the_socket_that_the_proxy_listens_on() -> None:
     unit = (ROOT / "packaging" / "cri-proxy.socket").read_text()
     assert f"\nListenStream={Config().listen.removeprefix('unix://')}\n" in unit

@@ -58,6 +58,18 @@ def test_it_copies_once(tmp_path: Path) -> None:
     assert scene.read() == ("node.w1.yaml", "adopt: leave", "")
 
 
+def test_it_takes_over_a_directory_that_was_made_once_from_plain_files(tmp_path: Path) -> None:
+    """As for a new node, which has no agent before it has a proxy."""
+    scene = Scene(tmp_path, clock=SystemClock())
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "default.yaml").write_text("first")
+    assert Agent(Origin(tmp_path / "plain"), scene.target, log=scene.log, clock=SystemClock()).copy()
+    assert scene.read() == ("default.yaml", "first", "")
+    scene.volume.write({"default.yaml": "from the cluster"})
+    assert scene.agent.copy()
+    assert scene.read() == ("default.yaml", "from the cluster", "")
+
+
 def test_it_follows_the_kubelet_files_that_come_and_go_included(tmp_path: Path) -> None:
     async def act(scene: Scene) -> None:
         await scene.comes("default.yaml", "1", "")
