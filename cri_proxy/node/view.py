@@ -89,7 +89,7 @@ class NodeView:
             is_ready=self._node.coordinator.is_ready,
             pools=pools,
             containers=tuple(sorted(containers, key=lambda c: (c.namespace, c.pod, c.name))),
-            warnings=(*self._warnings, *self._present_warnings()),
+            warnings=(*self.health().problems, *self._warnings, *self._present_warnings()),
             memory=memory_views(policy.machine, allocations.grants),
             violations=violations(containers),
             refused=self._refused(),

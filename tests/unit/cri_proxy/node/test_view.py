@@ -247,6 +247,17 @@ def test_a_node_that_has_not_recovered_is_not_ready_and_says_what_keeps_it() -> 
     play(act)
 
 
+def test_what_is_wrong_with_a_part_stands_first_in_the_status() -> None:
+    async def act(site: Site) -> None:
+        seen = view(site)
+        seen.more_parts.append(lambda: Part("socket", "the socket was removed", is_vital=True))
+        seen.reaches_runtime = lambda: False
+        assert seen.status().warnings == (*seen.health().problems, "look here")
+        assert "the socket was removed" in seen.status().warnings
+
+    play(act)
+
+
 def test_a_socket_that_is_gone_is_vital() -> None:
     async def act(site: Site) -> None:
         seen = view(site)
