@@ -19,7 +19,7 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),  # a connection of its own
     ("grpc.enable_retries", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 20_000),  # the C core's word for the longest that connecting may take
     ("grpc.max_reconnect_backoff_ms", 200),
 )
 UNAVAILABLE, CANCELLED, DEADLINE_EXCEEDED = 14, 1, 4

@@ -44,8 +44,8 @@ MEBIBYTE: Final = 1 << 20
 
 SERIES: Final = (
     Series("anonymous bytes", 2 * MEBIBYTE, is_amount=True, why="free room in arenas; malloc's own caches"),
-    Series("blocks", 4000, is_amount=True, why="cycles that await their collection"),
-    Series("store bytes", MEBIBYTE / 2, is_amount=True, why="free pages; the log before its checkpoint"),
+    Series("blocks", 8000, is_amount=True, why="free lists until a full collection; decisions looked at last"),
+    Series("store bytes", 3 * MEBIBYTE, is_amount=True, why="the last decisions about who is gone; SQLite's own log"),
     Series("tasks"),
     Series("threads", 4, why="the pool for blocking reads starts a thread when none is idle, up to its size"),
     Series("sockets"),
@@ -57,6 +57,7 @@ SERIES: Final = (
     Series("calls in flight"),
     Series("event streams"),
     Series("grants"),
+    Series("rows"),
     Series("surplus decisions"),
     Series("told directories"),
 )

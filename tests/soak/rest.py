@@ -131,9 +131,8 @@ def _kind(target: str) -> str:
 def _rows(path: Path) -> dict[str, float]:
     """Rows of the store. Decisions about those that hold nothing are kept up to a number; a surplus is beyond that."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        grants, decisions = (_count(connection, table) for table in ("grants", "decisions"))
-    return {"grants": grants, "surplus decisions": max(decisions - grants - KEPT_WITHOUT_ROW, 0)}
-
-
-def _count(connection: sqlite3.Connection, table: str) -> int:
-    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        counts = {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
+    grants, decisions = counts["grants"], counts.pop("decisions")
+    surplus = max(decisions - grants - KEPT_WITHOUT_ROW, 0)
+    return {"grants": grants, "rows": sum(counts.values()), "surplus decisions": surplus}
