@@ -118,7 +118,7 @@ async def soak(plan: Plan) -> Result:
                     Sample(tally.lives, sum(tally.calls.values()), time.monotonic() - begun_at, await least(place))
                 )
                 plan.tell(_line(samples))
-        except DaemonUnreachable as error:
+        except (DaemonUnreachable, OSError) as error:
             tally.problems.append(f"the daemon is gone (exit status {place.daemon.exit_status}): {error}")
         else:
             tally.problems += await claims(place)
@@ -136,7 +136,10 @@ async def _phase(plan: Plan, number: int, acts: Acts) -> None:
 
     async def run(at: int, name: str) -> None:
         acts.tally.acts[name] += 1
-        await acts.act(name)(Random(f"{plan.seed}/{number}/{at}"))
+        try:
+            await acts.act(name)(Random(f"{plan.seed}/{number}/{at}"))
+        except (DaemonUnreachable, TryoutError, OSError) as error:
+            acts.tally.problems.append(f"{name} in phase {number + 1}: {error!r}")
 
     await _at_once(run(at, name) for at, name in enumerate(names))
 
