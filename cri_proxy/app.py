@@ -126,6 +126,8 @@ class Daemon:
             cpusets=Cgroups(host.cgroup_root),
         )
         node = build_node(built.policy, Rules.of(config), outside)
+        if store.problem:
+            node.context.persistence.doubt(store.problem)
         self.node = node
         self._closing.push_async_callback(node.close)
         pod_resources = self._pod_resources(node, journal, clock)
@@ -176,7 +178,7 @@ class Daemon:
         await asyncio.gather(*(relay.stop(grace_seconds, for_streams=for_streams) for relay in self._relays))
 
     def _open_store(self) -> Store:
-        store = Store.open(self._settings.state_dir / STORE)
+        store = Store.open_or_wait(self._settings.state_dir / STORE)
         self._closing.push_async_callback(store.close)  # the node closes it first, where the start gets that far
         if store.recovered:
             self._log.error(events.STORE_DAMAGED, reason=store.recovered)

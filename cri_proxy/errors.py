@@ -48,6 +48,11 @@ class StoreError(CriProxyError):
 
 
 @dataclass(eq=False)
+class StoreUnavailable(StoreError):
+    """The same, where the disk is at fault and not what is on it: full, read-only, broken. Later it may work."""
+
+
+@dataclass(eq=False)
 class ConfigError(CriProxyError):
     """A configuration that is not taken: the file, the line (0 = unknown), the key, the problem and remedy."""
 

@@ -35,7 +35,10 @@ class Persistence:
         self._on_saved = on_saved
         self.problem = ""
         self.failures = 0
+        self.everything: Callable[[], Sequence[Saveable]] = tuple
+        """What the store should hold now: whoever knows says so."""
         self._missed = 0
+        self._may_catch_up_early = True
 
     @property
     def is_behind(self) -> bool:
@@ -56,11 +59,19 @@ class Persistence:
         """The same without waiting: for what the runtime already knows."""
         self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
 
-    def catch_up(self, everything: Sequence[Saveable]) -> None:
+    def doubt(self, problem: str) -> None:
+        """Say that the store lacks everything, and why, before anything was saved."""
+        self._failed(problem)
+
+    def catch_up(self) -> None:
         """Save again what failed saves may have left out; each by itself, so that none fails for another."""
+        self._may_catch_up_early = True
+        self._catch_up()
+
+    def _catch_up(self) -> None:
         if self.is_behind:
             self._missed = 0
-            for each in everything:
+            for each in self.everything():
                 self.save_later([each])
 
     async def _save_and_forget(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> None:
@@ -90,6 +101,10 @@ class Persistence:
             return self._failed(str(error))
         self.problem = ""
         self._on_saved(time.monotonic() - begun_at)
+        if self.is_behind and self._may_catch_up_early:
+            # Once, till the next slow check: a single row that can never be saved must not keep us at it.
+            self._may_catch_up_early = False
+            self._catch_up()
         return True
 
     def _failed(self, problem: str) -> bool:

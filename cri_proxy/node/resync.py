@@ -47,6 +47,7 @@ class Resync:
         self.on_slow_check: Callable[[], Awaitable[None]] = _nothing_else
         coordinator.check_pod = self.check_pod
         coordinator.check_all = self.check_all
+        context.persistence.everything = lambda: (*self._ledger.rows(), *self._ledger.sandboxes.values())
 
     async def recover(self, saved: Saved) -> None:
         """Restore the saved state, adopt what is unknown, then let decisions be made. Waits for the runtime."""
@@ -155,7 +156,7 @@ class Resync:
             await self._coordinator.wait_ready()
             await self.check_all("slow check")
             self._effects.retry_failed()
-            self._context.persistence.catch_up([*self._ledger.rows(), *self._ledger.sandboxes.values()])
+            self._context.persistence.catch_up()
             await self.on_slow_check()
 
     async def watch(self) -> None:

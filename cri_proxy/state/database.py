@@ -5,7 +5,7 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from cri_proxy.errors import StoreError
+from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.state import migrate, tables
 from cri_proxy.state.files import check_private, private_directory
 from cri_proxy.state.rows import Saved
@@ -99,7 +99,10 @@ def _is_damage(error: Exception) -> bool:
 
 
 def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Opened:
-    """The database at this path, made if absent; waits this long for another process. Raises StoreError."""
+    """The database at this path, made if absent; waits this long for another process.
+
+    Raises StoreError, StoreUnavailable where it may work later.
+    """
     private_directory(path.parent)
     for end in _COMPANIONS:
         companion = path.with_name(path.name + end)
@@ -109,11 +112,12 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Opened:
         return Opened(*_open_once(path, busy_seconds), recovered=None)
     except (sqlite3.Error, ValueError) as error:
         if not _is_damage(error):
-            raise StoreError(str(path), f"cannot open: {error}; check the disk and who else uses the file") from error
+            problem = f"cannot open: {error}; check the disk and who else uses the file"
+            raise StoreUnavailable(str(path), problem) from error
         problem = str(error)
     try:
         target = _move_aside(path)
         check_private(path)
         return Opened(*_open_once(path, busy_seconds), recovered=f"{path} was damaged ({problem}) and is now {target}")
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(str(path), f"damaged ({problem}) and cannot be replaced: {error}") from error
+        raise StoreUnavailable(str(path), f"damaged ({problem}) and cannot be replaced: {error}") from error

@@ -1,11 +1,14 @@
 """The state directory and the files in it: made private, and refused when somebody else could have changed them."""
 
+import errno
 import os
 import stat
 from pathlib import Path
+from typing import Final
 
-from cri_proxy.errors import StoreError
+from cri_proxy.errors import StoreError, StoreUnavailable
 
+_DISK: Final = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO})
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
 
@@ -40,14 +43,16 @@ def private_directory(path: Path) -> None:
 def open_private(path: Path, flags: int) -> int:
     """A file descriptor of this file, created with mode 0600 if absent. The caller closes it.
 
-    Raises StoreError for a symlink, anything but a regular file, and one that others may write to.
+    Raises StoreError for a symlink, anything but a regular file, and one that others may write to; StoreUnavailable
+    where the disk is full, read-only or broken.
     """
     try:
         descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, _FILE_MODE)
     except OSError as error:
         if path.is_symlink():
             raise StoreError(str(path), "is a symbolic link: remove it, or name what it leads to") from error
-        raise StoreError(str(path), f"cannot open: {error.strerror}") from error
+        kind = StoreUnavailable if error.errno in _DISK else StoreError
+        raise kind(str(path), f"cannot open: {error.strerror}") from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

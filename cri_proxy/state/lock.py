@@ -2,11 +2,12 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from cri_proxy.errors import StoreError
+from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.state.files import open_private, private_directory
 
 _NAME = "decider.lock"
@@ -40,7 +41,7 @@ class DeciderLock:
         """The lock, without waiting. Raises LockHeld, or StoreError when the directory cannot be used."""
         private_directory(state_dir)
         path = state_dir / name
-        descriptor = open_private(path, os.O_RDWR)
+        descriptor = _opened(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -49,21 +50,38 @@ class DeciderLock:
             whom = f"process {pid}" if pid else "another process"
             problem = f"{whom} decides here already: stop it, or use another --state-dir"
             raise LockHeld(str(path), problem, pid, ticks) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        _write(descriptor, f"{os.getpid()}\n")
         return cls(descriptor)
 
     def offer_handover(self) -> None:
         """Say that this process gives place to another that asks: see ``cri_proxy.handover``."""
-        text = f"{os.getpid()}\n{started_ticks(os.getpid())}\n".encode()
-        os.pwrite(self._descriptor, text, 0)
+        _write(self._descriptor, f"{os.getpid()}\n{started_ticks(os.getpid())}\n")
 
     def release(self) -> None:
         """Let the next one decide; a second call does nothing."""
         if self._descriptor >= 0:
-            os.ftruncate(self._descriptor, 0)
+            _write(self._descriptor, "")
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _opened(path: Path) -> int:
+    """The file, for reading only where the disk is read-only by now: flock(2) asks for no more."""
+    try:
+        return open_private(path, os.O_RDWR)
+    except StoreUnavailable:
+        try:
+            return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            pass
+        raise
+
+
+def _write(descriptor: int, text: str) -> None:
+    """Say who holds it. On a disk that is full or read-only nobody learns that; the lock holds all the same."""
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(), 0)
 
 
 def started_ticks(pid: int) -> int:

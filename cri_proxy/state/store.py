@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from cri_proxy.errors import StoreError
+from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.state import tables
 from cri_proxy.state.database import BUSY_SECONDS, Opened, open_database
 from cri_proxy.state.rows import Saveable, Saved
@@ -48,16 +48,17 @@ _Job = _Save | _Load | _Close
 class Store:
     """See ``rows.GrantStore``. The event loop never touches SQLite; the writer thread alone does."""
 
-    def __init__(self, path: Path, opened: Opened) -> None:
-        """Take over an opened database; use ``Store.open``."""
+    def __init__(self, path: Path, opened: Opened | None, problem: str = "") -> None:
+        """Take over an opened database, or none because of this problem; use ``Store.open`` or ``open_or_wait``."""
         self._path = path
-        self._recovered = opened.recovered
-        self._connection = opened.connection
-        self._identity = _identity(path)
+        self.problem = problem
+        self._recovered = opened.recovered if opened is not None else None
+        self._connection = opened.connection if opened is not None else None
+        self._identity = _identity(path) if opened is not None else None
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._is_closed = False
         self._commits = 0
-        self._read_at_open: Saved | None = opened.saved
+        self._read_at_open: Saved | None = opened.saved if opened is not None else Saved()
         # A daemon thread: whoever leaves without close() is not held up, and has lost only unacknowledged saves.
         self._writer = threading.Thread(target=self._write, name="store-writer", daemon=True)
         self._writer.start()
@@ -70,6 +71,18 @@ class Store:
         Where another process has the file locked, opening and saving wait ``busy_seconds`` for it.
         """
         return cls(path, open_database(path, busy_seconds=busy_seconds))
+
+    @classmethod
+    def open_or_wait(cls, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Self:
+        """The same; where the disk is full, read-only or broken, one that is empty and opens the file at a later save.
+
+        ``problem`` says then why: the node goes on, as it does when the disk fails later. Raises StoreError for what
+        only a person can mend.
+        """
+        try:
+            return cls.open(path, busy_seconds=busy_seconds)
+        except StoreUnavailable as error:
+            return cls(path, None, error.problem)
 
     @property
     def recovered(self) -> str | None:
@@ -130,15 +143,18 @@ class Store:
                 case _Load():
                     self._read(job)
                 case _Close():
-                    self._connection.close()
+                    if self._connection is not None:
+                        self._connection.close()
                     job.report(None)
                     return
 
     def _commit(self, group: Sequence[_Save]) -> None:
         """One transaction for the whole group. What fails for its content fails alone, the disk fails for all."""
-        if _identity(self._path) != self._identity:
-            self._report(group, self._reopened())
-            return
+        if self._connection is None or _identity(self._path) != self._identity:
+            problem = self._reopened()
+            if problem or self._connection is None:
+                self._report(group, problem)
+                return
         try:
             tables.apply(self._connection, [statement for save in group for statement in save.statements])
         except sqlite3.OperationalError as error:
@@ -154,13 +170,19 @@ class Store:
             self._report(group, "")
 
     def _reopened(self) -> str:
-        """Somebody has removed or replaced the file: what we would write nobody would find. Gives what was done."""
+        """Open the file that could not be, or that somebody has removed: nobody would find what we write.
+
+        Gives what is wrong, and what was done; '' when all is well.
+        """
+        old = self._connection
         try:
             opened = open_database(self._path)
         except StoreError as error:
-            return f"the file was removed and cannot be made again: {error}"
-        self._connection.close()
+            return error.problem if old is None else f"the file was removed and cannot be made again: {error.problem}"
         self._connection, self._identity = opened.connection, _identity(self._path)
+        if old is None:
+            return ""
+        old.close()
         return "the file was removed or replaced while in use; a new one was opened, and is filled again"
 
     def _report(self, group: Sequence[_Save], problem: str) -> None:
@@ -169,6 +191,9 @@ class Store:
             save.report(StoreError(str(self._path), problem) if problem else None)
 
     def _read(self, load: _Load) -> None:
+        if self._connection is None:
+            load.answer.set_exception(StoreUnavailable(str(self._path), self.problem))
+            return
         try:
             load.answer.set_result(tables.read(self._connection))
         except (sqlite3.Error, ValueError) as error:

@@ -95,9 +95,7 @@ class Scene(Site):
         self.node.effects.retry_failed()
         await self.node.slow_check()
         await self.node.settle()
-        self.node.context.persistence.catch_up(
-            [*self.node.context.ledger.rows(), *self.node.context.ledger.sandboxes.values()]
-        )
+        self.node.context.persistence.catch_up()
         await self.node.settle()
         self.look()
         check_settled(self.runtime, self.node.context.ledger, self.options)

@@ -1,13 +1,15 @@
 """What is durable when, and what happens when the store fails."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from cri_proxy.errors import StoreError
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.memory import MemoryStore
+from cri_proxy.state.rows import Saveable
 from cri_proxy.tasks import Tasks
-from tests.fakes.rows import make_row
+from policies.base import ContainerKey
+from tests.fakes.rows import make_row, make_sandbox
 from tests.unit.cri_proxy.node.stage import background
 
 ROW = make_row()
@@ -65,14 +67,46 @@ def test_a_failure_is_told_once_and_lasts_until_a_save_succeeds() -> None:
 
 def test_after_a_failure_everything_is_saved_again_once() -> None:
     async def act(desk: Desk) -> None:
+        desk.saver.everything = lambda: [ROW]
         desk.store.failure = DISK
         await desk.saver.save([ROW])
         desk.store.failure = None
         assert desk.saver.is_behind
-        desk.saver.catch_up([ROW])
-        desk.saver.catch_up([ROW])
+        desk.saver.catch_up()
+        desk.saver.catch_up()
         await desk.tasks.join()
         assert (desk.store.load().rows, desk.store.saves, desk.saver.is_behind) == ((ROW,), 1, False)
+
+    at_desk(act)
+
+
+def test_the_first_success_brings_the_rest() -> None:
+    async def act(desk: Desk) -> None:
+        desk.saver.everything = lambda: [ROW, make_sandbox()]
+        desk.saver.doubt("the disk was full from the start")
+        assert (desk.saver.problem, desk.saver.is_behind) == ("the disk was full from the start", True)
+        await desk.saver.save([ROW])
+        await desk.tasks.join()
+        assert (desk.store.load().sandboxes, desk.saver.is_behind) == ((make_sandbox(),), False)
+
+    at_desk(act)
+
+
+def test_what_can_never_be_saved_is_tried_again_by_the_slow_check_only() -> None:
+    class PickyStore(MemoryStore):
+        async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+            if ROW in puts:
+                raise DISK
+            await super().save(puts, deletes)
+
+    async def act(desk: Desk) -> None:
+        saver = Persistence(PickyStore(), desk.tasks, desk.told.append)
+        saver.everything = lambda: [ROW, make_sandbox()]
+        await saver.save([ROW])
+        for _ in range(3):
+            await saver.save([make_sandbox()])
+            await desk.tasks.join()
+        assert (saver.failures, saver.is_behind) == (2, True)
 
     at_desk(act)
 

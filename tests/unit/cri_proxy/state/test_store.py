@@ -143,6 +143,27 @@ def test_a_file_that_is_removed_while_in_use_is_missed_once_and_made_again(tmp_p
     asyncio.run(again.close())
 
 
+def test_a_file_that_cannot_be_opened_is_opened_by_the_first_save_that_can(tmp_path: Path) -> None:
+    async def act() -> None:
+        blocker = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+        (tmp_path / "state.db").chmod(0o600)
+        blocker.execute("BEGIN EXCLUSIVE")
+        store = Store.open_or_wait(tmp_path / "state.db", busy_seconds=0.01)
+        assert (store.load(), "cannot open: database is locked" in store.problem) == (Saved(), True)
+        blocker.close()
+        await store.save([make_row()])
+        assert store.load().rows == (make_row(),)
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_what_only_a_person_can_mend_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "state.db").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="symbolic link"):
+        Store.open_or_wait(tmp_path / "state.db")
+
+
 def test_a_closed_store_says_so(tmp_path: Path) -> None:
     async def use_after_close() -> None:
         store: GrantStore = Store.open(tmp_path / "state.db")
