@@ -64,6 +64,7 @@ class Direction:
         self._out = out
         self._wants_block = wants_block
         self._on_block = on_block
+        self.is_clear = True  # between two units: what comes next begins with a frame
         self._open: _OpenBlock | None = None
         self._on_frame: dict[int, OnFrame] = {
             HEADERS: self.headers,
@@ -76,6 +77,7 @@ class Direction:
         """Take a chunk. Raises ProtocolError once everything before the malformed frame is in ``out``."""
         for buffer, cuts in self.cutter.cut(data):
             self._pass(buffer, cuts)
+        self.is_clear = self._open is None and not self.cutter.kept_bytes
         if self.cutter.problem:
             raise ProtocolError(self.cutter.problem)
 
@@ -95,15 +97,15 @@ class Direction:
                 if on_frame(buffer, cut):
                     end = cut[4]
                     if len(out) != mark:  # ours come after this frame
-                        out.insert(mark, _slice(buffer, start, end))
+                        out.insert(mark, slice_of(buffer, start, end))
                         start = end
                 else:
                     if start != end:
-                        out.insert(mark, _slice(buffer, start, end))
+                        out.insert(mark, slice_of(buffer, start, end))
                     start = end = cut[4]
         finally:
             if start != end:
-                out.append(_slice(buffer, start, end))
+                out.append(slice_of(buffer, start, end))
 
     def headers(self, buffer: bytes, cut: Cut) -> bool:
         """Look at a HEADERS frame: at its block, if that is wanted and whole."""
@@ -147,7 +149,8 @@ class Direction:
         return False
 
 
-def _slice(buffer: bytes, start: int, end: int) -> bytes | memoryview:
+def slice_of(buffer: bytes, start: int, end: int) -> bytes | memoryview:
+    """A part of a buffer: a copy, or where it is long a view."""
     if end - start < _COPY_BYTES or end - start == len(buffer):
         return buffer[start:end]
     return memoryview(buffer)[start:end]

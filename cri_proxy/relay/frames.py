@@ -42,9 +42,9 @@ DEFAULT_WINDOW_BYTES: Final = 65_535
 DEFAULT_FRAME_BYTES: Final = 16_384
 MAX_WINDOW_BYTES: Final = (1 << 31) - 1
 
-_HEADER: Final = struct.Struct(">HBBBI")
+HEADER: Final = struct.Struct(">HBBBI")
 _SETTING: Final = struct.Struct(">HI")
-HEADER_BYTES: Final = _HEADER.size
+HEADER_BYTES: Final = HEADER.size
 
 Cut = tuple[int, int, int, int, int]
 """One frame in a buffer: type, flags, stream, offset of its 9-byte header, offset past its payload."""
@@ -68,7 +68,7 @@ class FrameCutter:
         self.max_frame_bytes = DEFAULT_FRAME_BYTES
         self.problem = ""
         self._parts: list[bytes] = []  # a frame that has begun
-        self._have = 0
+        self.kept_bytes = 0  # of it
         self._need = HEADER_BYTES
 
     def cut(self, data: bytes) -> list[tuple[bytes, list[Cut]]]:
@@ -78,25 +78,25 @@ class FrameCutter:
         copied. At a frame larger than ``max_frame_bytes`` (section 4.2) cutting stops for good and ``problem`` says
         why: the frames before it are still good, in whatever chunks they came.
         """
-        if not self._have and not self.problem:
+        if not self.kept_bytes and not self.problem:
             return [(data, self._whole_frames(data, 0))]
         pieces: list[tuple[bytes, list[Cut]]] = []
         position = 0
-        while self._have and not self.problem:  # at most twice: the rest of a header, then the rest of the frame
-            missing = self._need - self._have
+        while self.kept_bytes and not self.problem:  # at most twice: the rest of a header, then the rest of the frame
+            missing = self._need - self.kept_bytes
             part = data[position : position + missing]
             position += len(part)
             self._parts.append(part)
-            self._have += len(part)
+            self.kept_bytes += len(part)
             if len(part) < missing:
                 return pieces
             buffer = b"".join(self._parts)
             if self._need == HEADER_BYTES:
                 self._need += self._length(buffer, 0)
                 self._parts = [buffer]
-            if self._have == self._need and not self.problem:
+            if self.kept_bytes == self._need and not self.problem:
                 pieces.append((buffer, [_cut(buffer, 0, self._need)]))
-                self._parts, self._have, self._need = [], 0, HEADER_BYTES
+                self._parts, self.kept_bytes, self._need = [], 0, HEADER_BYTES
         if position < len(data) and not self.problem:
             pieces.append((data, self._whole_frames(data, position)))
         return pieces
@@ -105,7 +105,7 @@ class FrameCutter:
         """Cuts from here to the last whole frame; keeps the rest."""
         cuts: list[Cut] = []
         end = len(data)
-        unpack = _HEADER.unpack_from
+        unpack = HEADER.unpack_from
         limit = self.max_frame_bytes
         self._need = HEADER_BYTES
         while end - position >= HEADER_BYTES:
@@ -121,7 +121,7 @@ class FrameCutter:
             cuts.append((kind, flags, stream & 0x7FFFFFFF, position, after))
             position = after
         if position < end:
-            self._have = end - position
+            self.kept_bytes = end - position
             self._parts = [data[position:]]
         return cuts
 
@@ -133,7 +133,7 @@ class FrameCutter:
 
 
 def _cut(buffer: bytes, start: int, end: int) -> Cut:
-    _, _, kind, flags, stream = _HEADER.unpack_from(buffer, start)
+    _, _, kind, flags, stream = HEADER.unpack_from(buffer, start)
     return kind, flags, stream & 0x7FFFFFFF, start, end
 
 
@@ -170,7 +170,7 @@ def parse_number(body: bytes, what: str) -> int:
 def frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
     """Build one frame."""
     length = len(body)
-    return _HEADER.pack(length >> 8, length & 0xFF, kind, flags, stream) + body
+    return HEADER.pack(length >> 8, length & 0xFF, kind, flags, stream) + body
 
 
 def settings(pairs: list[tuple[int, int]]) -> bytes:

@@ -41,11 +41,11 @@ async def _take_backlog(listening: Iterable[socket.socket]) -> None:
 
 
 class _Side(asyncio.Protocol):
-    """One socket of a pair."""
+    """One socket of a pair. ``receive`` takes what comes, ``pair`` acts on it and on the end."""
 
-    def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        self._on_data = on_data
-        self._on_end = on_end
+    def __init__(self, pair: "_Pair", receive: Callable[[bytes], None]) -> None:
+        self._pair = pair
+        self._receive = receive
         self.transport: asyncio.Transport | None = None
         self.other: _Side | None = None
         self.full = False
@@ -61,11 +61,19 @@ class _Side(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.received_bytes += len(data)
-        self._on_data(data)
+        pair = self._pair
+        if pair.closed:
+            return
+        try:
+            self._receive(data)
+        except ProtocolError as error:
+            pair.break_up(error)
+        else:
+            pair.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self._on_end()
+        self._pair.side_lost()
 
     def pause_writing(self) -> None:
         self.full = True
@@ -119,11 +127,11 @@ class _Pair:
         self._relay = relay
         self._splice = Splice(relay.boundary.wants, relay.boundary.passed)
         self._asked: dict[int, _Asked] = {}
-        self.client = _Side(self._from_client, self._side_lost)
-        self.runtime = _Side(self._from_runtime, self._side_lost)
+        self.client = _Side(self, self._splice.receive_from_client)
+        self.runtime = _Side(self, self._splice.receive_from_runtime)
         self.client.other = self.runtime
         self.runtime.other = self.client
-        self._closed = False
+        self.closed = False
         self._is_leaving = False
 
     async def connect(self) -> None:
@@ -135,37 +143,37 @@ class _Pair:
             self.close()
             return
         self.client.read_if_wanted()
-        self._flush()
+        self.flush()
 
     def ask_to_leave(self) -> None:
         """Ask the client to leave when its calls have ended."""
         self._is_leaving = True
         self._splice.leaving.ask()
-        self._flush()
+        self.flush()
 
     @property
     def is_idle(self) -> bool:
         """Whether no call is under way that is worth waiting for."""
-        return self._closed or self._splice.is_idle
+        return self.closed or self._splice.is_idle
 
     @property
     def has_heard(self) -> bool:
         """Whether all calls that the client began before it knew that it shall leave have come in."""
-        return self._closed or self._splice.leaving.heard
+        return self.closed or self._splice.leaving.heard
 
     def finish(self) -> None:
         """End both connections once everything is written, and tell the client what it has of its own."""
-        if not self._closed:
+        if not self.closed:
             self._splice.finish()
             self.close()
 
     def close(self) -> None:
         """One side has ended: so does the other, once it has what is on its way, and so do the held calls."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         self._splice.lost()
-        self._flush()
+        self.flush()
         self.client.close()
         self.runtime.close()
 
@@ -176,29 +184,18 @@ class _Pair:
             if side.transport is not None:
                 side.transport.abort()
 
-    def _side_lost(self) -> None:
+    def break_up(self, error: ProtocolError) -> None:
+        """A side broke HTTP/2."""
+        self._relay.on_error(error)
+        self.close()
+
+    def side_lost(self) -> None:
+        """A side has gone."""
         self.close()
         if self.client.transport is None and self.runtime.transport is None:
             self._relay.forget(self)
 
-    def _from_client(self, data: bytes) -> None:
-        self._receive(self._splice.receive_from_client, data)
-
-    def _from_runtime(self, data: bytes) -> None:
-        self._receive(self._splice.receive_from_runtime, data)
-
-    def _receive(self, receive: Callable[[bytes], None], data: bytes) -> None:
-        if self._closed:
-            return
-        try:
-            receive(data)
-        except ProtocolError as error:
-            self._relay.on_error(error)
-            self.close()
-        else:
-            self._flush()
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Carry out what the splice wants. Outcomes come first: who learns a reply finds it in our books."""
         splice = self._splice
         if splice.events:
@@ -246,7 +243,7 @@ class _Pair:
         else:
             asked.task = None
             self._splice.resume(stream, verdict.message if isinstance(verdict, Rewrite) else None)
-        self._flush()
+        self.flush()
 
 
 class SpliceRelay:

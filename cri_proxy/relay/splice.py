@@ -20,19 +20,19 @@ from typing import Final
 from cri_proxy.relay import frames
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
+from cri_proxy.relay.fields import FieldReader
 from cri_proxy.relay.frames import Cut, ProtocolError
 from cri_proxy.relay.headers import HeaderReader, Headers, write_literals
 from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall, Phase
 from cri_proxy.relay.leaving import Leaving
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES, MessageError, pack
-from cri_proxy.relay.methods import ENDLESS
+from cri_proxy.relay.passing import Passing
 from cri_proxy.relay.status import Code, encode_message
-from cri_proxy.relay.traffic import Passed, count_passed
+from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream
 
 _REMEMBERED_STREAMS: Final = 4096
 _REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})  # that are read here
-_ENDLESS_PATHS: Final = frozenset(method.encode() for method in ENDLESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +68,13 @@ class Splice:
         # Streams whose remaining frames go nowhere: those of the client, those of the runtime. Oldest first.
         self._client_ignored: dict[int, None] = {}
         self._runtime_ignored: dict[int, None] = {}
-        self._passed: Passed = passed if passed is not None else {}
-        self._passing: set[bytes] = set()  # methods that nobody wants
-        self._passing_streams: set[int] = set()  # calls of those, until the runtime has ended them
-        self._last_stream = 0
         self._preface = frames.PREFACE  # what the client has not said of it
         self._settings_seen = False
         self.leaving = Leaving(self.to_client)
-        self._request_headers = HeaderReader(names=_REQUEST_FIELDS)
+        self._request_headers = FieldReader(_REQUEST_FIELDS)
         self._reply_headers = HeaderReader(table_bytes=0)
         self._upstream = Upstream(self.to_client, self.to_runtime)
+        self._passing = Passing(self._upstream, self._request_headers, self._new_call, passed)
         self._from_client = Direction(
             self.to_runtime,
             {
@@ -111,17 +108,22 @@ class Splice:
                 raise ProtocolError("the client does not begin with the HTTP/2 preface")
             self._preface = self._preface[len(part) :]
             self.to_runtime.append(part)
+        if self._from_client.is_clear:
+            data = self._passing.requests(data)
         if data:
             self._from_client.receive(data)
 
     def receive_from_runtime(self, data: bytes) -> None:
         """Take what the runtime sent. Raises ProtocolError; what came before is still good."""
-        self._from_runtime.receive(data)
+        if self._from_runtime.is_clear:
+            data = self._passing.replies(data)
+        if data:
+            self._from_runtime.receive(data)
 
     @property
     def is_idle(self) -> bool:
         """Whether no call is worth waiting for: none is under way but streams that have no end of their own."""
-        return not self._held and not self._passing_streams
+        return not self._held and not self._passing.streams
 
     def resume(self, stream: int, message: bytes | None) -> None:
         """Send a held request on: as it came (None), or with this message. A call that has ended is left alone."""
@@ -158,7 +160,7 @@ class Splice:
 
     def finish(self) -> None:
         """Tell the client that its connection ends, and what it has of it; nothing more may be received after that."""
-        self.leaving.finish(self._last_stream)
+        self.leaving.finish(self._passing.last_stream)
 
     def lost(self) -> None:
         """A connection broke: every call that was held and has not ended, ends."""
@@ -169,28 +171,20 @@ class Splice:
 
     def _client_block(self, stream: int, flags: int, block: bytes) -> bool:
         headers = self._request_headers.read(block)
-        if stream <= self._last_stream:
+        if stream <= self._passing.last_stream:
             self._client_trailers(stream)
             return True
-        self._last_stream = stream
-        path = headers.get(b":path", b"")
-        if path in self._passing:
-            self._passed[path] += 1
-            if path not in _ENDLESS_PATHS:
-                self._passing_streams.add(stream)
-        else:
-            self._new_call(stream, path, headers, ends=bool(flags & frames.END_STREAM))
+        self._passing.last_stream = stream
+        if not self._passing.knows(stream, headers.get(b":path", b"")):
+            self._new_call(stream, headers, ends=bool(flags & frames.END_STREAM))
         return True
 
-    def _new_call(self, stream: int, path: bytes, headers: Headers, *, ends: bool) -> None:
+    def _new_call(self, stream: int, headers: Headers, *, ends: bool = False) -> None:
+        path = headers.get(b":path", b"")
         method = path.decode("utf-8", "replace")
         match self._wants(method):
             case Interest.PASS:
-                count_passed(self._passed, path)
-                if path in self._passed:
-                    self._passing.add(path)
-                if path not in _ENDLESS_PATHS:
-                    self._passing_streams.add(stream)
+                self._passing.learn(stream, path)
             case Interest.HOLD if not ends:  # without a message the runtime has nothing to act on
                 encoding = headers.get(b"grpc-encoding", b"")
                 self._held[stream] = HeldCall(stream, method, encoding, self._upstream.open(stream))
@@ -250,7 +244,7 @@ class Splice:
         if call is not None:
             self._end(call, call.broken())
         else:
-            self._passing_streams.discard(stream)
+            self._passing.streams.discard(stream)
             self._upstream.drop_waiting(stream)
         return True
 
@@ -281,7 +275,7 @@ class Splice:
     def _runtime_headers(self, buffer: bytes, cut: Cut) -> bool:
         _, flags, stream, _, _ = cut
         if flags & frames.END_STREAM:
-            self._passing_streams.discard(stream)
+            self._passing.streams.discard(stream)
         if stream in self._held or stream in self._runtime_ignored or not flags & frames.END_HEADERS or not stream:
             return self._from_runtime.headers(buffer, cut)
         return True
@@ -312,13 +306,13 @@ class Splice:
                 self.to_runtime.append(frames.window_update(0, end - start - frames.HEADER_BYTES))
             return False
         elif flags & frames.END_STREAM:
-            self._passing_streams.discard(stream)
+            self._passing.streams.discard(stream)
         return True
 
     def _runtime_reset(self, buffer: bytes, cut: Cut) -> bool:
         _, _, stream, start, end = cut
         code = frames.parse_number(buffer[start + frames.HEADER_BYTES : end], "RST_STREAM")
-        self._passing_streams.discard(stream)
+        self._passing.streams.discard(stream)
         call = self._held.get(stream)
         if call is not None:
             outcome = Aborted(sent=False) if code == frames.REFUSED_STREAM else call.broken()
@@ -352,7 +346,7 @@ class Splice:
         for call in tuple(self._held.values()):
             if call.stream > last:  # never to be processed (RFC 9113, 6.8)
                 self._end_by_runtime(call, Aborted(sent=False), was_reset=True)
-        self._passing_streams.difference_update([s for s in self._passing_streams if s > last])
+        self._passing.streams.difference_update([s for s in self._passing.streams if s > last])
         return True
 
     # Ends of calls
@@ -381,7 +375,7 @@ class Splice:
         must not hold pseudo-header fields (RFC 9113, 8.1).
         """
         _remember(self._runtime_ignored, stream)
-        self._passing_streams.discard(stream)
+        self._passing.streams.discard(stream)
         self.to_runtime.append(frames.rst_stream(stream, frames.CANCEL))
         fields = [] if begun else [(b":status", b"200"), (b"content-type", b"application/grpc")]
         fields += [(b"grpc-status", b"%d" % code), (b"grpc-message", encode_message(message))]

@@ -50,7 +50,7 @@ class Upstream:
     initial_window_bytes: int = frames.DEFAULT_WINDOW_BYTES
     _agreed_window_bytes: int = frames.DEFAULT_WINDOW_BYTES
     _outgoing: dict[int, Outgoing] = field(default_factory=dict)
-    _waiting: deque[_Waiting] = field(default_factory=deque)
+    waiting: deque[_Waiting] = field(default_factory=deque)
     _unacknowledged: deque[int | None] = field(default_factory=deque)
 
     # From the client
@@ -59,29 +59,29 @@ class Upstream:
         """Whether this DATA frame of the client may go on now; otherwise it waits here."""
         _, flags, stream, start, end = cut
         length = end - start - frames.HEADER_BYTES
-        if not self._waiting and length <= self.window_bytes:
+        if not self.waiting and length <= self.window_bytes:
             self.window_bytes -= length
             return True
         body = frames.payload(buffer, cut)
         if length > len(body):  # we send it without its padding, so nobody else will give that back
             self.credit_client(stream, length - len(body), end_stream=bool(flags & frames.END_STREAM))
-        self._waiting.append(_Waiting(stream, body, bool(flags & frames.END_STREAM)))
+        self.waiting.append(_Waiting(stream, body, bool(flags & frames.END_STREAM)))
         self.send()
         return False
 
     @property
     def waiting_bytes(self) -> int:
         """How much of the client's DATA waits here."""
-        return sum(len(entry.body) for entry in self._waiting)
+        return sum(len(entry.body) for entry in self.waiting)
 
     def has_waiting(self, stream: int) -> bool:
         """Whether DATA of this stream waits here."""
-        return any(entry.stream == stream for entry in self._waiting)
+        return any(entry.stream == stream for entry in self.waiting)
 
     def drop_waiting(self, stream: int) -> None:
         """The client reset a stream: forget its waiting DATA and give the connection's window back."""
-        dropped = sum(len(entry.body) for entry in self._waiting if entry.stream == stream)
-        self._waiting = deque(entry for entry in self._waiting if entry.stream != stream)
+        dropped = sum(len(entry.body) for entry in self.waiting if entry.stream == stream)
+        self.waiting = deque(entry for entry in self.waiting if entry.stream != stream)
         if dropped:
             self.to_client.append(frames.window_update(0, dropped))
 
@@ -134,15 +134,15 @@ class Upstream:
 
     def send(self) -> None:
         """Send what the windows allow: what waits of the client's first, in its order, then ours."""
-        while self._waiting and (self.window_bytes > 0 or not self._waiting[0].body):
-            entry = self._waiting[0]
+        while self.waiting and (self.window_bytes > 0 or not self.waiting[0].body):
+            entry = self.waiting[0]
             part = self._take(entry.body, self.window_bytes)
             entry.body = entry.body[len(part) :]
             last = not entry.body
             if last:
-                self._waiting.popleft()
+                self.waiting.popleft()
             self.to_runtime.extend(frames.data_frames(entry.stream, part, end_stream=last and entry.end_stream))
-        if self._waiting:
+        if self.waiting:
             return
         for outgoing in self._outgoing.values():
             if outgoing.ready and outgoing.body and outgoing.window_bytes > 0 and self.window_bytes > 0:
