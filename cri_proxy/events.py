@@ -19,6 +19,7 @@ RUNTIME_AWAY: Final = "runtime_away"
 POD_RESOURCES_AWAY: Final = "pod_resources_away"  # the kubelet does not say where devices are
 
 # One per decision.
+DECIDED: Final = "decided"  # the whole of it, for who debugs: nobody knows yet what comes of it
 PLACED: Final = "placed"
 RESIZED: Final = "resized"  # a live container has its new size
 REFUSED: Final = "refused"

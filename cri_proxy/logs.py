@@ -3,9 +3,12 @@
 import os
 import sys
 from collections.abc import Mapping, MutableMapping
+from dataclasses import is_dataclass
 from typing import Literal, Protocol, TextIO
 
 import structlog
+
+from cri_proxy.state.codec import Plain, encode
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "json", "console"]
@@ -56,6 +59,11 @@ def _arrange(logger: object, method: str, event: _Event) -> _Event:
     return first | {key: value for key, value in event.items() if value is not None}
 
 
+def _plain(value: object) -> Plain:
+    """One of our values as data, anything else as text."""
+    return encode(value, sparse=True) if is_dataclass(value) else str(value)
+
+
 def wants_console(log_format: Format, stream: TextIO) -> bool:
     """Whether lines are for people: asked for, or on a terminal.
 
@@ -87,7 +95,7 @@ class FormSwitch:
         self._render: structlog.typing.Processor = (
             structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=18)
             if is_console
-            else structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
+            else structlog.processors.JSONRenderer(default=_plain, ensure_ascii=False)
         )
 
     def __call__(self, logger: object, method: str, event: _Event) -> Rendered:

@@ -70,7 +70,10 @@ class CpuReserve:
 class Log:
     """What is logged, and in which form."""
 
-    level: Annotated[Literal["debug", "info", "warning", "error"], Option("level", "The least that is logged")] = "info"
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Option("level", "The least that is logged; debug: every decision as a whole"),
+    ] = "info"
     format: Annotated[
         Literal["auto", "json", "console"],
         Option("format", "auto: coloured lines on a terminal, else a JSON object per line"),

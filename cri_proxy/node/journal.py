@@ -66,6 +66,9 @@ _FAULTS: Final = {
 class Log(Protocol):
     """A structured logger: an event name and fields (structlog's bound logger fits)."""
 
+    def debug(self, event: str, **fields: object) -> object:
+        """All that is known of it; a field may be one of our values, which costs nothing unless it is written."""
+
     def info(self, event: str, **fields: object) -> object:
         """What an operator would tell a colleague."""
 
@@ -123,6 +126,7 @@ class Journal:
             self._log.warning(events.ANNOTATION_IGNORED, **_who(request), reason=problem)
         record = record_of(request, decision, circumstances, at_seconds=self._clock.now_seconds())
         record = replace(record, problems=problems, duration_seconds=seconds)
+        self._log.debug(events.DECIDED, **_who(request), decision=record)
         if isinstance(decision, Placed):
             self._records.open(record, decision, circumstances)
             return

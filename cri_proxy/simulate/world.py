@@ -48,6 +48,9 @@ class FaultLog:
         """Nothing has gone wrong."""
         self._problems: list[str] = []
 
+    def debug(self, event: str, **fields: object) -> None:
+        """A step shows what was decided."""
+
     def info(self, event: str, **fields: object) -> None:
         """Every step tells what it did by itself."""
 

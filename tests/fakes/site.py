@@ -49,6 +49,9 @@ class Silent:
         self.errors: list[str] = []
         self.warnings: list[str] = []  # their names alone
 
+    def debug(self, event: str, **fields: object) -> None:
+        pass
+
     def info(self, event: str, **fields: object) -> None:
         pass
 

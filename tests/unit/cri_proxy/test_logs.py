@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 from typing import TextIO
 
 import pytest
@@ -16,6 +17,7 @@ from cri_proxy.logs import (
     set_level,
     wants_console,
 )
+from policies.base import Reason
 
 
 class Terminal(io.StringIO):
@@ -65,6 +67,13 @@ def test_what_is_below_the_level_is_dropped_and_the_level_can_change() -> None:
     set_level("error")
     log.warning("hidden")
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["seen"]
+
+
+def test_a_value_of_ours_is_data_in_json() -> None:
+    stream = io.StringIO()
+    configure_logging("debug", "json", stream).debug("decided", decision=Reason("pool", "why"), path=Path("/x"))
+    line = json.loads(stream.getvalue())
+    assert (line["decision"], line["path"]) == ({"code": "pool", "text": "why"}, "/x")
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -9,7 +9,7 @@ from cri_proxy.exposition import Distribution
 from cri_proxy.node.journal import Journal, notable_code, takes_memory
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.state.decisions import Outcome, pack
+from cri_proxy.state.decisions import DecisionRecord, Outcome, pack
 from cri_proxy.state.rows import Saved
 from cri_proxy.tasks import Tasks
 from policies.base import Allocations, Decision, Pinning, Placed, Reason, Rejected, Update
@@ -28,6 +28,10 @@ class Lines:
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
+        self.details: list[tuple[str, dict[str, object]]] = []
+
+    def debug(self, event: str, **fields: object) -> None:
+        self.details.append((event, fields))
 
     def info(self, event: str, **fields: object) -> None:
         self.lines.append(("info", event, fields))
@@ -50,6 +54,15 @@ def tell(decision: Decision, *problems: str, circumstances: Circumstances | None
         circumstances=circumstances or Circumstances(),
     )
     return journal, log
+
+
+def test_who_debugs_sees_every_decision_as_a_whole() -> None:
+    _, log = tell(placed())
+    ((event, fields),) = log.details
+    record = fields["decision"]
+    assert (event, fields["pod"]) == (events.DECIDED, "pod-1")
+    assert isinstance(record, DecisionRecord)
+    assert record.reasons == placed().reasons
 
 
 def placed() -> Placed:
