@@ -126,15 +126,13 @@ class Daemon:
             cpusets=Cgroups(host.cgroup_root),
         )
         node = build_node(built.policy, Rules.of(config), outside)
-        if store.problem:
-            node.context.persistence.doubt(store.problem)
         self.node = node
         self._closing.push_async_callback(node.close)
         pod_resources = self._pod_resources(node, journal, clock)
         interceptor = CriInterceptor(node, self._reader(built, pod_resources))
         self._gate.open(interceptor)
         view = NodeView(node, journal, config=config, name=settings.node_name, warnings=warnings)
-        self._complete(view, channel)
+        self._complete(view, channel, store)
         admin = await self._open_admin(view)
         living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
         self.adapting = Adapting(settings, living, host, clock=clock, observer=journal, seen=seen)
@@ -199,8 +197,10 @@ class Daemon:
             remedy=f"correct {problem.path}: it is taken over at once, without a restart",
         )
 
-    def _complete(self, view: NodeView, channel: RuntimeClient) -> None:
+    def _complete(self, view: NodeView, channel: RuntimeClient, store: Store) -> None:
         """What the daemon around the node has to show."""
+        if store.problem and self.node is not None:
+            self.node.context.persistence.doubt(store.problem)
         view.reaches_runtime = channel.reaches_runtime
         view.more_parts.append(self._socket_part)
         view.more_samples += [self._traffic.samples, process_samples, task_samples, self._build_samples]

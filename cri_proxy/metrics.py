@@ -326,6 +326,17 @@ VIOLATED: Final = Metric(
     "gauge",
     "Running containers whose own CPUs are not theirs alone: somebody else is still on them.",
 )
+REACHABLE: Final = Metric(
+    "cri_proxy_reachable_containers",
+    "gauge",
+    "Running containers with CPUs of their own that others can run on who are not held by our pinning: preserved, left "
+    "alone, or fled.",
+)
+FLED: Final = Metric(
+    "cri_proxy_fled_containers",
+    "gauge",
+    "Containers whose processes the kernel moved out of their cgroup, because all its CPUs went offline (cgroup v1).",
+)
 DEAD_CPUS: Final = Metric(
     "cri_proxy_dead_held_cpus",
     "gauge",

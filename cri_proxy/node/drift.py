@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from cri_proxy import events
 from cri_proxy.cri.read_status import Existing
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.node.adoption import Adoption
+from cri_proxy.node.adoption import Adoption, Left
 from cri_proxy.node.cgroups import Cpusets, Enforced
 from cri_proxy.node.context import Context
 from cri_proxy.node.effects import Effects
@@ -23,6 +23,7 @@ from cri_proxy.node.kubelet_managers import KubeletManagers
 from cri_proxy.node.suspects import suspect
 from cri_proxy.state.rows import Row
 from policies.base import CpuKind, Pinning
+from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 
 REPAIRS = 3
@@ -53,7 +54,7 @@ class Drift:
         self._pids: dict[str, int] = {}
         self._repaired: dict[str, deque[float]] = {}
         self._left: dict[str, str] = {}
-        self._fled: dict[str, str] = {}
+        self._fled: dict[str, tuple[str, CpuSet]] = {}  # what is said of it, and where its processes run
         self.repairs = 0
 
     async def watch(self) -> None:
@@ -66,9 +67,20 @@ class Drift:
 
     def warnings(self) -> tuple[str, ...]:
         """A sentence for each container that another manager or the kernel has elsewhere, by pod and container."""
-        texts = {**self._left, **self._fled}
+        texts = {**self._left, **{container_id: text for container_id, (text, _) in self._fled.items()}}
         rows = ((self._ledger.holder(container_id), text) for container_id, text in texts.items())
         return tuple(sorted(f"{_name(row)}: {text}" for row, text in rows if row is not None))
+
+    def left(self) -> tuple[Row, ...]:
+        """Containers that were left to another manager."""
+        rows = (self._ledger.holder(container_id) for container_id in self._left)
+        return tuple(row for row in rows if row is not None)
+
+    def fled(self) -> tuple[Left, ...]:
+        """Containers that the kernel has moved out of their cgroup, each with the CPUs that it runs on, by name."""
+        rows = ((self._ledger.holder(container_id), cpus) for container_id, (_, cpus) in self._fled.items())
+        there = (Left(_name(row), cpus) for row, cpus in rows if row is not None)
+        return tuple(sorted(there, key=lambda left: left.name))
 
     async def check(self) -> None:
         """Look at every container that we pin, once; and again, alone, at those that differ."""
@@ -98,7 +110,7 @@ class Drift:
         if row.container_id not in self._fled:
             self._context.observer.noted(events.FLED, **_who(row), reason=text)
             self._context.observer.happened(row, "fled", text)
-        self._fled[row.container_id] = text
+        self._fled[row.container_id] = (text, enforced.cpus)
 
     async def _look_again(self, row: Row) -> None:
         """Under the container's lock: nobody talks to the runtime about it while this is decided."""

@@ -9,6 +9,7 @@ from cri_proxy.http.view import ConfigurationView, Health
 from cri_proxy.metrics import Metric
 from cri_proxy.node.ledger import Ledger
 from cri_proxy.node.node import Node
+from cri_proxy.node.reachable import reachable_by, unpinned
 from cri_proxy.node.showing import memory_views, sits_on
 from policies.base import Grant, PoolView
 from sysfs.cpuset import CpuSet
@@ -88,10 +89,16 @@ def _container_samples(node: Node) -> Iterator[Sample]:
             yield Sample(metrics.CONTAINERS, counts[state, kind], (state, kind))
     late = node.context.ledger.unmet()
     running = [row for row in rows if row.state == "running"]
-    violated = sum(any(sits_on(node.context.ledger, other, row) for other in late) for row in running)
+    fled, unheld = node.drift.fled(), unpinned(node.context.ledger, (*node.adoption.left(), *node.drift.fled()))
+    violated = sum(
+        any(sits_on(node.context.ledger, other, row) for other in late) or bool(reachable_by(row, fled))
+        for row in running
+    )
     dead = CpuSet.of_masks(row.grant.owned.mask for row in rows if row.container_id in node.resync.ended_ids)
     yield Sample(metrics.LATE, len(late))
     yield Sample(metrics.VIOLATED, violated)
+    yield Sample(metrics.REACHABLE, sum(bool(reachable_by(row, unheld)) for row in running))
+    yield Sample(metrics.FLED, len(fled))
     yield Sample(metrics.DEAD_CPUS, len(dead))
 
 
@@ -100,7 +107,7 @@ def _count_samples(node: Node) -> Iterator[Sample]:
     telling = node.telling
     yield Sample(metrics.UNPLACED, len(node.adoption.unplaced()))
     yield Sample(metrics.LEFT_ALONE, len(node.adoption.left()), ("adopt",))
-    yield Sample(metrics.LEFT_ALONE, len(node.drift.warnings()), ("other_manager",))
+    yield Sample(metrics.LEFT_ALONE, len(node.drift.left()), ("other_manager",))
     yield Sample(metrics.UPDATE_REFUSED, len(node.effects.failures))
     yield Sample(metrics.UPDATE_CALLS, node.effects.sent)
     yield Sample(metrics.SAVES_FAILED, node.context.persistence.failures)

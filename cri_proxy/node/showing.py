@@ -89,7 +89,7 @@ def _notes(
     if row.state == "pending":
         notes.append("the runtime has not said whether it was created")
     if reachable:
-        notes.append(f"its CPUs are reachable by: {names_text(reachable)} (not pinned by us)")
+        notes.append(f"its CPUs are reachable by: {names_text(reachable)} (not held by our pinning)")
     return tuple(notes)
 
 
@@ -103,14 +103,18 @@ def names_text(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def violations(containers: Sequence[ContainerView]) -> tuple[str, ...]:
-    """Running containers whose own CPUs somebody else is still on, a sentence each."""
-    return tuple(
-        f"{c.namespace}/{c.pod}/{c.name} runs on CPUs {c.exclusive | c.isolated} that are not its alone: still used by "
-        + names_text(c.waits_for)
-        for c in containers
-        if c.state == "running" and c.waits_for
-    )
+def violations(containers: Sequence[ContainerView], fled: Sequence[Left] = ()) -> tuple[str, ...]:
+    """Running containers whose own CPUs somebody else is on, a sentence each.
+
+    ``fled`` are those that the kernel has moved out of their cgroups: pinned by us, and elsewhere.
+    """
+    movers, sentences = {left.name for left in fled}, []
+    for c in containers:
+        there = (*c.waits_for, *(name for name in c.reachable_by if name in movers))
+        if c.state == "running" and there:
+            own = f"{c.namespace}/{c.pod}/{c.name} runs on CPUs {c.exclusive | c.isolated} that are not its alone"
+            sentences.append(f"{own}: still used by {names_text(there)}")
+    return tuple(sentences)
 
 
 def memory_views(machine: Machine, grants: Sequence[Grant]) -> tuple[MemoryNodeView, ...]:

@@ -91,7 +91,7 @@ class NodeView:
             containers=tuple(sorted(containers, key=lambda c: (c.namespace, c.pod, c.name))),
             warnings=(*self.health().problems, *self._warnings, *self._present_warnings()),
             memory=memory_views(policy.machine, allocations.grants),
-            violations=violations(containers),
+            violations=violations(containers, self._node.drift.fled()),
             refused=self._refused(),
             configuration=self.configuration_of(),
         )
@@ -138,7 +138,7 @@ class NodeView:
         return (*notes, *self._node.warnings())
 
     def _containers(self, rows: Sequence[Row], pools: Sequence[PoolView]) -> list[ContainerView]:
-        others = unpinned(self._ledger, self._node.adoption.left())
+        others = unpinned(self._ledger, (*self._node.adoption.left(), *self._node.drift.fled()))
         mems = {pool.name: pool.mems for pool in pools}
         failures, late = self._node.effects.failures, self._ledger.unmet()
         return [

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from cri_proxy.node.adoption import Left
 from cri_proxy.node.cgroups import Cgroups
 from cri_proxy.node.drift import REPAIRS, WINDOW_SECONDS, Drift, Sight
 from cri_proxy.node.kubelet_managers import KubeletManagers
@@ -129,9 +130,10 @@ def test_processes_that_the_kernel_moved_out_are_told_of_and_not_put_back(tmp_pa
         assert (scene.sent(), scene.drift.repairs) == ([], 0)
         (warning,) = scene.drift.warnings()
         assert "its processes run on CPUs 0-6, outside its cgroup" in warning
+        assert scene.drift.fled() == (Left("default/a/c", CpuSet.parse("0-6")),)
         scene.enforce(container_id)
         await scene.check()
-        assert scene.drift.warnings() == ()
+        assert (scene.drift.warnings(), scene.drift.fled()) == ((), ())
 
     play(tmp_path, act, v1=True)
 

@@ -1,18 +1,24 @@
 """The node's state as metrics: what is there now, and nothing that is gone."""
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 
 from cri_proxy import metrics
 from cri_proxy.exposition import Distribution, Sample
 from cri_proxy.http.view import ConfigurationView, Health, Part, ReloadView
 from cri_proxy.metrics import Metric, Values
+from cri_proxy.node.cgroups import Cgroups
+from cri_proxy.node.drift import Drift, Sight
 from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.gauges import config_samples, health_samples, node_samples
+from cri_proxy.node.kubelet_managers import KubeletManagers
 from cri_proxy.tryout.pods import ContainerSpec, guaranteed
 from policies.options import PolicyOptions
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet
 from sysfs.describe import describe
+from tests.fakes.cgroup_tree import CgroupTree
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import background, entered, play
 
@@ -145,6 +151,21 @@ def test_after_an_exit_that_nobody_announced_the_list_releases_and_no_cpu_is_hel
         await site.node.resync.check_all("test")
         assert site.node.resync.ended_ids == {pod.container_id("c")}
         assert shown(site, metrics.DEAD_CPUS) == {}
+
+    play(act)
+
+
+def test_whoever_the_kernel_moved_onto_cpus_of_another_is_counted(tmp_path: Path) -> None:
+    async def act(site: Site) -> None:
+        ids = [(await site.run(name, guaranteed("c", 2000))).container_id("c") for name in ("a", "b")]
+        tree, pid = CgroupTree(tmp_path, v1=True), site.runtime.node.containers[ids[0]].pid
+        tree.write(pid, ids[0], "", "")
+        tree.flee(pid, ids[0], "0-7")
+        context, sight = site.node.context, Sight(Cgroups(tmp_path), KubeletManagers, lambda: 60.0)
+        drift = Drift(context, site.node.effects, site.node.adoption, sight)
+        await drift.check()
+        samples = {s.metric: s.value for s in node_samples(replace(site.node, drift=drift)) if not s.labels}
+        assert [samples[m] for m in (metrics.FLED, metrics.REACHABLE, metrics.VIOLATED)] == [1, 1, 1]
 
     play(act)
 

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 from cri_proxy.http.view import ContainerView
+from cri_proxy.node.adoption import Left
 from cri_proxy.node.effects import EffectFailure
 from cri_proxy.node.ledger import Ledger
 from cri_proxy.node.showing import container_view, memory_views, names_text, violations
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.describe import describe
 from tests.fakes.grants import ledger_with, row
 
@@ -46,6 +47,14 @@ def test_a_running_owner_that_is_not_alone_is_a_violation() -> None:
     view = shown(ledger_with(OWNER, LATE), OWNER)
     assert len(violations([view])) == 1
     assert violations([replace(view, state="created")]) == ()
+
+
+def test_a_container_that_the_kernel_moved_onto_its_cpus_is_a_violation_and_one_left_alone_is_not() -> None:
+    mover = Left("default/pod-1/m", CpuSet.parse("0-6"))
+    view = replace(shown(ledger_with(OWNER), OWNER), reachable_by=(mover.name,))
+    (sentence,) = violations([view], [mover])
+    assert sentence.endswith("runs on CPUs 2-3 that are not its alone: still used by default/pod-1/m")
+    assert violations([view]) == ()
 
 
 def test_memory_is_promised_alone_or_together_with_other_nodes() -> None:

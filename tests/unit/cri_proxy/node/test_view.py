@@ -299,7 +299,7 @@ def test_whoever_is_not_pinned_is_named_where_it_can_reach_exclusive_cpus() -> N
         await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
         await site.run("a", guaranteed("c", 2000))
         notes = {c.pod: c.notes for c in view(site).status().containers}
-        assert notes["a"] == ("its CPUs are reachable by: default/free/c (not pinned by us)",)
+        assert notes["a"] == ("its CPUs are reachable by: default/free/c (not held by our pinning)",)
 
     play(act)
 
