@@ -4,8 +4,9 @@ A grant can change at once; the container stays where it is until its update is 
 else may come onto CPUs that it was promised alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+from cri_proxy.node.ordered_rows import OrderedRows
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Pinning
 from sysfs.cpuset import CpuSet
@@ -19,6 +20,12 @@ class Claims:
         self._alone: dict[ContainerKey, CpuSet] = {}
         self._contested: dict[ContainerKey, CpuSet] = {}  # owned, but shared before and not left by all others
         self._all: CpuSet | None = None
+
+    def copy(self) -> "Claims":
+        """The same claims, to be changed apart from these."""
+        other = Claims()
+        other._alone, other._contested, other._all = dict(self._alone), dict(self._contested), self._all
+        return other
 
     def of(self, key: ContainerKey) -> CpuSet:
         """What this container has alone."""
@@ -34,7 +41,7 @@ class Claims:
         """Who has some of these alone."""
         return {key for key, alone in self._alone.items() if not alone.isdisjoint(cpus)}
 
-    def beyond(self, rows: Mapping[ContainerKey, Row]) -> set[ContainerKey]:
+    def beyond(self, rows: OrderedRows) -> set[ContainerKey]:
         """Who has something alone that its grant does not say any more."""
         return {key for key, alone in self._alone.items() if alone and not alone <= rows[key].grant.owned}
 

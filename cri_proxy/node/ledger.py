@@ -4,17 +4,18 @@ Owned by the coordinator and touched only from the event loop, never across an `
 (docs/adr/0002). Policies get frozen snapshots; the version tells whether a snapshot is still current.
 """
 
-from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cri_proxy.node.claims import Claims
+from cri_proxy.node.ordered_rows import ACTIVE, OrderedRows
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Policy
 from sysfs.cpuset import CpuSet
 
-# States in which a row's grant counts; the others only remember where a container was.
-ACTIVE = frozenset({"reserved", "pending", "created", "running"})
+__all__ = ["ACTIVE", "Ledger", "needs_call", "unmet"]
+
+_UNKNOWN = Pinning(None, None)
 
 
 class Ledger:
@@ -23,10 +24,8 @@ class Ledger:
     def __init__(self, policy: Policy) -> None:
         """An empty ledger for this policy."""
         self._policy = policy
-        self._rows: dict[ContainerKey, Row] = {}
-        self._order: list[ContainerKey] = []  # the rows' keys, ascending
+        self._rows = OrderedRows()
         self._keys_by_id: dict[str, ContainerKey] = {}
-        self._active: tuple[Row, ...] | None = None
         self._claims = Claims()
         self._parked: set[ContainerKey] = set()
         self._hands_off: dict[str, CpuSet] = {}
@@ -38,6 +37,17 @@ class Ledger:
         self.version = 0
         # Hears of every change of a grant or of a confirmed pinning; must not wait, raise, or change anything.
         self.on_change: Callable[[], None] = _nobody_listens
+
+    def copy(self) -> "Ledger":
+        """A ledger in the same state, to try something on: nobody hears of its changes."""
+        other = Ledger(self._policy)
+        other._rows, other._claims = self._rows.copy(), self._claims.copy()
+        other._keys_by_id = dict(self._keys_by_id)
+        other._parked, other._hands_off, other._foreign = set(self._parked), dict(self._hands_off), dict(self._foreign)
+        other._allocations, other._desired = self._allocations, self._desired
+        other._next_order, other.version = self._next_order, self.version
+        other.sandboxes = dict(self.sandboxes)
+        return other
 
     @property
     def policy(self) -> Policy:
@@ -60,13 +70,11 @@ class Ledger:
 
     def rows(self) -> Iterator[Row]:
         """Every row, by container."""
-        return iter([self._rows[key] for key in self._order])
+        return iter(self._rows.ordered())
 
-    def active(self) -> Iterator[Row]:
-        """Rows whose grant counts, by container."""
-        if self._active is None:
-            self._active = tuple(row for row in self.rows() if row.state in ACTIVE)
-        return iter(self._active)
+    def active(self) -> tuple[Row, ...]:
+        """Rows whose grant counts, by container: the same tuple until a row changes."""
+        return self._rows.active()
 
     def get(self, key: ContainerKey) -> Row | None:
         """The row of this container, whatever its state."""
@@ -94,13 +102,9 @@ class Ledger:
         """Add or replace rows."""
         for row in rows:
             key = row.grant.container
-            old = self._rows.get(key)
+            old = self._rows.put(row)
             if old is not None and old.container_id != row.container_id:
                 self._keys_by_id.pop(old.container_id, None)
-            self._rows[key] = row
-            self._active = None
-            if old is None:
-                insort(self._order, key)
             if row.container_id:
                 self._keys_by_id[row.container_id] = key
             self._claims.granted(row)
@@ -116,10 +120,8 @@ class Ledger:
     def drop(self, *keys: ContainerKey) -> None:
         """Forget these rows; unknown ones are no error."""
         for key in keys:
-            row = self._rows.pop(key, None)
-            self._active = None
+            row = self._rows.drop(key)
             if row is not None:
-                self._order.remove(key)
                 self._keys_by_id.pop(row.container_id, None)
                 self._claims.forget(key)
                 self._parked.discard(key)
@@ -139,8 +141,7 @@ class Ledger:
                 known.mems if pinning.mems is None else pinning.mems,
             )
         confirmed = replace(row, acknowledged=pinning, doubted=_or_none(doubted))
-        self._rows[key] = confirmed
-        self._active = None
+        self._rows.put(confirmed)
         self.on_change()
         if pinning.cpus is not None:
             self._claims.confirmed(confirmed, known, self.active())
@@ -161,8 +162,7 @@ class Ledger:
                 known.cpus | sent.cpus if known.cpus is not None and sent.cpus is not None else known.cpus,
                 known.mems | sent.mems if known.mems is not None and sent.mems is not None else known.mems,
             )
-        self._rows[key] = replace(row, acknowledged=known, doubted=_or_none(doubted))
-        self._active = None
+        self._rows.put(replace(row, acknowledged=known, doubted=_or_none(doubted)))
 
     def doubted(self, key: ContainerKey) -> Pinning:
         """What was last sent to this container without a known outcome, field by field; None where all is known."""
@@ -310,11 +310,11 @@ class Ledger:
         """Whether a call is needed to bring this container where it may be now."""
         # One that has not started can have been created onto CPUs that another has alone until its call is confirmed.
         target = self.sendable(row.key) if row.state == "created" or self._is_unmet(row) else None
-        return target is not None and _needs_call(target, row.acknowledged, self.doubted(row.key))
+        return target is not None and needs_call(target, row)
 
     def _is_unmet(self, row: Row) -> bool:
         wanted = self.desired().get(row.key)
-        return wanted is not None and _needs_call(wanted, row.acknowledged, self.doubted(row.key))
+        return wanted is not None and needs_call(wanted, row)
 
     def is_held_back(self, row: Row) -> bool:
         """Whether others keep this container from what it should have."""
@@ -370,5 +370,8 @@ def unmet(target: Pinning, acknowledged: Pinning | None, doubted: Pinning) -> Pi
     )
 
 
-def _needs_call(target: Pinning, acknowledged: Pinning | None, doubted: Pinning) -> bool:
-    return unmet(target, acknowledged, doubted) != Pinning(None, None)
+def needs_call(target: Pinning, row: Row) -> bool:
+    """Whether something of ``target`` is ``unmet`` for this row: asked of all rows at every change."""
+    known, doubted = row.acknowledged or _UNKNOWN, row.doubted or _UNKNOWN
+    needs_cpus = target.cpus is not None and (doubted.cpus is not None or target.cpus != known.cpus)
+    return needs_cpus or (target.mems is not None and (doubted.mems is not None or target.mems != known.mems))

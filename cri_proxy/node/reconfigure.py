@@ -3,6 +3,7 @@
 New options and a new machine come this way (spec section 8).
 """
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,9 +11,12 @@ from cri_proxy.node.context import Rules
 from cri_proxy.node.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.parking import park_circles
-from cri_proxy.node.replan import replan
+from cri_proxy.node.replan import RACES
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, Pinning, Policy, Reason, Reinstated
+from policies.base import Allocations, ContainerKey, Pinning, Policy, Reason, Reinstated
+
+# Containers that are told of before others have their turn on the event loop.
+AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +48,11 @@ class Planned:
 async def plan(node: Node, policy: Policy) -> Planned:
     """What ``reconfigure`` with ``must_fit`` would do now; nothing changes. Who gets room later is not foreseen."""
     ledger = node.context.ledger
-    result = await replan(ledger, policy, lambda: (ledger.allocations, ()))
-    problem = _problem(ledger, policy, result)
-    before, after = ledger.desired(), policy.pinnings(result.allocations)
+    tried = await _try(ledger, policy, must_fit=True)
+    before, after = ledger.desired(), policy.pinnings(tried.result.allocations)
     nothing = Pinning(None, None)  # not ours to write, also afterwards
     pairs = ((row, before.get(row.key, nothing), after.get(row.key, nothing)) for row in ledger.active())
-    return Planned(problem, tuple((row, old, new) for row, old, new in pairs if nothing != old != new))
+    return Planned(tried.problem, tuple((row, old, new) for row, old, new in pairs if nothing != old != new))
 
 
 async def reconfigure(
@@ -62,19 +65,16 @@ async def reconfigure(
     that went away.
     """
     ledger = node.context.ledger
-    result = await replan(ledger, policy, lambda: (ledger.allocations, ()))
-    problem = _problem(ledger, policy, result) if must_fit else ""
-    if problem:
-        return NotReconfigured(f"{problem}; nothing was changed")
+    tried = await _try(ledger, policy, must_fit=must_fit)
+    result = tried.result
+    if tried.problem:
+        return NotReconfigured(f"{tried.problem}; nothing was changed")
     before = ledger.allocations
     changed = ledger.use_policy(policy, result.allocations)
     node.coordinator.rules = rules
     node.coordinator.remember_fallback()
-    for key, reason in (*result.replaced, *result.unplaced):
-        after = ledger.allocations.get(key)
-        if after is not None:
-            node.context.observer.changed(before.get(key), after, reason.text)
     await node.context.persistence.save(changed)
+    await _tell(node, before, result)
     node.effects.kick()
     node.upkeep.soon(thoroughly=True)
     if rules.adopt == "pin" and node.adoption.forget_left():
@@ -82,33 +82,65 @@ async def reconfigure(
     return Reconfigured(result.kept, result.replaced)
 
 
-def _problem(ledger: Ledger, policy: Policy, result: Reinstated) -> str:
+async def _tell(node: Node, before: Allocations, result: Reinstated) -> None:
+    """Tell who holds something else, and let others in between: each is a log line and a record."""
+    for number, (key, reason) in enumerate((*result.replaced, *result.unplaced)):
+        if number % AT_ONCE == AT_ONCE - 1:
+            await asyncio.sleep(0)
+        after = result.allocations.get(key)
+        if after is not None and after == node.context.ledger.allocations.get(key):  # nothing newer since
+            node.context.observer.changed(before.get(key), after, reason.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What becomes of who is there, and why the change is not made ('' = it can be)."""
+
+    result: Reinstated
+    problem: str
+
+
+async def _try(ledger: Ledger, policy: Policy, *, must_fit: bool) -> Tried:
+    """Try the policy on a copy of the ledger, off the event loop, again if somebody changed anything meanwhile.
+
+    No ``await`` lies between the last look at the ledger and the return, so the caller may take the result over.
+    """
+    for _ in range(RACES):
+        version, rows = ledger.version, ledger.active()
+        tried = await asyncio.to_thread(_tried, ledger.copy(), policy, must_fit=must_fit)
+        # The version counts grants; where containers are, as far as the runtime has said, is in the rows.
+        if ledger.version == version and ledger.active() == rows:
+            return tried
+    return _tried(ledger.copy(), policy, must_fit=must_fit)
+
+
+def _tried(trial: Ledger, policy: Policy, *, must_fit: bool) -> Tried:
+    """The same at once; ``trial`` is used up."""
+    result = policy.reinstate(trial.allocations, ())
+    return Tried(result, _problem(trial, policy, result) if must_fit else "")
+
+
+def _problem(trial: Ledger, policy: Policy, result: Reinstated) -> str:
     """Why the change is not made; '' when it is."""
-    lost = [(key, reason) for key, reason in result.unplaced if _has_something_to_lose(ledger, key)]
+    lost = [(key, reason) for key, reason in result.unplaced if _has_something_to_lose(trial, key)]
     if lost:
-        return f"the change leaves no room for {_names(ledger, [key for key, _ in lost])} ({lost[0][1].text})"
-    stuck = _stuck(ledger, policy, result)
+        return f"the change leaves no room for {_names(trial, [key for key, _ in lost])} ({lost[0][1].text})"
+    stuck = _stuck(trial, policy, result)
     if stuck:
-        who = _names(ledger, stuck)
+        who = _names(trial, stuck)
         return f"{who} would have to change places where every CPU is owned: free a CPU first, or choose others"
     return ""
 
 
-def _stuck(ledger: Ledger, policy: Policy, result: Reinstated) -> tuple[ContainerKey, ...]:
-    """Who would wait for each other's CPUs for ever, though every update went well: tried on a ledger of its own.
+def _stuck(trial: Ledger, policy: Policy, result: Reinstated) -> tuple[ContainerKey, ...]:
+    """Who would wait for each other's CPUs for ever, though every update went well.
 
     Somebody steps aside where there is a CPU that nobody owns (``node.parking``); this finds who could not.
     """
     if not result.replaced:
         return ()  # whoever stays on his own CPUs keeps nobody from his
-    rows = tuple(ledger.active())
-    trial = Ledger(ledger.policy)
-    trial.put(*rows)
-    for row in rows:
-        if row.acknowledged is not None:
-            trial.confirm(row.key, row.acknowledged)
     trial.use_policy(policy, result.allocations)
-    for _ in range(2 * len(rows) + 1):  # each round settles somebody for good, parks somebody, or ends it
+    for _ in range(2 * len(trial.active()) + 1):  # each round settles somebody for good, parks somebody, or ends it
         moved = [row for row in trial.unsettled() if _moves(trial, row)]
         if not park_circles(trial) and not moved:
             break

@@ -5,14 +5,17 @@ Nobody whose own start, update or creation is under way is touched.
 """
 
 import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import Effects
+from cri_proxy.node.replan import RACES
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, CpuKind, Grant, Placed, QosClass
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed, Policy, QosClass
 
-# Containers that are tried for a better place after one release: each costs a decision on the event loop.
+# Containers that are looked at for a better place after one release: each costs a decision on the event loop.
 TRIED_AT_ONCE = 4
 # Steps of one slow check; the next goes on.
 STEPS = 64
@@ -59,37 +62,48 @@ class Upkeep:
                     pass
 
     async def improve_all(self) -> None:
-        """Take steps until none helps any more, with others let in between."""
+        """Take steps until none helps any more; what would help is looked for off the event loop, at everybody."""
         for _ in range(STEPS):
-            if not self.improve(tried=None):
+            self._busy = []
+            narrowed = self._narrow(await self._looked(lambda policy, held: policy.narrowed(held)))
+            waiting = self._waiting()
+            placed = await self._looked(partial(_first_place, waiting=waiting)) if waiting else ()
+            if not self._place(placed) and not narrowed:
                 return
-            await asyncio.sleep(0)
 
-    def improve(self, *, tried: int | None = TRIED_AT_ONCE) -> bool:
+    def improve(self) -> bool:
         """One step: what the policy narrows at once, and one container's better place. False when nothing changed.
 
-        ``tried``: of those who wait for a place, how many are looked at; None = all.
+        Of those who wait for a place the most urgent few are looked at.
         """
         self._busy = []
-        narrowed = self._narrow()
-        return self._place_one(tried) or narrowed
+        narrowed = self._narrow(self._ledger.policy.narrowed(self._ledger.allocations))
+        waiting = self._waiting()[:TRIED_AT_ONCE]
+        return self._place(_first_place(self._ledger.policy, self._ledger.allocations, waiting)) or narrowed
 
-    def _narrow(self) -> bool:
+    async def _looked(self, look: Callable[[Policy, Allocations], tuple[Grant, ...]]) -> tuple[Grant, ...]:
+        """What is seen on the ledger as it is, looked for on a thread; again where somebody decided meanwhile."""
+        for _ in range(RACES):
+            policy, held = self._ledger.policy, self._ledger.allocations
+            seen = await asyncio.to_thread(look, policy, held)
+            if self._ledger.policy is policy and self._ledger.allocations is held:
+                return seen
+        return look(self._ledger.policy, self._ledger.allocations)
+
+    def _narrow(self, grants: Iterable[Grant]) -> bool:
         """Memory that was widened for want of room comes back."""
-        grants = self._ledger.policy.narrowed(self._ledger.allocations)
         free = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
         return bool(self._coordinator.take_over(free, "there is room again for its memory"))
 
-    def _place_one(self, tried: int | None) -> bool:
-        """The most urgent of those who share for want of room, if it gets all it asked for and nobody is lifted."""
-        waiting = [row for row in self._ledger.active() if gives_too_little(row.grant) and self._is_idle(row)]
-        for row in sorted(waiting, key=_urgency)[:tried]:
-            held, request = self._ledger.allocations, row.grant.request
-            decision = self._ledger.policy.decide(held, request)
-            if not isinstance(decision, Placed) or decision.moved or gives_too_little(decision.grant):
-                continue
-            return bool(self._coordinator.take_over([decision.grant], "there is room for what it asked for again"))
-        return False
+    def _place(self, grants: Iterable[Grant]) -> bool:
+        """A container that had to share gets all it asked for."""
+        free = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
+        return bool(self._coordinator.take_over(free, "there is room for what it asked for again"))
+
+    def _waiting(self) -> list[Row]:
+        """Those who share for want of room, the most urgent first."""
+        waiting = (row for row in self._ledger.active() if gives_too_little(row.grant) and self._is_idle(row))
+        return sorted(waiting, key=_urgency)
 
     def _is_idle(self, row: Row | None) -> bool:
         """Whether the runtime has it and nobody talks to the runtime about it."""
@@ -99,6 +113,15 @@ class Upkeep:
             self._busy.append(row.key)
             return False
         return True
+
+
+def _first_place(policy: Policy, held: Allocations, waiting: Iterable[Row]) -> tuple[Grant, ...]:
+    """The grant of the first of these that gets all it asked for with nobody lifted; () where there is none."""
+    for row in waiting:
+        decision = policy.decide(held, row.grant.request)
+        if isinstance(decision, Placed) and not decision.moved and not gives_too_little(decision.grant):
+            return (decision.grant,)
+    return ()
 
 
 def gives_too_little(grant: Grant) -> bool:

@@ -1,6 +1,7 @@
 """Which CPUs containers have alone as far as the runtime has confirmed."""
 
 from cri_proxy.node.claims import Claims
+from cri_proxy.node.ordered_rows import OrderedRows
 from cri_proxy.state.rows import Row
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
@@ -51,5 +52,15 @@ def test_who_is_forgotten_has_nothing_alone() -> None:
 
 def test_who_has_more_alone_than_its_grant_says_is_known() -> None:
     made = claims(row("a", owned="1-2", acknowledged="1-2"))
-    assert made.beyond({row("a").key: row("a", owned="1", acknowledged="1-2")}) == {row("a").key}
-    assert made.beyond({row("a").key: row("a", owned="1-2", acknowledged="1-2")}) == set()
+    rows = OrderedRows()
+    rows.put(row("a", owned="1", acknowledged="1-2"))
+    assert made.beyond(rows) == {row("a").key}
+    rows.put(row("a", owned="1-2", acknowledged="1-2"))
+    assert made.beyond(rows) == set()
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    made = claims(row("a", owned="1-2", acknowledged="1-2"))
+    other = made.copy()
+    other.forget(row("a").key)
+    assert (str(made.of(row("a").key)), str(other.of(row("a").key))) == ("1-2", "")

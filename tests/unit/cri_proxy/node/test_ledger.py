@@ -130,3 +130,18 @@ def test_while_nothing_may_be_sent_a_doubt_asks_for_no_call() -> None:
 )
 def test_an_unambiguous_prefix_stands_for_an_id(text: str, full: str) -> None:
     assert ledger_with(row("a"), row("alone")).full_id(text) == full
+
+
+def test_what_is_tried_on_a_copy_changes_nothing_and_nobody_hears_of_it() -> None:
+    ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"), row("b", acknowledged="3-7"))
+    heard: list[str] = []
+    ledger.on_change = lambda: heard.append("a change")
+    before = ledger.version, ledger.active(), ledger.allocations, dict(ledger.desired())
+    trial = ledger.copy()
+    assert (trial.allocations, trial.active(), cpus(trial.sendable(row("b").key))) == (*before[2:0:-1], "3-7")
+    trial.put(row("c", owned="4", acknowledged="4"))
+    trial.confirm(row("b").key, Pinning(CpuSet.parse("3"), None))
+    trial.leave_to_another("id-b", CpuSet.parse("5"))
+    trial.drop(row("a").key)
+    assert (ledger.version, ledger.active(), ledger.allocations, dict(ledger.desired())) == before
+    assert (str(ledger.held_alone(row("a").key)), heard) == ("1-2", [])

@@ -1,10 +1,14 @@
 """Another policy for a node that runs."""
 
 import asyncio
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import FrameType
 
 from cri_proxy.node.context import Rules
+from cri_proxy.node.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import NotReconfigured, Reconfigured, plan, reconfigure
 from cri_proxy.node.replan import RACES
@@ -14,11 +18,15 @@ from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import (
     Allocations,
     CpuKind,
+    Pinning,
     Policy,
     Reason,
     Reinstated,
     Request,
 )
+from policies.options import PolicyOptions
+from policies.registry import build_policy
+from sysfs.cpuset import CpuSet
 from sysfs.describe import describe
 from tests.fakes.grants import row, small_policy
 from tests.fakes.site import Site
@@ -150,6 +158,58 @@ def plans_with(races: int) -> int:
 
 def test_a_decision_in_between_makes_it_plan_again_but_not_for_ever() -> None:
     assert [plans_with(races) for races in (0, 2, RACES)] == [1, 3, RACES + 1]
+
+
+def test_where_a_container_is_counts_too_and_is_looked_at_again() -> None:
+    node = on_node(living("a", "2-3", "2-3"))
+
+    def disturb() -> None:
+        node.context.ledger.confirm(living("a", "2-3", "").key, Pinning(CpuSet.parse("2"), None))
+
+    racing = Racing(small_policy("0"), disturb, 1)
+    asyncio.run(reconfigure(node, racing, RULES))
+    assert racing.plans == 2
+
+
+class Moving(FragilePolicy):
+    """A policy that gives everybody the CPU above all that they had."""
+
+    def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
+        count = len(held.grants)
+        moved = [replace(g, exclusive=CpuSet(g.exclusive.mask << count)) for g in held.grants]
+        return Reinstated(
+            held.with_grants(*moved), (), tuple((g.container, Reason("illegal", "test")) for g in moved), ()
+        )
+
+
+def work_of_moving(count: int) -> int:
+    """How many functions are called to find out whether so many containers, a CPU each, can all be moved."""
+    machine = describe({"cores": 2 * count})
+    ledger = Ledger(build_policy("topology-aware", machine, PolicyOptions(machine.online, CpuSet())))
+    ledger.put(*(living(f"c{i:03}", str(i), str(i)) for i in range(count)))
+    calls = 0
+
+    def count_call(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    node = World(machine, {}).node
+    node.context.ledger.put(*ledger.rows())
+    for set_profile in (threading.setprofile, sys.setprofile):  # those to come, and this one
+        set_profile(count_call)
+    try:
+        planned = asyncio.run(plan(node, Moving(ledger.policy)))
+    finally:
+        for set_profile in (sys.setprofile, threading.setprofile):
+            set_profile(None)
+    assert (planned.problem, len(planned.moves)) == ("", count)
+    return calls
+
+
+def test_the_work_grows_with_the_containers_and_not_with_their_square() -> None:
+    few, many = work_of_moving(30), work_of_moving(120)
+    assert few > 30
+    assert many < 6 * few
 
 
 def test_the_new_grants_are_saved() -> None:

@@ -1,6 +1,7 @@
 """What gets better when room returns."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 from cri_proxy.node.upkeep import gives_too_little
@@ -77,6 +78,41 @@ def test_the_slow_check_goes_on_until_nothing_is_left_to_narrow() -> None:
     asyncio.run(act())
 
 
+class Disturbed(Narrowing):
+    """The same; while it looks for the first time, something else is decided."""
+
+    def __init__(self, inner: Policy) -> None:
+        super().__init__(inner)
+        self.disturb: Callable[[], None] = lambda: None
+        self.looked = 0
+
+    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
+        self.looked += 1
+        if self.looked == 1:
+            self.disturb()
+        return super().narrowed(held)
+
+
+def test_what_was_found_while_somebody_decided_does_not_undo_it() -> None:
+    async def act() -> None:
+        policy = Disturbed(small_policy())
+        site = on(policy)
+        await site.open()
+        container_id = (await site.run("a", guaranteed("c", 1000))).container_id("c")
+        widen(site, container_id)
+
+        def give_it_another() -> None:
+            row = holder(site, container_id)
+            site.node.context.ledger.put(replace(row, grant=replace(row.grant, exclusive=CpuSet.parse("7"))))
+
+        policy.looked, policy.disturb = 0, give_it_another
+        await site.node.upkeep.improve_all()
+        grant = holder(site, container_id).grant
+        assert (str(grant.exclusive), str(grant.mems)) == ("7", "0")
+
+    asyncio.run(act())
+
+
 def test_nobody_with_a_call_under_way_is_touched() -> None:
     async def act() -> None:
         site = on(Narrowing(small_policy()))
@@ -132,7 +168,7 @@ def test_who_has_its_place_keeps_it() -> None:
     async def act(site: Site) -> None:
         for spec in (guaranteed("c", 1000), ContainerSpec("c", cpu_request_mcpu=500), ContainerSpec("c")):
             await site.run(f"p{spec.cpu_request_mcpu}", spec)
-        assert not site.node.upkeep.improve(tried=None)
+        assert not site.node.upkeep.improve()
 
     play(act)
 

@@ -1,0 +1,74 @@
+"""The ledger's rows: by container in a dictionary, and in the order of their keys beside it.
+
+Everything that the runtime confirms replaces a row, and most questions are about all of them: a row is found by its key
+and replaced in its place, and who goes through all of them looks nothing up.
+"""
+
+from bisect import bisect_left
+from typing import Self
+
+from cri_proxy.state.rows import Row
+from policies.base import ContainerKey
+
+# States in which a row's grant counts; the others only remember where a container was.
+ACTIVE = frozenset({"reserved", "pending", "created", "running"})
+
+
+class OrderedRows:
+    """Part of the ledger, which alone changes it."""
+
+    def __init__(self) -> None:
+        """No rows."""
+        self._by_key: dict[ContainerKey, Row] = {}
+        self._keys: list[ContainerKey] = []
+        self._rows: list[Row] = []
+        self._active: tuple[Row, ...] | None = None
+
+    def __contains__(self, key: ContainerKey) -> bool:
+        return key in self._by_key
+
+    def __getitem__(self, key: ContainerKey) -> Row:
+        return self._by_key[key]
+
+    def get(self, key: ContainerKey) -> Row | None:
+        """The row of this container."""
+        return self._by_key.get(key)
+
+    def copy(self) -> Self:
+        """The same rows, to be changed apart from these."""
+        other = type(self)()
+        other._by_key, other._keys, other._rows = dict(self._by_key), list(self._keys), list(self._rows)
+        other._active = self._active
+        return other
+
+    def put(self, row: Row) -> Row | None:
+        """Add or replace a row; gives the one that it replaces."""
+        key = row.grant.container
+        old, place = self._by_key.get(key), bisect_left(self._keys, key)
+        if old is None:
+            self._keys.insert(place, key)
+            self._rows.insert(place, row)
+        else:
+            self._rows[place] = row
+        self._by_key[key] = row
+        self._active = None
+        return old
+
+    def drop(self, key: ContainerKey) -> Row | None:
+        """Forget the row of this container; gives it."""
+        row = self._by_key.pop(key, None)
+        if row is not None:
+            place = bisect_left(self._keys, key)
+            del self._keys[place], self._rows[place]
+            self._active = None
+        return row
+
+    def ordered(self) -> tuple[Row, ...]:
+        """Every row, by container."""
+        return tuple(self._rows)
+
+    def active(self) -> tuple[Row, ...]:
+        """Rows whose grant counts, by container: the same tuple until a row changes."""
+        if self._active is None:
+            self._active = tuple([row for row in self._rows if row.state in ACTIVE])
+        return self._active
