@@ -77,6 +77,7 @@ class Inotify:
         wanted: list[type[FileSystemEvent]] = [
             *(events.FileCreatedEvent, events.FileModifiedEvent, events.FileDeletedEvent, events.FileMovedEvent),
             *(events.FileClosedEvent, events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent),
+            *(events.FileAttribEvent, events.DirAttribEvent),  # who may not read it now, or may again
         ]
         if self._observer is None:
             self._observer = InotifyObserver()

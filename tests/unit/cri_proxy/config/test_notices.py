@@ -63,11 +63,22 @@ def replaced(directory: Path) -> None:
         lambda directory: (directory / "c.yaml").write_text("b"),
         replaced,
         lambda directory: (directory / "c.yaml").unlink(),
+        lambda directory: (directory / "c.yaml").chmod(0),
+        lambda directory: directory.chmod(0),
         lambda directory: (directory / "node-group").write_text("g"),
         lambda directory: directory.rename(directory.with_name("elsewhere")),
         shutil.rmtree,
     ],
-    ids=["in place", "by an editor", "deleted", "group", "directory renamed", "directory deleted"],
+    ids=[
+        "in place",
+        "by an editor",
+        "deleted",
+        "closed to us",
+        "directory closed to us",
+        "group",
+        "directory renamed",
+        "directory deleted",
+    ],
 )
 def test_a_change_is_heard_of(directory: Path, heard: Heard, act: Callable[[Path], object]) -> None:
     act(directory)
