@@ -32,6 +32,7 @@ class Script:
     initial: tuple[tuple[str, str], ...] = ()
     trailing: tuple[tuple[str, str], ...] = ()  # a name that ends in -bin holds hex
     gzip: bool = False
+    together: int = 0  # before the replies, wait until the runtime has seen this many calls
 
     def metadata(self) -> tuple[str, str]:
         """The request metadata that carries it."""
@@ -96,7 +97,7 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
             seen = Seen(method, metadata, None if remaining is None or remaining > 1e9 else remaining)
             self.calls.append(seen)
             try:
-                await _play(seen, context, self._script_of(seen))
+                await self._play(seen, context, self._script_of(seen))
             except asyncio.CancelledError:
                 seen.cancelled = True
                 raise
@@ -111,30 +112,31 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
             return Script(**json.loads(raw))
         return self._next.pop(0) if self._next else None
 
-
-async def _play(seen: Seen, context: Any, script: Script | None) -> None:  # noqa: ANN401
-    if script is None:
-        while (request := await context.read()) is not _EOF:
-            seen.requests.append(request)
-            await context.write(request)
+    async def _play(self, seen: Seen, context: Any, script: Script | None) -> None:  # noqa: ANN401
+        if script is None:
+            while (request := await context.read()) is not _EOF:
+                seen.requests.append(request)
+                await context.write(request)
+                seen.written += 1
+            return
+        if script.gzip:
+            context.set_compression(grpc.Compression.Gzip)
+        if script.initial:
+            await context.send_initial_metadata(_pairs(script.initial))
+        if not script.early:
+            await _read(seen, context, script)
+        while len(self.calls) < script.together:  # noqa: ASYNC110 - the caller has a deadline
+            await asyncio.sleep(0.002)
+        for number in range(script.replies):
+            await context.write((b"%d " % number).ljust(script.reply_bytes, b"."))
             seen.written += 1
-        return
-    if script.gzip:
-        context.set_compression(grpc.Compression.Gzip)
-    if script.initial:
-        await context.send_initial_metadata(_pairs(script.initial))
-    if not script.early:
-        await _read(seen, context, script)
-    for number in range(script.replies):
-        await context.write((b"%d " % number).ljust(script.reply_bytes, b"."))
-        seen.written += 1
-    if script.early:
-        await _read(seen, context, script)
-    if script.hang:
-        await asyncio.Event().wait()
-    context.set_trailing_metadata(_pairs(script.trailing))
-    if script.code:
-        await context.abort(_CODES[script.code], script.message)
+        if script.early:
+            await _read(seen, context, script)
+        if script.hang:
+            await asyncio.Event().wait()
+        context.set_trailing_metadata(_pairs(script.trailing))
+        if script.code:
+            await context.abort(_CODES[script.code], script.message)
 
 
 async def _read(seen: Seen, context: Any, script: Script) -> None:  # noqa: ANN401

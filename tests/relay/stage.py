@@ -1,44 +1,35 @@
-"""A client, a relay and a runtime on sockets of their own, and what a call looks like to the client."""
+"""A client, a relay and a runtime on sockets of their own, and the places where a conversation is played.
+
+Every conversation is played with two clients: one on grpcio (C core, on asyncio's own loop) and one on python-h2 by
+hand (on uvloop where it is installed, as the daemon does). docs/transparency.md says what is played where.
+"""
 
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from grpc import aio
+import pytest
 
 from cri_proxy.relay.grpc_relay import GrpcRelay
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.grpc_runtime import GrpcRuntime, Script, Seen
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
+from tests.relay.clients import Answer, CallUnderWay, GrpcioClient
+from tests.relay.h2_client import H2Client, Shape
+from tests.relay.h2_runtime import H2Runtime
 
 RELAYS: dict[str, Callable[..., SpliceRelay | GrpcRelay]] = {"splice": SpliceRelay, "grpc": GrpcRelay}
-LARGEST_REPLY_BYTES = 16 * 1024 * 1024 - 4096
-_OPTIONS = (
-    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
-    ("grpc.max_send_message_length", 32 * 1024 * 1024),
-    ("grpc.max_metadata_size", 1 << 20),
-    ("grpc.absolute_max_metadata_size", 1 << 20),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 200),
-)
-EOF: object = aio.EOF  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """How a call ended for its client."""
-
-    code: int
-    details: str
-    replies: tuple[bytes, ...] = ()
-    initial: tuple[tuple[str, str | bytes], ...] = ()
-    trailing: tuple[tuple[str, str | bytes], ...] = ()
+LARGEST_BYTES = 16 * 1024 * 1024  # what the kubelet and containerd allow
+VIAS = pytest.mark.parametrize("via", ["direct", *RELAYS])
+RELAY_VIAS = pytest.mark.parametrize("via", list(RELAYS))
+CLIENTS = pytest.mark.parametrize("client", ["grpcio", "h2"])
+H2_ONLY = pytest.mark.parametrize("client", ["h2"])  # the one that lets a test turn the knobs of HTTP/2
+DIRECT_AND_RELAYED = [VIAS, CLIENTS]
+RELAYED = [RELAY_VIAS, CLIENTS]
 
 
 @dataclass(slots=True)
@@ -48,30 +39,26 @@ class Stage:
     runtime: GrpcRuntime
     interceptor: ScriptedInterceptor
     path: str
-    channel: Any
+    client: GrpcioClient | H2Client
+    relay: SpliceRelay | GrpcRelay | None
+    other: H2Runtime  # in the runtime's place where a test asks for it
     errors: list[BaseException] = field(default_factory=list)
 
-    def start(self, method: str, *, script: Script | None = None, **options: Any) -> Any:  # noqa: ANN401
-        """A bidirectional call under way: grpcio's own object."""
+    async def start(self, method: str, *requests: bytes, script: Script | None = None, **options: Any) -> CallUnderWay:  # noqa: ANN401
+        """A call under way. With requests it has sent them and half-closed."""
         metadata = [*options.pop("metadata", ()), *([script.metadata()] if script else [])]
-        return self.channel.stream_stream(method)(metadata=metadata, **options)
+        call: CallUnderWay = await self.client.start(method, metadata=metadata, **options)
+        for number, request in enumerate(requests):
+            await call.write(request, last=number == len(requests) - 1)
+        return call
 
     async def call(self, method: str, *requests: bytes, script: Script | None = None, **options: Any) -> Answer:  # noqa: ANN401
         """One call to its end. Without requests the client half-closes at once."""
-        options.setdefault("timeout", 20)
-        call = self.start(method, script=script, **options)
-        replies: list[bytes] = []
-        try:
-            for request in requests:
-                await call.write(request)
+        options.setdefault("timeout_seconds", 20)
+        call = await self.start(method, *requests, script=script, **options)
+        if not requests:
             await call.done_writing()
-            while (reply := await call.read()) is not EOF:
-                replies.append(reply)
-        except (aio.AioRpcError, asyncio.InvalidStateError):
-            pass
-        code = await call.code()
-        initial, trailing = await call.initial_metadata(), await call.trailing_metadata()
-        return Answer(code.value[0], await call.details() or "", tuple(replies), _plain(initial), _plain(trailing))
+        return await call.end()
 
     async def seen(self, count: int = 1) -> Seen:
         """The runtime's latest call, once it has seen this many."""
@@ -79,9 +66,18 @@ class Stage:
         return self.runtime.calls[-1]
 
 
-def _plain(metadata: Any) -> tuple[tuple[str, str | bytes], ...]:  # noqa: ANN401
-    """Sorted by name: grpcio groups repeated names, in the order of their values."""
-    return tuple(sorted(((key, value) for key, value in metadata or ()), key=lambda pair: str(pair[0])))
+class Play(Protocol):
+    """Plays a conversation in the test's place: its relay, its client."""
+
+    def __call__(
+        self,
+        act: Callable[[Stage], Coroutine[object, object, None]],
+        *,
+        interceptor: ScriptedInterceptor | None = None,
+        client: Shape | None = None,
+        runtime: Shape | None = None,
+    ) -> None:
+        """Run it to its end. ``client``: how the h2 client presents itself; ``runtime``: put one on python-h2 there."""
 
 
 async def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -91,34 +87,49 @@ async def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
             await asyncio.sleep(0.002)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a conversation is played: between which client and which runtime, and by which relay."""
+
+    via: str
+    client: str
+    interceptor: ScriptedInterceptor | None = None
+    client_shape: Shape | None = None
+    runtime_shape: Shape | None = None
+
+
 @asynccontextmanager
-async def stage(via: str, interceptor: ScriptedInterceptor | None = None) -> AsyncIterator[Stage]:
+async def stage(place: Place) -> AsyncIterator[Stage]:
     """Client and runtime joined by 'direct', 'splice' or 'grpc'."""
     with tempfile.TemporaryDirectory() as directory:
-        runtime = GrpcRuntime(str(Path(directory, "runtime.sock")))
-        await runtime.start()
-        known = interceptor or ScriptedInterceptor()
-        path = runtime.path if via == "direct" else str(Path(directory, "relay.sock"))
+        runtime_path, relay_path = str(Path(directory, "runtime.sock")), str(Path(directory, "relay.sock"))
+        runtime, other = GrpcRuntime(runtime_path), H2Runtime(runtime_path, place.runtime_shape or Shape())
+        await (other.start() if place.runtime_shape else runtime.start())
+        known = place.interceptor or ScriptedInterceptor()
+        path = runtime_path if place.via == "direct" else relay_path
         errors: list[BaseException] = []
         relay = None
-        if via != "direct":
-            relay = RELAYS[via](listen=path, runtime=runtime.path, interceptor=known, on_error=errors.append)
+        if place.via != "direct":
+            relay = RELAYS[place.via](listen=path, runtime=runtime_path, interceptor=known, on_error=errors.append)
             await relay.start()
-        channel = aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
+        client = H2Client(path, place.client_shape) if place.client == "h2" else GrpcioClient(path)
         try:
-            yield Stage(runtime, known, path, channel, errors)
+            yield Stage(runtime, known, path, client, relay, other, errors)
         finally:
-            await channel.close(None)
+            await client.close()
             if relay is not None:
                 await relay.stop(0.2)
             await runtime.stop()
+            await other.stop()
 
 
-def play(via: str, act: Callable[[Stage], Coroutine[object, object, None]]) -> None:
-    """Run one conversation."""
+def run_on_loop_of(client: str, work: Coroutine[object, object, None]) -> None:
+    """Run this on the event loop that goes with this client."""
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    if client == "h2":
+        with suppress(ImportError):
+            import uvloop
 
-    async def run() -> None:
-        async with stage(via) as set_up:
-            await act(set_up)
-
-    asyncio.run(run())
+            factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(work)

@@ -1,4 +1,4 @@
-"""A client on another HTTP/2 stack (grpclib on python-h2) finds the same as one on grpcio's C core."""
+"""A third client finds the same: grpclib, a gRPC library of others on the HTTP/2 of python-h2, at its own defaults."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from grpclib.exceptions import GRPCError
 
 from cri_proxy.relay.calls import Replied
 from tests.fakes.grpc_runtime import Script
-from tests.relay.stage import LARGEST_REPLY_BYTES, Stage, play
+from tests.relay.stage import LARGEST_BYTES, RELAY_VIAS, VIAS, Place, Stage, stage
 
 VERSION = "/runtime.v1.RuntimeService/Version"
 HOLD = "/runtime.v1.RuntimeService/HoldThis"
@@ -31,22 +31,23 @@ class RawCodec(CodecBase):
 def converse(via: str, act: Callable[[Stage, Channel], Awaitable[None]]) -> None:
     """Run one conversation with a grpclib client."""
 
-    async def run(stage: Stage) -> None:
-        channel = Channel(path=stage.path, codec=RawCodec())
-        try:
-            await act(stage, channel)
-        finally:
-            channel.close()
-            await asyncio.sleep(0)
+    async def run() -> None:
+        async with stage(Place(via, "grpcio")) as set_up:
+            channel = Channel(path=set_up.path, codec=RawCodec())
+            try:
+                await act(set_up, channel)
+            finally:
+                channel.close()
+                await asyncio.sleep(0)
 
-    play(via, run)
+    asyncio.run(run())
 
 
 def unary(channel: Channel, method: str) -> UnaryUnaryMethod[bytes, bytes]:
     return UnaryUnaryMethod(channel, method, bytes, bytes)
 
 
-@pytest.mark.parametrize("via", ["direct", "splice", "grpc"])
+@VIAS
 def test_a_unary_call_and_its_status(via: str) -> None:
     async def act(stage: Stage, channel: Channel) -> None:
         assert await unary(channel, VERSION)(b"message", timeout=5) == b"message"
@@ -57,16 +58,16 @@ def test_a_unary_call_and_its_status(via: str) -> None:
     converse(via, act)
 
 
-@pytest.mark.parametrize("via", ["direct", "splice", "grpc"])
+@VIAS
 def test_the_largest_reply(via: str) -> None:
     async def act(stage: Stage, channel: Channel) -> None:
-        script = Script(replies=1, reply_bytes=LARGEST_REPLY_BYTES)
-        assert len(await unary(channel, VERSION)(b"x", metadata=[script.metadata()])) == LARGEST_REPLY_BYTES
+        script = Script(replies=1, reply_bytes=LARGEST_BYTES)
+        assert len(await unary(channel, VERSION)(b"x", metadata=[script.metadata()])) == LARGEST_BYTES
 
     converse(via, act)
 
 
-@pytest.mark.parametrize("via", ["direct", "splice", "grpc"])
+@VIAS
 def test_a_conversation(via: str) -> None:
     async def act(stage: Stage, channel: Channel) -> None:
         async with StreamStreamMethod(channel, "/not.yet.Invented/Method", bytes, bytes).open() as stream:
@@ -79,7 +80,7 @@ def test_a_conversation(via: str) -> None:
     converse(via, act)
 
 
-@pytest.mark.parametrize("via", ["splice", "grpc"])
+@RELAY_VIAS
 def test_held_calls(via: str) -> None:
     async def act(stage: Stage, channel: Channel) -> None:
         call = unary(channel, HOLD)
@@ -94,7 +95,7 @@ def test_held_calls(via: str) -> None:
     converse(via, act)
 
 
-@pytest.mark.parametrize("via", ["splice", "grpc"])
+@RELAY_VIAS
 def test_a_refused_service(via: str) -> None:
     async def act(stage: Stage, channel: Channel) -> None:
         with pytest.raises(GRPCError) as error:

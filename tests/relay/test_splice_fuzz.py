@@ -1,6 +1,7 @@
 """Fuzzing the splice: chunks do not matter, and garbage is a ProtocolError, never another exception."""
 
 import random
+from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,8 +10,8 @@ from cri_proxy.relay import frames
 from cri_proxy.relay.calls import Interest
 from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.message import pack
-from cri_proxy.relay.splice import Event, Splice
-from tests.fakes.http2 import GREETING, reply, reply_headers, request, request_headers, trailers
+from cri_proxy.relay.splice import Event, Held, Splice
+from tests.fakes.http2 import GREETING, parse, reply, reply_headers, request, request_headers, trailers
 
 STREAMS = st.integers(0, 5).map(lambda number: 2 * number + 1)
 METHODS = st.sampled_from(["/s/Hold", "/s/Pass", "/old/Any"])
@@ -50,59 +51,114 @@ def wants(method: str) -> Interest:
     return {"/s/Hold": Interest.HOLD, "/old/Any": Interest.REFUSE}.get(method, Interest.PASS)
 
 
-def talk(turns: list[tuple[bool, bytes]]) -> tuple[bytes, bytes, list[Event], bool]:
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a call, should it be held at that moment."""
+
+    stream: int
+    message: bytes | None
+    refuse: bool = False
+    unseen: bool = False
+
+
+Turn = tuple[bool, bytes] | Verdict
+"""Bytes of the client (True) or of the runtime, or a verdict."""
+
+VERDICTS = st.builds(Verdict, STREAMS, st.none() | st.binary(max_size=300), st.booleans(), st.booleans())
+
+
+def talk(turns: list[Turn]) -> tuple[bytes, bytes, list[Event], bool]:
     """Everything that comes out: to the client, to the runtime, events, and whether it broke."""
     splice = Splice(wants)
     broken = False
-    for from_client, data in turns:
+    for turn in turns:
         try:
-            (splice.receive_from_client if from_client else splice.receive_from_runtime)(data)
+            take(splice, turn)
         except ProtocolError:
             broken = True
             break
-    return b"".join(splice.to_client), b"".join(splice.to_runtime), list(splice.events), broken
+    splice.lost()
+    assert_outcomes_are_told_once(splice.events)
+    to_client, to_runtime = b"".join(splice.to_client), b"".join(splice.to_runtime)
+    parse(to_client)  # nothing but whole frames, whatever happened
+    parse(to_runtime)
+    return to_client, to_runtime, list(splice.events), broken
 
 
-def chunked(turns: list[tuple[bool, bytes]], seed: int, largest: int) -> list[tuple[bool, bytes]]:
-    """The same bytes in the same order, each turn in several chunks."""
+def take(splice: Splice, turn: Turn) -> None:
+    if not isinstance(turn, Verdict):
+        from_client, data = turn
+        (splice.receive_from_client if from_client else splice.receive_from_runtime)(data)
+    elif turn.refuse:
+        splice.refuse(turn.stream, 9, "no")
+    elif turn.unseen:
+        splice.turn_away(turn.stream)
+    else:
+        splice.resume(turn.stream, turn.message)
+
+
+def assert_outcomes_are_told_once(events: list[Event]) -> None:
+    """Nobody is told the end of a call that was not shown, nor twice."""
+    shown: set[int] = set()
+    for event in events:
+        if isinstance(event, Held):
+            shown.add(event.stream)
+        else:
+            assert event.stream in shown
+            shown.remove(event.stream)
+
+
+def chunked(turns: list[Turn], seed: int, largest: int) -> list[Turn]:
+    """The same bytes in the same order, in other chunks: what one side says without a pause is run together first."""
     sizes = random.Random(seed)
-    result = []
-    for from_client, data in turns:
+    joined: list[Turn] = []
+    for turn in turns:
+        last = joined[-1] if joined else None
+        if not isinstance(turn, Verdict) and last is not None and not isinstance(last, Verdict) and last[0] == turn[0]:
+            joined[-1] = (turn[0], last[1] + turn[1])
+        else:
+            joined.append(turn)
+    result: list[Turn] = []
+    for turn in joined:
+        if isinstance(turn, Verdict):
+            result.append(turn)
+            continue
         start = 0
-        while start < len(data):
+        while start < len(turn[1]):
             size = sizes.randint(1, largest)
-            result.append((from_client, data[start : start + size]))
+            result.append((turn[0], turn[1][start : start + size]))
             start += size
     return result
 
 
-TURNS = st.lists(st.tuples(st.just(True), CLIENT_FRAMES) | st.tuples(st.just(False), RUNTIME_FRAMES), max_size=14).map(
+FRAMES_OF_EITHER = st.tuples(st.just(True), CLIENT_FRAMES) | st.tuples(st.just(False), RUNTIME_FRAMES)
+TURNS: st.SearchStrategy[list[Turn]] = st.lists(FRAMES_OF_EITHER | VERDICTS, max_size=14).map(
     lambda turns: [(True, GREETING), *turns]
 )
 
 
-@given(TURNS, st.integers(0, 999), st.sampled_from([1, 7, 30]))
+@given(TURNS, st.integers(0, 999), st.sampled_from([1, 7, 30, 1000]))
 @settings(max_examples=60, deadline=None)
-def test_any_chunking_gives_the_same_bytes_and_events(turns: list[tuple[bool, bytes]], seed: int, largest: int) -> None:
+def test_any_chunking_gives_the_same_bytes_and_events(turns: list[Turn], seed: int, largest: int) -> None:
     assert talk(turns) == talk(chunked(turns, seed, largest))
 
 
 @given(TURNS, st.lists(st.tuples(st.integers(0, 500), st.integers(1, 255)), min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_damaged_bytes_break_the_conversation_at_most(
-    turns: list[tuple[bool, bytes]], damage: list[tuple[int, int]]
-) -> None:
-    damaged = [(from_client, bytearray(data)) for from_client, data in turns]
+def test_damaged_bytes_break_the_conversation_at_most(turns: list[Turn], damage: list[tuple[int, int]]) -> None:
+    damaged = list(turns)
     for number, change in damage:
-        data = damaged[number % len(damaged)][1]
-        if data:
+        turn = damaged[number % len(damaged)]
+        if not isinstance(turn, Verdict) and turn[1]:
+            data = bytearray(turn[1])
             data[number % len(data)] ^= change
-    talk([(from_client, bytes(data)) for from_client, data in damaged])
+            damaged[number % len(damaged)] = (turn[0], bytes(data))
+    talk(damaged)
 
 
 @given(TURNS)
 @settings(max_examples=60, deadline=None)
-def test_a_wanted_message_never_leaves_without_a_verdict(turns: list[tuple[bool, bytes]]) -> None:
+def test_a_wanted_message_never_leaves_without_a_verdict(turns: list[Turn]) -> None:
     marked = [
         (True, request(101, "/s/Hold", b"the secret message")) if index == len(turns) // 2 else turn
         for index, turn in enumerate([*turns, (True, b"")])

@@ -1,0 +1,174 @@
+"""A runtime written by hand on python-h2: it echoes unary calls, and its windows, settings, pings and its leaving are
+in the test's hands. Like the client of this stack it raises at the first frame that breaks the rules.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import h2.config
+import h2.connection
+import h2.events
+import h2.exceptions
+
+from cri_proxy.relay import frames
+from tests.relay.h2_client import Codes, Shape, greet
+
+
+@dataclass(slots=True)
+class Request:
+    """One call as the runtime has it so far."""
+
+    headers: list[tuple[bytes, bytes]]
+    body: bytearray = field(default_factory=bytearray)
+    is_complete: bool = False
+    is_reset: bool = False
+    begun: bool = False
+    replied_bytes: int = 0
+
+
+class H2Runtime:
+    """``lines`` are the connections it got, ``calls`` all their calls. ``is_holding`` puts answers off."""
+
+    def __init__(self, path: str, shape: Shape) -> None:
+        self._path = path
+        self._shape = shape
+        self._server: asyncio.Server | None = None
+        self.lines: list[RuntimeLine] = []
+        self.calls: list[Request] = []
+        self.is_holding = False
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(lambda: RuntimeLine(self, self._shape), self._path)
+
+    async def stop(self) -> None:
+        """Raises AssertionError if the other side has broken HTTP/2 meanwhile."""
+        if self._server is not None:
+            self._server.close()
+        for line in self.lines:
+            line.close()
+        assert [line.complaint for line in self.lines if line.complaint is not None] == []
+
+    def release(self) -> None:
+        """Answer what was held."""
+        self.is_holding = False
+        for line in self.lines:
+            line.answer()
+
+
+class RuntimeLine(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, runtime: H2Runtime, shape: Shape) -> None:
+        self._runtime = runtime
+        self._shape = shape
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
+        self.requests: dict[int, Request] = {}
+        self.answered: list[bytes] = []
+        self.complaint: Exception | None = None
+        self.last_stream: int | None = None
+        self.is_over = False
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._runtime.lines.append(self)
+        greet(self.h2, self._shape, {Codes.MAX_CONCURRENT_STREAMS: self._shape.streams})
+        self.flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_over = True
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for event in self.h2.receive_data(data):
+                self._on(event)
+            self.answer()
+        except h2.exceptions.ProtocolError as error:
+            self.complaint = error
+            self.close()
+
+    def ping(self, body: bytes) -> None:
+        """Send a PING; the answer turns up in ``answered``."""
+        self.h2.ping(body)
+        self.flush()
+
+    def change_settings(self, values: dict[int, int]) -> None:
+        """Announce other settings in the middle of the connection."""
+        self.h2.update_settings(cast(Any, values))
+        self.flush()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes that python-h2 would not."""
+        self.flush()
+        cast(asyncio.Transport, self._transport).write(data)
+
+    def go_away(self, last_stream: int) -> None:
+        """Leave, as a server does that is asked to stop: calls up to this one are still answered."""
+        self.last_stream = last_stream
+        self.requests = {stream: request for stream, request in self.requests.items() if stream <= last_stream}
+        body = last_stream.to_bytes(4, "big") + bytes(4)
+        self.write(frames.frame(frames.GOAWAY, 0, 0, body))
+
+    def answer(self) -> None:
+        """Send what the windows allow of the replies that are due."""
+        for stream, request in tuple(self.requests.items()):
+            if request.is_complete and not request.is_reset and not self._runtime.is_holding and not self.is_over:
+                self._reply(stream, request)
+        self.flush()
+        if self.last_stream is not None and not self.requests:
+            self.close()
+
+    def unwritten_bytes(self) -> int:
+        """What the transport has not got rid of."""
+        return cast(asyncio.Transport, self._transport).get_write_buffer_size()
+
+    def flush(self) -> None:
+        data = self.h2.data_to_send()
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def _reply(self, stream: int, request: Request) -> None:
+        if not request.begun:
+            request.begun = True
+            metadata = [pair for pair in request.headers if pair[0].startswith(b"echo")]
+            fields = [(b":status", b"200"), (b"content-type", b"application/grpc"), *metadata]
+            self.h2.send_headers(stream, fields)
+        while request.replied_bytes < len(request.body):
+            size = min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)
+            if size <= 0:
+                return
+            part = bytes(request.body[request.replied_bytes : request.replied_bytes + size])
+            self.h2.send_data(stream, part)
+            request.replied_bytes += len(part)
+        self.h2.send_headers(stream, [(b"grpc-status", b"0")], end_stream=True)
+        del self.requests[stream]
+
+    def _credit(self, stream: int, size: int, *, is_open: bool) -> None:
+        """To the byte: python-h2's own way saves credit up, and forgets a window that settings have made negative."""
+        if size:
+            self.h2.increment_flow_control_window(size)
+            if is_open:
+                self.h2.increment_flow_control_window(size, stream)
+
+    def _on(self, event: h2.events.Event) -> None:
+        match event:
+            case h2.events.RequestReceived(stream_id=stream, headers=headers):
+                if self.last_stream is None or stream <= self.last_stream:
+                    self.requests[stream] = Request(list(headers))
+                    self._runtime.calls.append(self.requests[stream])
+            case h2.events.DataReceived(stream_id=stream, data=data, flow_controlled_length=size, stream_ended=ended):
+                if stream in self.requests:
+                    self.requests[stream].body += data
+                self._credit(stream, size, is_open=ended is None)
+            case h2.events.StreamEnded(stream_id=stream) if stream in self.requests:
+                self.requests[stream].is_complete = True
+            case h2.events.StreamReset(stream_id=stream) if stream in self.requests:
+                self.requests.pop(stream).is_reset = True
+            case h2.events.PingAckReceived(ping_data=body):
+                self.answered.append(body)

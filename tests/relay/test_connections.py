@@ -1,0 +1,233 @@
+"""What belongs to a connection, not to a call: PING, GOAWAY, SETTINGS, windows. The runtime is one on python-h2.
+
+The splice passes all of it from end to end; the gRPC relay keeps it hop by hop. Either way calls come to what they
+should, and neither end may find a frame that breaks the rules.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from cri_proxy.relay.calls import Aborted, Replied
+from cri_proxy.relay.grpc_relay import GrpcRelay
+from tests.relay.h2_client import Codes, H2Client, Line, Shape
+from tests.relay.stage import CLIENTS, H2_ONLY, RELAY_VIAS, VIAS, Play, Stage, until
+
+HOLD, PASS = "/runtime.v1.RuntimeService/HoldThis", "/runtime.v1.RuntimeService/Version"
+WINDOWS = {1: 40, 100: 10_000, 2**31 - 1: 1_000_000}  # a window, and a message that is worth it
+
+
+async def line_of(stage: Stage) -> Line:
+    assert isinstance(stage.client, H2Client)
+    return await stage.client.line()
+
+
+# Windows
+
+
+@VIAS
+@H2_ONLY
+@pytest.mark.parametrize("window", WINDOWS)
+def test_replies_come_through_a_clients_windows_of_any_size(play: Play, window: int) -> None:
+    async def act(stage: Stage) -> None:
+        message = b"." * WINDOWS[window]
+        for method in (PASS, HOLD):
+            answers = await asyncio.gather(*(stage.call(method, message) for _ in range(3)))
+            assert {answer.replies for answer in answers} == {(message,)}
+
+    play(act, client=Shape(window_bytes=window), runtime=Shape())
+
+
+@VIAS
+@CLIENTS
+@pytest.mark.parametrize("window", WINDOWS)
+def test_requests_go_through_a_runtimes_windows_of_any_size(play: Play, window: int) -> None:
+    async def act(stage: Stage) -> None:
+        message = b"." * WINDOWS[window]
+        for method in (PASS, HOLD):
+            answers = await asyncio.gather(*(stage.call(method, message) for _ in range(3)))
+            assert {answer.replies for answer in answers} == {(message,)}
+
+    play(act, runtime=Shape(window_bytes=window))
+
+
+@RELAY_VIAS
+@CLIENTS
+@pytest.mark.parametrize("window", WINDOWS)
+def test_rewritten_requests_go_through_a_runtimes_windows_of_any_size(play: Play, window: int) -> None:
+    async def act(stage: Stage) -> None:
+        message = b"rewrite" + b"." * WINDOWS[window]
+        answers = await asyncio.gather(*(stage.call(HOLD, message) for _ in range(3)))
+        assert {answer.replies for answer in answers} == {(message + b" rewritten",)}
+        assert [outcome for _, outcome in stage.interceptor.outcomes] == [Replied(message + b" rewritten")] * 3
+
+    play(act, runtime=Shape(window_bytes=window))
+
+
+@pytest.mark.parametrize("via", ["direct", "splice"])  # grpcio takes unary replies in whole, up to 16 MiB each
+@H2_ONLY
+def test_a_client_that_takes_nothing_off_its_socket_slows_the_runtime(play: Play) -> None:
+    """With windows without end only the sockets are left to say that somebody reads no more."""
+
+    async def act(stage: Stage) -> None:
+        line = await line_of(stage)
+        stage.other.is_holding = True
+        message = bytes(4_000_000)
+        calls = [await stage.start(method, message) for method in (PASS, PASS, PASS, HOLD)]
+        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 4)
+        line.pause()
+        stage.other.release()
+        assert await settles(stage.other.lines[0].unwritten_bytes) > 10_000_000
+        line.resume()
+        assert {(await call.end()).replies for call in calls} == {(message,)}
+
+    shape = Shape(window_bytes=2**31 - 1, frame_bytes=1 << 20)
+    play(act, client=shape, runtime=shape)
+
+
+async def settles(number: Callable[[], int]) -> int:
+    """A number once it does not change any more."""
+    before = -1
+    while before != number():
+        before = number()
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+    return before
+
+
+# SETTINGS
+
+
+@VIAS
+@H2_ONLY
+def test_a_client_may_change_its_settings_while_calls_go_on(play: Play) -> None:
+    async def act(stage: Stage) -> None:
+        line = await line_of(stage)
+        message = b"x" * 100_000
+        for size, table in ((5000, 0), (300_000, 65_536), (1000, 4096), (2**31 - 1, 100)):
+            calls = [await stage.start(method, message) for method in (PASS, HOLD, PASS)]
+            line.change_settings({Codes.INITIAL_WINDOW_SIZE: size, Codes.HEADER_TABLE_SIZE: table})
+            line.change_settings({Codes.MAX_FRAME_SIZE: 16_384 + size % 90_000})
+            assert {(await call.end()).replies for call in calls} == {(message,)}
+
+    play(act, runtime=Shape())
+
+
+@VIAS
+@CLIENTS
+def test_a_runtime_may_change_its_settings_while_calls_go_on(play: Play) -> None:
+    async def act(stage: Stage) -> None:
+        message = b"x" * 200_000
+        metadata = [("echo", "again and again")]
+        await stage.call(PASS, b"x")
+        for size, table in ((100_000, 0), (300_000, 65_536), (400_000, 4096), (2**31 - 1, 100)):
+            calls = [await stage.start(method, message, metadata=metadata) for method in (PASS, HOLD, PASS)]
+            stage.other.lines[0].change_settings({Codes.INITIAL_WINDOW_SIZE: size, Codes.HEADER_TABLE_SIZE: table})
+            stage.other.lines[0].change_settings({Codes.MAX_FRAME_SIZE: 16_384 + size % 90_000})
+            answers = [await call.end() for call in calls]
+            assert {(answer.replies, answer.initial) for answer in answers} == {((message,), tuple(metadata))}
+
+    play(act, runtime=Shape())
+
+
+@VIAS
+@CLIENTS
+def test_a_runtimes_limit_of_streams_is_kept(play: Play) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.call(PASS, b"x")  # the limit is known from here on
+        stage.other.is_holding = True
+        calls = asyncio.gather(*(stage.call(method, b"x") for method in (PASS, HOLD) for _ in range(10)))
+        await until(lambda: sum(not r.begun and r.is_complete for r in stage.other.calls) == 5)
+        stage.other.release()
+        assert {(answer.code, answer.replies) for answer in await calls} == {(0, (b"x",))}
+
+    play(act, runtime=Shape(streams=5))
+
+
+# PING
+
+
+@VIAS
+@H2_ONLY
+def test_a_clients_ping_is_answered(play: Play) -> None:
+    async def act(stage: Stage) -> None:
+        line = await line_of(stage)
+        for number in range(20):
+            line.ping(b"client%02d" % number)
+            assert (await stage.call(HOLD, b"x")).code == 0
+        await until(lambda: line.answered == [b"client%02d" % number for number in range(20)])
+
+    play(act, runtime=Shape())
+
+
+@VIAS
+@CLIENTS
+def test_a_runtimes_ping_is_answered(play: Play) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.call(PASS, b"x")
+        line = stage.other.lines[0]
+        line.ping(b"runtime1")
+        await until(lambda: line.answered == [b"runtime1"])
+        if isinstance(stage.client, H2Client) and not isinstance(stage.relay, GrpcRelay):
+            assert stage.client.lines[0].pinged == [b"runtime1"]
+
+    play(act, runtime=Shape())
+
+
+# GOAWAY
+
+
+@VIAS
+@CLIENTS
+@pytest.mark.parametrize("method", [PASS, HOLD])
+def test_a_runtime_that_leaves_ends_its_calls_and_new_ones_find_a_new_connection(play: Play, method: str) -> None:
+    async def act(stage: Stage) -> None:
+        stage.other.is_holding = True
+        calls = [await stage.start(method, b"%d" % number) for number in range(5)]
+        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 5)
+        stage.other.lines[0].go_away(2**31 - 1)
+        stage.other.release()
+        assert [(await call.end()).replies for call in calls] == [(b"%d" % number,) for number in range(5)]
+        await until(lambda: stage.other.lines[0].is_over)
+        assert (await stage.call(method, b"new")).replies == (b"new",)
+        assert len(stage.other.lines) == 2
+
+    play(act, runtime=Shape())
+
+
+@RELAY_VIAS
+@CLIENTS
+def test_a_held_call_that_a_leaving_runtime_did_not_take_had_no_effect(play: Play) -> None:
+    """Stream 1 was; what came later comes again on another connection, or fails as never processed."""
+
+    async def act(stage: Stage) -> None:
+        stage.other.is_holding = True
+        calls = [await stage.start(HOLD, b"%d" % number) for number in range(3)]
+        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 3)
+        stage.other.lines[0].go_away(1)
+        stage.other.release()
+        codes = [(await call.end()).code for call in calls]
+        assert codes[0] == 0
+        assert set(codes[1:]) <= {0, 14}
+        await until(lambda: len(stage.interceptor.outcomes) >= 3)
+        told = {outcome for _, outcome in stage.interceptor.outcomes}
+        assert told <= {Replied(b"0"), Replied(b"1"), Replied(b"2"), Aborted(sent=False), Aborted(sent=True)}
+
+    play(act, runtime=Shape())
+
+
+@RELAY_VIAS
+@CLIENTS
+@pytest.mark.parametrize("method", [PASS, HOLD])
+def test_a_relay_that_leaves_lets_calls_end(play: Play, method: str) -> None:
+    async def act(stage: Stage) -> None:
+        stage.other.is_holding = True
+        calls = [await stage.start(method, b"%d" % number) for number in range(5)]
+        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 5)
+        assert stage.relay is not None
+        await stage.relay.leave()
+        stage.other.release()
+        assert [(await call.end()).replies for call in calls] == [(b"%d" % number,) for number in range(5)]
+
+    play(act, runtime=Shape())

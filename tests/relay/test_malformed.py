@@ -1,0 +1,111 @@
+"""What breaks HTTP/2 ends its own two connections, and nothing else: no other client, no other call, no relay.
+
+What grpcio's core takes for broken is its own affair (it overlooks some); what holds for others holds for it too.
+"""
+
+import asyncio
+
+import pytest
+
+from cri_proxy.relay import frames
+from cri_proxy.relay.calls import Aborted
+from cri_proxy.relay.frames import ProtocolError
+from cri_proxy.relay.server import SpliceRelay
+from tests.fakes.grpc_runtime import Script
+from tests.fakes.http2 import GREETING, request
+from tests.relay.h2_client import Shape
+from tests.relay.stage import CLIENTS, RELAY_VIAS, Play, Stage, until
+
+HOLD, PASS = "/runtime.v1.RuntimeService/HoldThis", "/runtime.v1.RuntimeService/Version"
+EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
+OPEN_BLOCK = frames.frame(frames.HEADERS, 0, 3, b"")
+DAMAGE = {
+    "headers of no stream": frames.frame(frames.HEADERS, frames.END_HEADERS, 0, b"\x88"),
+    "an entry that is not in the table": frames.frame(frames.HEADERS, frames.END_HEADERS, 3, b"\xff\xff\x03"),
+    "an interrupted header block": OPEN_BLOCK + frames.frame(frames.PING, 0, 0, bytes(8)),
+    "a continuation of nothing": frames.frame(frames.CONTINUATION, frames.END_HEADERS, 3, b""),
+    "a continuation of something else": OPEN_BLOCK + frames.frame(frames.CONTINUATION, frames.END_HEADERS, 5, b""),
+    "half a setting": frames.frame(frames.SETTINGS, 0, 0, b"abc"),
+    "a frame beyond the bound": b"\xff\xff\xff" + frames.frame(frames.DATA, 0, 3)[3:],
+}
+
+
+def reported(stage: Stage) -> list[type[BaseException]]:
+    """What the relay says went wrong."""
+    return [type(error) for error in stage.errors]
+
+
+@RELAY_VIAS
+@CLIENTS
+@pytest.mark.parametrize("damage", ["no HTTP/2", *DAMAGE])
+def test_a_malformed_frame_of_a_client_ends_its_connection_and_nothing_else(play: Play, damage: str) -> None:
+    async def act(stage: Stage) -> None:
+        bystander = await stage.start(EVENTS, b"x", script=Script(replies=2, hang=True))
+        assert await bystander.read() == b"0 "
+        reader, writer = await asyncio.open_unix_connection(stage.path)
+        writer.write(GREETING + DAMAGE[damage] if damage in DAMAGE else b"GET / HTTP/1.1\r\n\r\n" * 9)
+        if isinstance(stage.relay, SpliceRelay):
+            async with asyncio.timeout(10):
+                await ends(reader)
+            assert reported(stage) == [ProtocolError]
+        writer.close()
+        assert (await bystander.read(), (await stage.call(HOLD, b"x")).code) == (b"1 ", 0)
+        bystander.cancel()
+
+    play(act)
+
+
+async def ends(reader: asyncio.StreamReader) -> None:
+    """Read what is left. A connection that its other side has closed with bytes unread ends by a reset."""
+    try:
+        await reader.read()
+    except ConnectionResetError:
+        return
+
+
+@RELAY_VIAS
+@CLIENTS
+def test_the_held_calls_of_a_broken_connection_end_and_no_others(play: Play) -> None:
+    async def act(stage: Stage) -> None:
+        other = await stage.start(HOLD, b"wait...other")
+        await until(lambda: len(stage.interceptor.asked) == 1)
+        _, writer = await asyncio.open_unix_connection(stage.path)
+        extra = [
+            (b":scheme", b"http"),
+            (b":authority", b"x"),
+            (b"te", b"trailers"),
+            (b"content-type", b"application/grpc"),
+        ]
+        writer.write(GREETING + request(1, HOLD, b"wait...broken", extra=extra))
+        await until(lambda: len(stage.interceptor.asked) == 2)
+        writer.write(DAMAGE["half a setting"])
+        await until(lambda: bool(stage.interceptor.outcomes))
+        told = [(call.message, outcome) for call, outcome in stage.interceptor.outcomes]
+        assert told == [(b"wait...broken", Aborted(sent=False))]
+        writer.close()
+        other.cancel()
+
+    play(act)
+
+
+@pytest.mark.parametrize("via", ["splice"])
+@CLIENTS
+@pytest.mark.parametrize("damage", sorted(DAMAGE.keys() - {"an entry that is not in the table"}))
+def test_a_malformed_frame_of_the_runtime_ends_its_connection_and_no_byte_of_it_passes(play: Play, damage: str) -> None:
+    """The client on python-h2 would complain of any; what it called meanwhile fails, and what it calls next works."""
+
+    async def act(stage: Stage) -> None:
+        stage.other.is_holding = True
+        calls = [await stage.start(method, b"x") for method in (PASS, HOLD)]
+        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 2)
+        line = stage.other.lines[0]
+        line.write(DAMAGE[damage])
+        async with asyncio.timeout(10):
+            assert 0 not in {(await call.end()).code for call in calls}
+        await until(lambda: line.is_over)
+        assert [outcome for _, outcome in stage.interceptor.outcomes] == [Aborted(sent=True)]
+        stage.other.is_holding = False
+        assert (await stage.call(HOLD, b"x")).code == 0
+        assert reported(stage) == [ProtocolError]
+
+    play(act, runtime=Shape())
