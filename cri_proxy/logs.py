@@ -15,6 +15,9 @@ Format = Literal["auto", "json", "console"]
 
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
 
+# Syslog's numbers, which the journal takes off the front of a line (sd-daemon(3)): `journalctl -p warning` finds it.
+_PRIORITIES: Mapping[Level, int] = {"debug": 7, "info": 6, "warning": 4, "error": 3}
+
 _Event = MutableMapping[str, object]
 Rendered = Mapping[str, object] | str | bytes | bytearray | tuple[object, ...]
 
@@ -78,12 +81,22 @@ def is_terminal(stream: TextIO) -> bool:
     return not stream.closed and stream.isatty()
 
 
+def is_journal(stream: TextIO) -> bool:
+    """Whether it is the journal: JOURNAL_STREAM has its device and inode (systemd.exec(5))."""
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError):  # no file, or closed
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
 class FormSwitch:
     """How a line is written to ``stream``, its time included; may be changed while running. The last processor."""
 
     def __init__(self, log_format: Format, stream: TextIO) -> None:
         """``stream`` decides what ``auto`` means, and whether there are colours."""
         self._stream = stream
+        self._is_journal = is_journal(stream)
         self.use(log_format)
 
     def use(self, log_format: Format) -> None:
@@ -101,7 +114,8 @@ class FormSwitch:
     def __call__(self, logger: object, method: str, event: _Event) -> Rendered:
         """The event as text."""
         stamped = self._stamp(logger, method, event)
-        return self._render(logger, method, _arrange(logger, method, stamped))
+        line = self._render(logger, method, _arrange(logger, method, stamped))
+        return f"<{_PRIORITIES[_level(method)]}>{line}" if self._is_journal and isinstance(line, str) else line
 
 
 _switch = LevelSwitch("info")

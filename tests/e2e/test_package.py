@@ -20,6 +20,7 @@ from tests.e2e.booted import Booted, booted, missing
 ROOT = Path(__file__).parent.parent.parent
 UNIT = "cri-proxy.service"
 SOCKET = "/run/cri-proxy/cri-proxy.sock"
+CONFIGURATION = "/etc/cri-proxy/cri-proxy.yaml"
 # What systemd-analyze says of what is left open, 0 to 10; each open point has its comment in the unit.
 EXPOSURE = 2.5
 # Says hello as an HTTP/2 client and prints how many seconds the first byte of an answer took.
@@ -86,6 +87,18 @@ async def test_the_journal_gets_one_json_object_per_line(machine: Booted) -> Non
     await until_ready(machine)
     lines = machine.tell(f"journalctl _SYSTEMD_UNIT={UNIT} --output=cat --no-pager").splitlines()
     assert {"ready", "recovered"} <= {json.loads(line)["event"] for line in lines}
+
+
+async def test_the_journal_knows_what_is_worth_a_look(machine: Booted) -> None:
+    await until_ready(machine)
+    machine.put(CONFIGURATION, "reservedResources: {cpu: never}\n")
+
+    async def is_told() -> bool:
+        grave = machine.run(f"journalctl --unit={UNIT} --priority=warning --output=cat --no-pager", check=False).stdout
+        return {json.loads(line)["event"] for line in grave.splitlines() if line.startswith("{")} == {"config_rejected"}
+
+    await until("the journal has the rejection, and nothing else, as a warning", is_told, seconds=30)
+    machine.put(CONFIGURATION, (ROOT / "packaging" / "cri-proxy.yaml").read_text())
 
 
 async def test_it_keeps_one_of_roots_powers_and_may_write_its_own_directories_only(machine: Booted) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import TextIO
 
@@ -13,6 +14,7 @@ from cri_proxy.logs import (
     Logger,
     change_logging,
     configure_logging,
+    is_journal,
     is_terminal,
     set_level,
     wants_console,
@@ -90,6 +92,28 @@ def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     logger(stream).info("placed", pod="web")
     assert "placed" in stream.getvalue()
     assert "\x1b[" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("level", "first"), [("debug", "<7>{"), ("info", "<6>{"), ("warning", "<4>{"), ("error", "<3>{")]
+)
+def test_the_journal_is_told_how_grave_a_line_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str, first: str
+) -> None:
+    with (tmp_path / "journal").open("w+") as stream:
+        status = os.fstat(stream.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+        getattr(configure_logging("debug", "auto", stream), level)("something")
+        stream.seek(0)
+        assert stream.read().startswith(first)
+
+
+def test_what_is_not_the_journal_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOURNAL_STREAM", "8:12345")
+    with (tmp_path / "file").open("w") as stream:
+        assert not is_journal(stream)
+    assert not is_journal(stream)
+    assert not is_journal(io.StringIO())
 
 
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
