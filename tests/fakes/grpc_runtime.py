@@ -112,6 +112,10 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
             return Script(**json.loads(raw))
         return self._next.pop(0) if self._next else None
 
+    async def _gather(self, count: int) -> None:
+        while len(self.calls) < count:  # noqa: ASYNC110 - the caller has a deadline
+            await asyncio.sleep(0.002)
+
     async def _play(self, seen: Seen, context: Any, script: Script | None) -> None:  # noqa: ANN401
         if script is None:
             while (request := await context.read()) is not _EOF:
@@ -125,8 +129,7 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
             await context.send_initial_metadata(_pairs(script.initial))
         if not script.early:
             await _read(seen, context, script)
-        while len(self.calls) < script.together:  # noqa: ASYNC110 - the caller has a deadline
-            await asyncio.sleep(0.002)
+        await self._gather(script.together)
         for number in range(script.replies):
             await context.write((b"%d " % number).ljust(script.reply_bytes, b"."))
             seen.written += 1
