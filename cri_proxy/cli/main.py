@@ -1,7 +1,6 @@
 """``cri-proxy COMMAND``: finds the command's module, and loads no other."""
 
 import argparse
-import difflib
 import importlib
 import os
 import sys
@@ -95,7 +94,9 @@ def overview() -> str:
 
 
 def _unknown(word: str) -> int:
-    close = difflib.get_close_matches(word, [name for name, _ in COMMANDS], n=1)
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, [name for name, _ in COMMANDS], n=1)
     hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(name for name, _ in COMMANDS)}"
     kind = "option" if word.startswith("-") else "command"
     print(f"{PROG}: unknown {kind} {word!r}; {hint}", file=sys.stderr)

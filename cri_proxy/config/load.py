@@ -1,6 +1,5 @@
 """YAML into a Config; every error names the file, the line, the key and what was expected."""
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,11 +90,13 @@ def _group_at(path: tuple[str, ...]) -> tuple[str, ...]:
 
 def _unknown(path: tuple[str, ...]) -> str:
     """Why, with the nearest known key: first among those of the same group, then anywhere by its last part."""
+    from difflib import get_close_matches  # nothing that a start without mistakes needs
+
     size = len(path)
     near = {k.path[size - 1].casefold(): k.path[:size] for k in known_options() if _is_beside(k.path, path)}
     far = {k.path[-1].casefold(): k.path for k in known_options()}
     for names in (near, far):
-        close = difflib.get_close_matches(path[-1].casefold(), names, n=1, cutoff=0.6)
+        close = get_close_matches(path[-1].casefold(), names, n=1, cutoff=0.6)
         if close:
             return f"unknown option; did you mean {'.'.join(names[close[0]])}?"
     return f"unknown option; known here: {', '.join(sorted({p[-1] for p in near.values()}))}"

@@ -5,7 +5,6 @@ The rows are in ``annotation_table``, the forms and scopes of a key in ``annotat
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import islice
 from typing import TypeVar
 
@@ -123,6 +122,8 @@ def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterato
     unknown = ((key, full_key) for full_key in annotations if (key := key_in(full_key, domains)))
     asked = ((k, f) for k, f in unknown if len(k) <= _LONGEST_KEY and k not in known and k not in rows.OF_PEERS)
     for key, full_key in islice(asked, _MAX_UNKNOWN):
+        from difflib import get_close_matches  # not where nobody has misspelt anything
+
         near = get_close_matches(key, known, n=1, cutoff=_NEAR)
         if near:
             yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {key}; did you mean {near[0]}?")
