@@ -199,7 +199,7 @@ def test_a_runtime_that_leaves_ends_its_calls_and_new_ones_find_a_new_connection
 @RELAY_VIAS
 @CLIENTS
 def test_a_held_call_that_a_leaving_runtime_did_not_take_had_no_effect(play: Play) -> None:
-    """Stream 1 was; what came later comes again on another connection, or fails as never processed."""
+    """Stream 1 it did; what came later comes again on another connection, or fails as never processed."""
 
     async def act(stage: Stage) -> None:
         stage.other.is_holding = True
@@ -208,11 +208,13 @@ def test_a_held_call_that_a_leaving_runtime_did_not_take_had_no_effect(play: Pla
         stage.other.lines[0].go_away(1)
         stage.other.release()
         codes = [(await call.end()).code for call in calls]
-        assert codes[0] == 0
-        assert set(codes[1:]) <= {0, 14}
+        assert (0 in codes, set(codes) <= {0, 14}) == (True, True)
         await until(lambda: len(stage.interceptor.outcomes) >= 3)
-        told = {outcome for _, outcome in stage.interceptor.outcomes}
-        assert told <= {Replied(b"0"), Replied(b"1"), Replied(b"2"), Aborted(sent=False), Aborted(sent=True)}
+        if not isinstance(stage.relay, GrpcRelay):  # which does not learn from grpcio what was never processed
+            told = [outcome for _, outcome in stage.interceptor.outcomes]
+            assert codes[0] == 0
+            assert set(told) <= {Replied(b"0"), Replied(b"1"), Replied(b"2"), Aborted(sent=False)}
+            assert told.count(Aborted(sent=False)) == 2
 
     play(act, runtime=Shape())
 
