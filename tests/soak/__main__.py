@@ -8,9 +8,12 @@ and memory, descriptors, tasks, rows and grants are compared. Exit status 1 when
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Sequence
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # each connection would tell of the runtime's restarts
 
 from tests.soak.grounds import Wanted
 from tests.soak.soak import MIX, Plan, Result, soak

@@ -1,13 +1,10 @@
 """Who calls the daemon in a soak: clients on gRPC's C core as the kubelet's are in Go's, raw sockets, and HTTP."""
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # each of our connections would tell of the runtime's restarts
 
 import grpc
 from prometheus_client.parser import text_string_to_metric_families
