@@ -36,7 +36,7 @@ def header_blocks(method: str, count: int, encoder: hpack.Encoder) -> list[bytes
     """Blocks for this many calls, to be sent in this order on one connection."""
     fixed = [(":method", "POST"), (":scheme", "http"), (":path", method), (":authority", "localhost")]
     fixed += [("content-type", "application/grpc"), ("user-agent", "grpc-go/1.82.0"), ("te", "trailers")]
-    return [encoder.encode([*fixed, ("grpc-timeout", f"{119_999_999 - 37 * number}u")]) for number in range(count)]
+    return [encoder.encode([*fixed, ("grpc-timeout", f"{99_999_999 - 37 * number}u")]) for number in range(count)]
 
 
 class LightEnd(asyncio.Protocol):

@@ -2,65 +2,58 @@
 
     python -m benchmarks.relay [--quick] [--loop uvloop|asyncio] [-o text|json]
 
-Three processes: a fake runtime, the relay (its CPU is read from /proc, all threads), and the load. The variants take
-turns, and medians over the rounds are compared, so that a busy machine blurs the figures but not the ratios.
+The variants take turns, each round begins with another, and medians over the rounds are compared, so that a busy
+machine blurs the figures but not the ratios. The ends of most loads are our own light ones, which make a direct call
+as cheap as it gets. Beside them stand the ends that a node has: a client on gRPC's C core, and a containerd where one
+is installed. The same ends without a relay are "direct" in each row.
 """
 
 import argparse
 import asyncio
 import json
-import socket
+import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import hpack
-import psutil
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.light_http2 import (
-    CREATE,
-    EVENTS,
-    EVENTS_IN_A_STREAM,
-    LIST,
-    VERSION,
-    LightClient,
-    LightServer,
-    Load,
-    header_blocks,
+from benchmarks.light_http2 import CREATE, EVENTS, EVENTS_IN_A_STREAM, LIST, VERSION
+from benchmarks.relay_stage import (
+    C_CORE,
+    CONTAINERD,
+    LIGHT,
+    VARIANTS,
+    Caller,
+    Figure,
+    Scenario,
+    Way,
+    caller,
+    cpu_us,
+    measure,
+    process,
+    relays,
+    serve_relay,
+    serve_runtime,
 )
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.relay.calls import Call, Forward, Interest, Outcome, Rewrite, Verdict
-from cri_proxy.relay.message import pack
+from cri_proxy.tryout.containerd import REMEDY, PrivateContainerd, missing_programs
 
-VARIANTS: Final = ("direct", "splice", "grpc")
 _IDLE_SECONDS: Final = 2.0
+_AIM: Final = "(aim)"
+_ONE, _MANY = "Version, 1 in flight", "Version, 16 in flight"
+_LISTS, _EVENTS = "ListContainers (500)", "GetContainerEvents"
 
+Results = Mapping[str, Mapping[str, list[Figure]]]
+"""Figures by load and variant, one for each round."""
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One kind of load. ``units``: what the CPU is divided by, for each call."""
-
-    name: str
-    method: str
-    calls: int
-    in_flight: int = 1
-    units: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One round of one variant: CPU of the relay for each unit, and the call times. CPU 0 without a relay."""
-
-    cpu_us: float
-    p50_us: float
-    p99_us: float
+Ways = dict[tuple[str, str], Way]
+"""How to reach each runtime in each variant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,61 +68,157 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A ratio that must hold."""
+    """A ratio that must hold, or with ``(aim)`` in its name one that should."""
 
     name: str
     measured: float
     limit: float
 
     @property
-    def met(self) -> bool:
+    def is_met(self) -> bool:
         """Whether it does."""
         return self.measured <= self.limit
 
 
-def scenarios(*, quick: bool) -> tuple[Scenario, ...]:
-    """The loads of one round."""
+def scenarios(*, quick: bool, runtimes: set[str]) -> tuple[Scenario, ...]:
+    """The loads of one round, of those runtimes that are there."""
     scale = 1 if quick else 2
-    return (
-        Scenario("Version, 1 in flight", VERSION, 400 * scale),
-        Scenario("Version, 16 in flight", VERSION, 1500 * scale, in_flight=16),
+    all_of_them = (
+        Scenario(_ONE, VERSION, 400 * scale),
+        Scenario(_MANY, VERSION, 1500 * scale, in_flight=16),
         Scenario("CreateContainer rewritten", CREATE, 250 * scale),
-        Scenario("ListContainers (500)", LIST, 20 * scale),
-        Scenario("GetContainerEvents", EVENTS, 2 * scale, units=EVENTS_IN_A_STREAM),
+        Scenario(_LISTS, LIST, 20 * scale),
+        Scenario(_EVENTS, EVENTS, 2 * scale, units=EVENTS_IN_A_STREAM),
+        Scenario("Version by C core", VERSION, 200 * scale, client=C_CORE),
+        Scenario("Version of containerd", VERSION, 200 * scale, runtime=CONTAINERD),
+        Scenario("Version of containerd by C core", VERSION, 200 * scale, client=C_CORE, runtime=CONTAINERD),
     )
+    return tuple(scenario for scenario in all_of_them if scenario.runtime in runtimes)
 
 
-def create_request() -> bytes:
-    """A CreateContainerRequest of about 4 kB, as the kubelet sends."""
-    request = pb.CreateContainerRequest(pod_sandbox_id="0" * 64)
-    for number in range(12):
-        request.config.envs.add(key=f"SERVICE_{number}_PORT", value=b"tcp://10.0.0.%d:443" % number)
-        request.config.mounts.add(container_path=f"/mnt/{number}", host_path=f"/var/lib/kubelet/pods/{number:064d}")
-        request.config.annotations[f"example.com/annotation-{number}"] = "v" * 40
-        request.sandbox_config.labels[f"example.com/label-{number}"] = "v" * 40
-    request.config.linux.resources.cpu_shares = 2048
-    return request.SerializeToString()
+def median(figures: list[Figure], field: Callable[[Figure], float]) -> float:
+    """The median of one field over the rounds."""
+    return statistics.median(field(figure) for figure in figures)
 
 
-class Pinner:
-    """Rewrites CreateContainer as a policy does, passes the rest."""
-
-    def wants(self, method: str) -> Interest:
-        """Hold CreateContainer only."""
-        return Interest.HOLD if method == CREATE else Interest.PASS
-
-    async def on_request(self, call: Call) -> Verdict:
-        """Decode, set two fields, encode."""
-        request = pb.CreateContainerRequest.FromString(call.message)
-        resources = request.config.linux.resources
-        resources.cpuset_cpus, resources.cpuset_mems = "2-3", "0"
-        return Rewrite(request.SerializeToString()) if resources.cpu_shares else Forward()
-
-    def on_outcome(self, call: Call, outcome: Outcome) -> None:
-        """Nothing to keep."""
+def _p50(figure: Figure) -> float:
+    return figure.p50_us
 
 
-# The other processes
+def _cpu(figure: Figure) -> float:
+    return figure.cpu_us
+
+
+def bars(loads: tuple[Scenario, ...], results: Results, feet: Mapping[str, Footprint]) -> list[Bar]:
+    """The bars of the relay's specification that need no other program."""
+
+    def share(name: str) -> float:
+        return median(results[name]["splice"], _cpu) / median(results[name]["grpc"], _cpu)
+
+    limits = [
+        Bar(f"{name}: CPU of splice / grpc", share(name), limit)
+        for name, limit in ((_ONE, 0.15), (_MANY, 0.06), (_LISTS, 0.3), (_EVENTS, 0.06))
+    ]
+    direct, splice = (median(results[_ONE][variant], _p50) for variant in VARIANTS[:2])
+    limits.append(Bar(f"{_ONE}: p50 that the splice adds, us", splice - direct, 150.0))
+    limits.append(Bar(f"{_ONE}: p50 that the splice adds, us {_AIM}", splice - direct, 60.0))
+    for load in loads:
+        if load.method == VERSION and load.in_flight == 1:
+            direct, splice = (median(results[load.name][variant], _p50) for variant in VARIANTS[:2])
+            name, added = f"{load.name}: p50 that the splice adds / direct", (splice - direct) / direct
+            limits += [Bar(name, added, 1.0), Bar(f"{name} {_AIM}", added, 0.4)]
+    return [*limits, Bar("splice at rest: CPU us/s", feet["splice"].idle_cpu_us_per_second, 100.0)]
+
+
+def footprint(way: Way, rss_idle: int) -> Footprint:
+    """A relay at rest, after the load."""
+    if way.relay is None:
+        raise ValueError(f"{way.path} is no relay's")
+    before = cpu_us(way.relay)
+    time.sleep(_IDLE_SECONDS)
+    spent = (cpu_us(way.relay) - before) / _IDLE_SECONDS
+    megabyte = 1024 * 1024
+    return Footprint(rss_idle / megabyte, way.relay.memory_info().rss / megabyte, spent, way.relay.num_threads())
+
+
+async def rounds(loads: tuple[Scenario, ...], count: int, ways: Ways, other: Caller) -> Results:
+    """All scenarios, the variants in turn."""
+    results: dict[str, dict[str, list[Figure]]] = {load.name: {variant: [] for variant in VARIANTS} for load in loads}
+    for number in range(count):
+        first = number % len(VARIANTS)
+        for load in loads:
+            for variant in (*VARIANTS[first:], *VARIANTS[:first]):
+                figure = await measure(load, ways[load.runtime, variant], other)
+                results[load.name][variant].append(figure)
+    return results
+
+
+def show(results: Results, feet: Mapping[str, Footprint]) -> None:
+    """The tables."""
+    print(f"{'load':34}{'relay':8}{'CPU us':>10}{'x grpc':>8}{'p50 us':>10}{'p99 us':>10}{'p50 x direct':>14}")
+    for name, variants in results.items():
+        grpc_cpu, direct_p50 = median(variants["grpc"], _cpu), median(variants["direct"], _p50)
+        for variant, figures in variants.items():
+            cpu, p50, p99 = median(figures, _cpu), median(figures, _p50), median(figures, lambda f: f.p99_us)
+            used = f"{cpu:10.1f}{cpu / grpc_cpu:8.3f}" if variant != "direct" else f"{'-':>10}{'-':>8}"
+            print(f"{name:34}{variant:8}{used}{p50:10.0f}{p99:10.0f}{p50 / direct_p50:14.2f}")
+    print(f"\n{'relay':8}{'RSS idle MB':>12}{'loaded MB':>11}{'idle CPU us/s':>15}{'threads':>9}")
+    for variant, foot in feet.items():
+        print(
+            f"{variant:8}{foot.rss_idle_mb:12.1f}{foot.rss_loaded_mb:11.1f}"
+            f"{foot.idle_cpu_us_per_second:15.0f}{foot.threads:9}"
+        )
+    print()
+
+
+def as_json(results: Results, limits: list[Bar]) -> str:
+    """Medians and bars for other programs."""
+    fields: dict[str, Callable[[Figure], float]] = {"cpu_us": _cpu, "p50_us": _p50, "p99_us": lambda f: f.p99_us}
+    loads = {
+        name: {
+            variant: {field: median(figures, of) for field, of in fields.items()}
+            for variant, figures in variants.items()
+        }
+        for name, variants in results.items()
+    }
+    shown = [{"name": b.name, "measured": b.measured, "limit": b.limit, "met": b.is_met} for b in limits]
+    return json.dumps({"loads": loads, "bars": shown}, indent=1)
+
+
+def why_no_containerd() -> str:
+    """Why there can be no containerd of our own here; '' when there can."""
+    if os.geteuid():
+        return "it needs root"
+    missing = missing_programs()
+    return f"not installed: {', '.join(missing)}; {REMEDY}" if missing else ""
+
+
+async def compare(*, quick: bool, loop: str, output: str) -> int:
+    """Run everything. 0 when every bar but the aims is met."""
+    async with AsyncExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cri-proxy-bench-", dir="/tmp")))
+        light, ways = str(directory / "runtime.sock"), Ways()
+        stack.enter_context(process("--role", "runtime", light, "--loop", loop))
+        ways |= stack.enter_context(relays(directory, LIGHT, light, loop))
+        lacking = why_no_containerd()
+        if not lacking:
+            containerd = await stack.enter_async_context(PrivateContainerd(directory / "c"))
+            ways |= stack.enter_context(relays(directory, CONTAINERD, str(containerd.socket), loop))
+        rss = {way: way.relay.memory_info().rss for way in ways.values() if way.relay is not None}
+        loads = scenarios(quick=quick, runtimes={runtime for runtime, _ in ways})
+        results = await rounds(loads, 3 if quick else 6, ways, stack.enter_context(caller()))
+        at_rest = {variant: ways[LIGHT, variant] for variant in VARIANTS[1:]}
+        feet = {variant: footprint(way, rss[way]) for variant, way in at_rest.items()}
+    limits = bars(loads, results, feet)
+    if output == "json":
+        print(as_json(results, limits))
+    else:
+        show(results, feet)
+        if lacking:
+            print(f"not measured: containerd ({lacking})")
+        for bar in limits:
+            print(f"{'met ' if bar.is_met else 'MISS'} {bar.name}: {bar.measured:.3f} (limit {bar.limit:g})")
+    return 0 if all(bar.is_met for bar in limits if _AIM not in bar.name) else 1
 
 
 def run_loop(work: Coroutine[object, object, None], loop: str) -> None:
@@ -142,200 +231,25 @@ def run_loop(work: Coroutine[object, object, None], loop: str) -> None:
         asyncio.run(work)
 
 
-async def serve_runtime(path: str) -> None:
-    """The fake runtime's process."""
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(path)
-    listening.listen()
-    server = await asyncio.get_running_loop().create_unix_server(LightServer, sock=listening)
-    print("ready", flush=True)
-    await server.serve_forever()
-
-
-async def serve_relay(kind: str, listen: str, runtime: str) -> None:
-    """The relay's process."""
-    if kind == "grpc":
-        from cri_proxy.relay.grpc_relay import GrpcRelay as Relay
-    else:
-        from cri_proxy.relay.server import SpliceRelay as Relay  # type: ignore[assignment]
-    relay = Relay(listen=listen, runtime=runtime, interceptor=Pinner())
-    await relay.start()
-    print("ready", flush=True)
-    await asyncio.Event().wait()
-    await relay.stop(0)
-
-
-@contextmanager
-def process(*arguments: str) -> Iterator[psutil.Process]:
-    """One of our processes, once it is ready."""
-    command = [sys.executable, "-m", "benchmarks.relay", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        try:
-            if child.stdout is None or child.stdout.readline().strip() != "ready":
-                raise RuntimeError(f"{' '.join(arguments)} did not start")
-            yield psutil.Process(child.pid)
-        finally:
-            child.kill()
-
-
-def cpu_us(pid: int) -> float:
-    """CPU time of all threads so far (proc(5): schedstat, first field, nanoseconds)."""
-    tasks = Path("/proc", str(pid), "task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1000
-
-
-# Measuring
-
-
-async def measure(scenario: Scenario, path: str, relay: psutil.Process | None) -> Figure:
-    """One round of one variant, after a warm-up on the same connection."""
-    _, client = await asyncio.get_running_loop().create_unix_connection(LightClient, path)
-    encoder = hpack.Encoder()
-    body = pack(create_request() if scenario.method == CREATE else b"")
-    warm = max(1, scenario.calls // 10)
-    await client.run(Load(header_blocks(scenario.method, warm, encoder), body, scenario.in_flight))
-    load = Load(header_blocks(scenario.method, scenario.calls, encoder), body, scenario.in_flight)
-    before = cpu_us(relay.pid) if relay else 0.0
-    seconds = await client.run(load)
-    spent = (cpu_us(relay.pid) if relay else 0.0) - before
-    client.transport.close()
-    ordered = sorted(second * 1e6 for second in seconds)
-    p99 = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
-    return Figure(spent / scenario.calls / scenario.units, statistics.median(ordered), p99)
-
-
-def median(figures: list[Figure], field: Callable[[Figure], float]) -> float:
-    """The median of one field over the rounds."""
-    return statistics.median(field(figure) for figure in figures)
-
-
-def bars(results: dict[str, dict[str, list[Figure]]], feet: dict[str, Footprint]) -> list[Bar]:
-    """The bars of the relay's specification that need no other program."""
-
-    def ratio(name: str) -> float:
-        figures = results[name]
-        return median(figures["splice"], lambda f: f.cpu_us) / median(figures["grpc"], lambda f: f.cpu_us)
-
-    version = results["Version, 1 in flight"]
-    direct = median(version["direct"], lambda f: f.p50_us)
-    added = median(version["splice"], lambda f: f.p50_us) - direct
-    return [
-        Bar("Version, 1 in flight: CPU of splice / grpc", ratio("Version, 1 in flight"), 0.15),
-        Bar("Version, 16 in flight: CPU of splice / grpc", ratio("Version, 16 in flight"), 0.06),
-        Bar("ListContainers (500): CPU of splice / grpc", ratio("ListContainers (500)"), 0.3),
-        Bar("GetContainerEvents: CPU of splice / grpc", ratio("GetContainerEvents"), 0.06),
-        Bar("Version: p50 that the splice adds, us", added, 150.0),
-        Bar("Version: p50 that the splice adds, us (aim)", added, 60.0),
-        Bar("Version: p50 that the splice adds / direct", added / direct, 1.0),
-        Bar("Version: p50 that the splice adds / direct (aim)", added / direct, 0.4),
-        Bar("splice at rest: CPU us/s", feet["splice"].idle_cpu_us_per_second, 100.0),
-    ]
-
-
-def footprint(relay: psutil.Process, rss_idle: int) -> Footprint:
-    """A relay at rest, after the load."""
-    before = cpu_us(relay.pid)
-    time.sleep(_IDLE_SECONDS)
-    spent = (cpu_us(relay.pid) - before) / _IDLE_SECONDS
-    megabyte = 1024 * 1024
-    return Footprint(rss_idle / megabyte, relay.memory_info().rss / megabyte, spent, relay.num_threads())
-
-
-async def rounds(
-    loads: tuple[Scenario, ...],
-    count: int,
-    paths: dict[str, str],
-    relays: dict[str, psutil.Process],
-) -> dict[str, dict[str, list[Figure]]]:
-    """All scenarios, the variants in turn."""
-    results: dict[str, dict[str, list[Figure]]] = {load.name: {variant: [] for variant in VARIANTS} for load in loads}
-    for _ in range(count):
-        for load in loads:
-            for variant in VARIANTS:
-                results[load.name][variant].append(await measure(load, paths[variant], relays.get(variant)))
-    return results
-
-
-def show(results: dict[str, dict[str, list[Figure]]], feet: dict[str, Footprint], limits: list[Bar]) -> None:
-    """The tables."""
-    print(f"{'load':28}{'relay':8}{'CPU us':>10}{'x grpc':>8}{'p50 us':>10}{'p99 us':>10}{'p50 x direct':>14}")
-    for name, variants in results.items():
-        grpc_cpu = median(variants["grpc"], lambda f: f.cpu_us)
-        direct_p50 = median(variants["direct"], lambda f: f.p50_us)
-        for variant, figures in variants.items():
-            cpu, p50, p99 = (
-                median(figures, lambda f: f.cpu_us),
-                median(figures, lambda f: f.p50_us),
-                median(figures, lambda f: f.p99_us),
-            )
-            used = f"{cpu:10.1f}{cpu / grpc_cpu:8.3f}" if variant != "direct" else f"{'-':>10}{'-':>8}"
-            print(f"{name:28}{variant:8}{used}{p50:10.0f}{p99:10.0f}{p50 / direct_p50:14.2f}")
-    print(f"\n{'relay':8}{'RSS idle MB':>12}{'loaded MB':>11}{'idle CPU us/s':>15}{'threads':>9}")
-    for variant, foot in feet.items():
-        print(
-            f"{variant:8}{foot.rss_idle_mb:12.1f}{foot.rss_loaded_mb:11.1f}"
-            f"{foot.idle_cpu_us_per_second:15.0f}{foot.threads:9}"
-        )
-    print()
-    for bar in limits:
-        print(f"{'met ' if bar.met else 'MISS'} {bar.name}: {bar.measured:.3f} (limit {bar.limit:g})")
-
-
-def compare(*, quick: bool, loop: str, output: str) -> int:
-    """Run everything. 0 when every bar but the aim is met."""
-    with tempfile.TemporaryDirectory() as directory:
-        paths = {variant: str(Path(directory, f"{variant}.sock")) for variant in VARIANTS}
-        with (
-            process("--role", "runtime", paths["direct"], "--loop", loop),
-            process("--role", "splice", paths["splice"], paths["direct"], "--loop", loop) as splice,
-            process("--role", "grpc", paths["grpc"], paths["direct"], "--loop", loop) as grpc,
-        ):
-            relays = {"splice": splice, "grpc": grpc}
-            rss = {variant: relay.memory_info().rss for variant, relay in relays.items()}
-            results = asyncio.run(rounds(scenarios(quick=quick), 2 if quick else 5, paths, relays))
-            feet = {variant: footprint(relay, rss[variant]) for variant, relay in relays.items()}
-    limits = bars(results, feet)
-    if output == "json":
-        medians = {
-            name: {
-                v: {
-                    "cpu_us": median(f, lambda x: x.cpu_us),
-                    "p50_us": median(f, lambda x: x.p50_us),
-                    "p99_us": median(f, lambda x: x.p99_us),
-                }
-                for v, f in variants.items()
-            }
-            for name, variants in results.items()
-        }
-        print(
-            json.dumps(
-                {
-                    "loads": medians,
-                    "bars": [{"name": b.name, "measured": b.measured, "limit": b.limit, "met": b.met} for b in limits],
-                },
-                indent=1,
-            )
-        )
-    else:
-        show(results, feet, limits)
-    return 0 if all(bar.met for bar in limits if "(aim)" not in bar.name) else 1
-
-
 def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="about 15 seconds instead of a minute")
+    parser.add_argument("--quick", action="store_true", help="half a minute instead of two")
     parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    parser.add_argument("--role", choices=["runtime", "splice", "grpc"], help=argparse.SUPPRESS)
+    parser.add_argument("--role", choices=["runtime", "splice", "grpc", "caller"], help=argparse.SUPPRESS)
     parser.add_argument("paths", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role == "runtime":
         run_loop(serve_runtime(options.paths[0]), options.loop)
+    elif options.role == "caller":
+        from benchmarks.grpcio_caller import serve_caller
+
+        serve_caller()
     elif options.role:
         run_loop(serve_relay(options.role, *options.paths), options.loop)
     else:
-        return compare(quick=options.quick, loop=options.loop, output=options.output)
+        return asyncio.run(compare(quick=options.quick, loop=options.loop, output=options.output))
     return 0
 
 

@@ -1,0 +1,207 @@
+"""The processes of the relay benchmark, and one round of calls through them.
+
+A runtime (our light one, or a containerd of our own), a relay of each kind in front of it, and the caller: our light
+client in this process, or one on gRPC's C core in its own. A relay's CPU is read from /proc, all threads.
+"""
+
+import asyncio
+import json
+import socket
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+import hpack
+import psutil
+
+from benchmarks.light_http2 import CREATE, LightClient, LightServer, Load, header_blocks
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.relay.calls import Call, Forward, Interest, Outcome, Rewrite, Verdict
+from cri_proxy.relay.message import pack
+
+VARIANTS: Final = ("direct", "splice", "grpc")
+ROOT: Final = Path(__file__).resolve().parent.parent
+LIGHT, CONTAINERD, C_CORE = "light", "containerd", "C core"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One kind of load. ``units``: what the CPU is divided by, for each call; ``client`` and ``runtime``: the ends."""
+
+    name: str
+    method: str
+    calls: int
+    in_flight: int = 1
+    units: int = 1
+    client: str = LIGHT
+    runtime: str = LIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One round of one variant: CPU of the relay for each unit, and the call times. CPU 0 without a relay."""
+
+    cpu_us: float
+    p50_us: float
+    p99_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the caller reaches a runtime: a socket, and the relay that listens there (None: the runtime itself)."""
+
+    path: str
+    relay: psutil.Process | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The process of the client on gRPC's C core."""
+
+    asks: IO[str]
+    answers: IO[str]
+
+
+def create_request() -> bytes:
+    """A CreateContainerRequest of about 4 kB, as the kubelet sends."""
+    request = pb.CreateContainerRequest(pod_sandbox_id="0" * 64)
+    for number in range(12):
+        request.config.envs.add(key=f"SERVICE_{number}_PORT", value=b"tcp://10.0.0.%d:443" % number)
+        request.config.mounts.add(container_path=f"/mnt/{number}", host_path=f"/var/lib/kubelet/pods/{number:064d}")
+        request.config.annotations[f"example.com/annotation-{number}"] = "v" * 40
+        request.sandbox_config.labels[f"example.com/label-{number}"] = "v" * 40
+    request.config.linux.resources.cpu_shares = 2048
+    return request.SerializeToString()
+
+
+class Pinner:
+    """Rewrites CreateContainer as a policy does, passes the rest."""
+
+    def wants(self, method: str) -> Interest:
+        """Hold CreateContainer only."""
+        return Interest.HOLD if method == CREATE else Interest.PASS
+
+    async def on_request(self, call: Call) -> Verdict:
+        """Decode, set two fields, encode."""
+        request = pb.CreateContainerRequest.FromString(call.message)
+        resources = request.config.linux.resources
+        resources.cpuset_cpus, resources.cpuset_mems = "2-3", "0"
+        return Rewrite(request.SerializeToString()) if resources.cpu_shares else Forward()
+
+    def on_outcome(self, call: Call, outcome: Outcome) -> None:
+        """Nothing to keep."""
+
+
+async def serve_runtime(path: str) -> None:
+    """The light runtime's process."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen()
+    server = await asyncio.get_running_loop().create_unix_server(LightServer, sock=listening)
+    print("ready", flush=True)
+    await server.serve_forever()
+
+
+async def serve_relay(kind: str, listen: str, runtime: str) -> None:
+    """The relay's process."""
+    if kind == "grpc":
+        from cri_proxy.relay.grpc_relay import GrpcRelay as Relay
+    else:
+        from cri_proxy.relay.server import SpliceRelay as Relay  # type: ignore[assignment]
+    relay = Relay(listen=listen, runtime=runtime, interceptor=Pinner())
+    await relay.start()
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+    await relay.stop(0)
+
+
+@contextmanager
+def _child(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """One of our processes, once it is ready."""
+    command = [sys.executable, "-m", "benchmarks.relay", *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
+        try:
+            if child.stdout is None or child.stdout.readline().strip() != "ready":
+                raise RuntimeError(f"{' '.join(arguments)} did not start")
+            yield child
+        finally:
+            child.kill()
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[psutil.Process]:
+    """One of our processes, to be looked at."""
+    with _child(*arguments) as child:
+        yield psutil.Process(child.pid)
+
+
+@contextmanager
+def caller() -> Iterator[Caller]:
+    """The client on gRPC's C core."""
+    with _child("--role", "caller") as child:
+        if child.stdin is None or child.stdout is None:
+            raise RuntimeError("the caller has no pipes")
+        yield Caller(child.stdin, child.stdout)
+
+
+@contextmanager
+def relays(directory: Path, runtime: str, path: str, loop: str) -> Iterator[dict[tuple[str, str], Way]]:
+    """The ways to a runtime that listens at ``path``: without a relay, and through one of each kind."""
+    through = {kind: str(directory / f"{kind}-{runtime}.sock") for kind in VARIANTS[1:]}
+    with (
+        process("--role", "splice", through["splice"], path, "--loop", loop) as splice,
+        process("--role", "grpc", through["grpc"], path, "--loop", loop) as grpc,
+    ):
+        yield {
+            (runtime, "direct"): Way(path),
+            (runtime, "splice"): Way(through["splice"], splice),
+            (runtime, "grpc"): Way(through["grpc"], grpc),
+        }
+
+
+def cpu_us(process: psutil.Process | None) -> float:
+    """CPU time of all threads so far (proc(5): schedstat, first field, nanoseconds); 0 for no process."""
+    if process is None:
+        return 0.0
+    tasks = Path("/proc", str(process.pid), "task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1000
+
+
+async def measure(scenario: Scenario, way: Way, other: Caller) -> Figure:
+    """One round of one variant, after a warm-up on the same connection. ``other`` calls where we do not."""
+    if scenario.client == LIGHT:
+        spent, seconds = await _call_lightly(scenario, way)
+    else:
+        spent, seconds = _have_called(scenario, way, other)
+    ordered = sorted(second * 1e6 for second in seconds)
+    p99 = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    return Figure(spent / scenario.calls / scenario.units, statistics.median(ordered), p99)
+
+
+async def _call_lightly(scenario: Scenario, way: Way) -> tuple[float, list[float]]:
+    _, client = await asyncio.get_running_loop().create_unix_connection(LightClient, way.path)
+    encoder = hpack.Encoder()
+    body = pack(create_request() if scenario.method == CREATE else b"")
+    warm = max(1, scenario.calls // 10)
+    await client.run(Load(header_blocks(scenario.method, warm, encoder), body, scenario.in_flight))
+    load = Load(header_blocks(scenario.method, scenario.calls, encoder), body, scenario.in_flight)
+    before = cpu_us(way.relay)
+    seconds = await client.run(load)
+    spent = cpu_us(way.relay) - before
+    client.transport.close()
+    return spent, seconds
+
+
+def _have_called(scenario: Scenario, way: Way, other: Caller) -> tuple[float, list[float]]:
+    print(json.dumps({"path": way.path, "method": scenario.method, "calls": scenario.calls}), file=other.asks)
+    other.asks.flush()
+    other.answers.readline()  # it is warm
+    before = cpu_us(way.relay)
+    print("go", file=other.asks, flush=True)
+    seconds: list[float] = json.loads(other.answers.readline())
+    return cpu_us(way.relay) - before, seconds
