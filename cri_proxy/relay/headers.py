@@ -22,6 +22,9 @@ Field = tuple[bytes, bytes]
 STATIC: Final[tuple[Field, ...]] = ((b"", b""), *HeaderTable.STATIC_TABLE)  # by index, from 1
 FIRST_DYNAMIC: Final = len(STATIC)
 ENTRY_OVERHEAD_BYTES: Final = 32  # RFC 7541, 4.1
+DEFAULT_TABLE_BYTES: Final = 4096  # RFC 9113, 6.5.2
+NO_TABLE: Final = b"\x20"
+"""Begins a header block after which the compression table has no room (RFC 7541, 6.3)."""
 _MAX_TABLE_BYTES: Final = 1 << 20  # the receiver announces a limit and checks it; this one only protects us
 _MAX_INTEGER_BYTES: Final = 5
 _REMEMBERED_STRINGS: Final = 512
@@ -61,7 +64,7 @@ class StringReader:
 class HeaderReader:
     """Decodes every header block of one direction, in order."""
 
-    def __init__(self, table_bytes: int = 4096) -> None:
+    def __init__(self, table_bytes: int = DEFAULT_TABLE_BYTES) -> None:
         """The table starts at the 4096 bytes of RFC 9113, or at 0; later sizes come in the blocks themselves."""
         self._table: deque[Field] = deque()  # the newest last
         self._size_bytes = 0

@@ -22,7 +22,7 @@ from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
 from cri_proxy.relay.fields import FieldReader
 from cri_proxy.relay.frames import Cut, ProtocolError
-from cri_proxy.relay.headers import HeaderReader, Headers, write_literals
+from cri_proxy.relay.headers import DEFAULT_TABLE_BYTES, NO_TABLE, HeaderReader, Headers, write_literals
 from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall, Phase
 from cri_proxy.relay.leaving import Leaving
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES, MessageError, pack
@@ -70,6 +70,7 @@ class Splice:
         self._runtime_ignored: dict[int, None] = {}
         self._preface = frames.PREFACE  # what the client has not said of it
         self._settings_seen = False
+        self._answers_begin = b""  # tells a client that made its table smaller that it is (RFC 7541, 4.2)
         self.leaving = Leaving(self.to_client)
         self._request_headers = FieldReader(_REQUEST_FIELDS)
         self._reply_headers = HeaderReader(table_bytes=0)
@@ -260,6 +261,8 @@ class Splice:
         if self._settings_seen and frames.SETTINGS_HEADER_TABLE_SIZE not in pairs:
             return True
         self._settings_seen = True
+        if pairs.get(frames.SETTINGS_HEADER_TABLE_SIZE, DEFAULT_TABLE_BYTES) < DEFAULT_TABLE_BYTES:
+            self._answers_begin = NO_TABLE
         pairs[frames.SETTINGS_HEADER_TABLE_SIZE] = 0
         self.to_runtime.append(frames.settings(list(pairs.items())))
         return False
@@ -380,7 +383,7 @@ class Splice:
         fields = [] if begun else [(b":status", b"200"), (b"content-type", b"application/grpc")]
         fields += [(b"grpc-status", b"%d" % code), (b"grpc-message", encode_message(message))]
         flags = frames.END_STREAM | frames.END_HEADERS
-        self.to_client.append(frames.frame(frames.HEADERS, flags, stream, write_literals(fields)))
+        self.to_client.append(frames.frame(frames.HEADERS, flags, stream, self._answers_begin + write_literals(fields)))
         if client_open:  # the answer is complete, the request need not be (RFC 9113, 8.1)
             _remember(self._client_ignored, stream)
             self.to_client.append(frames.rst_stream(stream, frames.NO_ERROR))

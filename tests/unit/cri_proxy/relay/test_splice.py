@@ -241,6 +241,14 @@ def test_a_method_of_a_refused_service_is_answered_before_its_message_comes() ->
     assert kinds(made.to_client, 1) == [frames.HEADERS, frames.RST_STREAM]
 
 
+@pytest.mark.parametrize(("table_bytes", "begin"), [(0, b"\x20"), (100, b"\x20"), (4096, b""), (65_536, b"")])
+def test_an_answer_of_ours_tells_a_client_that_made_its_table_smaller(table_bytes: int, begin: bytes) -> None:
+    """RFC 7541, 4.2: the first header block after such a change begins by saying so, whoever sends it."""
+    made = splice(frames.settings([(frames.SETTINGS_HEADER_TABLE_SIZE, table_bytes)]), request_headers(1, OLD))
+    (block,) = [payload for kind, _, _, payload in parse(made.to_client) if kind == frames.HEADERS]
+    assert block.startswith(begin + b"\x10\x07:status")
+
+
 def test_the_rest_of_a_refused_request_goes_nowhere_and_is_credited() -> None:
     made = splice(request_headers(1, OLD))
     forget(made)
