@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.config.load import parse_config
+from cri_proxy.config.kept import Kept
+from cri_proxy.config.kept import decode as decode_kept
+from cri_proxy.config.kept import encode as encode_kept
+from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.cri.annotation_table import TABLE
 from cri_proxy.cri.annotations import DOMAINS, parse_annotations
 from cri_proxy.errors import ConfigError
@@ -64,6 +67,16 @@ def configuration(data: bytes) -> None:
         parse_config(text_of(data))
     except ConfigError as error:
         assert error.problem
+
+
+def kept_configuration(data: bytes) -> None:
+    """What is understood is written again and means the same."""
+    try:
+        kept = decode_kept(data, "f")
+    except ConfigError as error:
+        assert error.problem
+    else:
+        assert decode_kept(encode_kept(kept).encode(), "f") == kept
 
 
 def scenario(data: bytes) -> None:
@@ -133,6 +146,10 @@ def yaml_seeds(*names: str) -> tuple[bytes, ...]:
     return tuple(path.read_bytes() for name in names for path in sorted(CONFIGS.glob(name)))
 
 
+def kept_seed(path: Path) -> bytes:
+    return encode_kept(Kept(load_config(path).config, path, path, "rt", "ab" * 32, 1.7e9)).encode()
+
+
 TARGETS: Final = (
     Target(
         "annotation",
@@ -140,6 +157,7 @@ TARGETS: Final = (
         tuple(f"{DOMAINS[0]}/{row.key}\n{example}".encode() for row in TABLE for example in row.examples),
     ),
     Target("configuration", configuration, yaml_seeds("*.yaml")),
+    Target("kept-configuration", kept_configuration, tuple(map(kept_seed, sorted(CONFIGS.glob("*.yaml"))))),
     Target("scenario", scenario, yaml_seeds("scenarios/*.yaml")),
     Target(
         "sysfs", sysfs_file, tuple(bytes([at * 256 // len(PATHS)]) + FILES[p].encode() for at, p in enumerate(PATHS))
