@@ -1,6 +1,6 @@
 """The kernel's word that something changed in a few directories, by inotify(7) through the watchdog library.
 
-A notice says no more than "look": what has changed, and whether, is found by reading. The library costs 1.5 MB and
+A notice says no more than "look": what has changed, and whether, is found by reading. The library costs 2.4 MB and
 30 ms, so it is loaded by whoever watches, after the daemon serves.
 """
 
