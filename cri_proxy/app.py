@@ -236,14 +236,13 @@ class Daemon:
             self.adapting.watch.ask()
 
     async def _runtime_endpoint(self, machine: Machine) -> str:
-        """The runtime's socket; the embedded runtime gets one beside our own."""
+        """The runtime's socket; the embedded runtime gets one in the state directory, where we are alone."""
         if self._settings.runtime_endpoint != EMBEDDED:
             return self._settings.runtime_endpoint
         from cri_proxy.runtime.embedded import EmbeddedRuntime
         from cri_proxy.runtime.server import RuntimeServer
 
-        path = Path(self._settings.listen.removeprefix("unix://")).with_name("embedded.sock")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = self._settings.state_dir / "embedded.sock"
         server = RuntimeServer(EmbeddedRuntime(machine), f"unix://{path}")
         await server.start()
         self._closing.push_async_callback(server.stop)

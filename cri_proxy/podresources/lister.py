@@ -90,7 +90,7 @@ class PodResources:
             self._asked.pop(pod.uid, None)  # a later container of the pod asks again
             self._silent_until_seconds = self._clock.monotonic_seconds() + SILENCE_SECONDS
             if not self._told:
-                self._observer.noted(events.POD_RESOURCES_AWAY, reason=str(error) or "no answer in time")
+                self._observer.noted(events.POD_RESOURCES_AWAY, reason=_why(error))
             self._told = True
             return
         self._told = False
@@ -114,3 +114,10 @@ class PodResources:
         return await self._channel.unary(
             SERVICE + method, message.SerializeToString(), timeout_seconds=self._budget_seconds
         )
+
+
+def _why(error: Exception) -> str:
+    """In words; who does not answer here is the kubelet, not the runtime."""
+    if isinstance(error, RuntimeUnavailable):
+        return f"the kubelet does not answer: {error.problem}"
+    return str(error) or "no answer in time"

@@ -70,6 +70,23 @@ def test_a_kubelet_that_does_not_answer_is_told_once_and_left_alone_for_a_while(
     asyncio.run(run())
 
 
+class Heard(Silent):
+    """A log whose sentences are kept."""
+
+    def info(self, event: str, **fields: object) -> None:
+        self.warnings.append(str(fields["reason"]))
+
+    warning = info
+
+
+def test_who_does_not_answer_is_called_the_kubelet_and_not_the_runtime() -> None:
+    log, clock = Heard(), ManualClock()
+    kubelet = KubeletService(WEB, get="absent")
+    resources = PodResources(kubelet, clock, Journal(log, clock), known=lambda: NodeSet(1), budget_seconds=0.05)
+    assert asyncio.run(resources.hints(POD, "c0")) == ()
+    assert [reason.partition(":")[0] for reason in log.warnings] == ["the kubelet does not answer"]
+
+
 def test_only_the_newest_pods_are_remembered() -> None:
     async def run() -> None:
         node = Asking(KubeletService(WEB))
