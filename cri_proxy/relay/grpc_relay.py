@@ -16,7 +16,7 @@ from cri_proxy.relay.boundary import Boundary, OnError, new_call
 from cri_proxy.relay.callers import Callers
 from cri_proxy.relay.calls import Aborted, Failed, Interceptor, Interest, Outcome, Refuse, Replied, Rewrite
 from cri_proxy.relay.flight import Flight
-from cri_proxy.relay.listener import Published, claim, named_errors, private_umask, publish, socket_path
+from cri_proxy.relay.listener import Published, claim, named_errors, private_umask, publish, refuse_passed, socket_path
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES
 from cri_proxy.relay.methods import ENDLESS, SERVER_STREAMS, UNARY
 from cri_proxy.relay.status import UNKNOWN_OUTCOME
@@ -98,6 +98,7 @@ class GrpcRelay:
 
     async def start(self) -> None:
         """Open the socket. Raises ConfigError when it cannot be had."""
+        refuse_passed(self._listen)
         temporary = claim(self._listen, take_over=self._take_over)
         self._channel = aio.insecure_channel(f"unix:{self._runtime}", options=_CHANNEL_OPTIONS)
         self._server = aio.server(options=_SERVER_OPTIONS)

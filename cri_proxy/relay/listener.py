@@ -136,6 +136,20 @@ def passed_socket(listen: Path, descriptors: Sequence[int]) -> socket.socket | N
     return None
 
 
+def refuse_passed(listen: Path) -> None:
+    """Raise ConfigError when systemd has opened this socket for us: for a relay that can only bind one of its own.
+
+    To bind under the same name would leave systemd with a socket that nobody finds.
+    """
+    passed = passed_socket(listen, passed_sockets(os.environ, os.getpid()))
+    if passed is not None:
+        passed.detach()
+        problem = (
+            "systemd opened it (cri-proxy.socket), which --relay grpc cannot use: disable it, or use --relay splice"
+        )
+        raise ConfigError(str(listen), 0, "listen", problem)
+
+
 def _adopt(listen: Path, runtime: Path) -> Published:
     """What systemd bound gets the runtime's owner and mode too; without a runtime it keeps those of its unit."""
     _resemble(listen, runtime)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.restart.place import Place, one_place
+from tests.fakes.sysfs_tree import write_tree
+from tests.restart.place import MACHINE, Place, one_place
 
 RUNNER = pytest.StashKey[asyncio.Runner]()
 
@@ -39,12 +40,18 @@ def relay() -> str:
     return "splice"
 
 
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The machine's files, some thousand: nobody writes to them."""
+    return write_tree(tmp_path_factory.mktemp("machine"), MACHINE)
+
+
 @pytest.fixture
-def place(runner: asyncio.Runner, relay: str) -> Iterator[Place]:
+def place(runner: asyncio.Runner, machine: Path, relay: str) -> Iterator[Place]:
     """Runtime and daemon, empty. The path of a Unix socket has at most 107 characters: a short directory."""
     directory = Path(tempfile.mkdtemp(prefix="cri-proxy-restart-", dir="/tmp"))
     try:
-        with one_place(directory, relay, runner) as place:
+        with one_place(directory, relay, machine, runner) as place:
             yield place
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -18,13 +18,12 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded import EmbeddedRuntime
 from cri_proxy.runtime.server import RuntimeServer
 from cri_proxy.state.lock import DeciderLock, LockHeld
-from cri_proxy.tryout.daemon import DaemonProcess
+from cri_proxy.tryout.daemon import DaemonProcess, program, run_arguments
 from cri_proxy.tryout.image import IMAGE
 from cri_proxy.tryout.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
 from cri_proxy.tryout.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.tryout.waiting import until
 from sysfs.describe import describe
-from tests.fakes.sysfs_tree import write_tree
 
 MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})
 NODE = Node(256 << 30, log_directory="")
@@ -46,11 +45,10 @@ def spec(number: int) -> PodSpec:
 class Place:
     """The runtime lives in this process, so what it was asked and what it holds can be looked at."""
 
-    def __init__(self, directory: Path, relay: str) -> None:
-        """Nothing runs yet; everything is written below ``directory``."""
+    def __init__(self, directory: Path, relay: str, root: Path) -> None:
+        """Nothing runs yet; everything is written below ``directory``. ``root`` has the machine's files."""
         self.directory = directory
         self.runtime_endpoint = f"unix://{directory}/runtime.sock"
-        root = write_tree(directory / "machine", MACHINE)
         self._options = ("--sysfs-root", str(root), "--reserved-resources", "cpu=2", "--relay", relay)
         self.runtime = self.new_runtime()
         self._server = RuntimeServer(self.runtime, self.runtime_endpoint)
@@ -61,6 +59,10 @@ class Place:
     def new_runtime() -> EmbeddedRuntime:
         """A runtime without containers."""
         return EmbeddedRuntime(MACHINE, image_names=(IMAGE,))
+
+    def command(self, *options: str) -> tuple[str, ...]:
+        """What ``new_daemon`` runs."""
+        return (*program(), *run_arguments(self.directory, self.runtime_endpoint, (*self._options, *options)))
 
     def new_daemon(self, *options: str) -> DaemonProcess:
         """A daemon with this place's sockets and state, not started."""
@@ -239,9 +241,9 @@ class GrpcTraffic:
 
 
 @contextlib.contextmanager
-def one_place(directory: Path, relay: str, runner: asyncio.Runner) -> Iterator[Place]:
+def one_place(directory: Path, relay: str, root: Path, runner: asyncio.Runner) -> Iterator[Place]:
     """A place whose runtime and daemon run."""
-    place = Place(directory, relay)
+    place = Place(directory, relay, root)
     try:
         runner.run(place.start_runtime())
         runner.run(place.daemon.start())

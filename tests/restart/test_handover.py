@@ -2,6 +2,10 @@
 
 import asyncio
 import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import cast
 
 import grpc
@@ -212,6 +216,49 @@ async def test_without_the_wish_a_second_process_does_not_start(place: Place) ->
     assert second.exit_status == 1
     assert f"process {place.daemon.pid} decides here already: stop it" in second.log.read_text()
     assert await place.daemon.admin.is_ready()
+
+
+@contextmanager
+def started_by_systemd(place: Place, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A new process to which the listening socket was passed, as number 3; its name leads to it already."""
+    path = place.directory / "cri-proxy.sock"
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as listening, place.daemon.log.open("ab") as log:
+        listening.bind(str(path))
+        listening.listen()
+        script = f'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@" 3<&{listening.fileno()}'
+        command = ("bash", "-c", script, "bash", *place.command(*options))
+        with subprocess.Popen(command, pass_fds=[listening.fileno()], stdout=log, stderr=log) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
+
+
+async def test_a_service_with_a_socket_of_systemd_takes_over_from_a_process_that_was_started_by_hand(
+    place: Place,
+) -> None:
+    await place.run_pods(20)
+    before, old = place.pinned(), place.daemon
+    with started_by_systemd(place, "--take-over") as process:
+        await place.decides(process.pid)
+        await ends(old)
+        assert place.pinned() == before
+        async with place.kubelet() as kubelet:
+            await kubelet.run_pod(spec(1000))
+
+
+@pytest.mark.parametrize("relay", ["grpc"])
+async def test_the_relay_on_grpcio_does_not_take_the_name_of_a_socket_that_systemd_opened(place: Place) -> None:
+    with started_by_systemd(place, "--take-over") as process:
+        await until("it has ended", lambda: has_exited(process), seconds=SECONDS)
+    assert process.returncode != 0
+    assert "systemd opened it (cri-proxy.socket)" in place.daemon.log.read_text()
+    assert await place.daemon.admin.is_ready()
+
+
+async def has_exited(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None
 
 
 async def test_a_signal_by_mistake_changes_nothing(place: Place) -> None:

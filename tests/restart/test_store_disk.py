@@ -80,9 +80,9 @@ def disk(directory: Path) -> Iterator[Disk]:
 
 
 @pytest.fixture
-def place(directory: Path, disk: Disk, relay: str, runner: asyncio.Runner) -> Iterator[Place]:
+def place(directory: Path, disk: Disk, machine: Path, runner: asyncio.Runner) -> Iterator[Place]:
     """Runtime and daemon, its state on a disk of its own."""
-    with one_place(directory, relay, runner) as place:
+    with one_place(directory, "splice", machine, runner) as place:
         yield place
 
 

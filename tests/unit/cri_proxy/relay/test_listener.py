@@ -190,3 +190,33 @@ def test_a_socket_that_systemd_passed_is_used_and_outlives_us_with_the_runtimes_
             ["bash", "-c", command, *arguments], check=True, env=environment, pass_fds=[passed.fileno()], timeout=30
         )
         assert mode(tmp_path / "relay") == 0o660
+
+
+REFUSING = """
+import os, sys
+from pathlib import Path
+from cri_proxy.errors import ConfigError
+from cri_proxy.relay.listener import refuse_passed
+os.environ["LISTEN_PID"] = str(os.getpid())
+refuse_passed(Path(sys.argv[1] + "-another"))
+try:
+    refuse_passed(Path(sys.argv[1]))
+except ConfigError as error:
+    print(error)
+"""
+
+
+def test_a_relay_that_must_bind_its_own_refuses_only_the_socket_that_systemd_passed_for_it(tmp_path: Path) -> None:
+    with bound(tmp_path / "relay") as passed:
+        command = ["bash", "-c", f'exec "$0" -c "$1" "$2" 3<&{passed.fileno()}', sys.executable, REFUSING]
+        environment = {**os.environ, "LISTEN_FDS": "1"}
+        found = subprocess.run(
+            [*command, str(tmp_path / "relay")],
+            env=environment,
+            pass_fds=[passed.fileno()],
+            capture_output=True,
+            timeout=30,
+            check=True,
+        )
+    assert b"systemd opened it (cri-proxy.socket)" in found.stdout
+    assert found.stderr == b""
