@@ -4,6 +4,7 @@ import hashlib
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -178,9 +179,19 @@ class Node:
 
     def effective(self, container: Container) -> tuple[CpuSet, NodeSet]:
         """What the kernel lets it use (cgroup v2): a set that is empty or has no online member means the parent's."""
-        cpus = CpuSet.parse(container.kernel_cpus) & self.machine.online
-        mems = NodeSet.parse(container.kernel_mems) & self.machine.memory_nodes
+        cpus = _cpus(container.kernel_cpus) & self.machine.online
+        mems = _mems(container.kernel_mems) & self.machine.memory_nodes
         return cpus or self.machine.online, mems or self.machine.memory_nodes
+
+
+@lru_cache(maxsize=1024)
+def _cpus(text: str) -> CpuSet:
+    return CpuSet.parse(text)
+
+
+@lru_cache(maxsize=256)
+def _mems(text: str) -> NodeSet:
+    return NodeSet.parse(text)
 
 
 def _find(table: Mapping[str, _T], wanted: str, words: str) -> _T:

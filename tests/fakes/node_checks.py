@@ -5,6 +5,7 @@ we do not pin, and those whose every CPU went offline: the kernel lets them run 
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from cri_proxy.node.ledger import Ledger
 from cri_proxy.runtime.embedded import EmbeddedRuntime
@@ -43,8 +44,18 @@ def is_pinned(runtime: EmbeddedRuntime, ledger: Ledger, container: Container) ->
 
 def has_online_cpus(runtime: EmbeddedRuntime, container: Container) -> bool:
     """False where its set has no online member: the kernel then takes the parent's set (cgroup-v2, cpuset.cpus)."""
-    own = CpuSet.parse(container.kernel_cpus)
+    own = _cpus(container.kernel_cpus)
     return not own or bool(own & runtime.node.machine.online)
+
+
+@lru_cache(maxsize=1024)
+def _cpus(text: str) -> CpuSet:
+    return CpuSet.parse(text)
+
+
+@lru_cache(maxsize=256)
+def _mems(text: str) -> NodeSet:
+    return NodeSet.parse(text)
 
 
 class MoveCheck:
@@ -66,7 +77,7 @@ class MoveCheck:
             if own is not None and after and call.cpus and (not own or own & there):
                 before = own & there or there  # without nodes of its own it can use all of them
                 assert before <= after, f"{call.container_id}: {before} to {after} together with CPUs {call.cpus}"
-        self._mems = {i: NodeSet.parse(c.kernel_mems) for i, c in running(self._runtime).items()}
+        self._mems = {i: _mems(c.kernel_mems) for i, c in running(self._runtime).items()}
 
 
 def check_settled(runtime: EmbeddedRuntime, ledger: Ledger, options: PolicyOptions) -> None:

@@ -54,6 +54,7 @@ class Scene:
     """A runtime, a daemon in front of it, and a kubelet."""
 
     def __init__(self, directory: Path, seed: int, *, relay: str = "splice") -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.directory = directory
         self.runtime = Deadly()
@@ -113,7 +114,7 @@ class Scene:
             status = await self.daemon.admin.status()
             return status if status.is_ready and not disagreements(status, self.live()) else None
 
-        return await until("what is on record is what is believed", agrees, seconds=20)
+        return await until("what is on record is what is believed", agrees, seconds=60)
 
 
 def disagreements(status: StatusView, live: list[Container]) -> list[str]:

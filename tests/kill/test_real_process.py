@@ -9,6 +9,7 @@ import asyncio
 import shutil
 import signal
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,11 @@ from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.kill.scene import Scene, clashes
 
+pytestmark = pytest.mark.timeout(300)
+
 SEEDS = range(24)
+AT_ONCE = 4
+ACT_SECONDS = 120.0  # so that a call that hangs is seen
 BYSTANDERS = (PodSpec("alone", (guaranteed("c", 2000),)), PodSpec("sharing", (ContainerSpec("c", 500),)))
 
 
@@ -28,9 +33,9 @@ async def live_through(scene: Scene) -> None:
     await scene.daemon.start()
     bystanders = [await scene.kubelet.run_pod(spec) for spec in BYSTANDERS]
     alone = scene.records(bystanders[0])
-    words = scene.plan()
+    words = f"seed {scene.seed}: {scene.plan()}"
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(ACT_SECONDS):
             await scene.act()
     except (CallFailed, RuntimeUnavailable):
         pass  # the kubelet's calls end with the daemon
@@ -53,21 +58,29 @@ async def live_through(scene: Scene) -> None:
     await scene.daemon.stop()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_killed_daemon_loses_nothing(seed: int) -> None:
+async def one_life(seed: int) -> None:
+    """A scene of its own, from its beginning to an empty store."""
     directory = Path(tempfile.mkdtemp(prefix="cri-proxy-kill-", dir="/tmp"))  # a socket's path has at most 107 bytes
-
-    async def run() -> None:
-        scene = Scene(directory, seed)
+    scene = Scene(directory, seed)
+    try:
         try:
             await live_through(scene)
         finally:
             await scene.close()
-
-    try:
-        asyncio.run(run())
         store = Store.open(directory / "state" / "state.db")
         assert (store.recovered, store.load().rows, store.load().sandboxes) == (None, (), ())
-        asyncio.run(store.close())
+        await store.close()
     finally:
         shutil.rmtree(directory)
+
+
+async def all_lives(seeds: Sequence[int]) -> None:
+    """At the same time: most of a life is waiting for a daemon's start."""
+    async with asyncio.TaskGroup() as group:
+        for seed in seeds:
+            group.create_task(one_life(seed), name=f"seed {seed}")
+
+
+@pytest.mark.parametrize("first", SEEDS[::AT_ONCE])
+def test_killed_daemons_lose_nothing(first: int) -> None:
+    asyncio.run(all_lives(range(first, first + AT_ONCE)))
