@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.node.kubelet_managers import KubeletManagers, ManagerWatch, read_managers
+from cri_proxy.node.kubelet_managers import MAX_STATE_BYTES, KubeletManagers, ManagerWatch, read_managers
 
 STATIC = {"policyName": "static", "defaultCpuSet": "0,4-7", "entries": {"uid": {"c0": "1-3"}}, "checksum": 1}
 
@@ -40,6 +40,13 @@ def test_managers_that_are_off_are_no_matter(tmp_path: Path, policy: str) -> Non
 def test_a_file_that_cannot_be_understood_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "cpu_manager_state").write_text(text)
     assert read_managers(tmp_path) == KubeletManagers()
+
+
+@pytest.mark.parametrize(("bytes_too_many", "sets"), [(0, 2), (1, 0)])
+def test_a_file_is_read_up_to_a_bound(tmp_path: Path, bytes_too_many: int, sets: int) -> None:
+    text = json.dumps(STATIC)
+    (tmp_path / "cpu_manager_state").write_text(" " * (MAX_STATE_BYTES - len(text) + bytes_too_many) + text)
+    assert len(read_managers(tmp_path).sets) == sets
 
 
 def test_without_a_kubelet_there_is_nothing_to_tell(tmp_path: Path) -> None:

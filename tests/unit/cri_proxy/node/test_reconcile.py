@@ -6,7 +6,8 @@ import pytest
 
 from cri_proxy.node.live import LiveContainer, LiveNode
 from cri_proxy.node.reconcile import newest_by_key, reconcile
-from policies.base import ContainerKey
+from policies.base import ContainerKey, Pinning
+from sysfs.cpuset import CpuSet
 from tests.fakes.rows import make_row
 
 KEY = ContainerKey("pod-1", "c0")
@@ -27,6 +28,18 @@ def test_a_row_whose_container_runs_is_kept_as_it_is() -> None:
 
 def test_a_row_takes_the_state_that_the_runtime_gives() -> None:
     assert reconcile([ROW], node(live(state="created"))).rows[0].state == "created"
+
+
+def test_a_start_that_nobody_saw_may_have_lost_what_was_written_meanwhile() -> None:
+    """Its pinning is in doubt, so it is sent again (spec section 7: runc accepts an update during a start)."""
+    created = replace(ROW, state="created", doubted=None)
+    (row,) = reconcile([created], node(live(state="running"))).rows
+    assert (row.state, row.acknowledged, row.doubted) == ("running", ROW.acknowledged, ROW.acknowledged)
+
+
+def test_a_doubt_that_was_saved_outlives_the_process() -> None:
+    doubted = replace(ROW, state="created", doubted=Pinning(CpuSet.parse("7"), None))
+    assert reconcile([doubted], node(live(state="running"))).rows[0].doubted == doubted.doubted
 
 
 def test_an_exited_container_is_remembered_while_its_sandbox_is_there() -> None:

@@ -302,3 +302,38 @@ def test_a_row_without_a_known_pinning_is_asked_for_at_start() -> None:
         assert site.node.effects.sent == 0
 
     play(act)
+
+
+@pytest.mark.parametrize("ending", ["runs", "is removed", "exits"])
+def test_a_start_without_an_answer_is_over_when_the_container_is_no_longer_created(ending: str) -> None:
+    async def act(site: Site) -> None:
+        spec = PodSpec("s", (SHARES,))
+        container_id = await site.kubelet.create(spec, SHARES, await site.kubelet.run_sandbox(spec))
+        over: list[str] = []
+        begun_at = site.clock.now_seconds()
+        asking = background(site.node.resync.start_ended(container_id, lambda: over.append(container_id)))
+        await soon(lambda: site.clock.now_seconds() > begun_at)
+        assert over == []
+        match ending:
+            case "runs":
+                await direct(site).start(container_id)
+            case "is removed":
+                await direct(site).remove(container_id)
+            case _:
+                await direct(site).start(container_id)
+                site.runtime.exit(container_id)
+        await asking
+        assert over == [container_id]
+
+    play(act)
+
+
+def test_a_start_that_never_comes_is_not_waited_for_for_ever() -> None:
+    async def act(site: Site) -> None:
+        spec = PodSpec("s", (SHARES,))
+        container_id = await site.kubelet.create(spec, SHARES, await site.kubelet.run_sandbox(spec))
+        over: list[str] = []
+        await site.node.resync.start_ended(container_id, lambda: over.append(container_id))
+        assert over == [container_id]
+
+    play(act)
