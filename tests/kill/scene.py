@@ -71,6 +71,15 @@ class Scene:
         await self.channel.close()
         await self.server.stop()
 
+    async def ended(self, seconds: float) -> str:
+        """What the daemon ends with by itself, within this long."""
+
+        async def exit_status() -> str | None:
+            status = self.daemon.exit_status
+            return None if status is None else f"status {status}"
+
+        return await until("it ends", exit_status, seconds=seconds)
+
     def live(self) -> list[Container]:
         return [c for c in self.runtime.node.containers.values() if c.state != pb.CONTAINER_EXITED]
 

@@ -36,16 +36,6 @@ async def end_of(stream: Any) -> grpc.StatusCode:  # noqa: ANN401 - grpcio's stu
     return code
 
 
-async def ended(scene: Scene, seconds: float) -> str:
-    """What the daemon ends with, within this long."""
-
-    async def exit_status() -> str | None:
-        status = scene.daemon.exit_status
-        return None if status is None else f"status {status}"
-
-    return await until("it ends", exit_status, seconds=seconds)
-
-
 def played(act: Callable[[Scene], Coroutine[object, object, None]], *, relay: str = "splice") -> None:
     directory = Path(tempfile.mkdtemp(prefix="cri-proxy-kill-", dir="/tmp"))
 
@@ -72,7 +62,7 @@ async def stop_while_a_call_is_held(scene: Scene, method: str, *, answers: bool)
     scene.daemon.send(signal.SIGTERM)
     if answers:
         gate.release()
-    assert await ended(scene, STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
+    assert await scene.ended(STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
     with suppress(CallFailed, RuntimeUnavailable):
         await run
     scene.runtime.faults.clear()
@@ -110,7 +100,7 @@ def test_a_stream_without_end_is_not_waited_for_and_a_call_beside_it_is(relay: s
         gate.release()
         assert [await creating] == [container.id for container in scene.live()]
         assert await end_of(events) is grpc.StatusCode.UNAVAILABLE
-        assert await ended(scene, STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
+        assert await scene.ended(STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
         assert asyncio.get_running_loop().time() - begun_at < STOP_GRACE_SECONDS
         await channel.close()
 

@@ -1,0 +1,43 @@
+"""Who is killed where: each point in the first 20 histories that come to it, so none is too rare and none too dear.
+
+A history is told by its seed alone, so it is played once without a kill to see what it comes to. Everything here runs
+in a process of a pool: a kill takes processor time and nothing else.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+
+from tests.faults.kill import Tally, kill_one_history
+from tests.faults.living import a_life
+
+
+def reached(seed: int) -> frozenset[str]:
+    """The points that this history comes to. What goes wrong in it is told where it is killed."""
+    life = a_life(seed)
+    with suppress(Exception):
+        asyncio.run(life.whole_life())
+    return frozenset(life.reached)
+
+
+def plan(reached_in: Mapping[int, frozenset[str]], enough: int) -> dict[int, tuple[str, ...]]:
+    """For each history the points to kill at: so many histories for a point, the first that come to it.
+
+    >>> plan({1: frozenset("ab"), 2: frozenset("a"), 3: frozenset("ab")}, 2)
+    {1: ('a', 'b'), 2: ('a',), 3: ('b',)}
+    """
+    found: Counter[str] = Counter()
+    chosen: dict[int, tuple[str, ...]] = {}
+    for seed, points in reached_in.items():
+        chosen[seed] = tuple(sorted(point for point in points if found[point] < enough))
+        found.update(chosen[seed])
+    return chosen
+
+
+def killed(seed: int, points: tuple[str, ...]) -> Tally:
+    """What became of this history, killed at these points; at none it is not played."""
+    tally = Tally()
+    if points:
+        kill_one_history(seed, tally, only=points)
+    return tally

@@ -1,0 +1,147 @@
+"""What is stuck in a daemon that runs: its loop, which systemd must learn of, or a client, which harms nobody else."""
+
+import asyncio
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.app import STOP_GRACE_SECONDS
+from cri_proxy.relay import frames
+from cri_proxy.relay.intercept import RUNTIME
+from cri_proxy.relay.listener import socket_path
+from cri_proxy.tryout.daemon import DaemonProcess
+from cri_proxy.tryout.pods import PodSpec, guaranteed
+from tests.fakes.http2 import request
+from tests.fakes.sysfs_tree import write_tree
+from tests.kill.scene import MACHINE, Scene
+
+WATCHDOG_SECONDS = 4.0
+SLACK_SECONDS = 20.0
+REQUESTS, REPLY_BYTES = 60, 100_000  # far more than sockets and the relay hold
+HUGE = 1 << 30
+
+# A daemon like any other, but that SIGUSR1 blocks the thread of its loop, as an endless loop in our code would.
+BLOCKABLE = """
+import signal, sys, time
+from cri_proxy.cli.main import main
+signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3600))
+sys.exit(main())
+"""
+
+
+class Systemd:
+    """The socket that the service manager listens on."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._socket.bind(str(path))
+        self.environment = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": str(int(WATCHDOG_SECONDS * 1e6))}
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def forget(self) -> None:
+        """Read what was said so far."""
+        while self._said():
+            continue
+
+    async def pinged(self, seconds: float) -> bool:
+        """Whether the watchdog is pinged within this time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if "WATCHDOG=1" in self._said():
+                return True
+            await asyncio.sleep(0.02)
+        return False
+
+    def _said(self) -> str:
+        try:
+            return self._socket.recv(4096).decode()
+        except BlockingIOError:
+            return ""
+
+
+@contextmanager
+def stage(relay: str) -> Iterator[tuple[Scene, Systemd]]:
+    """A scene whose daemon is watched by systemd and can be blocked; nothing has started."""
+    directory = Path(tempfile.mkdtemp(prefix="cri-proxy-stuck-", dir="/tmp"))
+    systemd = Systemd(directory / "notify")
+    try:
+        scene = Scene(directory, 0)
+        root = write_tree(directory / "watched", MACHINE)
+        scene.daemon = DaemonProcess(
+            directory,
+            runtime_endpoint=f"unix://{directory}/runtime.sock",
+            options=("--sysfs-root", str(root), "--reserved-resources", "cpu=cpuset:0", "--relay", relay),
+            environment=systemd.environment,
+            command=(sys.executable, "-c", BLOCKABLE),
+        )
+        yield scene, systemd
+    finally:
+        systemd.close()
+        shutil.rmtree(directory)
+
+
+def played(relay: str, act: Callable[[Scene, Systemd], Coroutine[object, object, None]]) -> None:
+    async def run() -> None:
+        with stage(relay) as (scene, systemd):
+            try:
+                await scene.server.start()
+                await scene.daemon.start()
+                await act(scene, systemd)
+            finally:
+                await scene.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("relay", ["splice", "grpc"])
+def test_a_blocked_loop_is_silence_for_the_watchdog(relay: str) -> None:
+    async def act(scene: Scene, systemd: Systemd) -> None:
+        assert await systemd.pinged(WATCHDOG_SECONDS + SLACK_SECONDS)
+        scene.daemon.send(signal.SIGUSR1)
+        await asyncio.sleep(0.5)  # to be in the handler
+        systemd.forget()
+        assert not await systemd.pinged(2 * WATCHDOG_SECONDS)
+        assert scene.daemon.exit_status is None
+
+    played(relay, act)
+
+
+async def never_read(path: Path) -> socket.socket:
+    """A client that asks and asks and reads no answer."""
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(str(path))
+    client.setblocking(False)
+    loop = asyncio.get_running_loop()
+    greeting = frames.PREFACE + frames.settings([(frames.SETTINGS_INITIAL_WINDOW_SIZE, HUGE)])
+    await loop.sock_sendall(client, greeting + frames.window_update(0, HUGE))
+    calls = [request(2 * number + 1, RUNTIME + "ListPodSandbox", b"") for number in range(REQUESTS)]
+    await loop.sock_sendall(client, b"".join(calls))
+    return client
+
+
+@pytest.mark.parametrize("relay", ["splice", "grpc"])
+def test_a_client_that_reads_nothing_keeps_nobody_waiting(relay: str) -> None:
+    """Not other clients, not what has to be decided, not the watchdog, and not the daemon's end."""
+
+    async def act(scene: Scene, systemd: Systemd) -> None:
+        large = PodSpec("large", (), annotations=(("example.com/large", "v" * REPLY_BYTES),))
+        await scene.kubelet.run_sandbox(large)
+        with await never_read(socket_path(scene.daemon.endpoint)):
+            async with asyncio.timeout(SLACK_SECONDS):
+                await scene.kubelet.run_pod(PodSpec("web", (guaranteed("c", 1000),)))
+            systemd.forget()
+            assert await systemd.pinged(WATCHDOG_SECONDS + SLACK_SECONDS)
+            scene.daemon.send(signal.SIGTERM)
+            assert await scene.ended(STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
+
+    played(relay, act)
