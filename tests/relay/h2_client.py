@@ -99,7 +99,7 @@ class H2Client:
     async def close(self) -> None:
         for line in self.lines:
             line.close()
-        assert [line.complaint for line in self.lines if line.complaint is not None] == []
+        assert [repr(line.complaint) for line in self.lines if line.complaint is not None] == []
 
 
 class Line(asyncio.Protocol):
@@ -111,6 +111,7 @@ class Line(asyncio.Protocol):
         self.goaways: list[bytes] = []
         self.pinged: list[bytes] = []
         self.answered: list[bytes] = []
+        self.unacknowledged = 1
         self.complaint: Exception | None = None
         self.is_over = False
         self._shape = shape
@@ -152,7 +153,8 @@ class Line(asyncio.Protocol):
         self.flush()
 
     def change_settings(self, values: dict[int, int]) -> None:
-        """Announce other settings in the middle of the connection."""
+        """Announce other settings. One change at a time: python-h2 takes an acknowledgement for that of all."""
+        self.unacknowledged += 1
         self.h2.update_settings(cast(Any, values))
         self.flush()
 
@@ -222,6 +224,8 @@ class Line(asyncio.Protocol):
                 self.pinged.append(body)
             case h2.events.PingAckReceived(ping_data=body):
                 self.answered.append(body)
+            case h2.events.SettingsAcknowledged():
+                self.unacknowledged -= 1
             case h2.events.ResponseReceived(stream_id=stream, headers=headers, stream_ended=ended):
                 self.calls[stream].see_headers(headers, is_last=ended is not None)
             case h2.events.TrailersReceived(stream_id=stream, headers=headers):

@@ -48,7 +48,7 @@ class H2Runtime:
             self._server.close()
         for line in self.lines:
             line.close()
-        assert [line.complaint for line in self.lines if line.complaint is not None] == []
+        assert [repr(line.complaint) for line in self.lines if line.complaint is not None] == []
 
     def release(self) -> None:
         """Answer what was held."""
@@ -66,6 +66,7 @@ class RuntimeLine(asyncio.Protocol):
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
         self.requests: dict[int, Request] = {}
         self.answered: list[bytes] = []
+        self.unacknowledged = 1
         self.complaint: Exception | None = None
         self.last_stream: int | None = None
         self.is_over = False
@@ -95,7 +96,8 @@ class RuntimeLine(asyncio.Protocol):
         self.flush()
 
     def change_settings(self, values: dict[int, int]) -> None:
-        """Announce other settings in the middle of the connection."""
+        """Announce other settings. One change at a time: python-h2 takes an acknowledgement for that of all."""
+        self.unacknowledged += 1
         self.h2.update_settings(cast(Any, values))
         self.flush()
 
@@ -172,3 +174,5 @@ class RuntimeLine(asyncio.Protocol):
                 self.requests.pop(stream).is_reset = True
             case h2.events.PingAckReceived(ping_data=body):
                 self.answered.append(body)
+            case h2.events.SettingsAcknowledged():
+                self.unacknowledged -= 1

@@ -11,11 +11,12 @@ import pytest
 
 from cri_proxy.relay.calls import Aborted, Replied
 from cri_proxy.relay.grpc_relay import GrpcRelay
+from tests.relay.clients import GrpcioClient
 from tests.relay.h2_client import Codes, H2Client, Line, Shape
 from tests.relay.stage import CLIENTS, H2_ONLY, RELAY_VIAS, VIAS, Play, Stage, until
 
 HOLD, PASS = "/runtime.v1.RuntimeService/HoldThis", "/runtime.v1.RuntimeService/Version"
-WINDOWS = {1: 40, 100: 10_000, 2**31 - 1: 1_000_000}  # a window, and a message that is worth it
+WINDOWS = {1: 40, 100: 10_000, 2**31 - 1: 300_000}  # a window, and a message that is worth it
 
 
 async def line_of(stage: Stage) -> Line:
@@ -99,6 +100,15 @@ async def settles(number: Callable[[], int]) -> int:
 # SETTINGS
 
 
+def changed(window_bytes: int, table_bytes: int) -> dict[int, int]:
+    frame_bytes = 16_384 + window_bytes % 90_000
+    return {
+        Codes.INITIAL_WINDOW_SIZE: window_bytes,
+        Codes.HEADER_TABLE_SIZE: table_bytes,
+        Codes.MAX_FRAME_SIZE: frame_bytes,
+    }
+
+
 @VIAS
 @H2_ONLY
 def test_a_client_may_change_its_settings_while_calls_go_on(play: Play) -> None:
@@ -107,26 +117,28 @@ def test_a_client_may_change_its_settings_while_calls_go_on(play: Play) -> None:
         message = b"x" * 100_000
         for size, table in ((5000, 0), (300_000, 65_536), (1000, 4096), (2**31 - 1, 100)):
             calls = [await stage.start(method, message) for method in (PASS, HOLD, PASS)]
-            line.change_settings({Codes.INITIAL_WINDOW_SIZE: size, Codes.HEADER_TABLE_SIZE: table})
-            line.change_settings({Codes.MAX_FRAME_SIZE: 16_384 + size % 90_000})
+            line.change_settings(changed(size, table))
             assert {(await call.end()).replies for call in calls} == {(message,)}
+            await until(lambda: line.unacknowledged == 0)
 
     play(act, runtime=Shape())
 
 
-@VIAS
+@pytest.mark.parametrize("via", ["direct", "splice"])  # what grpcio's relay says to its runtime is grpcio's own affair
 @CLIENTS
 def test_a_runtime_may_change_its_settings_while_calls_go_on(play: Play) -> None:
     async def act(stage: Stage) -> None:
         message = b"x" * 200_000
         metadata = [("echo", "again and again")]
+        # grpcio's core does not always tell that it has made its table smaller: python-h2 complains, directly too
+        is_grpcio = isinstance(stage.client, GrpcioClient)
         await stage.call(PASS, b"x")
         for size, table in ((100_000, 0), (300_000, 65_536), (400_000, 4096), (2**31 - 1, 100)):
             calls = [await stage.start(method, message, metadata=metadata) for method in (PASS, HOLD, PASS)]
-            stage.other.lines[0].change_settings({Codes.INITIAL_WINDOW_SIZE: size, Codes.HEADER_TABLE_SIZE: table})
-            stage.other.lines[0].change_settings({Codes.MAX_FRAME_SIZE: 16_384 + size % 90_000})
+            stage.other.lines[0].change_settings(changed(size, 65_536 if is_grpcio else table))
             answers = [await call.end() for call in calls]
             assert {(answer.replies, answer.initial) for answer in answers} == {((message,), tuple(metadata))}
+            await until(lambda: stage.other.lines[0].unacknowledged == 0)
 
     play(act, runtime=Shape())
 

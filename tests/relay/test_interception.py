@@ -119,7 +119,7 @@ def test_a_refusal_in_the_middle_of_an_upload_takes_nothing_from_other_calls(pla
     """Beyond the bound, or before its first byte: what is still on its way is given back to the connection."""
 
     async def act(stage: Stage) -> None:
-        for _ in range(3):
+        for _ in range(1 if method == HOLD else 3):
             answer = await stage.call(method, bytes(17 * 1024 * 1024 if method == HOLD else 100_000))
             assert answer.code in {HOLD: (8,), OLD: (12, 13)}[method]  # 13 is grpcio's, of a write that meets the end
         upload = bytes(500_000)

@@ -59,7 +59,7 @@ def test_metadata_that_comes_and_goes_from_call_to_call_arrives(play: Play) -> N
     """Names and values enter the compression tables of both ends, are found there again, and are driven out."""
 
     async def act(stage: Stage) -> None:
-        for number in range(60):
+        for number in range(30):
             metadata = [("a", f"{number % 7}" * 200), (f"n{number % 11}", "same"), ("z-bin", bytes([number % 5] * 90))]
             await stage.call(HOLD if number % 3 else VERSION, b"x", metadata=metadata)
             assert sent_by_the_caller(await stage.seen(number + 1)) == sorted(metadata)
@@ -220,7 +220,7 @@ def test_cancellation_reaches_the_runtime_before_the_half_close(play: Play) -> N
 # Sizes and compression
 
 
-@pytest.mark.parametrize("method", [VERSION, HOLD])
+@pytest.mark.parametrize("method", [HOLD])
 def test_16_mib_arrive_both_ways(play: Play, method: str) -> None:
     async def act(stage: Stage) -> None:
         request = bytes(range(256)) * (LARGEST_BYTES // 256)
