@@ -5,9 +5,13 @@ daemon does not load it unless asked to.
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
+
+# Read when grpcio is loaded. Else each restart of the runtime stands in our log, in a form that is not the log's.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 import grpc
 from grpc import aio

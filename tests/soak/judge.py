@@ -43,9 +43,9 @@ class Series:
 MEBIBYTE: Final = 1 << 20
 
 SERIES: Final = (
-    Series("anonymous bytes", 2 * MEBIBYTE, is_amount=True, why="free room in arenas; malloc's own caches"),
+    Series("anonymous bytes", 3 * MEBIBYTE, is_amount=True, why="room in arenas, of malloc and of gRPC's C core"),
     Series("blocks", 8000, is_amount=True, why="free lists until a full collection; decisions looked at last"),
-    Series("store bytes", 3 * MEBIBYTE, is_amount=True, why="the last decisions about who is gone; SQLite's own log"),
+    Series("store bytes", 3 * MEBIBYTE, is_amount=True, why="last decisions about who is gone; SQLite's own log"),
     Series("tasks"),
     Series("threads", 4, why="the pool for blocking reads starts a thread when none is idle, up to its size"),
     Series("sockets"),
