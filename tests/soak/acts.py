@@ -8,20 +8,19 @@ import asyncio
 import hashlib
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.tryout.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
 from cri_proxy.tryout.pods import PodSpec, guaranteed, resources
 from cri_proxy.tryout.waiting import until
 from tests.fakes.random_pods import random_pod
-from tests.soak.clients import CoreChannel, Tally, get
+from tests.soak.clients import CoreChannel, Hasty, Tally, get
 from tests.soak.grounds import Ground
 from tests.soak.rude import BAD_REQUESTS, RUDE_STARTS, be_rude
 
@@ -128,7 +127,7 @@ class Acts:
     async def expired(self, random: Random) -> None:
         """Calls whose deadline passes while they are held, or while the runtime has them."""
         patient, spec = self._kubelet(random), PodSpec(self._name("expired"), (guaranteed("c", 1000),))
-        hasty = Kubelet(_Hasty(self._channel(random), random), self.ground.node)
+        hasty = Kubelet(Hasty(self._channel(random), random), self.ground.node)
         try:
             sandbox_id = await patient.run_sandbox(spec)
             await hasty.start(await hasty.create(spec, spec.containers[0], sandbox_id))
@@ -375,23 +374,6 @@ class _Excuse:
         else:
             acts.tally.problems.append(f"{self._what}: {error}")
         return True
-
-
-class _Hasty(RuntimeChannel):
-    """A channel that gives each unary call a few milliseconds; who made it closes what is below."""
-
-    def __init__(self, channel: CoreChannel, random: Random) -> None:
-        self._channel = channel
-        self._random = random
-
-    async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
-        return await self._channel.unary(method, message, timeout_seconds=self._random.uniform(0.001, 0.15))
-
-    def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
-        return self._channel.stream(method, message)
-
-    async def close(self) -> None:
-        """It is not ours."""
 
 
 async def _read(channel: CoreChannel) -> None:

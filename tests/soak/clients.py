@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import grpc
@@ -59,6 +60,26 @@ class CoreChannel(RuntimeChannel):
     async def close(self) -> None:
         """End the connection."""
         await self._channel.close()
+
+
+class Hasty(RuntimeChannel):
+    """A channel that gives each unary call a few milliseconds; who made it closes what is below."""
+
+    def __init__(self, channel: CoreChannel, random: Random) -> None:
+        """``random`` says how many."""
+        self._channel = channel
+        self._random = random
+
+    async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
+        """As ``RuntimeChannel``."""
+        return await self._channel.unary(method, message, timeout_seconds=self._random.uniform(0.001, 0.15))
+
+    def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
+        """As ``RuntimeChannel``."""
+        return self._channel.stream(method, message)
+
+    async def close(self) -> None:
+        """It is not ours."""
 
 
 class Tally:

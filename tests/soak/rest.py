@@ -24,7 +24,7 @@ def problems(status: StatusView, enforced: Mapping[str, Allowed], wanted: set[st
     if enforced.keys() != wanted:
         yield f"the runtime runs {len(enforced)} containers, not {len(wanted)}"
     yield from status.violations
-    for container_id in shown.keys() & enforced.keys():
+    for container_id in sorted(shown.keys() & enforced.keys()):
         yield from _pinning_problems(shown[container_id], enforced[container_id])
     owned = [c.exclusive | c.isolated for c in status.containers]
     if twice := _twice(owned):
