@@ -217,14 +217,6 @@ def test_a_call_whose_reply_has_begun_cannot_be_turned_away_and_is_refused() -> 
     assert status(made.to_client, 1)[b"grpc-status"] == b"14"
 
 
-def test_a_client_is_asked_to_leave_only_after_the_runtimes_first_word() -> None:
-    made = Splice(wants)
-    made.leaving.ask()
-    assert made.to_client == []
-    made.receive_from_runtime(frames.settings([]))
-    assert [frame[0] for frame in parse(made.to_client)] == [frames.SETTINGS, frames.GOAWAY, frames.PING]
-
-
 def test_what_the_runtime_still_says_of_a_refused_call_goes_nowhere_and_is_credited() -> None:
     made = asked()
     made.refuse(1, 9, "no")

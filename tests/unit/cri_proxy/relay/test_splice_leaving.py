@@ -3,8 +3,9 @@
 import pytest
 
 from cri_proxy.relay import frames
+from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import parse, reply_headers, request, request_headers, trailers
-from tests.fakes.spliced import HOLD, OLD, PASS, forget, splice
+from tests.fakes.spliced import HOLD, OLD, PASS, forget, splice, wants
 
 EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
 
@@ -69,3 +70,11 @@ def test_at_the_end_the_client_learns_which_call_was_the_last_to_go_on() -> None
     forget(made)
     made.finish()
     assert parse(made.to_client) == [(frames.GOAWAY, 0, 0, (3).to_bytes(4, "big") + bytes(4))]
+
+
+def test_a_client_is_asked_to_leave_only_after_the_runtimes_first_word() -> None:
+    made = Splice(wants)
+    made.leaving.ask()
+    assert made.to_client == []
+    made.receive_from_runtime(frames.settings([]))
+    assert [frame[0] for frame in parse(made.to_client)] == [frames.SETTINGS, frames.GOAWAY, frames.PING]
