@@ -6,7 +6,7 @@ loses it (spec section 7).
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
@@ -14,7 +14,7 @@ from cri_proxy import events
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
-from cri_proxy.node.ledger import ACTIVE, needs_call, unmet
+from cri_proxy.node.ledger import ACTIVE, unmet
 from cri_proxy.node.parking import park_circles
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
@@ -79,22 +79,21 @@ class Effects:
 
     def kick(self) -> None:
         """Start an update for every container that is not where it should be; returns at once."""
-        if not self._start_updates() and self._someone_is_held_back:
+        unmet = self._ledger.unmet()
+        self._someone_is_held_back = any(self._ledger.is_held_back(row) for row in unmet)
+        if not self._start_updates(unmet) and self._someone_is_held_back:
             self.break_circles()
-            self._start_updates()
+            self._start_updates(unmet)
 
-    def _start_updates(self) -> bool:
-        """Of all who are not where they should be, where something may be sent now; whether there is one."""
-        ledger, started = self._ledger, 0
-        self._someone_is_held_back = False
-        for row in ledger.unmet():
-            key, target = row.grant.container, ledger.sendable(row.key)
-            self._someone_is_held_back |= target != ledger.desired().get(key)
-            if key in self._kicked or key in self.failures or target is None or not needs_call(target, row):
-                continue
-            self._kicked.add(key)
-            self._updates.start(self._settle_kicked(key, turns=started // AT_ONCE), name=f"update {key.name}")
-            started += 1
+    def _start_updates(self, rows: Sequence[Row]) -> bool:
+        """Of these, where something may be sent now, a few in each turn of the event loop; whether there is one."""
+        started = 0
+        for row in rows:
+            key = row.grant.container
+            if key not in self._kicked and key not in self.failures and self._ledger.differs(row):
+                self._kicked.add(key)
+                self._updates.start(self._settle_kicked(key, turns=started // AT_ONCE), name=f"update {key.name}")
+                started += 1
         return started > 0
 
     def break_circles(self) -> None:

@@ -13,7 +13,7 @@ from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Policy
 from sysfs.cpuset import CpuSet
 
-__all__ = ["ACTIVE", "Ledger", "needs_call", "unmet"]
+__all__ = ["ACTIVE", "Ledger", "unmet"]
 
 _UNKNOWN = Pinning(None, None)
 
@@ -310,11 +310,11 @@ class Ledger:
         """Whether a call is needed to bring this container where it may be now."""
         # One that has not started can have been created onto CPUs that another has alone until its call is confirmed.
         target = self.sendable(row.key) if row.state == "created" or self._is_unmet(row) else None
-        return target is not None and needs_call(target, row)
+        return target is not None and _needs_call(target, row)
 
     def _is_unmet(self, row: Row) -> bool:
         wanted = self.desired().get(row.key)
-        return wanted is not None and needs_call(wanted, row)
+        return wanted is not None and _needs_call(wanted, row)
 
     def is_held_back(self, row: Row) -> bool:
         """Whether others keep this container from what it should have."""
@@ -370,7 +370,7 @@ def unmet(target: Pinning, acknowledged: Pinning | None, doubted: Pinning) -> Pi
     )
 
 
-def needs_call(target: Pinning, row: Row) -> bool:
+def _needs_call(target: Pinning, row: Row) -> bool:
     """Whether something of ``target`` is ``unmet`` for this row: asked of all rows at every change."""
     known, doubted = row.acknowledged or _UNKNOWN, row.doubted or _UNKNOWN
     needs_cpus = target.cpus is not None and (doubted.cpus is not None or target.cpus != known.cpus)
