@@ -35,6 +35,13 @@ class Tally:
     kills: int = 0
     losses: list[str] = field(default_factory=list)
 
+    def add(self, other: "Tally") -> None:
+        """Count these too."""
+        self.kills += other.kills
+        self.losses += other.losses
+        for point, seeds in other.histories.items():
+            self.histories.setdefault(point, set()).update(seeds)
+
     def too_few(self, enough: int) -> tuple[str, ...]:
         """Named points that were killed at in fewer histories."""
         return tuple(point for point in POINTS if len(self.histories.get(point, ())) < enough)
@@ -60,16 +67,42 @@ class OneOfEach:
         return True
 
 
-class _Once:
-    """Of all points of a take-over one, every one as likely."""
+class _Again:
+    """Of all points of a take-over one, every name as likely and every occurrence of it; and each ``missing`` one.
 
-    def __init__(self, random: Random) -> None:
+    ``missing`` are named points that nothing of this history has been killed at so far: the first occurrence is taken.
+    """
+
+    def __init__(self, random: Random, missing: set[str]) -> None:
         self._random = random
-        self._seen = 0
+        self._missing = missing
+        self._ranks: dict[str, float] = {}
+        self._seen: Counter[str] = Counter()
+        self._count = 0
+        self._kept: list[int] = []
+        self._chosen: list[int] = []
 
     def __call__(self, point: str) -> bool:
-        self._seen += 1
-        return not self._random.randrange(self._seen)
+        if point in self._missing:
+            self._missing.discard(point)
+            self._kept.append(self._count)
+        elif self._is_chosen(point):
+            self._chosen = [self._count]
+        else:
+            return False
+        self._count += 1
+        return True
+
+    def of(self, deaths: Sequence[Death]) -> list[Death]:
+        """Those of the kept deaths that count, when the take-over is over: an earlier choice was dropped."""
+        return [deaths[number] for number in sorted({*self._kept, *self._chosen})]
+
+    def _is_chosen(self, point: str) -> bool:
+        rank = self._ranks.setdefault(point, self._random.random())
+        if rank < max(self._ranks.values()):
+            return False
+        self._seen[point] += 1
+        return not self._random.randrange(self._seen[point])
 
 
 def kill_one_history(
@@ -83,27 +116,28 @@ def kill_one_history(
         asyncio.run(life.whole_life())
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told with its seed
         tally.losses.append(f"seed {seed}, nobody killed, {life.doing}: {type(error).__name__}: {error}")
+    missing = {point for point in POINTS if point.startswith("start: ")} - {death.point for death in life.deaths}
     for death in life.deaths:
         tally.histories.setdefault(death.point, set()).add(seed)
         for chance in chances(death) if everything else (_a_chance(death, seed),):
-            _kill(death, chance, seed, tally, parts)
+            again = _Again(Random(f"{seed}/{death.point}/again"), missing)
+            _kill(death, chance, seed, tally, parts=parts, again=again)
 
 
 def _a_chance(death: Death, seed: int) -> Chance:
     return Random(f"{seed}/{death.point}").choice(chances(death))
 
 
-def _kill(death: Death, chance: Chance, seed: int, tally: Tally, parts: Parts) -> None:
-    """One afterlife, and one more after a second kill while the first took over."""
+def _kill(death: Death, chance: Chance, seed: int, tally: Tally, *, parts: Parts, again: _Again) -> None:
+    """One afterlife, and another for each second kill while the first took over."""
     tally.kills += 1
-    once = _Once(Random(f"{seed}/{death.point}/again"))
     points = [death.point]
     try:
-        for again in relive(death, chance, parts, wants=once)[-1:]:
+        for second in again.of(relive(death, chance, parts, wants=again)):
             tally.kills += 1
-            tally.histories.setdefault(again.point, set()).add(seed)
-            points.append(again.point)
-            relive(again, _a_chance(again, seed), parts)
+            tally.histories.setdefault(second.point, set()).add(seed)
+            points[1:] = [second.point]
+            relive(second, _a_chance(second, seed), parts)
     except Exception as error:  # noqa: BLE001 - as above
         what = f"{type(error).__name__}: {error}"
         where = ", then at ".join(map(repr, points))

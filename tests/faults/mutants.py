@@ -131,15 +131,6 @@ class NeverDeletes(StoreAround):
         await self.inner.save(puts)
 
 
-class TakesReservedForCreated(StoreAround):
-    """At the start it believes that the runtime did what it was asked, without asking."""
-
-    def load(self) -> Saved:
-        saved = self.inner.load()
-        rows = tuple(replace(r, state="created", container_id="?") if not r.container_id else r for r in saved.rows)
-        return replace(saved, rows=rows)
-
-
 class ConfirmsBeforeTheReply(ChannelAround):
     """Takes an update for done when it was sent."""
 
@@ -212,7 +203,6 @@ MUTANTS = (
             ForgetsWhatIsConfirmed,
             ForgetsDecisions,
             NeverDeletes,
-            TakesReservedForCreated,
         )
     ),
     Mutant("ConfirmsBeforeTheReply", Parts(channel=ConfirmsBeforeTheReply)),

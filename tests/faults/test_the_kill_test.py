@@ -16,7 +16,6 @@ SHOWS = {
     "ForgetsWhatIsConfirmed": (1, "nothing under way"),
     "ForgetsDecisions": (1, "save sandbox: asked"),
     "NeverDeletes": (1, "start: own ListPodSandbox: acted"),
-    "TakesReservedForCreated": (7, "save created: asked"),
     "ConfirmsBeforeTheReply": (1, "CreateContainer: reply seen"),
     "DoesNotHoldStarts": (1, "StartContainer: reply seen"),
     "TakesUnknownForRefused": (7, "re-plan: save decision: durable"),

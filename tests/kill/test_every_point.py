@@ -1,6 +1,7 @@
 """Every named point is killed at in at least 20 histories, and nothing is lost.
 
-``python -m tests.faults.kill --from 100 --histories 200`` goes on with other seeds, at every point of each.
+Here each point is killed at in the first histories that come to it; ``python -m tests.faults.kill --histories 40``
+kills at every point of each, and ``--from 100 --histories 200`` goes on with others.
 """
 
 import multiprocessing
