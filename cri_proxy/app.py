@@ -22,6 +22,7 @@ from cri_proxy.config.settings import Instead, Settings
 from cri_proxy.cri.device_hints import DeviceHints
 from cri_proxy.cri.hints import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import ConfigError
 from cri_proxy.exposition import Sample
 from cri_proxy.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Turn, successor_comes, unless
 from cri_proxy.host import Host
@@ -42,7 +43,7 @@ from cri_proxy.podresources.lister import SOCKET, PodResources
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.gate import Gate
 from cri_proxy.relay.intercept import CriInterceptor
-from cri_proxy.relay.listener import socket_path
+from cri_proxy.relay.listener import answers, socket_path
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
@@ -236,13 +237,17 @@ class Daemon:
             self.adapting.watch.ask()
 
     async def _runtime_endpoint(self, machine: Machine) -> str:
-        """The runtime's socket; the embedded runtime gets one in the state directory, where we are alone."""
+        """The runtime's socket; the embedded runtime gets one beside our own, unless somebody has one there."""
         if self._settings.runtime_endpoint != EMBEDDED:
             return self._settings.runtime_endpoint
         from cri_proxy.runtime.embedded import EmbeddedRuntime
         from cri_proxy.runtime.server import RuntimeServer
 
-        path = self._settings.state_dir / "embedded.sock"
+        path = Path(self._settings.listen.removeprefix("unix://")).with_name("embedded.sock")
+        if answers(path):
+            problem = f"another process has its embedded runtime at {path}; stop it or choose another directory"
+            raise ConfigError(self._settings.listen, 0, "listen", problem)
+        path.parent.mkdir(parents=True, exist_ok=True)
         server = RuntimeServer(EmbeddedRuntime(machine), f"unix://{path}")
         await server.start()
         self._closing.push_async_callback(server.stop)

@@ -11,6 +11,7 @@ from typing import Final
 from cri_proxy.relay import frames
 from cri_proxy.relay.direction import Parts, slice_of
 from cri_proxy.relay.fields import FieldReader
+from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.headers import Headers
 from cri_proxy.relay.methods import ENDLESS
 from cri_proxy.relay.traffic import Passed, count_passed
@@ -59,7 +60,10 @@ class Passing:
             self.streams.add(stream)
 
     def requests(self, data: bytes) -> bytes:
-        """Send whole frames of passing calls on to the runtime; gives what is left. Raises ProtocolError."""
+        """Send whole frames of passing calls on to the runtime; gives what is left.
+
+        Raises ProtocolError; what came before is sent on.
+        """
         upstream, unpack = self._upstream, frames.HEADER.unpack_from
         position, end = 0, len(data)
         while end - position >= _HEADER_BYTES:
@@ -73,7 +77,11 @@ class Passing:
                     break
                 upstream.window_bytes -= length
             elif kind == _HEADERS and flags == _END_HEADERS and stream > self.last_stream:
-                headers = self._read(data[position + _HEADER_BYTES : after])
+                try:
+                    headers = self._read(data[position + _HEADER_BYTES : after])
+                except ProtocolError:
+                    _send_on(upstream.to_runtime, data, position)
+                    raise
                 self.last_stream = stream
                 if not self.knows(stream, headers.get(b":path", b"")):
                     upstream.to_runtime.append(data[:after])

@@ -17,7 +17,7 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings, settle
 from cri_proxy.cri.methods import IMAGE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.errors import CallFailed, CriProxyError, RuntimeUnavailable, StoreError
+from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
 from cri_proxy.handover import ASK
 from cri_proxy.relay.calls import Call, Forward, Interest, Replied
 from cri_proxy.runtime.client import RuntimeClient
@@ -96,6 +96,19 @@ def test_with_either_relay_a_container_is_placed(tmp_path: Path, relay: Literal[
         assert daemon.node is not None
         (row,) = daemon.node.context.ledger.active()
         assert (row.state, len(row.grant.owned)) == ("running", 2)
+
+    assert serve(settings, act).errors == []
+
+
+def test_a_second_one_on_the_same_sockets_ends_and_leaves_the_first_its_runtime(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+
+    async def act(daemon: Daemon) -> None:
+        second = Daemon(replace(settings, state_dir=tmp_path / "other"), log=Silent(), machine=MACHINE)
+        with pytest.raises(ConfigError, match="another process has its embedded runtime at"):
+            await second.start()
+        await second.stop()
+        await run_pod(settings, daemon)
 
     assert serve(settings, act).errors == []
 

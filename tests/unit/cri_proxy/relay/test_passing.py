@@ -5,6 +5,7 @@ import pytest
 from cri_proxy.relay import frames
 from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.fields import FieldReader
+from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.headers import Headers
 from cri_proxy.relay.message import pack
 from cri_proxy.relay.passing import Passing
@@ -74,6 +75,13 @@ def test_the_first_frame_that_needs_a_look_and_all_after_it_are_left(rest: bytes
     assert lane.passing.last_stream in (1, 3)
     assert left
     assert lane.to_client == []
+
+
+def test_what_came_before_a_malformed_block_goes_on() -> None:
+    lane, before = Lane(), request(3, KNOWN, b"x")
+    with pytest.raises(ProtocolError):
+        lane.passing.requests(before + frames.frame(frames.HEADERS, frames.END_HEADERS, 5, b"\x80"))
+    assert b"".join(lane.to_runtime) == before
 
 
 def test_data_beyond_the_window_is_left() -> None:
