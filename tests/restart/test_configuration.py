@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -50,6 +49,9 @@ class Configured:
     async def edit(self, text: str, outcome: str) -> None:
         self.file.write_text(text)
         await self.comes(outcome)
+
+    def has_kept_something(self) -> bool:
+        return (self.state / "config-in-force.json").exists()
 
     def logged(self, event: str) -> list[dict[str, object]]:
         """The lines of this event, of all daemons so far."""
@@ -106,4 +108,4 @@ async def test_a_first_start_with_an_invalid_file_ends(place: Place) -> None:
     scene.file.write_text(BAD)
     with pytest.raises(TryoutError, match=r"cri-proxy.yaml:2: reservedResource: unknown option"):
         await scene.start()
-    assert not os.path.lexists(scene.state / "config-in-force.json")
+    assert not scene.has_kept_something()
