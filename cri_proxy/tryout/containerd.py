@@ -150,6 +150,11 @@ class PrivateContainerd:
         if self._child is not None:
             await self._child.end(number=number)
 
+    def send(self, number: signal.Signals) -> None:
+        """Send the program alone a signal that does not end it; nothing happens when it does not run."""
+        if self._child is not None:
+            self._child.send(number)
+
     async def stop(self) -> None:
         """End it and everything it started, unmount, remove cgroups and the directory. Safe to call twice."""
         if self._child is not None and self._child.exit_status is None:

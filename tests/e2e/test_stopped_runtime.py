@@ -1,0 +1,224 @@
+"""containerd is stopped in the middle of calls and goes on later: calls keep their deadlines, and nothing is lost.
+
+Whatever became of the call that was given up, afterwards the daemon holds what containerd has and nothing else, and
+the kernel has everybody where the daemon says. One CPU is reserved, so that there is a bystander that never moves.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from google.protobuf.message import Message
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.tryout import pods
+from cri_proxy.tryout.kernel import read_allowed
+from cri_proxy.tryout.kubelet import RUNTIME_SERVICE, Kubelet, Reply, RunningPod
+from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.tryout.waiting import until
+from sysfs.cpuset import CpuSet
+from tests.e2e.stage import RETURN_SECONDS, Stage, TwoCpus
+
+DEADLINE_SECONDS, SLACK_SECONDS = 1.0, 5.0
+SETTLED_SECONDS = 90.0  # a container that came after it was asked for is found by the slow check, every 30 s
+RUNNING, LIVE = pb.CONTAINER_RUNNING, (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING)
+VICTIM = PodSpec("victim", (guaranteed("c0", 1000),), namespace="e2e")
+# How long containerd has the call before it is stopped; None: it is stopped before the call comes
+HEAD_STARTS = pytest.mark.parametrize("head_start", [None, 0.02], ids=["before", "amidst"])
+
+
+@pytest.fixture(scope="module")
+def options(two: TwoCpus) -> tuple[str, ...]:
+    return two.low_reserved
+
+
+@dataclass(frozen=True, slots=True)
+class Bystanders:
+    """Containers that nothing is done to: one on the reserved CPU, one that takes what others leave."""
+
+    system: int  # the first process of each, as the host numbers it
+    idle: int
+    before: tuple[CpuSet, CpuSet]
+
+    def now(self) -> tuple[CpuSet, CpuSet]:
+        return on(self.system), on(self.idle)
+
+
+class Impatient(Kubelet):
+    """Gives each call a short deadline."""
+
+    async def call(self, method: str, request: Message, reply: type[Reply]) -> Reply:
+        data = request.SerializeToString()
+        return reply.FromString(
+            await self._channel.unary(RUNTIME_SERVICE + method, data, timeout_seconds=DEADLINE_SECONDS)
+        )
+
+
+def on(pid: int) -> CpuSet:
+    """The CPUs that the kernel lets this process use; needs nobody's help."""
+    return read_allowed(Path(f"/proc/{pid}/status").read_text()).cpus
+
+
+async def bystanders(stage: Stage) -> Bystanders:
+    system = await stage.run("system", ContainerSpec("c0", cpu_request_mcpu=100), namespace="kube-system")
+    idle = await stage.run("idle", ContainerSpec("c0"))
+    pids = [await stage.direct.pid(pod.container_id("c0")) for pod in (system, idle)]
+    return Bystanders(pids[0], pids[1], (on(pids[0]), on(pids[1])))
+
+
+@contextmanager
+def stopped(stage: Stage) -> Iterator[None]:
+    stage.containerd.send(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        stage.containerd.send(signal.SIGCONT)
+
+
+async def given_up(
+    stage: Stage, call: Callable[[Kubelet], Coroutine[object, object, None]], head_start: float | None
+) -> None:
+    """This call, with containerd stopped in it: over by its deadline; a second after the stop all is well again."""
+    async with asyncio.timeout(3 * DEADLINE_SECONDS + RETURN_SECONDS + 2 * SLACK_SECONDS):
+        kubelet = Impatient(stage.to_proxy, stage.containerd.node)
+        loop, begun = asyncio.get_running_loop(), time.monotonic()
+        task = None if head_start is None else loop.create_task(call(kubelet))
+        await asyncio.sleep(head_start or 0)
+        with stopped(stage):
+            if task is not None:
+                with suppress(CallFailed, RuntimeUnavailable):  # it may have been faster than the signal
+                    await task
+            else:
+                with pytest.raises((CallFailed, RuntimeUnavailable)):
+                    await call(kubelet)
+            assert time.monotonic() - begun < DEADLINE_SECONDS + SLACK_SECONDS
+            with pytest.raises((CallFailed, RuntimeUnavailable)):
+                await kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
+        async with asyncio.timeout(RETURN_SECONDS):
+            await stage.kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
+
+
+async def agreed(stage: Stage) -> dict[str, CpuSet]:
+    """The CPUs of what lives, by container id: the same for containerd, the kernel and the daemon."""
+
+    async def same() -> dict[str, CpuSet] | None:
+        reply = await stage.direct.call("ListContainers", pb.ListContainersRequest(), pb.ListContainersResponse)
+        live = {c.id: c.state for c in reply.containers if c.state in LIVE}
+        views = {view.container_id: view for view in (await stage.daemon.admin.status()).containers}
+        if views.keys() != live.keys():
+            return None
+        pids = {i: await stage.direct.pid(i) for i, state in live.items() if state == RUNNING}
+        found = {container_id: on(pid) for container_id, pid in pids.items()}
+        return found if all(views[i].cpus == cpus for i, cpus in found.items()) else None
+
+    return await until("daemon, kernel and containerd agree", same, seconds=SETTLED_SECONDS)
+
+
+async def made_run(stage: Stage, sandbox_id: str, container_id: str = "") -> RunningPod:
+    """As the kubelet does it: started, or where that fails another one made in its place; older ones are removed."""
+    for attempt in range(1, 6):
+        if container_id and await starts(stage, container_id):
+            break
+        container_id = await stage.kubelet.create(VICTIM, VICTIM.containers[0], sandbox_id, attempt=attempt)
+    request = pb.ListContainersRequest(filter=pb.ContainerFilter(pod_sandbox_id=sandbox_id))
+    reply = await stage.direct.call("ListContainers", request, pb.ListContainersResponse)
+    for older in (c.id for c in reply.containers if c.id != container_id):
+        await stage.kubelet.stop(older)
+        await stage.kubelet.remove(older)
+    return RunningPod(VICTIM, sandbox_id, (("c0", container_id),))
+
+
+async def starts(stage: Stage, container_id: str) -> bool:
+    with suppress(CallFailed):  # it runs already, or containerd has ended it with the start that was given up
+        await stage.kubelet.start(container_id)
+    return (await stage.kubelet.status(container_id)).status.state == RUNNING
+
+
+async def settled(stage: Stage) -> bool:
+    """No outcome is unknown any more."""
+
+    async def known() -> bool:
+        return all(view.container_id for view in (await stage.daemon.admin.status()).containers)
+
+    return await until("no creation is pending", known, seconds=SETTLED_SECONDS)
+
+
+async def goes_on(stage: Stage, around: Bystanders, two: TwoCpus, pod: RunningPod) -> None:
+    """The victim has its CPU and nobody else is there; when it has gone, all is as it was."""
+    found = await agreed(stage)
+    victim = found.pop(pod.container_id("c0"))
+    assert victim == CpuSet.of((two.high,))
+    assert all(cpus.isdisjoint(victim) for cpus in found.values())
+    await stage.kubelet.remove_pod(pod.sandbox_id)
+    assert len(await agreed(stage)) == 2
+    await until("bystanders are where they were", lambda: back(around), seconds=SETTLED_SECONDS)
+
+
+async def back(around: Bystanders) -> bool:
+    return around.now() == around.before
+
+
+@HEAD_STARTS
+async def test_a_create_is_held_until_asked_for_and_then_has_its_place_or_none(
+    stage: Stage, two: TwoCpus, head_start: float | None
+) -> None:
+    around = await bystanders(stage)
+    sandbox_id = await stage.kubelet.run_sandbox(VICTIM)
+
+    async def create(kubelet: Kubelet) -> None:
+        await kubelet.create(VICTIM, VICTIM.containers[0], sandbox_id)
+
+    await given_up(stage, create, head_start)
+    await settled(stage)
+    assert around.now()[0] == around.before[0]
+    await goes_on(stage, around, two, await made_run(stage, sandbox_id))
+
+
+async def test_a_place_is_held_while_nobody_can_be_asked(stage: Stage, two: TwoCpus) -> None:
+    around = await bystanders(stage)
+    sandbox_id = await stage.kubelet.run_sandbox(VICTIM)
+    with stopped(stage):
+        with pytest.raises((CallFailed, RuntimeUnavailable)):
+            await Impatient(stage.to_proxy, stage.containerd.node).create(VICTIM, VICTIM.containers[0], sandbox_id)
+
+        async def pending() -> CpuSet | None:
+            views = (await stage.daemon.admin.status()).containers
+            return next((view.exclusive for view in views if view.state == "pending"), None)
+
+        assert await until("it is pending", pending, seconds=SETTLED_SECONDS) == CpuSet.of((two.high,))
+        assert around.now()[0] == around.before[0]
+    await settled(stage)
+    await goes_on(stage, around, two, await made_run(stage, sandbox_id))
+
+
+@HEAD_STARTS
+async def test_a_start_that_was_given_up_can_be_made_again(
+    stage: Stage, two: TwoCpus, head_start: float | None
+) -> None:
+    around = await bystanders(stage)
+    sandbox_id = await stage.kubelet.run_sandbox(VICTIM)
+    container_id = await stage.kubelet.create(VICTIM, VICTIM.containers[0], sandbox_id)
+    await given_up(stage, lambda kubelet: kubelet.start(container_id), head_start)
+    assert around.now()[0] == around.before[0]
+    await goes_on(stage, around, two, await made_run(stage, sandbox_id, container_id))
+
+
+@HEAD_STARTS
+async def test_an_update_that_was_given_up_is_held_as_the_kubelet_says_it_last(
+    stage: Stage, two: TwoCpus, head_start: float | None
+) -> None:
+    around = await bystanders(stage)
+    pod = await stage.kubelet.run_pod(VICTIM)
+    smaller, same = (pods.resources(VICTIM, guaranteed("c0", m), stage.containerd.node) for m in (500, 1000))
+    await given_up(stage, lambda kubelet: kubelet.update(pod.container_id("c0"), smaller), head_start)
+    assert around.now()[0] == around.before[0]
+    await agreed(stage)
+    await stage.kubelet.update(pod.container_id("c0"), smaller)
+    await stage.kubelet.update(pod.container_id("c0"), same)
+    await goes_on(stage, around, two, pod)
