@@ -3,8 +3,12 @@
 On the path of every call, so it does as little as following needs. An encoder names an entry of the compression table
 by its distance from the newest, so entries need a number and not a table; those that nobody asks for need not be kept,
 and those that the encoder has evicted it never names again, so sizes need not be counted. Values that nobody asks for
-are not decoded: a grpc-timeout is new in every call, and its Huffman code would be most of the work. What is damaged
-where we do not look is for the receiver to find.
+are not decoded: a grpc-timeout is new in every call, and its Huffman code would be most of the work.
+
+What is damaged where we do not look is for the receiver to find, and so is an index beyond the table: a decoding error
+(RFC 7541, 2.3.3), but it takes a whole table to tell such an entry from one that nobody asks for. Here it is a field
+without a name. The runtime has the same bytes, acts on none of them and closes the connection; the client's goes with
+it.
 """
 
 from typing import Final

@@ -33,6 +33,7 @@ class Script:
     trailing: tuple[tuple[str, str], ...] = ()  # a name that ends in -bin holds hex
     gzip: bool = False
     together: int = 0  # before the replies, wait until the runtime has seen this many calls
+    wait: bool = False  # after the replies, wait until the test says so: ``GrpcRuntime.go_on``
 
     def metadata(self) -> tuple[str, str]:
         """The request metadata that carries it."""
@@ -62,6 +63,7 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
     def __init__(self, path: str) -> None:
         self.path = path
         self.calls: list[Seen] = []
+        self.go_on = asyncio.Event()  # for scripts that wait
         self._server: aio.Server | None = None
         self._next: list[Script] = []
 
@@ -118,10 +120,7 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
 
     async def _play(self, seen: Seen, context: Any, script: Script | None) -> None:  # noqa: ANN401
         if script is None:
-            while (request := await context.read()) is not _EOF:
-                seen.requests.append(request)
-                await context.write(request)
-                seen.written += 1
+            await _echo(seen, context)
             return
         if script.gzip:
             context.set_compression(grpc.Compression.Gzip)
@@ -133,6 +132,8 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
         for number in range(script.replies):
             await context.write((b"%d " % number).ljust(script.reply_bytes, b"."))
             seen.written += 1
+        if script.wait:
+            await self.go_on.wait()
         if script.early:
             await _read(seen, context, script)
         if script.hang:
@@ -140,6 +141,13 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
         context.set_trailing_metadata(_pairs(script.trailing))
         if script.code:
             await context.abort(_CODES[script.code], script.message)
+
+
+async def _echo(seen: Seen, context: Any) -> None:  # noqa: ANN401
+    while (request := await context.read()) is not _EOF:
+        seen.requests.append(request)
+        await context.write(request)
+        seen.written += 1
 
 
 async def _read(seen: Seen, context: Any, script: Script) -> None:  # noqa: ANN401

@@ -70,6 +70,7 @@ class RuntimeLine(asyncio.Protocol):
         self.complaint: Exception | None = None
         self.last_stream: int | None = None
         self.is_over = False
+        self._has_said_all = False
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -120,7 +121,7 @@ class RuntimeLine(asyncio.Protocol):
                 self._reply(stream, request)
         self.flush()
         if self.last_stream is not None and not self.requests:
-            self.close()
+            self._say_no_more()
 
     def unwritten_bytes(self) -> int:
         """What the transport has not got rid of."""
@@ -134,6 +135,12 @@ class RuntimeLine(asyncio.Protocol):
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def _say_no_more(self) -> None:
+        """The other side closes. If we did, its next write would fail, and grpcio's core leaves unread what we said."""
+        if self._transport is not None and not self._has_said_all:
+            self._has_said_all = True
+            self._transport.write_eof()
 
     def _reply(self, stream: int, request: Request) -> None:
         if not request.begun:

@@ -211,8 +211,8 @@ def test_held_calls_do_not_keep_others_waiting(play: Play) -> None:
     async def act(stage: Stage) -> None:
         held = [await stage.start(HOLD, b"wait...") for _ in range(20)]
         await until(lambda: len(stage.interceptor.asked) == 20)
-        assert (await stage.call(PASS, b"x", timeout_seconds=5)).code == 0
-        assert (await stage.call(HOLD, b"rewrite", timeout_seconds=5)).code == 0
+        assert (await stage.call(PASS, b"x")).code == 0
+        assert (await stage.call(HOLD, b"rewrite")).code == 0
         for call in held:
             call.cancel()
 
@@ -279,8 +279,8 @@ def test_the_largest_reply_of_a_held_call_arrives_and_is_reported(play: Play) ->
 def test_the_outcome_is_known_before_the_client_has_the_reply(play: Play) -> None:
     async def act(stage: Stage) -> None:
         for number in range(50):
-            await stage.call(HOLD, b"x")
-            assert len(stage.interceptor.outcomes) == number + 1
+            assert (await stage.call(HOLD, b"%d" % number)).replies == (b"%d" % number,)
+            assert [outcome for _, outcome in stage.interceptor.outcomes[number:]] == [Replied(b"%d" % number)]
 
     play(act)
 

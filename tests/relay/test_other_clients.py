@@ -50,7 +50,7 @@ def unary(channel: Channel, method: str) -> UnaryUnaryMethod[bytes, bytes]:
 @VIAS
 def test_a_unary_call_and_its_status(via: str) -> None:
     async def act(stage: Stage, channel: Channel) -> None:
-        assert await unary(channel, VERSION)(b"message", timeout=5) == b"message"
+        assert await unary(channel, VERSION)(b"message", timeout=20) == b"message"
         with pytest.raises(GRPCError) as error:
             await unary(channel, VERSION)(b"x", metadata=[Script(code=5, message="né 100%").metadata()])
         assert (error.value.status.value, error.value.message) == (5, "né 100%")

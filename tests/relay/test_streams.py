@@ -1,6 +1,7 @@
 """Many calls and long ones, with a relay in between as without: together, in order, at their readers' pace."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -63,22 +64,28 @@ def test_events_keep_their_order(play: Play) -> None:
 
 
 def test_a_slow_reader_slows_its_stream_and_loses_nothing(play: Play) -> None:
-    """Of 40 MB that nobody reads, a few at most leave the runtime, however much time passes; others are served."""
+    """Of 200 MB that nobody reads the runtime sends on what the windows take, and then no more; others are served."""
 
     async def act(stage: Stage) -> None:
-        stream = await stage.start(EVENTS, b"x", script=Script(replies=400, reply_bytes=100_000))
+        stream = await stage.start(EVENTS, b"x", script=Script(replies=2000, reply_bytes=100_000))
         assert await stream.read() is not None
-        assert await settles(stage) < 200
-        assert await count(stream) == 399
+        seen = stage.runtime.calls[0]
+        halted_at = await halt(stage, lambda: seen.written)
+        assert halted_at < 2000
+        for number in range(1, halted_at + 20):
+            reply = await stream.read()
+            assert reply is not None
+            assert (int(reply.split()[0].rstrip(b".")), len(reply)) == (number, 100_000)
+        stream.cancel()
 
     play(act)
 
 
-async def settles(stage: Stage) -> int:
-    """How much the runtime has written once that grows no more while others make 20 calls."""
-    seen, before = stage.runtime.calls[0], -1
-    while before != seen.written:
-        before = seen.written
+async def halt(stage: Stage, progress: Callable[[], int]) -> int:
+    """How far something has come once it comes no further while others make 20 calls, which are answered."""
+    before = -1
+    while before != progress():
+        before = progress()
         assert {(await stage.call(VERSION, b"x")).code for _ in range(20)} == {0}
     return before
 
@@ -88,25 +95,25 @@ async def count(stream: CallUnderWay) -> int:
 
 
 def test_a_slow_reader_of_requests_slows_its_caller_and_loses_nothing(play: Play) -> None:
-    """The runtime reads no request before it has seen 40 other calls."""
+    """While the runtime reads none, the caller comes to a halt: windows and buffers are finite. Others are served."""
 
     async def act(stage: Stage) -> None:
-        stream = await stage.start(UNKNOWN, script=Script(replies=1, early=True, together=41))
+        stream = await stage.start(UNKNOWN, script=Script(replies=1, early=True, wait=True))
         slow, sent = await stage.seen(), 0
 
         async def send() -> None:
             nonlocal sent
-            for number in range(400):
-                await stream.write(bytes(100_000), last=number == 399)
+            while sent < 2000 and not stage.runtime.go_on.is_set():
+                await stream.write(b"%d " % sent + bytes(100_000))
                 sent += 1
+            await stream.done_writing()
 
         sending = asyncio.get_running_loop().create_task(send())
-        for number in range(40):
-            assert number < 39 or sent < 200
-            assert (await stage.call(VERSION, b"x")).code == 0
+        assert await halt(stage, lambda: sent) < 2000
+        stage.runtime.go_on.set()
         assert (await stream.end()).code == 0
         await sending
-        assert [len(request) for request in slow.requests] == [100_000] * 400
+        assert [int(request.split()[0]) for request in slow.requests] == list(range(sent))
 
     play(act)
 

@@ -1,14 +1,16 @@
 """The splice's sockets: pairs live and die together, and nothing piles up."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from cri_proxy.relay import frames
-from cri_proxy.relay.calls import Aborted, Call, Forward, Refuse, Verdict
+from cri_proxy.relay.calls import Aborted, Call, Forward, Outcome, Refuse, Verdict
 from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.http2 import GREETING, parse, request, trailers
@@ -367,14 +369,29 @@ def test_stopping_without_grace_ends_everything(run: Callable[..., None]) -> Non
     run(act)
 
 
-def test_a_reply_and_its_outcome_come_in_one_piece(run: Callable[..., None]) -> None:
+class Peeks(ScriptedInterceptor):
+    """Looks at what its client could read at the moment when it is told an outcome."""
+
+    client = -1
+    read = b"nothing told"
+
+    def on_outcome(self, call: Call, outcome: Outcome) -> None:
+        self.read = b""
+        with socket.socket(fileno=os.dup(self.client)) as client, suppress(BlockingIOError):
+            self.read = client.recv(1000, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+
+
+def test_an_outcome_is_told_before_a_byte_of_what_came_with_it_goes_to_the_client(run: Callable[..., None]) -> None:
+    peeks = Peeks()
+
     async def act(house: House) -> None:
         (reader, client), (_, runtime) = await house.pair()
+        peeks.client = client.get_extra_info("socket").fileno()
         client.write(GREETING + request(1, HOLD, b"message"))
-        while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
+        while not peeks.asked:  # noqa: ASYNC110 - bounded by the fixture
             await asyncio.sleep(0.002)
         runtime.write(trailers(1, 5, b"gone"))
         await reader.readuntil(b"gone")
-        assert len(house.interceptor.outcomes) == 1
+        assert peeks.read == b""
 
-    run(act)
+    run(act, interceptor=peeks)
