@@ -253,12 +253,12 @@ def test_rewritten_calls_and_large_replies_share_a_connection(play: Play) -> Non
         large = Script(replies=1, reply_bytes=1_000_000)
 
         async def lists() -> None:
-            for _ in range(20):
+            for _ in range(10):
                 answer = await stage.call(PASS, b"x", script=large)
                 assert [len(reply) for reply in answer.replies] == [1_000_000]
 
         async def creates(number: int) -> None:
-            for round_ in range(20):
+            for round_ in range(10):
                 message = b"rewrite %d %d " % (number, round_) + b"." * 30_000
                 assert (await stage.call(HOLD, message)).replies == (message + b" rewritten",)
 

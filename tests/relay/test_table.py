@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from tests.relay.stage import CLIENTS, VIAS
 
@@ -82,9 +83,13 @@ def found_in(path: str) -> tuple[ModuleType, dict[str, object]]:
 
 def places(module: ModuleType, test: object) -> tuple[str, str]:
     """Where a test is played, by its marks: relays and clients; 'bytes' for one without sockets."""
-    marks = [getattr(mark, "mark", mark) for mark in getattr(module, "pytestmark", [])]
+    own = getattr(module, "pytestmark", [])
+    marks: list[Any] = [getattr(mark, "mark", mark) for mark in (own if isinstance(own, list) else [own])]
     marks += getattr(test, "pytestmark", [])
     values = {mark.args[0]: mark.args[1] for mark in marks if mark.name == "parametrize"}
+    if ("via", "client") in values:
+        pairs = values["via", "client"]
+        values |= {"via": list(dict(pairs)), "client": list(dict(pair[::-1] for pair in pairs))}
     return " ".join(values.get("via", ["bytes"])), " ".join(values.get("client", ["-"]))
 
 
