@@ -60,7 +60,7 @@ _SERVER_OPTIONS: Final = (*_MESSAGE_OPTIONS, ("grpc.so_reuseport", 0))
 _OWN_METADATA: Final = ("user-agent", "te", "content-type")
 
 _NO_DEADLINE_SECONDS: Final = 1e9
-"""``time_remaining()`` gives about 9.2e18 for a call without a deadline, not None."""
+"""For a call without a deadline ``time_remaining()`` gives None, or about 9.2e18 in older versions of grpcio."""
 
 _ONE_REQUEST_SECONDS: Final = 0.01
 """How long a method of unknown shape may take to show that it has one request: a unary caller ends with it at once.

