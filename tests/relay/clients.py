@@ -17,6 +17,7 @@ _OPTIONS = (
     ("grpc.max_metadata_size", 1 << 20),
     ("grpc.absolute_max_metadata_size", 1 << 20),
     ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.default_authority", "x"),  # else it is the socket's path
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 200),

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from cri_proxy.relay import frames
-from cri_proxy.relay.calls import Aborted
+from cri_proxy.relay.calls import Aborted, Replied
 from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.grpc_runtime import Script
@@ -110,5 +110,22 @@ def test_a_malformed_frame_of_the_runtime_ends_its_connection_and_no_byte_of_it_
         stage.other.is_holding = False
         assert (await stage.call(HOLD, b"x")).code == 0
         assert reported(stage) == [ProtocolError]
+
+    play(act, runtime=Shape())
+
+
+@pytest.mark.parametrize("via", ["splice"])
+@CLIENTS
+@pytest.mark.parametrize("damage", ["half a setting", "a continuation of nothing"])
+def test_replies_that_came_with_a_malformed_frame_of_the_runtime_but_before_it_arrive(play: Play, damage: str) -> None:
+    async def act(stage: Stage) -> None:
+        stage.other.is_holding = True
+        calls = [await stage.start(method, b"x") for method in (PASS, HOLD)]
+        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 2)
+        stage.other.release()
+        stage.other.lines[0].write(DAMAGE[damage])  # in the same turn: the relay reads both at once
+        assert [(await call.end()).replies for call in calls] == [(b"x",), (b"x",)]
+        assert [outcome for _, outcome in stage.interceptor.outcomes] == [Replied(b"x")]
+        await until(lambda: stage.other.lines[0].is_over)
 
     play(act, runtime=Shape())

@@ -90,6 +90,13 @@ def test_data_beyond_the_window_is_left() -> None:
     assert lane.passing.requests(data) == data
 
 
+def test_an_end_that_needs_no_window_does_not_overtake_what_waits_for_it() -> None:
+    lane, end, data = Lane(), frames.frame(frames.DATA, frames.END_STREAM, 1), frames.frame(frames.DATA, 0, 1, b"12345")
+    lane.upstream.window_bytes = 4
+    assert not lane.upstream.pass_data(data, (frames.DATA, 0, 1, 0, len(data)))
+    assert lane.passing.requests(end) == end
+
+
 def test_replies_go_on_as_they_came_and_end_their_calls() -> None:
     lane, data = Lane(), reply(1, b"x")
     assert lane.passing.replies(data) == b""
