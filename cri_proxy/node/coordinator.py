@@ -14,7 +14,7 @@ from cri_proxy.node.context import Context, Rules
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.node.observer import Circumstances
-from cri_proxy.state.rows import Row
+from cri_proxy.state.rows import Displaced, Row
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Reason, Rejected, Request
 from sysfs.cpuset import CpuSet
 
@@ -179,7 +179,7 @@ class Coordinator:
         current = self._current(reservation)
         if current is None:
             return
-        created = replace(current, container_id=container_id, state="created", acknowledged=written)
+        created = replace(current, container_id=container_id, state="created", acknowledged=written, displaced=())
         self._ledger.put(created)
         self._ledger.confirm(created.key, written)
         self._effects.untouched.add(container_id)
@@ -200,6 +200,17 @@ class Coordinator:
         self._context.observer.not_created(reservation.row, why, code=code)
         self._effects.kick()
         self.on_room()
+
+    def put_back(self, row: Row) -> tuple[Row, ...]:
+        """A container turned out never to have come: who was moved for it is where it was, as after a roll back.
+
+        Gives the rows that changed, to be saved and sent by the caller; none where others need the room by now.
+        """
+        if not row.displaced:
+            return ()
+        there = ((d, self._ledger.get(d.grant.container)) for d in row.displaced)
+        before = (replace(r, grant=d.grant, created_order=d.created_order) for d, r in there if r is not None)
+        return self._restore(tuple(before), row.key)
 
     def leave_pending(self, reservation: Reservation) -> None:
         """Nobody knows whether the runtime created it: hold the place until the runtime has been asked."""
@@ -234,7 +245,7 @@ class Coordinator:
             return
         if current.state == "reserved":
             return
-        remembered = replace(current, state="exited", acknowledged=None, doubted=None)
+        remembered = replace(current, state="exited", acknowledged=None, doubted=None, displaced=())
         self._ledger.put(remembered)
         self._context.persistence.save_later([remembered])
         self._context.observer.released(current, why)
@@ -323,7 +334,7 @@ class Coordinator:
         if isinstance(decision, Rejected):
             return decision
         moved = self._ledger.grants_with(decision.moved)
-        before = tuple(r for r in (earlier, *(self._ledger.get(m.key) for m in moved)) if r is not None)
+        displaced = tuple(r for m in moved if (r := self._ledger.get(m.key)) is not None)
         circumstances = self._circumstances()
         row = Row(
             grant=decision.grant,
@@ -332,8 +343,10 @@ class Coordinator:
             state="reserved",
             acknowledged=None,
             created_order=self._ledger.next_order(),
+            displaced=tuple(Displaced(other.grant, other.created_order) for other in displaced),
         )
         self._ledger.put(row, *moved)
+        before = displaced if earlier is None else (earlier, *displaced)
         return Reservation(row, decision.pinning, before, decision, circumstances)
 
     async def _save_reservation(self, reservation: Reservation) -> bool:
@@ -362,6 +375,8 @@ class Coordinator:
             return replace(row, state="pending") if row.state == "reserved" else row
         if now is None or now.created_order != row.created_order or now.state not in ACTIVE:
             return None
+        if row.key != own and now.grant.request != row.grant.request:
+            return None  # resized meanwhile: what it was moved from is too little or too much
         return replace(now, grant=row.grant)
 
 

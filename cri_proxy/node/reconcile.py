@@ -69,7 +69,7 @@ def _reconciled(row: Row, live: LiveContainer | None, sandbox_exists: bool) -> R
         unseen = row.acknowledged if (row.state, state) == ("created", "running") else None
         return replace(row, state=state, doubted=row.doubted or unseen)
     if live is not None and state is not None and not row.container_id and row.sandbox_id == live.sandbox_id:
-        return replace(row, state=state, container_id=live.id, acknowledged=None, doubted=None)
+        return replace(row, state=state, container_id=live.id, acknowledged=None, doubted=None, displaced=())
     if row.container_id and sandbox_exists:
         return replace(row, state="exited", acknowledged=None, doubted=None)
     return None

@@ -67,14 +67,17 @@ class Resync:
         self._ledger.put(*found.rows)
         await self._ask_unacknowledged(found.rows)
         adopted = await self._adoption.read_all(found.unknown)
-        changed = await self._reinstate(adopted, self._ledger.next_order())
+        changed = [*await self._reinstate(adopted, self._ledger.next_order())]
+        dropped = (row for row in saved.rows if row.key in found.dropped)
+        for row in sorted(dropped, key=lambda r: -r.created_order):  # the last to have moved others first
+            changed += self._coordinator.put_back(row)
         self._context.persistence.save_later(changed, [*found.dropped, *gone])
         self._context.observer.forgotten(found.dropped)
         self._context.observer.noted(
             events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
         )
         self._coordinator.open()
-        if found.dropped:  # before updates go out: who made room for somebody that never came stays where it was
+        if found.dropped:  # before updates go out
             self._coordinator.on_room()
         self._effects.kick()
 
@@ -244,7 +247,7 @@ class Resync:
         if newest is None or newest.sandbox_id != row.sandbox_id or self._ledger.holder(newest.id) is not None:
             self._context.observer.not_created(row, "the runtime does not have it", code="not-found")
             self._ledger.drop(row.key)
-            self._context.persistence.save_later([], [row.key])
+            self._context.persistence.save_later(self._coordinator.put_back(row), [row.key])
             self._effects.kick()
             return
         resolved = replace(
@@ -252,6 +255,7 @@ class Resync:
             container_id=newest.id,
             state="running" if newest.state == "running" else "created",
             acknowledged=None,
+            displaced=(),
         )
         self._ledger.put(resolved)
         self._context.persistence.save_later([resolved])

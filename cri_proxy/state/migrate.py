@@ -59,7 +59,12 @@ def remember_doubts() -> tuple[str, ...]:
     return ("ALTER TABLE grants ADD COLUMN doubted TEXT",)
 
 
-STEPS: tuple[Step, ...] = (create, remember_cold_starts, keep_decisions, remember_doubts)
+def remember_displaced() -> tuple[str, ...]:
+    """4 -> 5: who was moved for a container that is being created, as JSON; NULL = nobody."""
+    return ("ALTER TABLE grants ADD COLUMN displaced TEXT",)
+
+
+STEPS: tuple[Step, ...] = (create, remember_cold_starts, keep_decisions, remember_doubts, remember_displaced)
 
 
 def statements(version: int, steps: tuple[Step, ...] = STEPS) -> tuple[str, ...]:

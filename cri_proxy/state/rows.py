@@ -14,13 +14,22 @@ ROW_STATES: tuple[RowState, ...] = ("reserved", "pending", "created", "running",
 
 
 @dataclass(frozen=True, slots=True)
+class Displaced:
+    """Another container that was moved to make room: what it held before. Told from a newer attempt by the order."""
+
+    grant: Grant
+    created_order: int
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One container: what it holds, who it is at the runtime and what the runtime has acknowledged.
 
     ``container_id`` is '' until the runtime has named it. ``acknowledged`` is the last pinning that the runtime
     confirmed, None before the first. ``created_order`` ascends in the order of the decisions. ``warm_at_seconds``,
     since the epoch, is when its cold start ends; None without one. ``doubted`` is what was sent, or is about to be, and
-    was never confirmed, field by field: until the runtime has answered the container may be on both sets.
+    was never confirmed, field by field: until the runtime has answered the container may be on both sets. ``displaced``
+    were moved for it and go back if it never comes to be; nobody once the runtime has named it.
     """
 
     grant: Grant
@@ -31,6 +40,7 @@ class Row:
     created_order: int
     warm_at_seconds: float | None = None
     doubted: Pinning | None = None
+    displaced: tuple[Displaced, ...] = ()
 
     @property
     def key(self) -> ContainerKey:

@@ -9,15 +9,16 @@ from typing import Final
 
 from cri_proxy.state.codec import CodecError, decode, encode
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, Named, PackedDecision
-from cri_proxy.state.rows import ROW_STATES, Row, RowState, SandboxRow, Saveable, Saved
+from cri_proxy.state.rows import ROW_STATES, Displaced, Row, RowState, SandboxRow, Saveable, Saved
 from policies.base import ContainerKey, Grant, Labels, Pinning, Pod
 
 Statement = tuple[str, tuple[str | int | float | bytes | None, ...]]
 
 # Columns are named: in a file of an older version those that a migration added stand last.
 _PUT_ROW: Final = """INSERT OR REPLACE INTO grants
-    (pod_uid, name, sandbox_id, container_id, state, created_order, acknowledged, doubted, warm_at_seconds, value)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    (pod_uid, name, sandbox_id, container_id, state, created_order, acknowledged, doubted, warm_at_seconds, displaced,
+     value)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _PUT_SANDBOX: Final = "INSERT OR REPLACE INTO sandboxes VALUES (?, ?, ?, ?, ?)"
 _PUT_DECISION: Final = """INSERT OR REPLACE INTO decisions
     (pod_uid, name, namespace, pod, outlives_row, decided_at_seconds, value) VALUES (?, ?, ?, ?, ?, ?, ?)"""
@@ -27,7 +28,8 @@ _FORGET_OLD: Final = """DELETE FROM decisions WHERE outlives_row = 1 AND (pod_ui
 _DELETE_DECISION: Final = "DELETE FROM decisions WHERE pod_uid = ? AND name = ? AND outlives_row = 0"
 _DELETE_ROW: Final = "DELETE FROM grants WHERE pod_uid = ? AND name = ?"
 _DELETE_SANDBOX: Final = "DELETE FROM sandboxes WHERE sandbox_id = ?"
-_ROWS: Final = """SELECT sandbox_id, container_id, state, created_order, acknowledged, doubted, warm_at_seconds, value
+_ROWS: Final = """SELECT
+    sandbox_id, container_id, state, created_order, acknowledged, doubted, warm_at_seconds, displaced, value
     FROM grants ORDER BY pod_uid, name"""
 _DECISIONS: Final = """SELECT pod_uid, name, namespace, pod, outlives_row, decided_at_seconds, value
     FROM decisions ORDER BY decided_at_seconds, pod_uid, name"""
@@ -56,7 +58,8 @@ def _put_row(row: Row) -> Statement:
     known = (None if pinning is None else _text(pinning) for pinning in (row.acknowledged, row.doubted))
     key = row.key
     state = (row.sandbox_id, row.container_id, row.state, row.created_order, *known, row.warm_at_seconds)
-    return _PUT_ROW, (key.pod_uid, key.name, *state, _text(row.grant))
+    displaced = _text(row.displaced) if row.displaced else None
+    return _PUT_ROW, (key.pod_uid, key.name, *state, displaced, _text(row.grant))
 
 
 def _delete(key: ContainerKey | str) -> Iterable[Statement]:
@@ -112,6 +115,17 @@ class _Annotations:
     pairs: Labels
 
 
+@dataclass(frozen=True, slots=True)
+class _Displaced:
+    """Names the type of the displaced column for the codec."""
+
+    them: tuple[Displaced, ...]
+
+
+def _displaced(text: str | None) -> tuple[Displaced, ...]:
+    return () if text is None else decode(_Displaced, {"them": json.loads(text)}).them
+
+
 def _pairs(text: str) -> Labels:
     return decode(_Annotations, {"pairs": json.loads(text)}).pairs
 
@@ -131,8 +145,19 @@ def read(connection: sqlite3.Connection) -> Saved:
             doubted=_pinning(doubted),
             created_order=order,
             warm_at_seconds=_seconds(warm_at),
+            displaced=_displaced(displaced),
         )
-        for sandbox_id, container_id, state, order, acknowledged, doubted, warm_at, value in connection.execute(_ROWS)
+        for (
+            sandbox_id,
+            container_id,
+            state,
+            order,
+            acknowledged,
+            doubted,
+            warm_at,
+            displaced,
+            value,
+        ) in connection.execute(_ROWS)
     )
     sandboxes = tuple(
         SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), _pairs(annotations), cgroup_parent, config)

@@ -183,7 +183,7 @@ class Afterlife(Living):
             assert self.recorded() == before, "a restart changed a pinning"
             assert self.node.effects.sent == 0, "a restart sent updates"
         elif death.doing not in RESTLESS and self.recorded().keys() == settled.recorded.keys():
-            # Whom a container that never came has displaced stays displaced: it is legal where it is.
+            # Whom a container that never came has displaced goes back, unless somebody needs the room by now.
             moved = {i for i, grant in death.grants.items() if settled.grants.get(i, grant) != grant}
             for container_id, there in self.recorded().items():
                 was = settled.recorded[container_id]

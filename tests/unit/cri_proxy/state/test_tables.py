@@ -2,12 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, Outcome, pack
 from cri_proxy.state.migrate import statements
-from cri_proxy.state.rows import Saved
+from cri_proxy.state.rows import Displaced, Saved
 from cri_proxy.state.tables import apply, change, read
 from policies.base import ContainerKey
 from tests.fakes.rows import make_record, make_row, make_sandbox
@@ -25,6 +26,13 @@ def test_rows_come_back_sorted_by_container(connection: sqlite3.Connection) -> N
     later, earlier = make_row("u2"), make_row("u1")
     apply(connection, change([later, earlier, make_sandbox()], []))
     assert read(connection) == Saved((earlier, later), (make_sandbox(),))
+
+
+def test_who_was_moved_for_a_container_is_remembered_with_it(connection: sqlite3.Connection) -> None:
+    other = make_row("other")
+    row = replace(make_row(), displaced=(Displaced(other.grant, 7),))
+    apply(connection, change([row], []))
+    assert read(connection).rows == (row,)
 
 
 def test_deletes_come_before_puts(connection: sqlite3.Connection) -> None:
