@@ -248,16 +248,18 @@ class _Held:
         if isinstance(verdict, Refuse):
             await context.abort(_CODES.get(verdict.code, grpc.StatusCode.UNKNOWN), verdict.message)
         outcome: Outcome = Aborted(sent=True)
+        failure: aio.AioRpcError | None = None
         try:
             reply = await self._unary.call(verdict.message if isinstance(verdict, Rewrite) else message, context)
             outcome = Replied(reply)
-            return reply
         except aio.AioRpcError as error:
-            outcome = _failure(error)
-            await _abort(context, error)
-            raise
+            failure, outcome = error, _failure(error)
         finally:
-            self._boundary.outcome(call, outcome)
+            self._boundary.outcome(call, outcome)  # before the caller hears of it: it may try again at once
+        if failure is not None:
+            await _abort(context, failure)
+            raise failure
+        return reply
 
 
 class _Stream:

@@ -285,6 +285,17 @@ def test_the_outcome_is_known_before_the_client_has_the_reply(play: Play) -> Non
     play(act)
 
 
+def test_that_the_runtime_refused_is_known_before_the_client_hears_it(play: Play) -> None:
+    """It may try again at once, and needs the CPUs that its first attempt has given back."""
+
+    async def act(stage: Stage) -> None:
+        for number in range(20):
+            answer = await stage.call(HOLD, b"x", script=Script(code=9, message="no"))
+            assert (answer.code, len(stage.interceptor.outcomes)) == (9, number + 1)
+
+    play(act)
+
+
 def test_a_request_far_larger_after_rewriting_needs_several_rounds_of_credit(play: Play) -> None:
     async def grow(call: Call) -> Verdict:
         return Rewrite(call.message * 1000) if call.message.startswith(b"grow") else Forward()
