@@ -22,6 +22,9 @@ _OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 200),
 )
+# Grpcio's asyncio client says this, with INTERNAL, of a stream's write that finds the connection broken under it; only
+# who writes into the moment of the break sees it, and the core's own status for the same is UNAVAILABLE.
+LOST_WRITE = "Internal error from Core"
 _COMPRESSIONS = {"gzip": grpc.Compression.Gzip, "deflate": grpc.Compression.Deflate, None: None}
 
 
