@@ -1,62 +1,40 @@
 """Wiring, signals, start and stop order; nothing else builds the daemon's objects.
 
-Start: lock, machine, policy, then the relay (pass-through is served from here on), then the store, then recovery, which
-opens the way for decisions. Stop: the relay first (held calls end or fail), then the node, the store, the lock.
-In the place of another process the lock comes after the relay, and to hand over the relay ends last (``handover``).
+Start: lock; then the relay, and what needs no decision is served from here on; then what decides is loaded and built
+(``deciding``: machine, policy, store, node); then recovery, which opens the way for decisions. Stop: the relay first
+(held calls end or fail), then the node, the store, the lock. In the place of another process the relay comes after
+machine and policy, and the lock after the relay; to hand over, the relay ends last (``handover``).
 """
 
 import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from cri_proxy import events, metrics
-from cri_proxy.adapting import Adapting
-from cri_proxy.clock import Clock, SystemClock
-from cri_proxy.config.settings import Instead, Settings
-from cri_proxy.cri.device_hints import DeviceHints
-from cri_proxy.cri.hints import cdi_names, hint_paths, pci_addresses
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy import events
+from cri_proxy.config.settings import Settings
 from cri_proxy.errors import ConfigError
-from cri_proxy.exposition import Sample
 from cri_proxy.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Turn, successor_comes, unless
-from cri_proxy.host import Host
-from cri_proxy.http.routes import plan_route
-from cri_proxy.http.server import AdminServer
-from cri_proxy.http.view import Part
-from cri_proxy.living import Built, Living, build_start
-from cri_proxy.logs import change_logging, configure_logging
-from cri_proxy.node.cgroups import Cgroups
-from cri_proxy.node.context import Rules
-from cri_proxy.node.journal import Journal, Log
-from cri_proxy.node.node import Node, Outside, build_node
-from cri_proxy.node.reader import Reader
-from cri_proxy.node.telling import DIRECTORY
-from cri_proxy.node.view import NodeView
-from cri_proxy.own_process import process_samples, task_samples
-from cri_proxy.podresources.lister import SOCKET, PodResources
+from cri_proxy.logs import Log, configure_logging
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.gate import Gate
-from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.relay.listener import answers, socket_path
 from cri_proxy.relay.traffic import Traffic
-from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.state.database import require_known_version
-from cri_proxy.state.store import Store
 from cri_proxy.systemd import Watchdog, notify, passed_sockets, relay_works, watchdog_seconds
 from cri_proxy.tasks import Tasks
-from cri_proxy.version import version
-from policies.base import TopologyHint
-from sysfs.cpuset import NodeSet
-from sysfs.model import Machine
+
+if TYPE_CHECKING:  # loaded by ``_decider``
+    from cri_proxy.adapting import Adapting
+    from cri_proxy.deciding import Decider, Opened
+    from cri_proxy.node.node import Node
+    from sysfs.model import Machine
 
 EMBEDDED = "embedded"
-STORE = "state.db"
 STOP_GRACE_SECONDS = 10.0
 
 
@@ -79,75 +57,80 @@ class Relay(Protocol):
 class Daemon:
     """The whole daemon in one object: ``start``, ``stop``, and what the commands look at in between."""
 
-    def __init__(self, settings: Settings, *, log: Log, machine: Machine | None = None) -> None:
+    def __init__(self, settings: Settings, *, log: Log, machine: "Machine | None" = None) -> None:
         """Nothing is opened yet; ``machine`` replaces discovery (demo)."""
         self._settings = settings
         self._log = log
-        self._host = Host(settings, log, machine)
+        self._machine = machine
         self._closing = AsyncExitStack()
         self._turn: Turn | None = None
         self._gate = Gate()
         self._grace_seconds = STOP_GRACE_SECONDS
         self._reload_is_wanted = False
+        self._sockets: tuple[tuple[str, str], ...] = ()
         self._relays: list[Relay] = []
         self._traffic = Traffic()
-        self.node: Node | None = None
-        self.adapting: Adapting | None = None
+        self._early_failures: list[BaseException] = []
+        self._decider: Decider | None = None
+        self._opened: Opened | None = None
+
+    @property
+    def node(self) -> "Node | None":
+        """What decides; None before it is there."""
+        return self._opened.node if self._opened is not None else None
+
+    @property
+    def adapting(self) -> "Adapting | None":
+        """What follows changes; None before it is there."""
+        return self._opened.adapting if self._opened is not None else None
 
     async def start(self) -> None:
         """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
         turn = self._turn = Turn.begin(self._settings.state_dir, takes_over=self._settings.takes_over)
         self._closing.callback(turn.end)
-        host = self._host
-        settings, seen, built = build_start(self._settings, host)
-        self._settings, config = settings, settings.config
-        if settings.instead is not None:
-            self._tell_kept(settings.instead)
-        warnings = (*settings.warnings, *built.warnings)
-        for warning in warnings:
-            self._log.warning(events.CONFIG_WARNING, reason=warning)
-        endpoint = await self._runtime_endpoint(built.machine)
-        clock = SystemClock()
-        journal = Journal(self._log, clock)
-        if turn.predecessor is not None:
-            require_known_version(settings.state_dir / STORE)  # before anybody gives way to us
-        await self._open_relays(endpoint, journal, take_over=turn.predecessor is not None)
+        is_alone = turn.predecessor is None
+        if is_alone and self._can_serve_now():
+            # Nobody else serves the kubelet, and most of the start is still to come: what needs no decision passes.
+            await self._open_relays(self._settings.runtime_endpoint, take_over=False)
+        decider = await asyncio.to_thread(_decider, self._settings, self._log, self._machine)
+        self._take(decider)
+        endpoint = await self._runtime_endpoint(decider.machine)
+        if not is_alone:
+            decider.require_readable_store()  # before anybody gives way to us
+        await self._open_relays(endpoint, take_over=not is_alone)
         await turn.come(self._log)
-        store = self._open_store()
-        channel = RuntimeClient(endpoint)
-        self._closing.push_async_callback(channel.close)
-        outside = Outside(
-            channel,
-            store,
-            clock,
-            journal,
-            config.annotation_domains,
-            told_root=settings.state_dir / DIRECTORY,
-            kubelet_root=Path(config.kubelet_root),
-            cpusets=Cgroups(host.cgroup_root),
+        opened = self._opened = await decider.open(
+            endpoint, self._closing, traffic=self._traffic, socket_problem=self._socket_problem
         )
-        node = build_node(built.policy, Rules.of(config), outside)
-        self.node = node
-        self._closing.push_async_callback(node.close)
-        pod_resources = self._pod_resources(node, journal, clock)
-        interceptor = CriInterceptor(node, self._reader(built, pod_resources))
-        self._gate.open(interceptor)
-        view = NodeView(node, journal, config=config, name=settings.node_name, warnings=warnings)
-        self._complete(view, channel, store)
-        admin = await self._open_admin(view)
-        living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
-        self.adapting = Adapting(settings, living, host, clock=clock, observer=journal, seen=seen)
-        admin.private["/api/v1/plan"] = plan_route(self.adapting.plan)
+        self._gate.open(opened.interceptor)
         # The kubelet may come: what needs no decision is served, and the rest waits for the runtime as it would
         # without us. To wait for it here would keep the node down while the runtime is.
         notify("READY=1\nSTATUS=waiting for the runtime")
         self._start_watchdog(endpoint)
-        node.background.start(self._recover(node, self.adapting), name="recover")
+        node = opened.node
+        node.background.start(self._recover(node, opened.adapting), name="recover")
         node.background.start(turn.when_alone(lambda: node.resync.check_all("the old process ended")), name="alone")
+
+    def _can_serve_now(self) -> bool:
+        """Whether the runtime is known before the machine is, and the sockets may be changed after that.
+
+        What systemd passes cannot be opened twice, should the settings in force turn out to be others; and under its
+        name callers wait anyway.
+        """
+        return self._settings.runtime_endpoint != EMBEDDED and not passed_sockets(os.environ, os.getpid())
+
+    def _take(self, decider: "Decider") -> None:
+        """From here on this one keeps the books, also of what went wrong before it was there."""
+        self._decider, self._settings = decider, decider.settings
+        for error in self._early_failures:
+            decider.journal.relay_failed(error)
+        self._early_failures.clear()
 
     async def stop(self) -> None:
         """Close everything in the reverse order."""
         notify("STOPPING=1")
+        if self.node is None:
+            await self._gate.close(0.0)  # who waits for a decision waits in vain
         await self._close_relays(self._grace_seconds)
         await self._closing.aclose()
 
@@ -176,36 +159,6 @@ class Daemon:
     async def _close_relays(self, grace_seconds: float, *, for_streams: bool = False) -> None:
         await asyncio.gather(*(relay.stop(grace_seconds, for_streams=for_streams) for relay in self._relays))
 
-    def _open_store(self) -> Store:
-        store = Store.open_or_wait(self._settings.state_dir / STORE)
-        self._closing.push_async_callback(store.close)  # the node closes it first, where the start gets that far
-        if store.recovered:
-            self._log.error(events.STORE_DAMAGED, reason=store.recovered)
-        return store
-
-    def _tell_kept(self, instead: Instead) -> None:
-        """Say as loudly as can be that the file is not what is in force."""
-        change_logging(self._settings.config.log.level, self._settings.config.log.format)
-        kept, problem = instead.kept, instead.problem
-        self._log.error(
-            events.CONFIG_KEPT,
-            file=problem.path,
-            line=problem.line or None,
-            key=problem.key or None,
-            reason=problem.problem,
-            in_force_since=kept.since,
-            sha256=kept.digest[:12],
-            remedy=f"correct {problem.path}: it is taken over at once, without a restart",
-        )
-
-    def _complete(self, view: NodeView, channel: RuntimeClient, store: Store) -> None:
-        """What the daemon around the node has to show."""
-        if store.problem and self.node is not None:
-            self.node.context.persistence.doubt(store.problem)
-        view.reaches_runtime = channel.reaches_runtime
-        view.more_parts.append(self._socket_part)
-        view.more_samples += [self._traffic.samples, process_samples, task_samples, self._build_samples]
-
     def _start_watchdog(self, endpoint: str) -> None:
         """Ping systemd, where it waits for that, as long as the kubelet could be served."""
         limit_seconds = watchdog_seconds(os.environ, os.getpid())
@@ -218,7 +171,7 @@ class Daemon:
         pinging.start(watchdog.watch(), name="watchdog")
         self._closing.push_async_callback(pinging.cancel)
 
-    async def _recover(self, node: Node, adapting: Adapting) -> None:
+    async def _recover(self, node: "Node", adapting: "Adapting") -> None:
         await node.recover()
         node.start_watching()
         if self._reload_is_wanted:
@@ -236,7 +189,7 @@ class Daemon:
         if self.adapting is not None:
             self.adapting.watch.ask()
 
-    async def _runtime_endpoint(self, machine: Machine) -> str:
+    async def _runtime_endpoint(self, machine: "Machine") -> str:
         """The runtime's socket; the embedded runtime gets one beside our own, unless somebody has one there."""
         if self._settings.runtime_endpoint != EMBEDDED:
             return self._settings.runtime_endpoint
@@ -253,64 +206,35 @@ class Daemon:
         self._closing.push_async_callback(server.stop)
         return f"unix://{path}"
 
-    def _reader(self, built: Built, pod_resources: PodResources) -> Reader:
-        """CRI messages as requests on this machine, with hints from where its devices are."""
-        devices = DeviceHints(self._settings.sysfs_root)
-
-        async def hints_of(config: pb.ContainerConfig) -> Sequence[TopologyHint]:
-            paths, addresses, names = hint_paths(config), pci_addresses(config), cdi_names(config)
-            # Files of a device that is being reset can take their time: never on the loop.
-            return await asyncio.to_thread(devices.of, paths, addresses, names) if paths or names else ()
-
-        memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
-        asked = pod_resources if built.config.pod_resources else None
-        return Reader(memory_bytes, built.config.annotation_domains, hints_of, asked)
-
-    def _pod_resources(self, node: Node, journal: Journal, clock: Clock) -> PodResources:
-        """The kubelet's word on devices; whether it is asked, the configuration in force says."""
-        channel = RuntimeClient(f"unix://{Path(self._settings.config.kubelet_root) / SOCKET}")
-
-        def known() -> NodeSet:
-            return NodeSet.of(n.id for n in node.context.ledger.policy.machine.nodes)
-
-        resources = PodResources(channel, clock, journal, known=known)
-        self._closing.push_async_callback(resources.close)
-        return resources
-
-    async def _open_relays(self, endpoint: str, journal: Journal, *, take_over: bool) -> None:
-        kind, images = self._settings.relay, (self._settings.image_listen, self._settings.image_endpoint)
-        wanted: list[tuple[str, str, Interceptor]] = [(self._settings.listen, endpoint, self._gate)]
-        if all(images):
-            wanted.append((*images, PassAll()))
-        for listen, runtime, looks in wanted:
-            relay = relay_of(kind)(
+    async def _open_relays(self, endpoint: str, *, take_over: bool) -> None:
+        """Serve on the sockets of the settings in force, and on no others."""
+        images = (self._settings.image_listen, self._settings.image_endpoint)
+        sockets = ((self._settings.listen, endpoint), *((images,) if all(images) else ()))
+        if sockets == self._sockets:
+            return
+        await self._close_relays(0.0)
+        self._relays, self._sockets = [], sockets
+        looks: tuple[Interceptor, ...] = (self._gate, PassAll())
+        for (listen, runtime), interceptor in zip(sockets, looks, strict=False):
+            relay = relay_of(self._settings.relay)(
                 listen=listen,
                 runtime=runtime,
-                interceptor=looks,
-                on_error=journal.relay_failed,
+                interceptor=interceptor,
+                on_error=self._relay_failed,
                 take_over=take_over,
                 traffic=self._traffic,
             )
             self._relays.append(relay)
             await relay.start()
 
-    def _socket_part(self) -> Part:
-        """Whether the kubelet finds us: a new start gives the sockets back."""
-        problems = (relay.socket_problem() for relay in self._relays)
-        return Part("socket", next((problem for problem in problems if problem), ""), is_vital=True)
+    def _relay_failed(self, error: BaseException) -> None:
+        if self._decider is None:
+            self._early_failures.append(error)
+        else:
+            self._decider.journal.relay_failed(error)
 
-    def _build_samples(self) -> tuple[Sample, ...]:
-        policy = self.node.context.ledger.policy.name if self.node is not None else ""
-        return (Sample(metrics.BUILD, 1, (version(), policy, self._settings.relay)),)
-
-    async def _open_admin(self, view: NodeView) -> AdminServer:
-        admin = AdminServer(view)
-        await admin.listen_unix(self._settings.admin_socket)
-        self._closing.push_async_callback(admin.close)
-        problem = await admin.listen_tcp(self._settings.http)
-        if problem:
-            self._log.warning(events.HTTP_UNAVAILABLE, address=self._settings.http, reason=problem)
-        return admin
+    def _socket_problem(self) -> str:
+        return next((problem for problem in (relay.socket_problem() for relay in self._relays) if problem), "")
 
 
 class PassAll:
@@ -326,6 +250,13 @@ class PassAll:
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         """Never told."""
+
+
+def _decider(settings: Settings, log: Log, machine: "Machine | None") -> "Decider":
+    """What decides, with these settings on this machine. Blocks: to load it is most of a start."""
+    from cri_proxy.deciding import Decider
+
+    return Decider(settings, log, machine)
 
 
 def relay_of(kind: str) -> Callable[..., Relay]:

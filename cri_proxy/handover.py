@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol, Self
 
 from cri_proxy import events
-from cri_proxy.node.journal import Log
+from cri_proxy.logs import Log
 from cri_proxy.relay.listener import answers
 from cri_proxy.state.lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
 from cri_proxy.tasks import Tasks

@@ -6,7 +6,7 @@ from cri_proxy import events
 from cri_proxy.config.model import Config
 from cri_proxy.config.resources import available_now
 from cri_proxy.config.settings import Settings
-from cri_proxy.node.journal import Log
+from cri_proxy.logs import Log
 from sysfs.discover import discover
 from sysfs.fingerprint import Fingerprint, fingerprint
 from sysfs.model import Machine

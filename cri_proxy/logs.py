@@ -22,11 +22,11 @@ _Event = MutableMapping[str, object]
 Rendered = Mapping[str, object] | str | bytes | bytearray | tuple[object, ...]
 
 
-class Logger(Protocol):
-    """What the daemon's parts are given to log with."""
+class Log(Protocol):
+    """A structured logger: an event name and fields (structlog's bound logger fits)."""
 
     def debug(self, event: str, **fields: object) -> object:
-        """May print a whole decision."""
+        """All that is known of it; a field may be one of our values, which costs nothing unless it is written."""
 
     def info(self, event: str, **fields: object) -> object:
         """What an operator would tell a colleague."""
@@ -134,13 +134,13 @@ def change_logging(level: Level, log_format: Format) -> None:
         form.use(log_format)
 
 
-def configure_logging(level: Level, log_format: Format, stream: TextIO | None = None) -> Logger:
+def configure_logging(level: Level, log_format: Format, stream: TextIO | None = None) -> Log:
     """A logger for the daemon, on standard error unless another stream is given."""
     target = stream if stream is not None else sys.stderr
     set_level(level)
     form = FormSwitch(log_format, target)
     _forms[:] = [form]
-    logger: Logger = structlog.wrap_logger(
+    logger: Log = structlog.wrap_logger(
         structlog.WriteLogger(target),
         processors=[_switch, structlog.processors.add_log_level, form],
         wrapper_class=structlog.BoundLogger,

@@ -14,7 +14,7 @@ from cri_proxy.config.place import DATA_LINK, GROUP_FILE, steps
 from cri_proxy.config.tree import MAX_BYTES
 from cri_proxy.config.volume import VolumeError, publish
 from cri_proxy.config.watch import Watch
-from cri_proxy.node.journal import Log
+from cri_proxy.logs import Log
 
 # What failed is tried again, and what somebody did to the copy is put right, this often.
 REPAIR_SECONDS = 60.0

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from cri_proxy import events, metrics
 from cri_proxy.clock import Clock
 from cri_proxy.counting import Counters
+from cri_proxy.logs import Log
 from cri_proxy.metrics import Metric
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
@@ -61,22 +62,6 @@ _FAULTS: Final = {
     "telling containers": "telling",
     "update": "update",
 }
-
-
-class Log(Protocol):
-    """A structured logger: an event name and fields (structlog's bound logger fits)."""
-
-    def debug(self, event: str, **fields: object) -> object:
-        """All that is known of it; a field may be one of our values, which costs nothing unless it is written."""
-
-    def info(self, event: str, **fields: object) -> object:
-        """What an operator would tell a colleague."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """What an operator should look at."""
-
-    def error(self, event: str, **fields: object) -> object:
-        """What an operator must look at."""
 
 
 class Journal:

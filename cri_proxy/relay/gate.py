@@ -8,7 +8,7 @@ import asyncio
 from typing import Final
 
 from cri_proxy.relay.calls import Call, Interceptor, Interest, Outcome, Refuse, Verdict
-from cri_proxy.relay.intercept import CREATE, START, UPDATE, interest_of
+from cri_proxy.relay.interest import CREATE, START, UPDATE, interest_of
 from cri_proxy.relay.status import Code
 
 _WAIT_SECONDS: Final = 10.0  # for a decider; then a call is refused, and its caller tries again
@@ -16,8 +16,8 @@ _AWAITED: Final = frozenset({CREATE, START, UPDATE})
 """Whose outcome is waited for before handing over: it says what a container holds. What others end (a stop lasts for
 its grace period) the new process learns from the runtime."""
 
-_NOBODY_YET = Refuse(Code.UNAVAILABLE, "cri-proxy: another process still decides; try again")
-_TURNED_AWAY = Refuse(Code.UNAVAILABLE, "cri-proxy: another process decides now; try again", was_unseen=True)
+_NOBODY_YET = Refuse(Code.UNAVAILABLE, "cri-proxy: it starts, and does not decide yet; try again")
+_TURNED_AWAY = Refuse(Code.UNAVAILABLE, "cri-proxy: this process does not decide any more; try again", was_unseen=True)
 
 
 class Gate:

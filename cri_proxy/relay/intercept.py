@@ -21,33 +21,13 @@ from cri_proxy.node.reader import Reader
 from cri_proxy.relay.answers import Answer, Finisher, refused, took_effect
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
 from cri_proxy.relay.creating import Creating
+from cri_proxy.relay.interest import CREATE, RUNTIME, START, UPDATE, interest_of
 from cri_proxy.relay.status import Code
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import CpuKind, Rejected
 
-RUNTIME = "/runtime.v1.RuntimeService/"
-OLD_RUNTIME = "/runtime.v1alpha2.RuntimeService/"
-CREATE = RUNTIME + "CreateContainer"
-START = RUNTIME + "StartContainer"
-UPDATE = RUNTIME + "UpdateContainerResources"
 # How long a call waits for the saved state to be held against the runtime; then it is refused, and retried.
 READY_BOUND_SECONDS = 10.0
-
-
-_HELD = frozenset(
-    RUNTIME + name
-    for name in (
-        *("RunPodSandbox", "UpdatePodSandboxResources", "StopPodSandbox", "RemovePodSandbox", "RestorePod"),
-        *("CreateContainer", "StartContainer", "UpdateContainerResources", "StopContainer", "RemoveContainer"),
-    )
-)
-
-
-def interest_of(method: str) -> Interest:
-    """Hold what the table names; v1alpha2 is refused, because old runtimes would serve it unpinned."""
-    if method in _HELD:
-        return Interest.HOLD
-    return Interest.REFUSE if method.startswith(OLD_RUNTIME) else Interest.PASS
 
 
 class CriInterceptor:

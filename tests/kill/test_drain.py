@@ -14,7 +14,7 @@ import pytest
 
 from cri_proxy.app import STOP_GRACE_SECONDS
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.relay.intercept import RUNTIME
+from cri_proxy.relay.interest import RUNTIME
 from cri_proxy.relay.listener import socket_path
 from cri_proxy.tryout.pods import PodSpec, guaranteed
 from cri_proxy.tryout.waiting import until

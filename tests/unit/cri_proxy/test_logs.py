@@ -11,7 +11,7 @@ import pytest
 from cri_proxy.logs import (
     LEVELS,
     Format,
-    Logger,
+    Log,
     change_logging,
     configure_logging,
     is_journal,
@@ -29,7 +29,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def logger(stream: TextIO, log_format: Format = "auto") -> Logger:
+def logger(stream: TextIO, log_format: Format = "auto") -> Log:
     return configure_logging("info", log_format, stream)
 
 

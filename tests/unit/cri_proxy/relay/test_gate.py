@@ -6,7 +6,7 @@ import pytest
 
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Verdict
 from cri_proxy.relay.gate import Gate
-from cri_proxy.relay.intercept import CREATE, RUNTIME
+from cri_proxy.relay.interest import CREATE, RUNTIME
 from cri_proxy.relay.status import Code
 
 CALL = Call(1, CREATE, b"")

@@ -10,7 +10,8 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import Rules
 from cri_proxy.node.reader import Reader, no_hints
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Refuse, Replied
-from cri_proxy.relay.intercept import CREATE, RUNTIME, CriInterceptor
+from cri_proxy.relay.intercept import CriInterceptor
+from cri_proxy.relay.interest import CREATE, RUNTIME
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from policies.base import CpuKind
 from sysfs.cpuset import CpuSet

@@ -1,0 +1,176 @@
+"""What a daemon serves while what decides is still being loaded: the executor that would load it is kept busy."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.app import Daemon
+from cri_proxy.config.kept import Kept, keep
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.place import Place
+from cri_proxy.config.settings import Settings, settle
+from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
+from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.server import RuntimeServer
+from cri_proxy.tasks import Tasks
+from cri_proxy.tryout.image import IMAGE
+from cri_proxy.tryout.kubelet import Kubelet
+from cri_proxy.tryout.pods import Node, PodSpec, guaranteed
+from cri_proxy.tryout.waiting import until
+from tests.fakes.machines import small_machine
+from tests.fakes.site import Silent
+
+MACHINE = small_machine()
+SPEC = PodSpec("web", (guaranteed("c", 2000),))
+CONFIG = """
+availableResources: {cpu: "cpuset:0-7"}
+reservedResources: {cpu: "cpuset:0"}
+http: "off"
+listen: unix://DIR/proxy.sock
+runtimeEndpoint: unix://DIR/runtime.sock
+stateDir: DIR/state
+"""
+BROKEN = CONFIG.replace("cpuset:0-7", "cpuset:64-65")  # not on this machine
+
+
+def settings_in(directory: Path, text: str = CONFIG) -> Settings:
+    return settle(parse_config(text.replace("DIR", str(directory))))
+
+
+@dataclass(slots=True)
+class Starting:
+    """A daemon that serves and cannot decide before ``load`` is set."""
+
+    daemon: Daemon
+    log: Silent
+    kubelet: Kubelet
+    running: Tasks
+    start: asyncio.Task[None]
+    load: threading.Event
+
+
+def play(settings: Settings, act: Callable[[Starting], Awaitable[None]]) -> None:
+    """A runtime, a daemon in the middle of its start, and a kubelet."""
+
+    async def run() -> None:
+        load, executor, log = threading.Event(), ThreadPoolExecutor(max_workers=1), Silent()
+        asyncio.get_running_loop().set_default_executor(executor)
+        executor.submit(load.wait, 20)
+        runtime = RuntimeServer(EmbeddedRuntime(MACHINE, image_names=(IMAGE,)), settings.runtime_endpoint)
+        await runtime.start()
+        daemon, client = Daemon(settings, log=log, machine=MACHINE), RuntimeClient(settings.listen)
+        running = Tasks(lambda error: None)  # who waits for it sees it
+        start = running.start(daemon.start())
+        kubelet = Kubelet(client, Node(4 << 30, log_directory="", image=IMAGE))
+        try:
+            await act(Starting(daemon, log, kubelet, running, start, load))
+        finally:
+            load.set()
+            await asyncio.gather(start, return_exceptions=True)
+            await client.close()
+            await daemon.stop()
+            await runtime.stop()
+
+    asyncio.run(run())
+
+
+async def run_pod(kubelet: Kubelet) -> None:
+    await kubelet.run_pod(SPEC)
+
+
+async def is_served(kubelet: Kubelet) -> bool:
+    try:
+        return await kubelet.sandboxes() == ()
+    except RuntimeUnavailable:
+        return False
+
+
+def test_what_needs_no_decision_passes_and_the_rest_waits_for_it(tmp_path: Path) -> None:
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        pod = starting.running.start(run_pod(starting.kubelet))
+        assert await is_served(starting.kubelet)
+        assert not pod.done()
+        assert starting.daemon.node is None
+        starting.load.set()
+        await pod
+        assert starting.daemon.node is not None
+        (row,) = starting.daemon.node.context.ledger.active()
+        assert (row.state, len(row.grant.owned)) == ("running", 2)
+
+    play(settings_in(tmp_path), act)
+
+
+def test_who_waits_for_a_start_that_fails_is_turned_away_at_once(tmp_path: Path) -> None:
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        pod = starting.running.start(run_pod(starting.kubelet))
+        assert await is_served(starting.kubelet)
+        starting.load.set()
+        with pytest.raises(Exception, match="64-65"):
+            await starting.start
+        async with asyncio.timeout(5):  # a drain would give it 10, a deadline far more
+            await starting.daemon.stop()
+            with pytest.raises((CallFailed, RuntimeUnavailable)):
+                await pod
+
+    play(settings_in(tmp_path, BROKEN), act)
+
+
+def test_a_start_that_goes_on_with_what_was_kept_serves_on_the_sockets_of_that(tmp_path: Path) -> None:
+    file, before = tmp_path / "config.yaml", CONFIG.replace("proxy.sock", "before.sock").replace("DIR", str(tmp_path))
+    settings = settings_in(tmp_path, BROKEN)
+    settings = replace(settings, place=Place(file), from_file=settings.config)
+    keep(tmp_path / "state", Kept(parse_config(before), file, file, "", "0" * 64, 5.0))
+
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        starting.load.set()
+        await starting.start
+        assert not (tmp_path / "proxy.sock").exists()
+        assert (tmp_path / "before.sock").exists()
+
+    play(settings, act)
+
+
+def test_a_connection_that_breaks_http2_meanwhile_is_counted_as_soon_as_there_are_books(tmp_path: Path) -> None:
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "proxy.sock")
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(64))
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        assert starting.log.errors == []
+        starting.load.set()
+        await starting.start
+        assert any("relay" in error for error in starting.log.errors)
+
+    play(settings_in(tmp_path), act)
+
+
+def test_the_image_socket_needs_no_decision(tmp_path: Path) -> None:
+    images = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/runtime.sock\n"
+
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        assert (tmp_path / "images.sock").exists()
+
+    play(settings_in(tmp_path, CONFIG + images), act)
+
+
+def test_a_socket_that_another_serves_ends_the_start_before_anything_is_loaded(tmp_path: Path) -> None:
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        second = Daemon(settings_in(tmp_path, CONFIG.replace("DIR/state", "DIR/other")), log=Silent())
+        with pytest.raises(ConfigError, match="another process answers there"):
+            await second.start()
+        await second.stop()
+
+    play(settings_in(tmp_path), act)
