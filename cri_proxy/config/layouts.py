@@ -28,6 +28,8 @@ _FOREIGN_SPEC = frozenset(
         "reservedpoolcpuclass", "schedulingclasses", "sharedpoolcpuclass",
     }
 )  # fmt: skip
+# So many names of what was found stand in an error.
+_SHOWN = 8
 _RENAMED = {"active": "policy", "topology-aware": "topologyAware"}
 
 
@@ -42,12 +44,26 @@ class Plain:
 def file_names(node_name: str, node_group: str) -> tuple[str, ...]:
     """The files that a configuration directory (or a ConfigMap's data) may hold; the first that is there applies.
 
+    Without ``.yaml`` they are what cri-resource-manager's ConfigMaps are named after their prefix.
+
     >>> file_names("worker-1", "")
-    ('cri-proxy.yaml', 'node.worker-1.yaml', 'default.yaml')
+    ('cri-proxy.yaml', 'node.worker-1.yaml', 'node.worker-1', 'default.yaml', 'default')
     """
-    node = (f"node.{node_name}.yaml",) if node_name else ()
-    group = (f"group.{node_group}.yaml",) if node_group else ()
-    return ("cri-proxy.yaml", *node, *group, "default.yaml")
+    node = (f"node.{node_name}",) if node_name else ()
+    group = (f"group.{node_group}",) if node_group else ()
+    layers = (*node, *group, "default")
+    return ("cri-proxy.yaml", *(name for layer in layers for name in (f"{layer}.yaml", layer)))
+
+
+def is_whole(name: str) -> bool:
+    """Whether a file, or a key of a ConfigMap, is named as a whole configuration and not as a section of one."""
+    return name.endswith(".yaml") or name.startswith(("node.", "group.")) or name == "default"
+
+
+def missing(names: Sequence[str], found: Sequence[str]) -> str:
+    """What is wrong where none of these files is among those found, without the rarer of their names."""
+    some = f"; found: {', '.join(found[:_SHOWN])}{' ...' * (len(found) > _SHOWN)}" if found else ""
+    return f"holds none of {', '.join(name for name in names if name.endswith('.yaml'))}: put one of them there{some}"
 
 
 def to_plain(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Plain:
@@ -78,8 +94,8 @@ def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Plain:
         inside = next((item for item in data.items if item.key == name), None)
         if inside is not None:
             return to_plain(_parsed(inside, path), path)
-    if any(item.key.endswith(".yaml") for item in data.items):
-        raise ConfigError(path, data.line, "data", f"holds none of {', '.join(names)}: one of them must be there")
+    if any(is_whole(item.key) for item in data.items):
+        raise ConfigError(path, data.line, "data", missing(names, [item.key for item in data.items]))
     return _from_sections(tuple(_section(item, path) for item in data.items))
 
 

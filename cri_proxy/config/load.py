@@ -7,6 +7,7 @@ from pathlib import Path
 from cri_proxy.config.layouts import file_names, to_plain
 from cri_proxy.config.model import Config, Known, known_options
 from cri_proxy.config.place import Place, Source
+from cri_proxy.config.sections import traced
 from cri_proxy.config.tree import Item, Listing, Mapping, Scalar, Tree, parse_tree
 from cri_proxy.config.values import Raw, read_value, with_values
 from cri_proxy.errors import ConfigError
@@ -40,8 +41,11 @@ def load_source(place: Place, source: Source) -> Loaded:
     file = str(source.file)
     if source.problem:
         raise ConfigError(file, source.line, "", source.problem)
-    plain = to_plain(parse_tree(source.text.removeprefix("\ufeff"), file), file, place.names(source.group))
-    values = tuple(_values(plain.items, (), file))
+    try:
+        plain = to_plain(parse_tree(source.text.removeprefix("\ufeff"), file), file, place.names(source.group))
+        values = tuple(_values(plain.items, (), file))
+    except ConfigError as error:
+        raise traced(error, source.parts) from error
     given = frozenset(known.key for known, _ in values)
     return Loaded(with_values(Config(), values), source.file, given, plain.warnings)
 

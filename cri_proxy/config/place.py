@@ -8,8 +8,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from cri_proxy.config.addresses import optional_name
-from cri_proxy.config.layouts import file_names
+from cri_proxy.config.layouts import file_names, is_whole, missing
 from cri_proxy.config.mounts import mount_warning, own_mounts
+from cri_proxy.config.notices import ANY
+from cri_proxy.config.sections import MARK, Part, assembled, may_be_section
 from cri_proxy.config.tree import MAX_BYTES
 from cri_proxy.errors import ConfigError
 
@@ -28,7 +30,8 @@ _LINKS = 40
 class Source:
     """What was found. ``problem`` is why ``text`` cannot be had ('' = it can), ``line`` where (0 = unknown).
 
-    ``file`` is the one that applies, ``group`` the node's group. Two of them are equal when nothing has changed.
+    ``file`` is the one that applies, ``group`` the node's group. Where files are the sections of a configuration
+    ``file`` is their directory, and ``parts`` tell which lines are whose. Two are equal when nothing has changed.
     """
 
     file: Path
@@ -36,10 +39,11 @@ class Source:
     group: str = ""
     problem: str = ""
     line: int = 0
+    parts: tuple[Part, ...] = ()
 
     @property
     def digest(self) -> str:
-        """What ``sha256sum`` prints for the file; '' when it cannot be read."""
+        """What ``sha256sum`` prints for the file (for sections: their ConfigMap object); '' when it cannot be read."""
         return "" if self.problem else sha256(self.text.encode()).hexdigest()
 
 
@@ -77,7 +81,8 @@ class Place:
         All are physical, and were there a moment ago. Links are followed, so that the swap of one is seen.
         """
         group = self._group()[0]
-        inside = {GROUP_FILE, DATA_LINK, *self.names(group)}
+        sections = self._sections(group)
+        inside = {GROUP_FILE, DATA_LINK, MARK, *self.names(group), *sections}
         found: dict[Path, set[str]] = {}
         targets = [self.path.parent / GROUP_FILE, self.path]
         if _is_directory(self.path):
@@ -85,6 +90,8 @@ class Place:
         for target in targets:
             for directory, name in steps(target):
                 found.setdefault(directory, set()).add(name)
+        if sections:
+            found.setdefault(Path(os.path.realpath(self.path)), set()).add(ANY)  # a section may be added
         return {directory: frozenset(names) for directory, names in found.items()}
 
     def warnings(self) -> tuple[str, ...]:
@@ -93,13 +100,24 @@ class Place:
         return tuple(warning for warning in found if warning)
 
     def _applying(self) -> tuple[Path, ...]:
-        """The file that applies, with that of the group where there is one; those that are there."""
+        """The files that apply, with that of the group where there is one; those that are there."""
         if not _is_directory(self.path):
             return (self.path,)
-        standing = (_standing(self.path, name) for name in self.names(self._group()[0]))
-        first = next((file for file in standing if file), None)
-        group = None if self.node_group else _standing(self.path, GROUP_FILE)
-        return tuple(file for file in (first, group) if file)
+        group = self._group()[0]
+        names = (self._first(group), *self._sections(group), "" if self.node_group else GROUP_FILE)
+        standing = (_standing(self.path, name) for name in names if name)
+        return tuple(file for file in standing if file)
+
+    def _first(self, group: str) -> str:
+        """The file that applies, whole; '' where there is none."""
+        return next((name for name in self.names(group) if _standing(self.path, name)), "")
+
+    def _sections(self, group: str) -> tuple[str, ...]:
+        """The files that apply together, each a section; none where one applies whole, or would on another node."""
+        found = _listed(self.path)
+        if self._first(group) or MARK not in found or any(map(is_whole, found)):
+            return ()
+        return found
 
     def _generation(self) -> str:
         return str(_leads_to(self.path / DATA_LINK) or "")
@@ -108,24 +126,25 @@ class Place:
         group, problem = self._group()
         if problem:
             return Source(self.path, "", group, problem)
-        file = self.path
         try:
             if _is_directory(self.path):
-                file, text = self._text_in_directory(group)
-            else:
-                text = _text(file, MAX_BYTES, may_wait=may_wait)
+                return self._look_inside(group)
+            return Source(self.path, _text(self.path, MAX_BYTES, may_wait=may_wait), group)
         except ConfigError as error:
             return Source(Path(error.path), "", group, error.problem, error.line)
-        return Source(file, text, group)
 
-    def _text_in_directory(self, group: str) -> tuple[Path, str]:
-        """The file that applies and its text. A link that leads nowhere applies: what is behind it is meant."""
-        names = self.names(group)
-        for name in names:
-            if standing := _standing(self.path, name):
-                file = self.path / name
-                return file, _text(standing, MAX_BYTES, shown=file)
-        raise ConfigError(str(self.path), 0, "", f"holds none of {', '.join(names)}: put one of them there")
+    def _look_inside(self, group: str) -> Source:
+        """What applies in the directory. A link that leads nowhere applies: what is behind it is meant."""
+        if name := self._first(group):
+            return Source(self.path / name, self._text_of(name), group)
+        if sections := self._sections(group):
+            whole = assembled((self.path / name, self._text_of(name)) for name in sections)
+            return Source(self.path, whole.text, group, parts=whole.parts)
+        raise ConfigError(str(self.path), 0, "", missing(self.names(group), _listed(self.path)))
+
+    def _text_of(self, name: str) -> str:
+        file = self.path / name
+        return _text(_standing(self.path, name) or file, MAX_BYTES, shown=file)
 
     def _group(self) -> tuple[str, str]:
         """The node's group, and what is wrong with it."""
@@ -175,6 +194,17 @@ def _standing(directory: Path, name: str) -> Path | None:
         if _leads_to(link) == Path(DATA_LINK, name):
             return None
     return link if os.path.lexists(link) else None
+
+
+def _listed(directory: Path) -> tuple[str, ...]:
+    """The files in a directory that may have come from a ConfigMap, in order; none where it is no directory."""
+    volume = directory / DATA_LINK
+    inside = volume if _is_directory(volume) else directory
+    try:
+        names = sorted(path.name for path in inside.iterdir())
+    except OSError:
+        return ()
+    return tuple(n for n in names if n != GROUP_FILE and may_be_section(n) and not _is_directory(inside / n))
 
 
 def _mode_warning(file: Path) -> str:

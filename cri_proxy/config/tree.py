@@ -61,7 +61,7 @@ Tree = Scalar | Listing | Mapping
 
 
 @contextmanager
-def _named(path: str, first_line: int) -> Iterator[None]:
+def _named(text: str, path: str, first_line: int) -> Iterator[None]:
     """YAML's errors become ours, with the line in the whole file."""
     try:
         yield
@@ -69,6 +69,11 @@ def _named(path: str, first_line: int) -> Iterator[None]:
         line = error.problem_mark.line + first_line if error.problem_mark else 0
         said = ", ".join(part for part in (error.context, error.problem) if part)
         raise ConfigError(path, line, "", f"not YAML: {said}") from error
+    except yaml.reader.ReaderError as error:
+        # Its position counts characters or bytes, as the library was built; no other such character comes before.
+        line = text.count("\n", 0, text.find(chr(error.character))) + first_line
+        problem = f"not YAML: U+{error.character:04X} is no character that may stand here: remove it"
+        raise ConfigError(path, line, "", problem) from error
     except yaml.YAMLError as error:
         raise ConfigError(path, 0, "", f"not YAML: {str(error).splitlines()[0]}") from error
 
@@ -98,7 +103,7 @@ def parse_tree(text: str, path: str, first_line: int = 1) -> Tree | None:
     """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise ConfigError(path, 0, "", f"larger than {MAX_BYTES} bytes, the most that a ConfigMap holds")
-    with _named(path, first_line):
+    with _named(text, path, first_line):
         _refuse_bombs(text, path, first_line)
         node = yaml.compose(text, Loader=_LOADER)
     if node is None:

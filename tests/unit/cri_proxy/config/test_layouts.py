@@ -20,7 +20,8 @@ def keys(text: str) -> list[tuple[str, int]]:
 
 
 def test_the_nodes_own_file_comes_before_its_groups() -> None:
-    assert NAMES == ("cri-proxy.yaml", "node.n1.yaml", "group.g1.yaml", "default.yaml")
+    layers = ("node.n1.yaml", "node.n1", "group.g1.yaml", "group.g1", "default.yaml", "default")
+    assert ("cri-proxy.yaml", *layers) == NAMES
 
 
 def test_our_own_layout_stays_as_it_is() -> None:
@@ -35,6 +36,11 @@ def test_a_configmap_object_holds_files_and_lines_count_in_the_whole() -> None:
 def test_a_configmap_object_may_hold_sections() -> None:
     text = OBJECT + "  policy: |\n    Active: none\n    ReservedResources:\n      CPU: 1\n  logger: ''\n"
     assert keys(text) == [("policy", 6), ("ReservedResources", 7)]
+
+
+def test_a_configmap_object_may_hold_files_by_the_names_of_cri_resource_managers_configmaps() -> None:
+    text = OBJECT + "  default: 'adopt: leave'\n  group.g1: 'http: off'\n  policy: 'Active: none'\n"
+    assert keys(text) == [("http", 6)]
 
 
 def test_the_layout_of_cri_resource_manager_is_renamed() -> None:
@@ -79,6 +85,8 @@ def test_what_is_left_out_is_said() -> None:
         ("kind: TopologyAwarePolicy\npinCPU: true", "pinCPU: is no key of a TopologyAwarePolicy: use spec"),
         ("kind: ConfigMap\nspec: {}", "spec: is no key of a ConfigMap"),
         (OBJECT + "  other.yaml: ''", "holds none of cri-proxy.yaml, node.n1.yaml"),
+        (OBJECT + "  node.n2: ''", "holds none of .*; found: node.n2$"),
+        (OBJECT + "".join(f"  x{i}.yaml: ''\n" for i in range(99)), "found: x0.yaml, .* x7.yaml ...$"),
         (OBJECT + "  default.yaml: {adopt: pin}", "expected a string"),
         ("kind: ConfigMap\ndata: []", "data: expected a mapping"),
     ],

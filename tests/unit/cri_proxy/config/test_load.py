@@ -53,6 +53,33 @@ def test_a_mounted_configmap_directory_is_read(tmp_path: Path) -> None:
     assert (loaded.config.adopt, loaded.path) == ("leave", tmp_path / "node.w1.yaml")
 
 
+def test_a_mounted_configmap_of_cri_resource_manager_is_read(tmp_path: Path) -> None:
+    (tmp_path / "policy").write_text("Active: topology-aware\nReservedResources:\n  CPU: 750m\n")
+    (tmp_path / "logger").write_text("Debug: policy\n")
+    loaded = load_config(tmp_path)
+    assert (loaded.config.reserved, loaded.path) == (RESERVED, tmp_path)
+    assert loaded.warnings == ("logger: a section of cri-resource-manager, without effect here",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("policy", "Active: none\nReservdResources: {}", ":2: ReservdResources: unknown option; did you mean"),
+        ("policy", "topology-aware:\n  PinCPU: maybe", ":2: topologyAware.PinCPU: expected true or false"),
+        ("policy", "Active: none\n\tx", ":2: not YAML"),
+        ("loger", "Debug: x", ":1: loger: unknown option"),
+    ],
+)
+def test_a_mistake_in_a_section_is_named_with_its_file_and_line(
+    tmp_path: Path, name: str, text: str, problem: str
+) -> None:
+    (tmp_path / "policy").write_text("Active: none\n")
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path / name}{problem}")
+
+
 def test_the_keys_that_a_file_sets_are_told() -> None:
     assert load_config(CONFIGS / "strict.yaml").given == {
         "reservedResources.cpu",

@@ -60,6 +60,59 @@ def test_which_file_applies_may_change(tmp_path: Path) -> None:
     assert place.read().file.name == "cri-proxy.yaml"
 
 
+PEERS = {"policy": "Active: none\n", "logger": "Debug: x\n"}
+
+
+def put(directory: Path, **texts: str) -> Place:
+    for name, text in texts.items():
+        (directory / name).write_text(text)
+    return Place(directory, "w1")
+
+
+def test_where_no_file_applies_whole_the_files_of_cri_resource_manager_apply_together(tmp_path: Path) -> None:
+    source = put(tmp_path, **PEERS, **{"node-group": "rt", ".policy.swp": "x", "policy~": "x"}).read()
+    assert (source.file, source.group, source.problem) == (tmp_path, "rt", "")
+    assert [part.file.name for part in source.parts] == ["logger", "policy"]
+
+
+@pytest.mark.parametrize("name", ["cri-proxy.yaml", "node.w1", "group.rt", "default"])
+def test_a_whole_file_comes_before_sections_and_its_name_may_lack_yaml(tmp_path: Path, name: str) -> None:
+    source = put(tmp_path, **PEERS, **{"node-group": "rt", name: "adopt: leave"}).read()
+    assert (source.file, source.text) == (tmp_path / name, "adopt: leave")
+
+
+@pytest.mark.parametrize("files", [{"logger": ""}, {**PEERS, "node.w2": ""}, {**PEERS, "other.yaml": ""}])
+def test_files_that_come_to_nothing_here_are_named(tmp_path: Path, files: dict[str, str]) -> None:
+    problem = put(tmp_path, **files).read().problem
+    names = "cri-proxy.yaml, node.w1.yaml, default.yaml"
+    assert problem == f"holds none of {names}: put one of them there; found: {', '.join(sorted(files))}"
+
+
+def test_sections_come_from_one_generation_of_the_volume(tmp_path: Path) -> None:
+    volume, place = KubeletVolume(tmp_path / "v"), Place(tmp_path / "v", "w1")
+    for mark in ("old", "new", "newer"):
+        for _ in volume.steps({"policy": mark, "logger": mark}):
+            text = place.read().text
+            assert sum(text.count(f"  {each}\n") for each in ("old", "new", "newer")) == text.count(" |1")
+            assert len({each for each in ("old", "new", "newer") if f"  {each}\n" in text}) <= 1
+
+
+def test_a_section_that_changes_or_comes_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("Active: none")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "policy").symlink_to("../real")
+    lookups = Place(tmp_path / "c").lookups()
+    assert "real" in lookups[tmp_path]
+    assert lookups[tmp_path / "c"] >= {"policy", "*"}
+    assert "*" not in put(tmp_path, **{"default.yaml": ""}).lookups()[tmp_path]
+
+
+def test_a_section_that_others_may_write_is_warned_of(tmp_path: Path) -> None:
+    place = put(tmp_path, **PEERS)
+    (tmp_path / "logger").chmod(0o666)
+    assert [warning.partition(" has mode")[0] for warning in place.warnings()] == [str(tmp_path / "logger")]
+
+
 def test_a_link_that_leads_nowhere_does_not_let_a_lesser_file_apply(tmp_path: Path) -> None:
     (tmp_path / "default.yaml").touch()
     (tmp_path / "node.w1.yaml").symlink_to("..data/node.w1.yaml")

@@ -37,7 +37,7 @@ def test_keys_are_found_whatever_their_case() -> None:
         ("a: 1\n---\nb: 2", 2, "not YAML"),
         ("pin: 1\nPIN: 2", 2, "there already, on line 1"),
         ("? [a]\n: 1", 1, "expected a key"),
-        ("a: \x01", 0, "not YAML"),
+        ("a: 1\nb: \x01", 2, r"not YAML: U\+0001 is no character"),
         ("#" * (MAX_BYTES + 1), 0, "larger than"),
     ],
 )
