@@ -123,7 +123,7 @@ class GrpcioCall:
     async def done_writing(self) -> None:
         try:
             await self._call.done_writing()
-        except (aio.AioRpcError, asyncio.InvalidStateError):
+        except (aio.AioRpcError, aio.InternalError, asyncio.InvalidStateError):  # the second: the connection breaks
             return
 
     async def read(self) -> bytes | None:
