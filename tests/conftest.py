@@ -1,6 +1,7 @@
 """How hard the properties are tried: a few examples by default, many with HYPOTHESIS_PROFILE=ci.
 
 The same examples in every run: a run that fails can be run again. Fresh ones are what ``tests.property.soak`` is for.
+No example has a deadline, in whichever directory: how long one takes is told by the machine's other work.
 """
 
 import os
