@@ -97,6 +97,28 @@ def test_every_alert_has_its_section_and_no_section_is_left_over() -> None:
     assert re.findall(r"^## (\w+)$", RUNBOOK, re.MULTILINE) == [rule["alert"] for rule in RULES]
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
+def test_one_cause_is_one_alert(rule: dict[str, Any]) -> None:
+    """What `or` joins has the same labels, so that both sides are one series; what is not summed up is pinned."""
+    sides = rule["expr"].split(" or ")
+    kept = [re.match(r"(?:min|sum) by (\([^)]*\)) \(", side) for side in sides]
+    if len(sides) > 1:
+        assert len({found[1] if found else side for side, found in zip(sides, kept, strict=True)}) == 1
+    for name, matchers in SERIES.findall(rule["expr"].partition(" unless ")[0]) if " by (" not in rule["expr"] else []:
+        metric, pinned = row_of(name), {label for label, sign, _ in MATCHER.findall(matchers) if sign == "="}
+        assert metric is not None
+        assert {label.name for label in metric.labels} <= pinned, name
+
+
+def test_a_store_that_fails_is_not_told_twice() -> None:
+    by_name = {rule["alert"]: rule["expr"] for rule in RULES}
+    assert 'part="store"' in by_name["CriProxyStoreDegraded"]
+    assert (
+        'unless on (instance, job) (min by (instance, job) (cri_proxy_part_healthy{part!="store"}) == 1)'
+        in (by_name["CriProxyNotReady"])
+    )
+
+
 def test_the_words_of_an_alert_use_labels_that_its_expression_keeps() -> None:
     for rule in RULES:
         text, kept = " ".join(rule["annotations"].values()), set(ADDED_BY_PROMETHEUS)
