@@ -319,12 +319,13 @@ class _Requests:
         self._at_end = asyncio.Event()
 
     async def read_all(self, read: Callable[[], Awaitable[object]]) -> None:
-        """Take requests from the caller until there are no more."""
-        while (request := await read()) is not _EOF:
-            if self._count == 0:
-                self._first = request
-            self._count += 1
-            await self._waiting.put(request)
+        """Take requests from the caller until there are no more, or until the call was ended over our head."""
+        with suppress(aio.AbortError, aio.UsageError):
+            while (request := await read()) is not _EOF:
+                if self._count == 0:
+                    self._first = request
+                self._count += 1
+                await self._waiting.put(request)
         self._at_end.set()
         await self._waiting.put(_EOF)
 
@@ -348,7 +349,7 @@ async def _pump(requests: _Requests, call: _UpstreamCall) -> None:
         while (request := await requests.next()) is not _EOF:
             await call.write(request)
         await call.done_writing()
-    except (aio.AioRpcError, aio.UsageError, grpc.RpcError):
+    except (grpc.RpcError, aio.UsageError, aio.InternalError, asyncio.InvalidStateError):
         return
 
 

@@ -12,7 +12,7 @@ from grpc import aio
 
 from cri_proxy.errors import ConfigError
 from cri_proxy.relay.calls import Aborted, Failed, Outcome
-from cri_proxy.relay.grpc_relay import GrpcRelay, _failure
+from cri_proxy.relay.grpc_relay import GrpcRelay, _failure, _pump, _Requests
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
 
 
@@ -62,6 +62,59 @@ def test_a_status_that_grpcio_may_have_made_up_is_no_answer(
 ) -> None:
     error = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details, "")
     assert _failure(error) == outcome
+
+
+class Broken:
+    """A call that has ended meanwhile: in one of grpcio's ways whatever is done with it fails."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def write(self, request: object) -> None:
+        raise self._error
+
+    async def done_writing(self) -> None:
+        raise self._error
+
+    async def read(self) -> object:
+        raise self._error
+
+
+async def one_request_and_the_end() -> _Requests:
+    requests, coming = _Requests(), iter([b"x", aio.EOF])  # type: ignore[attr-defined] # grpc-stubs lack it
+
+    async def read() -> object:
+        return next(coming)
+
+    await requests.read_all(read)
+    return requests
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncio.InvalidStateError("RPC already finished."),
+        aio.InternalError("Failed execute_batch"),
+        aio.UsageError("RPC already finished."),
+        aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), "", ""),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_call_that_ends_while_requests_go_on_is_no_fault(error: Exception) -> None:
+    async def act() -> None:
+        await _pump(await one_request_and_the_end(), Broken(error))
+
+    asyncio.run(act())
+
+
+@pytest.mark.parametrize("error", [aio.AbortError("Locally aborted."), aio.UsageError("RPC already finished.")])
+def test_a_caller_whose_call_was_ended_has_no_more_requests(error: Exception) -> None:
+    async def act() -> None:
+        requests = _Requests()
+        await requests.read_all(Broken(error).read)
+        assert await requests.only_one(5) is None
+
+    asyncio.run(act())
 
 
 def test_the_splice_does_not_load_grpcio() -> None:
