@@ -64,6 +64,7 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
         self.path = path
         self.calls: list[Seen] = []
         self.go_on = asyncio.Event()  # for scripts that wait
+        self.otherwise: Script | None = None  # what to do with calls that bring no script; None = send it back
         self._server: aio.Server | None = None
         self._next: list[Script] = []
 
@@ -112,7 +113,7 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
         raw = dict(seen.metadata).get("script")
         if raw is not None:
             return Script(**json.loads(raw))
-        return self._next.pop(0) if self._next else None
+        return self._next.pop(0) if self._next else self.otherwise
 
     async def _gather(self, count: int) -> None:
         while len(self.calls) < count:  # noqa: ASYNC110 - the caller has a deadline

@@ -263,7 +263,8 @@ def test_compressed_messages_arrive_both_ways(play: Play, method: str, compressi
 def test_a_runtime_that_dies_ends_the_call_at_once(play: Play, method: str) -> None:
     async def act(stage: Stage) -> None:
         call = await stage.start(method, b"x", script=Script(hang=True))
-        await stage.seen()
+        seen = await stage.seen()
+        await until(lambda: bool(seen.requests))  # nobody writes any more: see LOST_WRITE
         await stage.runtime.stop()
         async with asyncio.timeout(10):
             assert (await call.end()).code in (1, 14)  # grpcio's server cancels before it closes
@@ -300,7 +301,7 @@ def test_a_runtime_restarts_under_streams_and_calls_and_everybody_finds_it_again
 async def works_again(stage: Stage) -> None:
     returned = time.monotonic()
     while (await stage.call(VERSION, b"x")).code:
-        assert time.monotonic() - returned < 5  # a second on an idle machine
+        assert time.monotonic() - returned < 15  # a second on an idle machine
         await asyncio.sleep(0.01)
 
 
