@@ -37,6 +37,17 @@ class RuntimeUnavailable(CriProxyError):
 
 
 @dataclass(eq=False)
+class UnreadableRequest(CriProxyError):
+    """A caller has sent what is no message of the method's kind: whose fault it is, is clear."""
+
+    method: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.method}: the request cannot be read: {self.problem}"
+
+
+@dataclass(eq=False)
 class StoreError(CriProxyError):
     """The state store cannot be read or written: the path, the problem and the remedy."""
 

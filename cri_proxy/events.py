@@ -24,6 +24,7 @@ PLACED: Final = "placed"
 RESIZED: Final = "resized"  # a live container has its new size
 REFUSED: Final = "refused"
 REPLACED: Final = "replaced"  # a saved grant was no longer legal
+UNREADABLE: Final = "unreadable"  # a request that is no message of its kind: the runtime's to refuse
 UNPLACED: Final = "unplaced"  # let through without a decision, placed later
 NOT_ADOPTED: Final = "not_adopted"
 RELEASED: Final = "released"

@@ -38,6 +38,7 @@ _WORTH_A_LOOK = frozenset(
         events.STORE_DEGRADED,
         events.UNKNOWN_CONTAINERS,
         events.UNPLACED,
+        events.UNREADABLE,
     }
 )
 

@@ -12,6 +12,7 @@ from cri_proxy.node.node import Node
 from cri_proxy.node.reader import Reader
 from cri_proxy.relay.answers import Answer, Finisher, refused
 from cri_proxy.relay.calls import Aborted, Failed, Outcome, Replied, Rewrite
+from cri_proxy.relay.requests import message_of
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
@@ -32,7 +33,7 @@ class Creating:
 
     async def answer(self, message: bytes) -> Answer:
         """Place the container that this request asks for. Whatever fails after that gives the place back."""
-        request = pb.CreateContainerRequest.FromString(message)
+        request = message_of(pb.CreateContainerRequest, message)
         sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
         found = await self._reader.read_create(request, self._sandbox_of(request, sandbox_id))
         self._node.managers.saw_cpuset(request.config.linux.resources.cpuset_cpus, found.request.container.name)

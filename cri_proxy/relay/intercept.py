@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
+from cri_proxy import events
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.remembered import remembered
 from cri_proxy.cri.write import CpuTime, cpu_time_of, write_update
+from cri_proxy.errors import UnreadableRequest
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal
 from cri_proxy.node.ledger import ACTIVE
@@ -22,6 +24,7 @@ from cri_proxy.relay.answers import Answer, Finisher, refused, took_effect
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
 from cri_proxy.relay.creating import Creating
 from cri_proxy.relay.interest import CREATE, RUNTIME, START, UPDATE, interest_of
+from cri_proxy.relay.requests import message_of
 from cri_proxy.relay.status import Code
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import CpuKind, Rejected
@@ -68,6 +71,8 @@ class CriInterceptor:
         """Decide on a held request; a fault of ours becomes the fallback or, by choice, a refusal."""
         try:
             answer = await self._methods[call.method](call)
+        except UnreadableRequest as error:
+            answer = self._unread(call, error)
         except Exception as error:  # noqa: BLE001 - the decision path's boundary: our bug must not stop a container
             answer = self._failed(call, error)
         if answer.finish is not None:
@@ -84,9 +89,20 @@ class CriInterceptor:
         except Exception as error:  # noqa: BLE001 - as above: the caller's reply is on its way whatever we do
             self._context.observer.failed_open(call.method, error)
 
+    def _unread(self, call: Call, error: UnreadableRequest) -> Answer:
+        """The runtime's to refuse, in its own words; one that takes it all the same has a container to be placed."""
+        self._context.observer.noted(events.UNREADABLE, method=error.method, reason=error.problem)
+        if self._rejects_faults:
+            return Answer(Refuse(Code.INVALID_ARGUMENT, f"cri-proxy: {error}"))
+        return Answer(Forward(), self._creating.finish_unplaced if call.method == CREATE else None)
+
+    @property
+    def _rejects_faults(self) -> bool:
+        return self._coordinator.rules.on_policy_error == "reject"
+
     def _failed(self, call: Call, error: Exception) -> Answer:
         self._context.observer.failed_open(call.method, error)
-        if self._coordinator.rules.on_policy_error == "reject":
+        if self._rejects_faults:
             return Answer(Refuse(Code.INTERNAL, f"cri-proxy: {call.method.rpartition('/')[2]} failed: {error!r}"))
         finish = self._creating.finish_unplaced if call.method == CREATE else None
         try:
@@ -122,7 +138,7 @@ class CriInterceptor:
         return None
 
     async def _run_sandbox(self, call: Call) -> Answer:
-        config = pb.RunPodSandboxRequest.FromString(call.message).config
+        config = message_of(pb.RunPodSandboxRequest, call.message).config
         pod = self._reader.pod_of(config)
         self._reader.expect(pod)
 
@@ -145,7 +161,7 @@ class CriInterceptor:
 
     async def _update_sandbox(self, call: Call) -> Answer:
         """Note the pod's new sums; the call passes unchanged."""
-        request = pb.UpdatePodSandboxResourcesRequest.FromString(call.message)
+        request = message_of(pb.UpdatePodSandboxResourcesRequest, call.message)
 
         def finish(outcome: Outcome) -> None:
             ledger = self._context.ledger
@@ -164,7 +180,7 @@ class CriInterceptor:
         return refused(refusal) if refusal is not None else await self._creating.answer(call.message)
 
     async def _start(self, call: Call) -> Answer:
-        container_id = pb.StartContainerRequest.FromString(call.message).container_id
+        container_id = message_of(pb.StartContainerRequest, call.message).container_id
         refusal = await self._ready()
         if refusal is not None:
             return refused(refusal)
@@ -196,7 +212,7 @@ class CriInterceptor:
         return Answer(Forward(), finish)
 
     async def _update(self, call: Call) -> Answer:
-        request = pb.UpdateContainerResourcesRequest.FromString(call.message)
+        request = message_of(pb.UpdateContainerResourcesRequest, call.message)
         refusal = await self._ready()
         if refusal is not None:
             return refused(refusal)
@@ -221,23 +237,23 @@ class CriInterceptor:
         return Answer(Rewrite(message), partial(self._node.resizes.finish, planned))
 
     async def _stop_container(self, call: Call) -> Answer:
-        container_id = pb.StopContainerRequest.FromString(call.message).container_id
+        container_id = message_of(pb.StopContainerRequest, call.message).container_id
         return Answer(Forward(), self._releases("stopped", lambda: self._held_by(container_id)))
 
     async def _remove_container(self, call: Call) -> Answer:
-        container_id = pb.RemoveContainerRequest.FromString(call.message).container_id
+        container_id = message_of(pb.RemoveContainerRequest, call.message).container_id
         return Answer(Forward(), self._releases("removed", lambda: self._held_by(container_id)))
 
     async def _stop_sandbox(self, call: Call) -> Answer:
         sandbox_id = self._context.ledger.full_sandbox_id(
-            pb.StopPodSandboxRequest.FromString(call.message).pod_sandbox_id
+            message_of(pb.StopPodSandboxRequest, call.message).pod_sandbox_id
         )
         rows = self._context.ledger.of_sandbox
         return Answer(Forward(), self._releases("sandbox stopped", lambda: rows(sandbox_id)))
 
     async def _remove_sandbox(self, call: Call) -> Answer:
         sandbox_id = self._context.ledger.full_sandbox_id(
-            pb.RemovePodSandboxRequest.FromString(call.message).pod_sandbox_id
+            message_of(pb.RemovePodSandboxRequest, call.message).pod_sandbox_id
         )
 
         def finish(outcome: Outcome) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
+from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError, UnreadableRequest
 
 
 @pytest.mark.parametrize(
@@ -10,6 +10,7 @@ from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnav
     [
         (CallFailed("/a.B/C", 5, "no such container"), "/a.B/C: status 5: no such container"),
         (RuntimeUnavailable("/a.B/C", "connection refused"), "/a.B/C: the runtime is away: connection refused"),
+        (UnreadableRequest("StopContainer", "cut off"), "StopContainer: the request cannot be read: cut off"),
         (StoreError("/var/x.db", "disk full"), "/var/x.db: disk full"),
         (ConfigError("c.yaml", 3, "policy", "unknown"), "c.yaml:3: policy: unknown"),
         (ConfigError("c.yaml", 0, "", "not YAML"), "c.yaml: not YAML"),

@@ -122,11 +122,37 @@ def test_a_message_that_cannot_be_read_is_the_runtimes_to_refuse(name: str) -> N
     async def run() -> None:
         site, _ = fragile()
         await site.open()
-        assert isinstance(await site.interceptor.on_request(Call(1, RUNTIME + name, b"\xff")), Forward) or (
-            name == "RestorePod"
-        )
+        assert isinstance(await site.interceptor.on_request(Call(1, RUNTIME + name, b"\xff")), Forward)
+        assert site.log.errors == []
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("name", [name for name in HELD if name != "RestorePod"])  # nothing of it is read
+def test_under_reject_a_message_that_cannot_be_read_is_refused_and_no_fault_of_ours(name: str) -> None:
+    async def run() -> None:
+        site, _ = fragile(REJECT)
+        await site.open()
+        verdict = await site.interceptor.on_request(Call(1, RUNTIME + name, b"\xff"))
+        assert isinstance(verdict, Refuse)
+        assert (verdict.code, site.log.errors) == (3, [])
+        assert verdict.message.startswith(f"cri-proxy: {name}: the request cannot be read: ")
+
+    asyncio.run(run())
+
+
+def test_a_container_of_a_request_that_only_the_runtime_could_read_is_placed_all_the_same() -> None:
+    async def act(site: Site) -> None:
+        container = (await direct(site).run_pod(PodSpec("a", (OWNS_2,)))).container_id("c")
+        call = Call(1, CREATE, b"\xff")
+        assert isinstance(await site.interceptor.on_request(call), Forward)
+        site.interceptor.on_outcome(
+            call, Replied(pb.CreateContainerResponse(container_id=container).SerializeToString())
+        )
+        await site.node.settle()
+        assert CpuSet.parse(site.cpus(container)) == owned(site, container)
+
+    play(act)
 
 
 def test_an_outcome_that_cannot_be_read_is_reported_and_hurts_nobody() -> None:
