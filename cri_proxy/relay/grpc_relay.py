@@ -8,6 +8,8 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 # Read when grpcio is loaded. Else each restart of the runtime stands in our log, in a form that is not the log's.
@@ -18,12 +20,12 @@ from grpc import aio
 
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
 from cri_proxy.relay.callers import Callers
-from cri_proxy.relay.calls import Aborted, Failed, Interceptor, Interest, Outcome, Refuse, Replied, Rewrite
+from cri_proxy.relay.calls import Aborted, Interceptor, Interest, Outcome, Refuse, Replied, Rewrite
 from cri_proxy.relay.flight import Flight
+from cri_proxy.relay.grpc_status import failure_of, true_status
 from cri_proxy.relay.listener import Published, claim, named_errors, private_umask, publish, refuse_passed, socket_path
 from cri_proxy.relay.message import MAX_MESSAGE_BYTES
 from cri_proxy.relay.methods import ENDLESS, SERVER_STREAMS, UNARY
-from cri_proxy.relay.status import UNKNOWN_OUTCOME
 from cri_proxy.relay.traffic import Traffic, count_passed
 from cri_proxy.tasks import Tasks
 
@@ -106,7 +108,8 @@ class GrpcRelay:
         temporary = claim(self._listen, take_over=self._take_over)
         self._channel = aio.insecure_channel(f"unix:{self._runtime}", options=_CHANNEL_OPTIONS)
         self._server = aio.server(options=_SERVER_OPTIONS)
-        handlers = _Handlers(self._channel, self._boundary, self._callers, self._flight, self._on_error)
+        runtime = _Runtime(self._channel, self._runtime)
+        handlers = _Handlers(runtime, self._boundary, self._callers, self._flight, self._on_error)
         self._server.add_generic_rpc_handlers((handlers,))
         with named_errors(self._listen):
             try:
@@ -160,13 +163,21 @@ class GrpcRelay:
         return f"the socket {published.path} was removed or replaced: restart the daemon"
 
 
+@dataclass(frozen=True, slots=True)
+class _Runtime:
+    """Where calls go to, and the path of its socket."""
+
+    channel: _Channel
+    path: Path
+
+
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in grpc-stubs only
     """Finds a handler for any method, known or not."""
 
     def __init__(
-        self, channel: _Channel, boundary: Boundary, callers: Callers, flight: Flight, on_error: OnError
+        self, runtime: _Runtime, boundary: Boundary, callers: Callers, flight: Flight, on_error: OnError
     ) -> None:
-        self._channel = channel
+        self._runtime = runtime
         self._flight = flight
         self._boundary = boundary
         self._callers = callers
@@ -180,11 +191,12 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in 
             case Interest.REFUSE:
                 return grpc.stream_stream_rpc_method_handler(_refuse)
             case Interest.HOLD:
-                return grpc.unary_unary_rpc_method_handler(held(_Held(self._channel, self._boundary, method).run))
+                unary = _Held(self._runtime.channel, self._boundary, method)
+                return grpc.unary_unary_rpc_method_handler(held(unary.run))
         count_passed(self._boundary.passed, method.encode())
         if method in UNARY:
-            return grpc.unary_unary_rpc_method_handler(held(_Unary(self._channel, method).run))
-        stream = _Stream(self._channel, method, self._pumps)
+            return grpc.unary_unary_rpc_method_handler(held(_Unary(self._runtime.channel, method).run))
+        stream = _Stream(self._runtime, method, self._pumps)
         if method in ENDLESS:
             return grpc.unary_stream_rpc_method_handler(self._flight.endless(stream.run_server_stream, _end))
         if method in SERVER_STREAMS:
@@ -214,7 +226,7 @@ class _Unary:
         try:
             return await self.call(message, context)
         except aio.AioRpcError as error:
-            await _abort(context, error)
+            await _abort(context, error, error.code(), error.details() or "")
             raise
 
     async def call(self, message: bytes, context: _Context) -> bytes:
@@ -253,11 +265,11 @@ class _Held:
             reply = await self._unary.call(verdict.message if isinstance(verdict, Rewrite) else message, context)
             outcome = Replied(reply)
         except aio.AioRpcError as error:
-            failure, outcome = error, _failure(error)
+            failure, outcome = error, failure_of(error)
         finally:
             self._boundary.outcome(call, outcome)  # before the caller hears of it: it may try again at once
         if failure is not None:
-            await _abort(context, failure)
+            await _abort(context, failure, failure.code(), failure.details() or "")
             raise failure
         return reply
 
@@ -265,14 +277,14 @@ class _Held:
 class _Stream:
     """One method whose shape we do not know, or a known stream: bytes both ways until both ends are done."""
 
-    def __init__(self, channel: _Channel, method: str, pumps: Tasks) -> None:
-        self._channel = channel
+    def __init__(self, runtime: _Runtime, method: str, pumps: Tasks) -> None:
+        self._runtime = runtime
         self._method = method
         self._pumps = pumps
 
     async def run_server_stream(self, message: bytes, context: _Context) -> None:
         """Pass on one call with a single request."""
-        start = self._channel.unary_stream(self._method)
+        start = self._runtime.channel.unary_stream(self._method)
         await self._replies(start(message, timeout=_timeout(context), metadata=_metadata(context)), context)
 
     async def run(self, requests: object, context: _Context) -> None:
@@ -284,7 +296,7 @@ class _Stream:
             if message is not None:
                 await self.run_server_stream(message, context)
                 return
-            start = self._channel.stream_stream(self._method)
+            start = self._runtime.channel.stream_stream(self._method)
             call: _UpstreamCall = start(timeout=_timeout(context), metadata=_metadata(context))
             pump = self._pumps.start(_pump(incoming, call), name=f"requests of {self._method}")
             try:
@@ -302,9 +314,9 @@ class _Stream:
             context.set_trailing_metadata(await call.trailing_metadata())
             code = await call.code()
             if code is not grpc.StatusCode.OK:
-                await context.abort(code, await call.details() or "")
+                await context.abort(*true_status(code, await call.details() or "", self._runtime.path))
         except aio.AioRpcError as error:
-            await _abort(context, error)
+            await _abort(context, error, *true_status(error.code(), error.details() or "", self._runtime.path))
         finally:
             call.cancel()
 
@@ -360,22 +372,9 @@ async def _send_initial(call: _UpstreamCall, context: _Context) -> None:
         await context.send_initial_metadata(initial)
 
 
-async def _abort(context: _Context, error: aio.AioRpcError) -> None:
+async def _abort(context: _Context, error: aio.AioRpcError, code: grpc.StatusCode, details: str) -> None:
     """End the caller's call as the runtime ended ours; trailers carry grpc-status-details-bin."""
-    await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))  # type: ignore[arg-type]
-
-
-def _failure(error: aio.AioRpcError) -> Outcome:
-    """What a failed call means for our books.
-
-    grpcio makes some statuses up itself when a connection breaks, and they look like the runtime's own: what could
-    be such a one is unknown.
-    """
-    code = error.code().value[0]
-    if code in UNKNOWN_OUTCOME:
-        never_connected = "failed to connect" in (error.details() or "")
-        return Aborted(sent=not never_connected)
-    return Failed(code, error.details() or "")
+    await context.abort(code, details, tuple(error.trailing_metadata() or ()))  # type: ignore[arg-type]
 
 
 def _timeout(context: _Context) -> float | None:

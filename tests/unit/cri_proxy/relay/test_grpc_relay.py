@@ -11,8 +11,8 @@ import pytest
 from grpc import aio
 
 from cri_proxy.errors import ConfigError
-from cri_proxy.relay.calls import Aborted, Failed, Outcome
-from cri_proxy.relay.grpc_relay import GrpcRelay, _failure, _pump, _Requests
+from cri_proxy.relay.grpc_relay import GrpcRelay, _pump, _Requests, _Runtime, _Stream
+from cri_proxy.tasks import Tasks
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
 
 
@@ -46,22 +46,6 @@ def test_it_does_not_take_a_socket_that_answers(tmp_path: Path) -> None:
 
 def test_stopping_what_never_started_is_harmless(tmp_path: Path) -> None:
     asyncio.run(relay(tmp_path).stop(0))
-
-
-@pytest.mark.parametrize(
-    ("code", "details", "outcome"),
-    [
-        (grpc.StatusCode.NOT_FOUND, "gone", Failed(5, "gone")),
-        (grpc.StatusCode.UNAVAILABLE, "Socket closed", Aborted(sent=True)),
-        (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses", Aborted(sent=False)),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, "", Aborted(sent=True)),
-    ],
-)
-def test_a_status_that_grpcio_may_have_made_up_is_no_answer(
-    code: grpc.StatusCode, details: str, outcome: Outcome
-) -> None:
-    error = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details, "")
-    assert _failure(error) == outcome
 
 
 class Broken:
@@ -115,6 +99,71 @@ def test_a_caller_whose_call_was_ended_has_no_more_requests(error: Exception) ->
         assert await requests.only_one(5) is None
 
     asyncio.run(act())
+
+
+class Call(Broken):
+    """A call whose first read fails so, or that ends so."""
+
+    def __init__(self, error: aio.AioRpcError, *, reads: bool) -> None:
+        super().__init__(error)
+        self._status, self._reads = error, reads
+
+    async def initial_metadata(self) -> aio.Metadata:
+        return aio.Metadata()
+
+    def done(self) -> bool:
+        return True
+
+    async def read(self) -> object:
+        return await super().read() if self._reads else aio.EOF  # type: ignore[attr-defined] # grpc-stubs lack it
+
+    async def trailing_metadata(self) -> aio.Metadata:
+        return aio.Metadata()
+
+    async def code(self) -> grpc.StatusCode:
+        return self._status.code()
+
+    async def details(self) -> str:
+        return self._status.details() or ""
+
+    def cancel(self) -> None:
+        pass
+
+
+class Caller:
+    """Whoever waits for the call's end; as grpcio's, it ends with an exception."""
+
+    def __init__(self) -> None:
+        self.ended: tuple[grpc.StatusCode, str] | None = None
+
+    def set_trailing_metadata(self, metadata: aio.Metadata) -> None:
+        pass
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing: object = ()) -> None:
+        self.ended = (code, details)
+        raise aio.AbortError
+
+
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize(
+    ("code", "details", "told"),
+    [
+        (
+            grpc.StatusCode.INTERNAL,
+            "Internal error from Core",
+            (grpc.StatusCode.UNAVAILABLE, "the runtime at /r went away, or ended the call, during a request"),
+        ),
+        (grpc.StatusCode.INTERNAL, "mine", (grpc.StatusCode.INTERNAL, "mine")),
+    ],
+)
+def test_a_stream_whose_request_was_lost_is_told_that_the_runtime_is_gone(
+    code: grpc.StatusCode, details: str, told: object, reads: bool
+) -> None:
+    call, caller = Call(aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details, ""), reads=reads), Caller()
+    stream = _Stream(_Runtime(None, Path("/r")), "/x.Y/Z", Tasks(lambda error: None))
+    with pytest.raises(aio.AbortError):
+        asyncio.run(stream._replies(call, caller))  # type: ignore[arg-type] # as much of a context as is asked
+    assert caller.ended == told
 
 
 def test_the_splice_does_not_load_grpcio() -> None:
