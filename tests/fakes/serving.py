@@ -32,7 +32,7 @@ def served(path: Path, daemon: DaemonView | None = None, *, plan: Plan | None = 
 
     thread = threading.Thread(target=asyncio.run, args=(run(),))
     thread.start()
-    started.wait(10)
+    assert started.wait(30), "the socket was not opened"
     try:
         yield
     finally:

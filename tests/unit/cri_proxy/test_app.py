@@ -79,7 +79,7 @@ def kubelet(settings: Settings) -> tuple[RuntimeClient, Kubelet]:
 
 
 async def run_pod(settings: Settings, daemon: Daemon) -> None:
-    await until("it decides", lambda: is_ready(daemon), seconds=5)
+    await until("it decides", lambda: is_ready(daemon), seconds=20)
     client, caller = kubelet(settings)
     try:
         await caller.run_pod(SPEC)
@@ -117,7 +117,7 @@ def test_after_the_end_nothing_is_left_but_the_state_and_the_next_one_can_start(
     settings = settings_in(tmp_path)
 
     async def act(daemon: Daemon) -> None:
-        await until("it decides", lambda: is_ready(daemon), seconds=5)
+        await until("it decides", lambda: is_ready(daemon), seconds=20)
 
     for _ in range(2):
         assert serve(settings, act).errors == []
@@ -151,7 +151,7 @@ def test_while_the_runtime_is_away_pass_through_fails_promptly_and_decisions_wai
 
     async def act(daemon: Daemon) -> None:
         client, caller = kubelet(settings)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             with pytest.raises((CallFailed, RuntimeUnavailable)):
                 await caller.sandboxes()
         assert not await is_ready(daemon)
@@ -169,7 +169,7 @@ def test_a_separate_image_service_has_a_socket_of_its_own_that_passes_everything
         await server.start()
         client = RuntimeClient(settings.image_listen)
         request = pb.ListImagesRequest().SerializeToString()
-        reply = pb.ListImagesResponse.FromString(await client.unary(IMAGE + "ListImages", request, timeout_seconds=5))
+        reply = pb.ListImagesResponse.FromString(await client.unary(IMAGE + "ListImages", request, timeout_seconds=20))
         assert len(reply.images) == 1
         await client.close()
         await server.stop()
@@ -190,7 +190,7 @@ def notify_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> socket.soc
     path = str(tmp_path / "notify")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     listener.bind(path)
-    listener.settimeout(5)
+    listener.settimeout(20)
     monkeypatch.setenv("NOTIFY_SOCKET", path)
     return listener
 
@@ -199,7 +199,7 @@ def test_systemd_is_told_when_it_serves_when_it_decides_and_when_it_stops(
     tmp_path: Path, notify_socket: socket.socket
 ) -> None:
     async def act(daemon: Daemon) -> None:
-        await until("it decides", lambda: is_ready(daemon), seconds=5)
+        await until("it decides", lambda: is_ready(daemon), seconds=20)
         heard = [await asyncio.to_thread(notify_socket.recv, 100) for _ in range(2)]
         assert [message.partition(b"=")[0] for message in heard] == [b"READY", b"STATUS"]
 
@@ -232,7 +232,7 @@ def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path) -> No
         daemon = Daemon(settings, log=Silent())
         try:
             await daemon.start()
-            await until("it decides", lambda: is_ready(daemon), seconds=5)
+            await until("it decides", lambda: is_ready(daemon), seconds=20)
             assert daemon.node is not None
             assert daemon.adapting is not None
             assert not await daemon.adapting.hotplug.check()

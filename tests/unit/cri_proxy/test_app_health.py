@@ -61,7 +61,7 @@ class Scene:
         async def is_so() -> bool:
             return await self.readiness() == status
 
-        await until(f"/readyz says {status}", is_so, seconds=10)
+        await until(f"/readyz says {status}", is_so, seconds=20)
 
     async def run_pod(self, name: str = "web") -> None:
         client = RuntimeClient(self.settings.listen)
@@ -155,7 +155,7 @@ def test_with_a_separate_image_service_no_series_is_told_twice(tmp_path: Path) -
     async def act(scene: Scene) -> None:
         await with_runtime(scene)
         images = RuntimeClient(f"unix://{tmp_path}/images.sock")
-        await images.unary(IMAGES + "ListImages", b"", timeout_seconds=5)
+        await images.unary(IMAGES + "ListImages", b"", timeout_seconds=20)
         await images.close()
         lines = [line.rpartition(" ")[0] for line in (await scene.get("/metrics"))[1].splitlines()]
         assert len(lines) == len(set(lines))

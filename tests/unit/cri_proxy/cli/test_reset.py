@@ -42,7 +42,7 @@ def runtime_with_a_pinned_container(path: Path) -> Iterator[EmbeddedRuntime]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    started.wait(10)
+    assert started.wait(30), "the runtime's socket was not opened"
     try:
         yield runtime
     finally:

@@ -35,7 +35,7 @@ class Scene:
         async def is_there() -> bool:
             return self.read() == wanted
 
-        await until(f"{wanted} in the target", is_there, seconds=10)
+        await until(f"{wanted} in the target", is_there, seconds=20)
 
 
 def play(scene: Scene, act: Callable[[Scene], Awaitable[None]]) -> None:
@@ -105,7 +105,7 @@ def test_a_mounted_configmap_that_comes_late_is_copied_then(tmp_path: Path) -> N
         async def was_told() -> bool:
             return len(scene.log.errors) == 1
 
-        await until("it says that there is nothing", was_told, seconds=10)
+        await until("it says that there is nothing", was_told, seconds=20)
         scene.volume.write({"default.yaml": "1"})
         await scene.comes("default.yaml", "1", "")
 
@@ -125,7 +125,7 @@ def test_what_failed_is_tried_again_after_a_while(tmp_path: Path) -> None:
         async def was_told() -> bool:
             return len(scene.log.errors) == 1
 
-        await until("it was refused", was_told, seconds=10)
+        await until("it was refused", was_told, seconds=20)
         (scene.target / "default.yaml").unlink()
         await clock.advance(REPAIR_SECONDS)
         await scene.comes("default.yaml", "1", "")

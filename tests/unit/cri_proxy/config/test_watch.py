@@ -1,4 +1,4 @@
-"""When a configuration is looked at, and when it is handed over. Time is virtual; threads are waited for."""
+"""When a configuration is looked at, and when it is handed over. Time is virtual, and threads take none."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,6 +9,7 @@ from cri_proxy.config.place import Source
 from cri_proxy.config.watch import DEBOUNCE_ROUNDS, DEBOUNCE_SECONDS, POLL_SECONDS, Watch
 from cri_proxy.tryout.waiting import until
 from tests.fakes.clock import ManualClock
+from tests.fakes.threads import AtOnce
 
 
 class Scene:
@@ -48,7 +49,7 @@ class Scene:
         async def has_looked() -> bool:
             return self.looks >= looks
 
-        await until(f"{looks} looks", has_looked, seconds=5)
+        await until(f"{looks} looks", has_looked, seconds=20)
         for _ in range(20):
             await asyncio.sleep(0)
 
@@ -62,6 +63,7 @@ class Scene:
 
 def play(act: Callable[[Scene], Awaitable[None]]) -> Scene:
     async def run() -> Scene:
+        asyncio.get_running_loop().set_default_executor(AtOnce())
         scene = Scene()
         tasks = [asyncio.get_running_loop().create_task(scene.watch.watch(scene))]
         await scene.saw(1)
@@ -170,7 +172,7 @@ def test_that_the_kernel_does_not_tell_is_known_until_it_does() -> None:
             async def is_known(wanted: str = limit) -> bool:
                 return scene.watch.problem == wanted
 
-            await until("it is known", is_known, seconds=5)
+            await until("it is known", is_known, seconds=20)
 
     play(act)
 

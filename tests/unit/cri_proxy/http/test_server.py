@@ -137,14 +137,16 @@ def test_off_opens_nothing(tmp_path: Path) -> None:
 
 def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
     async def run() -> bytes:
-        server = AdminServer(FixedDaemon(), idle_seconds=0.01)
+        server = AdminServer(FixedDaemon(), idle_seconds=0.3)
         await server.listen_unix(tmp_path / "a.sock")
-        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "a.sock"))
-        writer.write(LINE)
-        async with asyncio.timeout(20):
-            answer = await reader.read()
-        writer.close()
-        await writer.wait_closed()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(tmp_path / "a.sock"))
+            client.sendall(LINE)  # it is there before the server has looked at the connection
+            reader, writer = await asyncio.open_unix_connection(sock=client)
+            async with asyncio.timeout(20):
+                answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
         await server.close()
         return answer
 
