@@ -9,7 +9,7 @@ from http import HTTPStatus
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.tree import MAX_BYTES
 from cri_proxy.config.values import value_of
-from cri_proxy.exposition import CONTENT_TYPE, render
+from cri_proxy.exposition import CONTENT_TYPE, Exposition
 from cri_proxy.http.messages import JSON, Response, text_response
 from cri_proxy.http.view import DaemonView, Health, PlanView
 from cri_proxy.state.codec import Plain, encode
@@ -22,10 +22,11 @@ PrivateHandler = Callable[[Query], Awaitable[Response]]
 
 def build_routes(view: DaemonView) -> dict[str, Handler]:
     """Path -> handler. Every handler only reads."""
+    exposition = Exposition()
     return {
         "/healthz": lambda query: _health(query, "healthz", view.health()),
         "/readyz": lambda query: _health(query, "readyz", view.health()),
-        "/metrics": lambda query: Response(HTTPStatus.OK, CONTENT_TYPE, render(view.samples())),
+        "/metrics": lambda query: Response(HTTPStatus.OK, CONTENT_TYPE, exposition.render(view.samples())),
         "/api/v1/status": lambda query: _json(encode(view.status())),
         "/api/v1/topology": lambda query: _topology(view),
         "/api/v1/explain": lambda query: _explain(view, query),

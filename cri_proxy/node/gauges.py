@@ -1,7 +1,8 @@
 """The node's state as metrics, read at each scrape: nothing is remembered, so nothing that is gone can linger."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from cri_proxy import metrics
 from cri_proxy.exposition import Sample
@@ -9,10 +10,10 @@ from cri_proxy.http.view import ConfigurationView, Health
 from cri_proxy.metrics import Metric
 from cri_proxy.node.ledger import Ledger
 from cri_proxy.node.node import Node
-from cri_proxy.node.reachable import reachable_by, unpinned
-from cri_proxy.node.showing import memory_views, sits_on
-from policies.base import Grant, PoolView
-from sysfs.cpuset import CpuSet
+from cri_proxy.node.reachable import Others, late, unpinned
+from cri_proxy.node.showing import memory_views
+from cri_proxy.state.rows import Row
+from policies.base import PoolView
 
 
 def health_samples(health: Health) -> Iterator[Sample]:
@@ -35,21 +36,50 @@ def config_samples(view: ConfigurationView | None) -> Iterator[Sample]:
     yield Sample(metrics.CONFIG_APPLIED, round(view.since_seconds, 3))
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What one walk over the ledger's active rows finds, CPUs as masks.
+
+    ``dead`` are owned by containers that the runtime's last list did not have alive.
+    """
+
+    kinds: Mapping[tuple[str, str], int]
+    running_owners: tuple[Row, ...]
+    exclusive: int
+    isolated: int
+    dead: int
+
+
 def node_samples(node: Node) -> Iterator[Sample]:
     """Who holds what now, and what is not as it should be."""
     ledger = node.context.ledger
-    pools, grants = ledger.policy.pools(ledger.allocations), ledger.allocations.grants
-    yield from _cpu_samples(pools, grants)
+    rows = _walk(ledger.active(), node.resync.ended_ids)
+    yield from _cpu_samples(ledger.policy.pools(ledger.allocations), rows)
     yield from _memory_samples(ledger)
-    yield from _container_samples(node)
+    yield from _container_samples(node, rows)
     yield from _count_samples(node)
 
 
-def _cpu_samples(pools: Sequence[PoolView], grants: Sequence[Grant]) -> Iterator[Sample]:
-    exclusive = CpuSet.of_masks(grant.exclusive.mask for grant in grants)
-    isolated = CpuSet.of_masks(grant.isolated.mask for grant in grants)
+def _walk(active: Sequence[Row], ended_ids: Collection[str]) -> _Rows:
+    kinds = Counter[tuple[str, str]]()
+    owners, exclusive, isolated, dead = [], 0, 0, 0
+    for row in active:
+        grant = row.grant
+        kinds[row.state, grant.kind] += 1
+        owned = grant.exclusive.mask | grant.isolated.mask
+        if owned:
+            exclusive |= grant.exclusive.mask
+            isolated |= grant.isolated.mask
+            if row.state == "running":
+                owners.append(row)
+            if row.container_id in ended_ids:
+                dead |= owned
+    return _Rows(kinds, tuple(owners), exclusive, isolated, dead)
+
+
+def _cpu_samples(pools: Sequence[PoolView], rows: _Rows) -> Iterator[Sample]:
     for pool in pools:
-        by_kind = _by_kind(pool, exclusive, isolated)
+        by_kind = _by_kind(pool, rows)
         if not pool.parent:
             yield from (Sample(metrics.CPUS, count, (kind,)) for kind, count in by_kind)
         yield from (Sample(metrics.POOL_CPUS, count, (pool.name, kind)) for kind, count in by_kind)
@@ -59,14 +89,14 @@ def _cpu_samples(pools: Sequence[PoolView], grants: Sequence[Grant]) -> Iterator
         yield Sample(metrics.POOL_MEMORY_FREE, pool.memory_free_bytes, (pool.name,))
 
 
-def _by_kind(pool: PoolView, exclusive: CpuSet, isolated: CpuSet) -> list[tuple[str, int]]:
+def _by_kind(pool: PoolView, rows: _Rows) -> list[tuple[str, int]]:
     """How many of a pool's CPUs are of each kind. One that is owned is of no other kind, whatever else it may be."""
-    left, counts = pool.cpus, []
-    sets = (exclusive, isolated, pool.isolated_free, pool.shared, pool.reserved)
-    for kind, cpus in zip(metrics.CPU_KINDS, sets, strict=False):
-        counts.append((kind, len(left & cpus)))
-        left = left - cpus
-    return [*counts, ("unused", len(left))]
+    left, counts = pool.cpus.mask, []
+    masks = (rows.exclusive, rows.isolated, pool.isolated_free.mask, pool.shared.mask, pool.reserved.mask)
+    for kind, mask in zip(metrics.CPU_KINDS, masks, strict=False):
+        counts.append((kind, (left & mask).bit_count()))
+        left &= ~mask
+    return [*counts, ("unused", left.bit_count())]
 
 
 def _memory_samples(ledger: Ledger) -> Iterator[Sample]:
@@ -80,26 +110,20 @@ def _memory_samples(ledger: Ledger) -> Iterator[Sample]:
         yield from (Sample(metric, value, (str(view.node), view.kind)) for metric, value in values)
 
 
-def _container_samples(node: Node) -> Iterator[Sample]:
-    rows = tuple(node.context.ledger.active())
-    counts = Counter[tuple[str, str]]((row.state, row.grant.kind.value) for row in rows)
+def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
+    ledger = node.context.ledger
     states, kinds = metrics.CONTAINERS.labels
     for state in states.values:
         for kind in kinds.values:
-            yield Sample(metrics.CONTAINERS, counts[state, kind], (state, kind))
-    late = node.context.ledger.unmet()
-    running = [row for row in rows if row.state == "running"]
-    fled, unheld = node.drift.fled(), unpinned(node.context.ledger, (*node.adoption.left(), *node.drift.fled()))
-    violated = sum(
-        any(sits_on(node.context.ledger, other, row) for other in late) or bool(reachable_by(row, fled))
-        for row in running
-    )
-    dead = CpuSet.of_masks(row.grant.owned.mask for row in rows if row.container_id in node.resync.ended_ids)
-    yield Sample(metrics.LATE, len(late))
-    yield Sample(metrics.VIOLATED, violated)
-    yield Sample(metrics.REACHABLE, sum(bool(reachable_by(row, unheld)) for row in running))
+            yield Sample(metrics.CONTAINERS, rows.kinds.get((state, kind), 0), (state, kind))
+    fled, unmet = node.drift.fled(), ledger.unmet()
+    moved, sitting = Others.of_left(fled), Others.of(late(ledger, unmet))
+    unheld = Others.of_left(unpinned(ledger, (*node.adoption.left(), *fled)))
+    yield Sample(metrics.LATE, len(unmet))
+    yield Sample(metrics.VIOLATED, sum(sitting.is_on(row) or moved.is_on(row) for row in rows.running_owners))
+    yield Sample(metrics.REACHABLE, sum(unheld.is_on(row) for row in rows.running_owners))
     yield Sample(metrics.FLED, len(fled))
-    yield Sample(metrics.DEAD_CPUS, len(dead))
+    yield Sample(metrics.DEAD_CPUS, rows.dead.bit_count())
 
 
 def _count_samples(node: Node) -> Iterator[Sample]:

@@ -300,7 +300,9 @@ class Ledger:
 
     def unmet(self) -> tuple[Row, ...]:
         """Live containers whose confirmed pinning differs from what they should have, whether or not it may be sent."""
-        return tuple(row for row in self.active() if row.container_id and self._is_unmet(row))
+        desired = self.desired()
+        live = [(row, desired.get(row.grant.request.container)) for row in self.active() if row.container_id]
+        return tuple([row for row, wanted in live if wanted is not None and _needs_call(wanted, row)])
 
     def unsettled(self) -> tuple[Row, ...]:
         """Live containers whose confirmed pinning differs from what may be written now."""

@@ -119,12 +119,17 @@ def violations(containers: Sequence[ContainerView], fled: Sequence[Left] = ()) -
 
 def memory_views(machine: Machine, grants: Sequence[Grant]) -> tuple[MemoryNodeView, ...]:
     """The nodes that have memory, ascending, with what containers are promised there."""
-    promises = [(grant.mems, promised_bytes(grant.request)) for grant in grants if grant.mems]
+    zones: dict[int, tuple[int, int]] = {}  # by the mask of their nodes: bytes promised there, and to how many
+    for grant in grants:
+        promised, count = zones.get(grant.mems.mask, (0, 0))
+        zones[grant.mems.mask] = promised + promised_bytes(grant.request), count + 1
     views = []
     for node in machine.nodes:
         if node.memory_bytes:
-            here = [(mems, count) for mems, count in promises if node.id in mems]
-            alone = sum(count for mems, count in here if len(mems) == 1)
-            wide = sum(count for mems, count in here if len(mems) > 1)
-            views.append(MemoryNodeView(node.id, node.kind.value, node.memory_bytes, alone, wide, len(here)))
+            bit = 1 << node.id
+            here = [(mask == bit, *found) for mask, found in zones.items() if mask & bit]
+            alone = sum(promised for is_alone, promised, _ in here if is_alone)
+            wide = sum(promised for is_alone, promised, _ in here if not is_alone)
+            count = sum(count for _, _, count in here)
+            views.append(MemoryNodeView(node.id, node.kind.value, node.memory_bytes, alone, wide, count))
     return tuple(views)

@@ -1,10 +1,12 @@
 """The node's state as metrics: what is there now, and nothing that is gone."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 from cri_proxy import metrics
+from cri_proxy.config.model import Config
 from cri_proxy.exposition import Distribution, Sample
 from cri_proxy.http.view import ConfigurationView, Health, Part, ReloadView
 from cri_proxy.metrics import Metric, Values
@@ -13,6 +15,7 @@ from cri_proxy.node.drift import Drift, Sight
 from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.kubelet_managers import KubeletManagers
+from cri_proxy.node.view import NodeView
 from cri_proxy.tryout.pods import ContainerSpec, guaranteed
 from policies.options import PolicyOptions
 from policies.registry import build_policy
@@ -166,6 +169,23 @@ def test_whoever_the_kernel_moved_onto_cpus_of_another_is_counted(tmp_path: Path
         await drift.check()
         samples = {s.metric: s.value for s in node_samples(replace(site.node, drift=drift)) if not s.labels}
         assert [samples[m] for m in (metrics.FLED, metrics.REACHABLE, metrics.VIOLATED)] == [1, 1, 1]
+
+    play(act)
+
+
+def test_what_is_counted_of_containers_is_what_the_status_shows_of_them() -> None:
+    async def act(site: Site) -> None:
+        await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
+        await site.run("s", SHARES)
+        site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
+        await site.run("a", guaranteed("c", 6000))
+        status = NodeView(site.node, site.journal, config=Config(), name="", warnings=()).status()
+        reached = [c for c in status.containers if c.reachable_by and c.state == "running"]
+        assert shown(site, metrics.VIOLATED) == {(): len(status.violations)} == {(): 1}
+        assert shown(site, metrics.REACHABLE) == {(): len(reached)} == {(): 1}
+        kinds = Counter((c.state, c.kind) for c in status.containers)
+        assert shown(site, metrics.CONTAINERS) == kinds
+        site.log.errors.clear()
 
     play(act)
 

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cri_proxy.node.adoption import Left
-from cri_proxy.node.reachable import reachable_by, unpinned
-from policies.base import CpuKind
+from cri_proxy.node.reachable import ANYWHERE, Other, Others, late, reachable_by, unpinned
+from policies.base import ContainerKey, CpuKind
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import ledger_with, row
 
@@ -29,3 +32,18 @@ def test_a_preserved_container_counts_with_the_cpus_that_it_brought() -> None:
     preserved = replace(preserved, grant=replace(preserved.grant, kind=CpuKind.PRESERVE))
     left = Left("default/old/c", None)
     assert unpinned(ledger_with(OWNER, preserved), [left]) == (Left("default/pod-1/p", CpuSet.parse("1-3")), left)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(-1, 255))), st.integers(0, 255))
+def test_whether_anybody_is_there_agrees_with_who_is(members: list[tuple[str, int]], owned: int) -> None:
+    others = Others.of(Other(name, mask, ContainerKey("pod-1", name)) for name, mask in members)
+    owner = row("a", owned=str(CpuSet(owned)))
+    assert others.on(owner) == tuple(name for name, mask in members if name != "a" and mask & owned)
+    assert others.is_on(owner) == bool(others.on(owner))
+
+
+def test_who_is_late_may_be_where_the_runtime_has_it_and_anywhere_if_that_is_not_known() -> None:
+    sits, unknown = row("s", acknowledged="1-7"), row("t")
+    ledger = ledger_with(OWNER, sits, unknown)
+    found = [(other.name, other.mask) for other in late(ledger, ledger.unmet())]
+    assert found == [("default/pod-1/s", 0b11111110), ("default/pod-1/t", ANYWHERE)]
