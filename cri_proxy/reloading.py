@@ -216,4 +216,5 @@ class Reloading:
             rejected=self._counts["rejected"],
             last=self._last,
             is_kept=self.is_kept,
+            overridden=tuple(known.key for known, _ in self._settings.overrides),
         )

@@ -23,7 +23,7 @@ _NO_ROOT = Path("/dev/null")
 class Change:
     """An option whose value differs; both values as they are written.
 
-    Where the file does not set it, ``new`` is the default, which the daemon's command line may still override.
+    Where the file does not set it, ``new`` is the default.
     ``needs_restart``: a running daemon keeps the old value until then.
     """
 
@@ -41,7 +41,9 @@ class Report:
     ``machine`` is what the CPUs were resolved on, a directory or a ``--machine``; ``available`` and ``reserved`` are
     CPU lists, '' where the configuration is not valid. ``problem`` is why the running daemon would not take it over
     now ('' = it would, or was not asked), ``moves`` whom it would update; ``is_planned`` whether it has said so.
-    ``instead`` is what a start goes on with where the configuration is not valid ('' = it would fail).
+    ``instead`` is what a start goes on with where the configuration is not valid ('' = it would fail). ``overridden``
+    are options whose value in the file has no effect, because the running daemon's command line sets them: ``old`` is
+    that; None where no daemon has said what its command line sets.
     """
 
     valid: bool
@@ -59,6 +61,7 @@ class Report:
     problem: str = ""
     moves: tuple[DisplacedView, ...] = ()
     instead: str = ""
+    overridden: tuple[Change, ...] | None = None
 
     @property
     def is_good(self) -> bool:
@@ -120,13 +123,31 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     changes = compare(old, config_json(loaded.config), loaded.given)
     warnings = (*loaded.warnings, *place.warnings())
     report = Report(True, str(loaded.path), warnings=warnings, against=against, changes=changes)
-    root = loaded.config.sysfs_root if "sysfsRoot" in loaded.given else str(_at(old, ("sysfsRoot",)) or "/")
+    if against == "daemon":
+        report = without_overridden(report, admin)
+    fixed = {change.key for change in report.overridden or ()}
+    is_said = "sysfsRoot" in loaded.given - fixed
+    root = loaded.config.sysfs_root if is_said else str(_at(old, ("sysfsRoot",)) or "/")
     report = resolve(report, loaded.config, Path(root), machine)
     if not report.valid and not machine:
         return with_instead(report, place.path, admin)
     if against == "defaults" or machine or not report.valid:
         return report
     return planned(report, admin, text=source.text, group=place.node_group or source.group)
+
+
+def without_overridden(report: Report, admin: Path) -> Report:
+    """The report with what the running daemon's command line sets told apart from what would change."""
+    from cri_proxy.http.client import DaemonUnreachable, ask
+
+    said: object = None
+    with suppress(DaemonUnreachable):
+        said = _at(ask(admin, "/api/v1/status"), ("configuration", "overridden"))
+    if not isinstance(said, list):  # an older daemon
+        return report
+    overridden = tuple(change for change in report.changes if change.key in said and change.is_in_file)
+    changes = tuple(change for change in report.changes if change.key not in said)
+    return replace(report, changes=changes, overridden=overridden)
 
 
 def with_instead(report: Report, path: Path, admin: Path) -> Report:
@@ -167,7 +188,6 @@ def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
         report = replace(report, warnings=(*report.warnings, said))
     if plan.problem:
         return replace(report, is_planned=True, problem=plan.problem)
-    # Its command line may have the last word on what the file says.
     changes = tuple(replace(c, needs_restart=c.key in plan.needs_restart) for c in report.changes)
     return replace(report, is_planned=True, moves=plan.moves, changes=changes)
 
@@ -261,12 +281,15 @@ def render_report(report: Report) -> str:
     reserved = f"reserved {report.reserved}" if report.reserved else "none reserved"
     lines = [f"{report.file}: valid", f"CPUs of {report.machine}: available {report.available}, {reserved}", *warnings]
     other = "the running daemon" if report.against == "daemon" else "the defaults (no daemon answers)"
+    overridden = _overridden_lines(report.overridden or ())
     if not report.changes:
-        return "\n".join([*lines, f"the same as {other}"])
+        return "\n".join([*lines, f"the same as {other}", *overridden])
     set_here = [change for change in report.changes if change.is_in_file]
     not_here = [change for change in report.changes if not change.is_in_file]
     lines += _change_lines(f"against {other}, this changes:", set_here)
-    lines += _change_lines("not in the file, hence the default, unless the daemon's command line says so:", not_here)
+    unless = ", unless the daemon's command line says so" if report.overridden is None else ""
+    lines += _change_lines(f"not in the file, hence the default{unless}:", not_here)
+    lines += overridden
     return "\n".join([*lines, *_plan_lines(report)])
 
 
@@ -281,6 +304,12 @@ def _plan_lines(report: Report) -> list[str]:
     if not report.moves:
         return ["the running daemon would take it over, and update no container"]
     return ["the running daemon would take it over, and update:", *(f"  {moved_text(m)}" for m in report.moves)]
+
+
+def _overridden_lines(changes: Sequence[Change]) -> list[str]:
+    width = max((len(change.key) for change in changes), default=0)
+    rows = [f"  {change.key.ljust(width)}  {change.old} stays; the file says {change.new}" for change in changes]
+    return ["overridden by the command line of the running daemon:", *rows] if rows else []
 
 
 def _change_lines(title: str, changes: Sequence[Change]) -> list[str]:

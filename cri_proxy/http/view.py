@@ -128,7 +128,8 @@ class ConfigurationView:
 
     ``digest`` is the SHA-256 of the file's content, ``since_seconds`` since the epoch. ``needs_restart`` are options
     whose new value waits for one. ``applied``, ``unchanged`` and ``rejected`` count reloads since the start.
-    ``is_kept``: the file was invalid at the start, and what was in force before still is.
+    ``is_kept``: the file was invalid at the start, and what was in force before still is. ``overridden`` are options
+    that the command line sets, whatever the file says.
     """
 
     file: str
@@ -141,6 +142,7 @@ class ConfigurationView:
     rejected: int = 0
     last: ReloadView | None = None
     is_kept: bool = False
+    overridden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

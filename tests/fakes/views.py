@@ -6,6 +6,7 @@ from cri_proxy import metrics
 from cri_proxy.config.model import Config
 from cri_proxy.exposition import Sample
 from cri_proxy.http.view import (
+    ConfigurationView,
     ContainerView,
     DecisionView,
     DisplacedView,
@@ -155,10 +156,11 @@ def decision_view() -> DecisionView:
 
 
 class FixedDaemon:
-    """Implements ``cri_proxy.http.view.DaemonView`` with the values above; ``ready`` may be changed."""
+    """Implements ``cri_proxy.http.view.DaemonView`` with the values above; what is public may be changed."""
 
     def __init__(self, config: Config | None = None) -> None:
         self.is_ready = True
+        self.configuration: ConfigurationView | None = None
         self._config = config if config is not None else Config()
 
     def health(self) -> Health:
@@ -168,7 +170,7 @@ class FixedDaemon:
         return (Sample(metrics.READY, self.is_ready), Sample(metrics.POOL_MEMORY, 16 << 30, ("socket #0",)))
 
     def status(self) -> StatusView:
-        return replace(status_view(), is_ready=self.is_ready)
+        return replace(status_view(), is_ready=self.is_ready, configuration=self.configuration)
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
         view = decision_view()

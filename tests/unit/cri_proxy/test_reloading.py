@@ -71,6 +71,13 @@ def scene() -> Scene:
     return Scene(settings_of(OLD))
 
 
+def test_options_of_the_command_line_are_told_before_and_after_a_reload() -> None:
+    scene = Scene(settings_of(OLD, ("adopt", "pin"), ("http", "off")))
+    assert scene.reloading.view().overridden == ("adopt", "http")
+    assert scene.take("adopt: leave\nstrictAnnotations: true") == "applied"
+    assert scene.reloading.view().overridden == ("adopt", "http")
+
+
 def test_a_valid_one_is_applied_whole(scene: Scene) -> None:
     assert scene.take("adopt: pin\nstrictAnnotations: true") == "applied"
     ((config, said),) = scene.applied

@@ -12,7 +12,7 @@ from cri_proxy.cli.main import run_command
 from cri_proxy.config.kept import Kept, keep
 from cri_proxy.config.load import parse_config
 from cri_proxy.http.routes import config_json
-from cri_proxy.http.view import DisplacedView, PlanView
+from cri_proxy.http.view import ConfigurationView, DisplacedView, PlanView
 from sysfs.cpuset import CpuSet
 from sysfs.describe import describe
 from tests.fakes.serving import served
@@ -47,6 +47,42 @@ def test_what_the_file_does_not_say_is_told_apart(path: Path, tmp_path: Path) ->
         report = check(path, tmp_path / "a.sock")
     assert report.changes == (Change("http", "off", "127.0.0.1:8891", is_in_file=False, needs_restart=True),)
     assert "unless the daemon's command line says so:\n  http  off ->" in render_report(report)
+
+
+def overriding(text: str, *keys: str) -> FixedDaemon:
+    """A daemon with this configuration whose command line sets these options."""
+    daemon = FixedDaemon(parse_config(text))
+    daemon.configuration = ConfigurationView("/c", "", "", 0.0, overridden=keys)
+    return daemon
+
+
+def test_what_the_daemons_command_line_sets_is_no_change(path: Path, tmp_path: Path) -> None:
+    with served(tmp_path / "a.sock", overriding("reservedResources: {cpu: 2}", "reservedResources.cpu")):
+        report = check(path, tmp_path / "a.sock", machine="{cores: 8}")
+    assert report.changes == (Change("adopt", "pin", "leave"),)
+    assert report.overridden == (Change("reservedResources.cpu", "2", "750m"),)
+    said = "overridden by the command line of the running daemon:\n  reservedResources.cpu  2 stays; the file says 750m"
+    assert said in render_report(report)
+
+
+def test_what_the_file_leaves_to_the_command_line_is_not_told(path: Path, tmp_path: Path) -> None:
+    with served(tmp_path / "a.sock", overriding(f"{TEXT}http: off\nstateDir: /s", "http")):
+        report = check(path, tmp_path / "a.sock")
+    assert ([change.key for change in report.changes], report.overridden) == (["stateDir"], ())
+    assert "not in the file, hence the default:\n  stateDir" in render_report(report)
+
+
+def test_where_all_that_differs_is_overridden_it_is_the_same(path: Path, tmp_path: Path) -> None:
+    with served(tmp_path / "a.sock", overriding("reservedResources: {cpu: 750m}", "adopt")):
+        text = render_report(check(path, tmp_path / "a.sock"))
+    assert "the same as the running daemon\noverridden by the command line" in text
+
+
+def test_the_machine_is_that_of_the_command_line_whatever_the_file_says(path: Path, tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "tree", describe({"cores": 16}))
+    path.write_text("sysfsRoot: /nope")
+    with served(tmp_path / "a.sock", overriding(f"sysfsRoot: {root}", "sysfsRoot")):
+        assert check(path, tmp_path / "a.sock").available == "0-15"
 
 
 def test_no_difference_is_said(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
