@@ -6,14 +6,13 @@ faster memory), Documentation/admin-guide/mm/numaperf.rst (``access0/initiators`
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from sysfs.cpuset import NodeSet
 from sysfs.model import MemoryKind
 
 # The HMAT is coarse, and distance alone explains small differences: HBM has several times the bandwidth of DRAM,
 # PMEM and CXL memory about half of it or less, at about twice the latency or more.
-HMAT_FACTOR = Fraction(3, 2)
+HMAT_FACTOR = (3, 2)  # one and a half times, in whole numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +45,21 @@ def memory_kind(own: MemoryFacts, near: Sequence[MemoryFacts], dram: Sequence[Me
         _compare(own.tier, [f.tier for f in peers]),
         -_compare(own.read_bandwidth, [f.read_bandwidth for f in peers], HMAT_FACTOR),
         max(_compare(own.read_latency, [f.read_latency for f in peers], HMAT_FACTOR), 0),
-        _compare(own.memory_bytes, [Fraction(sum(f.memory_bytes for f in dram), len(dram))]),
+        _compare(own.memory_bytes * len(dram), [sum(f.memory_bytes for f in dram)]),
     ):
         if slower:
             return MemoryKind.PMEM if slower > 0 else MemoryKind.HBM
     return MemoryKind.DRAM
 
 
-def _compare(own: int, others: Sequence[int | Fraction], factor: Fraction = Fraction(1)) -> int:
+def _compare(own: int, others: Sequence[int], factor: tuple[int, int] = (1, 1)) -> int:
     """1 when ``own`` is above all others by this factor, -1 when below all by it, 0 when it does not tell."""
+    times, part = factor
     known = [value for value in others if value]
     if not own or not known:
         return 0
-    above = own > max(known) and own >= factor * max(known)
-    below = own < min(known) and own * factor <= min(known)
+    above = own > max(known) and own * part >= max(known) * times
+    below = own < min(known) and own * times <= min(known) * part
     return int(above) - int(below)
 
 

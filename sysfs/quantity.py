@@ -5,14 +5,13 @@ Source: the Kubernetes API reference, "Quantity": a decimal number with a binary
 """
 
 import re
-from fractions import Fraction
-from math import ceil
 
-_FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i))?")
+_FORM = re.compile(r"([+-]?)(\d+|\d*\.\d+|\d+\.)(?:[eE]([+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i))?")
+# Whole numbers throughout: what a suffix multiplies by, and what it divides by.
 _FACTORS = (
-    {"": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000)}
-    | {suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", 1)}
-    | {suffix + "i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", 1)}
+    {"": (1, 1), "n": (1, 10**9), "u": (1, 10**6), "m": (1, 1000)}
+    | {suffix: (1000**power, 1) for power, suffix in enumerate("kMGTPE", 1)}
+    | {suffix + "i": (1024**power, 1) for power, suffix in enumerate("KMGTPE", 1)}
 )
 MAX_LENGTH = 64
 
@@ -26,31 +25,13 @@ class QuantityError(ValueError):
         self.text = text
 
 
-def parse_quantity(text: str, expected: str = "2Gi or 500m") -> Fraction:
-    """The exact value. Raises QuantityError.
-
-    >>> parse_quantity("1.5k")
-    Fraction(1500, 1)
-    """
-    stripped = text.strip()
-    match = _FORM.fullmatch(stripped) if len(stripped) <= MAX_LENGTH and stripped.isascii() else None
-    if match is None:
-        raise QuantityError(text, expected)
-    number, exponent, suffix = match.groups()
-    scale = Fraction(10) ** int(exponent[1:]) if exponent else _FACTORS[suffix or ""]
-    return Fraction(number) * scale
-
-
 def parse_bytes(text: str) -> int:
     """Whole bytes, rounded up, not negative. Raises QuantityError.
 
     >>> parse_bytes("2Gi"), parse_bytes("512M")
     (2147483648, 512000000)
     """
-    value = parse_quantity(text, "2Gi or 512M")
-    if value < 0:
-        raise QuantityError(text, "2Gi or 512M")
-    return ceil(value)
+    return _parse(text, 1, "2Gi or 512M")
 
 
 def parse_mcpu(text: str) -> int:
@@ -59,7 +40,21 @@ def parse_mcpu(text: str) -> int:
     >>> parse_mcpu("750m"), parse_mcpu("2"), parse_mcpu("0.5")
     (750, 2000, 500)
     """
-    value = parse_quantity(text, "750m or 2")
-    if value < 0:
-        raise QuantityError(text, "750m or 2")
-    return ceil(value * 1000)
+    return _parse(text, 1000, "750m or 2")
+
+
+def _parse(text: str, per_unit: int, expected: str) -> int:
+    """The quantity in parts of which ``per_unit`` make one, exactly, then rounded up."""
+    stripped = text.strip()
+    match = _FORM.fullmatch(stripped) if len(stripped) <= MAX_LENGTH and stripped.isascii() else None
+    if match is None:
+        raise QuantityError(text, expected)
+    sign, number, exponent, suffix = match.groups()
+    whole, _, decimals = number.partition(".")
+    value = int(whole + decimals)
+    if sign == "-" and value:
+        raise QuantityError(text, expected)
+    power = int(exponent or 0)
+    times, part = _FACTORS[suffix or ""]
+    dividend = value * per_unit * times * 10 ** max(power, 0)
+    return -(-dividend // (part * 10 ** (len(decimals) + max(-power, 0))))

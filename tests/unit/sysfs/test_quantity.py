@@ -1,10 +1,23 @@
 """Kubernetes quantities."""
 
 from fractions import Fraction
+from math import ceil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu, parse_quantity
+from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
+
+SCALES = {
+    "": 1,
+    "n": Fraction(1, 10**9),
+    "m": Fraction(1, 1000),
+    "k": 1000,
+    "Ki": 1024,
+    "E": 10**18,
+    "e-3": Fraction(1, 1000),
+}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +49,7 @@ def test_cpus_in_thousandths_are_rounded_up(text: str, mcpu: int) -> None:
 @pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "1KI", "0x10", "1e999", "1.2.3", "٣", "1_000", "9" * 65])
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(QuantityError) as caught:
-        parse_quantity(text)
+        parse_mcpu(text)
     assert caught.value.text == text
 
 
@@ -47,5 +60,14 @@ def test_less_than_nothing_is_refused(parse: object) -> None:
         parse("-1")
 
 
-def test_the_value_is_exact() -> None:
-    assert parse_quantity("0.1") == Fraction(1, 10)
+def test_nothing_is_nothing_with_any_sign() -> None:
+    assert (parse_mcpu("-0"), parse_bytes("+0.0")) == (0, 0)
+
+
+@given(
+    st.from_regex(r"[0-9]{0,12}\.[0-9]{1,12}|[0-9]{1,20}\.?", fullmatch=True, alphabet=st.characters(codec="ascii")),
+    st.sampled_from(sorted(SCALES)),
+)
+def test_values_are_exact(number: str, scale: str) -> None:
+    exact = Fraction(number) * SCALES[scale]
+    assert (parse_bytes(number + scale), parse_mcpu(number + scale)) == (ceil(exact), ceil(exact * 1000))
