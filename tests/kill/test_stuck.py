@@ -19,6 +19,7 @@ from cri_proxy.relay.interest import RUNTIME
 from cri_proxy.relay.listener import socket_path
 from cri_proxy.tryout.daemon import DaemonProcess
 from cri_proxy.tryout.pods import PodSpec, guaranteed
+from cri_proxy.tryout.waiting import until
 from tests.fakes.http2 import request
 from tests.fakes.sysfs_tree import write_tree
 from tests.kill.scene import MACHINE, Scene
@@ -28,11 +29,15 @@ SLACK_SECONDS = 20.0
 REQUESTS, REPLY_BYTES = 60, 100_000  # far more than sockets and the relay hold
 HUGE = 1 << 30
 
-# A daemon like any other, but that SIGUSR1 blocks the thread of its loop, as an endless loop in our code would.
+# A daemon like any other, but that SIGUSR1 blocks the thread of its loop, as an endless loop in our code would; a file
+# says that it does.
 BLOCKABLE = """
-import signal, sys, time
+import os, signal, sys, time
 from cri_proxy.cli.main import main
-signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3600))
+def block(*_):
+    open(os.environ["BLOCKED"], "w").close()
+    time.sleep(3600)
+signal.signal(signal.SIGUSR1, block)
 sys.exit(main())
 """
 
@@ -43,10 +48,18 @@ class Systemd:
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._socket.bind(str(path))
-        self.environment = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": str(int(WATCHDOG_SECONDS * 1e6))}
+        self.blocked = path.with_name("blocked")
+        self.environment = {
+            "NOTIFY_SOCKET": str(path),
+            "WATCHDOG_USEC": str(int(WATCHDOG_SECONDS * 1e6)),
+            "BLOCKED": str(self.blocked),
+        }
 
     def close(self) -> None:
         self._socket.close()
+
+    async def sees_it_blocked(self) -> bool:
+        return self.blocked.exists()
 
     def forget(self) -> None:
         """Read what was said so far."""
@@ -108,7 +121,7 @@ def test_a_blocked_loop_is_silence_for_the_watchdog(relay: str) -> None:
     async def act(scene: Scene, systemd: Systemd) -> None:
         assert await systemd.pinged(WATCHDOG_SECONDS + SLACK_SECONDS)
         scene.daemon.send(signal.SIGUSR1)
-        await asyncio.sleep(0.5)  # to be in the handler
+        await until("it stands still", systemd.sees_it_blocked, seconds=SLACK_SECONDS)
         systemd.forget()
         assert not await systemd.pinged(2 * WATCHDOG_SECONDS)
         assert scene.daemon.exit_status is None

@@ -67,10 +67,10 @@ async def test_nobody_is_moved_and_no_call_fails(place: Place, relay: str) -> No
     client.start(churn=False)
     async with Traffic(place.daemon.endpoint) as others:
         await ends(await take_over(place))
+    await until("enough is called", lambda: has(client.done - 100), seconds=SECONDS)
     await client.end()
     await client.close()
     assert unexcused([*client.failures, *(a.failure for a in others.failed)], relay, callers=3) == []
-    assert client.done > 100
     print(f"{client.done + len(others.attempts)} calls, the longest took {client.longest_seconds * 1000:.0f} ms")
     assert place.pinned() == before
     assert len(place.runtime.updates) == updates
@@ -89,14 +89,22 @@ async def test_no_call_that_needs_a_decision_fails_or_is_lost(place: Place, rela
     client = GrpcTraffic(place.daemon.endpoint)
     client.start(churn=True)
     old = await take_over(place)
+    await until("enough is called", lambda: has(client.done - 40), seconds=SECONDS)
     await client.end()
     await client.close()
     await ends(old)
-    assert client.done > 40
     assert [f for f in unexcused(client.failures, relay, callers=2) if expected not in f] == []
     await until("what the old one's last calls ended is known", lambda: knows_who_runs(place), seconds=ASKS_SECONDS)
     assert place.pinned().keys() >= kept
     assert (await place.status()).violations == ()
+
+
+async def followed(place: Place, client: GrpcTraffic) -> "grpc.aio.UnaryStreamCall[bytes, bytes]":
+    """The client's stream of events, once it goes through the daemon; that has one of its own."""
+    await until("the daemon follows", lambda: has(place.runtime.listeners()), seconds=SECONDS)
+    events = client.events()
+    await until("the client follows", lambda: has(place.runtime.listeners() - 1), seconds=SECONDS)
+    return events
 
 
 async def knows_who_runs(place: Place) -> bool:
@@ -106,8 +114,7 @@ async def knows_who_runs(place: Place) -> bool:
 @BOTH_RELAYS
 async def test_a_stream_of_the_old_process_goes_on_until_its_client_leaves(place: Place) -> None:
     client = GrpcTraffic(place.daemon.endpoint)
-    events = client.events()
-    await asyncio.sleep(0.2)
+    events = await followed(place, client)
     old = await take_over(place)
     await place.run_pods(1)  # through the new one
     async with asyncio.timeout(10):
@@ -121,8 +128,7 @@ async def test_a_stream_of_the_old_process_goes_on_until_its_client_leaves(place
 
 async def test_an_old_process_that_drains_can_be_stopped(place: Place) -> None:
     client = GrpcTraffic(place.daemon.endpoint)
-    events = client.events()
-    await asyncio.sleep(0.2)
+    events = await followed(place, client)
     old = await take_over(place)
     assert await old.stop(signal.SIGTERM) == 0
     assert await place.daemon.admin.is_ready()
