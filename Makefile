@@ -10,7 +10,7 @@ STAGES := $(PYTHON) tests/stages.py
 RUNTIME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test dev check fix bench deb docs pins clean distclean
+.PHONY: help run test dev check fix bench deb image docs pins clean distclean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -42,6 +42,9 @@ bench: dev ## measure: decisions, relay, discovery, start-up, memory; fails wher
 
 deb: dev ## build the Debian package in dist/
 	@packaging/deb/build.sh
+
+image: deb ## build the image of the config agent (packaging/kubernetes) from that package; needs docker, podman or buildah
+	@packaging/image/build.sh
 
 docs: dev ## write the generated reference pages anew
 	@$(PYTHON) -m cri_proxy.config.docs >docs/reference/options.md

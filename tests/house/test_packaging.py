@@ -1,14 +1,17 @@
 """What gets installed: every import is declared, every declared package is pinned, the service can start."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from cri_proxy.cli.main import command_parser, load_command
 from cri_proxy.config.load import parse_config
@@ -95,6 +98,83 @@ def test_the_environment_file_has_the_last_word_on_the_configuration() -> None:
 def test_the_socket_unit_opens_the_socket_that_the_proxy_listens_on() -> None:
     unit = (ROOT / "packaging" / "cri-proxy.socket").read_text()
     assert f"\nListenStream={Config().listen.removeprefix('unix://')}\n" in unit
+
+
+def manifest() -> dict[str, Any]:
+    """The DaemonSet of the config agent."""
+    text = (ROOT / "packaging" / "kubernetes" / "config-agent.yaml").read_text()
+    found: dict[str, Any] = next(each for each in yaml.safe_load_all(text) if each["kind"] == "DaemonSet")
+    return found
+
+
+def test_the_manifest_names_the_image_that_is_built_and_a_command_of_it() -> None:
+    (container,) = manifest()["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"cri-proxy:{PROJECT['version']}"
+    assert container["command"] == ["cri-proxy"]
+    command, *arguments = container["args"]
+    command_parser(command, load_command(command), prints=False).parse_args(arguments)
+
+
+IMAGE = ROOT / "packaging" / "image"
+
+
+def test_the_image_stands_on_a_bare_name_and_runs_nothing_while_it_is_built() -> None:
+    lines = (IMAGE / "Dockerfile").read_text().splitlines()
+    words = [line.split() for line in lines if line and not line.startswith("#")]
+    assert [word[0] for word in words] == ["ARG", "FROM", "COPY", "ENTRYPOINT"]
+    assert re.fullmatch(r"python:\$\{PYTHON\}-slim-[a-z]+", words[1][1])
+
+
+@pytest.fixture(scope="module")
+def packaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a package as small as can be, laid out as ours."""
+    directory = tmp_path_factory.mktemp("dist")
+    control = directory / "root" / "DEBIAN" / "control"
+    control.parent.mkdir(parents=True)
+    version = PROJECT["version"]
+    control.write_text(f"Package: cri-proxy\nVersion: {version}\nArchitecture: all\nMaintainer: x\nDescription: x\n")
+    for name in ("usr/lib/cri-proxy/cri_proxy/module.py", "usr/bin/cri-proxy", "usr/share/doc/page.md"):
+        file = directory / "root" / name
+        file.parent.mkdir(parents=True)
+        file.write_text((ROOT / "packaging" / "deb" / "cri-proxy").read_text())
+    architecture = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout
+    package = directory / f"cri-proxy_{version}_{architecture.strip()}.deb"
+    subprocess.run(["dpkg-deb", "--build", directory / "root", package], check=True, capture_output=True)
+    return directory
+
+
+def build_image(directory: Path, builder: Path | str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "CRI_PROXY_BUILDER": str(builder)}
+    command = [IMAGE / "build.sh", directory]
+    return subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+
+
+def test_the_image_is_built_of_the_package_and_of_nothing_else(packaged: Path) -> None:
+    builder = packaged / "builder"
+    builder.write_text(f'#!/bin/sh\necho "$@" >>{packaged}/asked\n')
+    builder.chmod(0o755)
+    done = build_image(packaged, builder)
+    name, context = f"cri-proxy:{PROJECT['version']}", packaged / "image"
+    assert (packaged / "asked").read_text() == f"info\nbuild --tag {name} {context}\n"
+    assert f"save {name} | ctr" in done.stdout
+    laid_out = sorted(str(path.relative_to(context)) for path in context.rglob("*") if path.is_file())
+    assert laid_out == ["Dockerfile", "root/usr/bin/cri-proxy", "root/usr/lib/cri-proxy/cri_proxy/module.py"]
+    assert f"\nARG PYTHON=3.{sys.version_info.minor}\n" in (context / "Dockerfile").read_text()
+    started = context / "root" / "usr" / "bin" / "cri-proxy"
+    assert started.read_text().startswith("#!/usr/local/bin/python3 -IS\n")
+    assert started.stat().st_mode & 0o777 == 0o755
+
+
+def test_where_nothing_can_build_the_image_that_is_said_and_what_is_left_to_do(packaged: Path) -> None:
+    done = build_image(packaged, "false nothing-of-this-name")
+    assert done.returncode == 1
+    assert "image: none of false nothing-of-this-name works here. On a machine where one does:" in done.stderr
+    assert f"docker build --tag cri-proxy:{PROJECT['version']} {packaged / 'image'}\n" in done.stderr
+
+
+def test_without_a_package_it_is_said_how_to_build_one(tmp_path: Path) -> None:
+    done = build_image(tmp_path, "true")
+    assert (done.returncode, "build it with `make deb`" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("script", ["build.sh", "postinst", "prerm", "postrm"])
