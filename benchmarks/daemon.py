@@ -8,7 +8,6 @@ child's resident set from /proc. Bars: docs/design.md, spec/relay.md.
 """
 
 import asyncio
-import compileall
 import contextlib
 import os
 import socket
@@ -23,7 +22,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.installed import PACKAGES, ROOT, install
+from benchmarks.installed import ROOT, environment, install
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
@@ -39,8 +38,7 @@ SCRAPES = 200
 SCRAPE_BAR_SECONDS = 0.01
 ACCEPTING_BAR_SECONDS = 0.5
 IDLE_BAR_MB, LOADED_BAR_MB = 45, 60
-# Installed packages are byte-compiled (pip and dpkg see to it); a developer's environment may forbid it.
-ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT = environment()
 RUNTIME = """
 import asyncio, sys
 from cri_proxy.runtime.embedded import EmbeddedRuntime
@@ -74,11 +72,11 @@ class Bench:
         self.directory = directory
         self.runtime_endpoint = f"unix://{directory}/runtime.sock"
         root = write_tree(directory / "machine", describe(MACHINE))
-        start = "import sys; from cri_proxy.cli.main import main; sys.exit(main())"
         options = ("--sysfs-root", str(root), "--reserved-resources", "cpu=2")
         self.words = run_arguments(directory, self.runtime_endpoint, options)
-        self.python = install(directory / "venv")
-        self.arguments = (str(self.python), "-c", start, *self.words, "--config", str(self._config()))
+        program = install(directory / "venv")
+        self.python = program.with_name("python")
+        self.arguments = (str(program), *self.words, "--config", str(self._config()))
         self.endpoint = f"unix://{directory}/cri-proxy.sock"
 
     def _config(self) -> Path:
@@ -183,14 +181,12 @@ def scrape_seconds(admin: Path, pid: int) -> float:
 def python_seconds(python: Path) -> float:
     """Starting the interpreter with nothing but what the command line needs to say its version."""
     begin = time.monotonic()
-    subprocess.run([str(python), "-c", "import argparse, asyncio, sqlite3"], check=True)
+    subprocess.run([str(python), "-IS", "-c", "import argparse, asyncio, sqlite3"], check=True)
     return time.monotonic() - begin
 
 
 def main() -> None:
     """Measure and print."""
-    for package in PACKAGES:
-        compileall.compile_dir(ROOT / package, quiet=1)
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
         runtime = bench.start_runtime()
