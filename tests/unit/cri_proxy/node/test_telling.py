@@ -12,6 +12,7 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import Rules
 from cri_proxy.node.telling import is_told
 from cri_proxy.node.telling_files import Place, places
+from cri_proxy.tryout.kubelet import RunningPod
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from policies.base import CpuKind, Grant, Pinning, Wishes
 from policies.options import PolicyOptions
