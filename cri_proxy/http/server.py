@@ -23,6 +23,7 @@ from cri_proxy.http.messages import (
     text_response,
 )
 from cri_proxy.http.routes import Handler, PrivateHandler, build_routes
+from cri_proxy.http.slices import Slices
 from cri_proxy.http.turns import Turns
 from cri_proxy.http.view import DaemonView
 from cri_proxy.tasks import Tasks
@@ -177,10 +178,12 @@ class AdminServer:
         private = self.private.get(request.path)
         if private is not None and is_root:
             return await private(request.query)
-        async with (self._turns_of_root if is_root else self._turns_of_all).turn():
-            return _misdirected(writer, request) or self._answer(request)
+        turns = self._turns_of_root if is_root else self._turns_of_all
+        async with turns.turn():
+            answer = _misdirected(writer, request) or self._answer(request)
+        return answer if isinstance(answer, Response) else await turns.take(answer)
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: Request) -> Response | Slices[Response]:
         handler = self._routes.get(request.path)
         if handler is None:
             return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self._routes))}")

@@ -3,8 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from cri_proxy.clock import Clock
+from cri_proxy.http.slices import Slices
+
+T = TypeVar("T")
 
 
 class Turns:
@@ -17,7 +21,7 @@ class Turns:
     def __init__(self, clock: Clock) -> None:
         """Nobody has had a turn yet."""
         self._clock = clock
-        self._lock = asyncio.Lock()
+        self._lock, self._long = asyncio.Lock(), asyncio.Lock()
         self._rests_until_seconds = 0.0
 
     @asynccontextmanager
@@ -31,3 +35,20 @@ class Turns:
             finally:
                 now_seconds = self._clock.monotonic_seconds()
                 self._rests_until_seconds = now_seconds + (now_seconds - began_seconds)
+
+    async def take(self, work: Slices[T]) -> T:
+        """Do this with a turn for every slice: short answers come in between, other long ones after it.
+
+        So there is one at a time that is half done and takes memory.
+        """
+        async with self._long:
+            try:
+                while True:
+                    async with self.turn():
+                        try:
+                            next(work)
+                        except StopIteration as done:
+                            result: T = done.value
+                            return result
+            finally:
+                work.close()

@@ -6,6 +6,7 @@ from typing import Protocol, Self
 
 from cri_proxy.config.model import Config
 from cri_proxy.exposition import Sample
+from cri_proxy.http.slices import Slices
 from cri_proxy.state.decisions import Change, Granted, Moved
 from policies.base import Default, PoolView, Reason, Request
 from sysfs.cpuset import CpuSet, NodeSet
@@ -260,7 +261,7 @@ class ExplainView:
 
 
 class DaemonView(Protocol):
-    """Read-only and quick: called on the event loop, for every request."""
+    """Read-only and quick: called on the event loop, for every request. No slice takes more than a few milliseconds."""
 
     def health(self) -> Health:
         """Whether it lives and decides."""
@@ -268,8 +269,8 @@ class DaemonView(Protocol):
     def samples(self) -> Iterable[Sample]:
         """Every metric's series now."""
 
-    def status(self) -> StatusView:
-        """Pools and containers now."""
+    def status_slices(self) -> Slices[StatusView]:
+        """Pools and containers as they are when the first slice is done."""
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
         """Decisions of the pods of this name, NAMESPACE/NAME or uid; of one container when it is named."""

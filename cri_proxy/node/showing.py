@@ -1,15 +1,16 @@
 """One container and the node's memory as ``status`` shows them, from one moment of the ledger."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 from cri_proxy.http.view import ContainerView, MemoryNodeView
 from cri_proxy.node.adoption import Left
 from cri_proxy.node.effects import EffectFailure
 from cri_proxy.node.ledger import Ledger
-from cri_proxy.node.reachable import reachable_by
-from cri_proxy.state.decisions import named
+from cri_proxy.node.reachable import Others, late, unpinned
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, Grant, Pinning
+from policies.base import ContainerKey, Grant, Pinning, PoolView
 from policies.memory.account import promised_bytes
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -18,24 +19,41 @@ from sysfs.model import Machine
 NAMES_SHOWN = 4
 
 
-def container_view(
-    row: Row,
-    ledger: Ledger,
-    *,
-    unpinned: Sequence[Left],
-    failures: Mapping[ContainerKey, EffectFailure],
-    mems_of_pools: Mapping[str, NodeSet],
-    late: Sequence[Row],
-) -> ContainerView:
-    """What a row holds, what it should be on, what the runtime has confirmed, and who is in its way.
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What containers are shown by. ``ledger`` is a copy where its owner may change it before all are shown.
 
-    ``late`` are the rows that are not where they should be: nobody else can be on CPUs that this one owns.
+    ``late`` are those that are not where they should be and ``unheld`` those that our pinning does not hold: both may
+    be on CPUs that somebody owns.
     """
-    grant, request = row.grant, row.grant.request
+
+    ledger: Ledger
+    failures: Mapping[ContainerKey, EffectFailure]
+    mems_of_pools: Mapping[str, NodeSet]
+    late: Others
+    unheld: Others
+
+    @classmethod
+    def of(
+        cls,
+        ledger: Ledger,
+        pools: Sequence[PoolView],
+        *,
+        left: Sequence[Left] = (),
+        failures: Mapping[ContainerKey, EffectFailure],
+    ) -> Self:
+        """``left`` are containers that our pinning does not hold, beside those of the ledger."""
+        mems = {pool.name: pool.mems for pool in pools}
+        there, unheld = late(ledger, ledger.unmet()), unpinned(ledger, left)
+        return cls(ledger, failures, mems, Others.of(there), Others.of_left(unheld))
+
+
+def container_view(row: Row, moment: Moment) -> ContainerView:
+    """What a row holds, what it should be on, what the runtime has confirmed, and who is in its way."""
+    grant, request, ledger = row.grant, row.grant.request, moment.ledger
     wanted = ledger.desired().get(row.key, Pinning(None, None))
     known = row.acknowledged or Pinning(None, None)
-    reachable = reachable_by(row, unpinned)
-    waits_for = tuple(str(named(other.grant.request)) for other in late if sits_on(ledger, other, row))
+    waits_for, reachable = moment.late.on(row), moment.unheld.on(row)
     return ContainerView(
         namespace=request.pod.namespace,
         pod=request.pod.name,
@@ -52,23 +70,16 @@ def container_view(
         isolated=grant.isolated,
         shared_mcpu=grant.shared_mcpu,
         reserved_mcpu=grant.reserved_mcpu,
-        notes=_notes(row, ledger, waits_for, reachable, failures.get(row.key)),
+        notes=_notes(row, ledger, waits_for, reachable, moment.failures.get(row.key)),
         acknowledged_cpus=known.cpus,
         acknowledged_mems=known.mems,
-        home_mems=mems_of_pools.get(grant.pool, NodeSet()),
+        home_mems=moment.mems_of_pools.get(grant.pool, NodeSet()),
         memory_bytes=promised_bytes(request),
         is_cold=grant.is_cold,
         warm_at_seconds=row.warm_at_seconds,
         waits_for=waits_for,
         reachable_by=reachable,
     )
-
-
-def sits_on(ledger: Ledger, other: Row, row: Row) -> bool:
-    """Whether ``other``, which is ours to move, may be on CPUs that ``row`` owns."""
-    wanted = ledger.desired().get(other.key)
-    is_ours = wanted is not None and wanted.cpus is not None
-    return is_ours and other.key != row.key and bool(row.grant.owned) and bool(ledger.sat_on(row, other))
 
 
 def _notes(

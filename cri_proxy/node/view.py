@@ -1,9 +1,11 @@
 """The node as others may look at it: ``http.view.DaemonView`` filled from the ledger and the journal."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from cri_proxy.config.model import Config
 from cri_proxy.exposition import Sample
+from cri_proxy.http.slices import Slices, at_once, bunches
 from cri_proxy.http.view import (
     ConfigurationView,
     ContainerView,
@@ -19,11 +21,10 @@ from cri_proxy.node.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.journal import Journal
 from cri_proxy.node.ledger import ACTIVE
 from cri_proxy.node.node import Node
-from cri_proxy.node.reachable import unpinned
-from cri_proxy.node.showing import container_view, memory_views, violations
+from cri_proxy.node.showing import Moment, container_view, memory_views, violations
 from cri_proxy.state.decisions import named
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, PoolView
+from policies.base import ContainerKey
 from sysfs.model import Machine
 
 # How long a refusal is shown in the status.
@@ -80,21 +81,33 @@ class NodeView:
 
     def status(self) -> StatusView:
         """Pools and containers now."""
-        policy, allocations = self._ledger.policy, self._ledger.allocations
-        pools = policy.pools(allocations)
-        containers = self._containers(tuple(self._ledger.active()), pools)
-        return StatusView(
+        return at_once(self.status_slices())
+
+    def status_slices(self) -> Slices[StatusView]:
+        """Pools and containers as they are when the first slice is done: what changes meanwhile is not seen."""
+        ledger, fled, failures = self._ledger.copy(), self._node.drift.fled(), dict(self._node.effects.failures)
+        left, policy = (*self._node.adoption.left(), *fled), ledger.policy
+        view = StatusView(
             node=self._name,
             policy=policy.name,
             is_ready=self._node.coordinator.is_ready,
-            pools=pools,
-            containers=tuple(sorted(containers, key=lambda c: (c.namespace, c.pod, c.name))),
+            pools=policy.pools(ledger.allocations),
+            containers=(),
             warnings=(*self.health().problems, *self._warnings, *self._present_warnings()),
-            memory=memory_views(policy.machine, allocations.grants),
-            violations=violations(containers, self._node.drift.fled()),
             refused=self._refused(),
             configuration=self.configuration_of(),
         )
+        yield
+        moment = Moment.of(ledger, view.pools, left=left, failures=failures)
+        yield
+        memory = memory_views(policy.machine, ledger.allocations.grants)
+        containers: list[ContainerView] = []
+        for rows in bunches(sorted(ledger.active(), key=_place)):
+            yield
+            containers += [container_view(row, moment) for row in rows]
+        yield
+        broken = violations(containers, fled)
+        return replace(view, containers=tuple(containers), memory=memory, violations=broken)
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
         """The last decision about each container of this pod: what was refused, too."""
@@ -102,8 +115,7 @@ class NodeView:
         wanted = by_name({key: who for key, who in names.items() if is_meant(key, who, pod, container)})
         found = (self._ledger.get(key) for key in wanted)
         rows = [row for row in found if row is not None and row.state in ACTIVE]
-        pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
-        held = dict(zip((row.key for row in rows), self._containers(rows, pools), strict=True))
+        held = dict(zip((row.key for row in rows), self._containers(rows), strict=True))
         decisions = (self._decision(key, held.get(key)) for key in wanted)
         return ExplainView(tuple(decision for decision in decisions if decision is not None))
 
@@ -137,14 +149,11 @@ class NodeView:
         ]
         return (*notes, *self._node.warnings())
 
-    def _containers(self, rows: Sequence[Row], pools: Sequence[PoolView]) -> list[ContainerView]:
-        others = unpinned(self._ledger, (*self._node.adoption.left(), *self._node.drift.fled()))
-        mems = {pool.name: pool.mems for pool in pools}
-        failures, late = self._node.effects.failures, self._ledger.unmet()
-        return [
-            container_view(row, self._ledger, unpinned=others, failures=failures, mems_of_pools=mems, late=late)
-            for row in rows
-        ]
+    def _containers(self, rows: Sequence[Row]) -> list[ContainerView]:
+        pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
+        left = (*self._node.adoption.left(), *self._node.drift.fled())
+        moment = Moment.of(self._ledger, pools, left=left, failures=self._node.effects.failures)
+        return [container_view(row, moment) for row in rows]
 
     def _decision(self, key: ContainerKey, holds: ContainerView | None) -> DecisionView | None:
         """The decision about this container; None where its record cannot be read and it holds nothing."""
@@ -152,3 +161,9 @@ class NodeView:
         if record is not None:
             return decision_view(record, holds)
         return undecided_view(row.grant.request, holds) if row is not None and holds is not None else None
+
+
+def _place(row: Row) -> tuple[str, str, str]:
+    """The order in which containers are shown."""
+    request = row.grant.request
+    return request.pod.namespace, request.pod.name, request.container.name

@@ -5,6 +5,7 @@ from dataclasses import replace
 from cri_proxy import metrics
 from cri_proxy.config.model import Config
 from cri_proxy.exposition import Sample
+from cri_proxy.http.slices import Slices
 from cri_proxy.http.view import (
     ConfigurationView,
     ContainerView,
@@ -169,7 +170,8 @@ class FixedDaemon:
     def samples(self) -> tuple[Sample, ...]:
         return (Sample(metrics.READY, self.is_ready), Sample(metrics.POOL_MEMORY, 16 << 30, ("socket #0",)))
 
-    def status(self) -> StatusView:
+    def status_slices(self) -> Slices[StatusView]:
+        yield
         return replace(status_view(), is_ready=self.is_ready, configuration=self.configuration)
 
     def explain(self, pod: str, container: str | None) -> ExplainView:

@@ -9,12 +9,14 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.http.messages import Response
 from cri_proxy.http.routes import build_routes, config_json, packed, plan_route, unpacked
+from cri_proxy.http.slices import at_once
 from cri_proxy.http.view import PlanView
 from tests.fakes.views import FixedDaemon
 
 
 def get(path: str, daemon: FixedDaemon | None = None, **query: str) -> Response:
-    return build_routes(daemon if daemon is not None else FixedDaemon())[path](query)
+    answer = build_routes(daemon if daemon is not None else FixedDaemon())[path](query)
+    return answer if isinstance(answer, Response) else at_once(answer)
 
 
 def test_a_ready_daemon_is_healthy_and_ready() -> None:

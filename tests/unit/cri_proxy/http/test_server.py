@@ -14,6 +14,8 @@ import pytest
 from cri_proxy.http.messages import Response, text_response
 from cri_proxy.http.routes import Query
 from cri_proxy.http.server import AdminServer, AdminSocketError
+from cri_proxy.http.slices import Slices
+from cri_proxy.http.view import StatusView
 from cri_proxy.tasks import Tasks
 from tests.fakes.views import FixedDaemon
 
@@ -239,6 +241,38 @@ def test_who_takes_none_of_an_answer_does_not_hold_the_connection(tmp_path: Path
         await server.close()
 
     asyncio.run(run())
+
+
+class Slow(FixedDaemon):
+    """A daemon whose status takes many slices; ``seen`` says at each how many turns others have had since the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+        self._others = 0
+
+    def status_slices(self) -> Slices[StatusView]:
+        for _ in range(100):
+            self.seen.append(self._others)
+            asyncio.get_running_loop().call_soon(self._note)
+            yield
+        return (yield from super().status_slices())
+
+    def _note(self) -> None:
+        self._others += 1
+
+
+def test_a_long_status_leaves_the_loop_to_others_after_every_slice(tmp_path: Path) -> None:
+    async def run() -> bytes:
+        server = AdminServer(daemon)
+        await server.listen_unix(tmp_path / "a.sock")
+        answer = await exchange(tmp_path / "a.sock", b"GET /api/v1/status HTTP/1.1\r\n\r\n")
+        await server.close()
+        return answer
+
+    daemon = Slow()
+    assert asyncio.run(run()).startswith(b"HTTP/1.1 200")
+    assert daemon.seen == list(range(100))
 
 
 def test_a_client_that_asks_without_pause_leaves_the_loop_to_others(tmp_path: Path) -> None:

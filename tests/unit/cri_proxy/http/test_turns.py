@@ -1,10 +1,13 @@
 """Turns on the event loop."""
 
 import asyncio
+import itertools
 
 import pytest
 
+from cri_proxy.http.slices import Slices
 from cri_proxy.http.turns import Turns
+from cri_proxy.tasks import Tasks
 
 
 class JumpingClock:
@@ -75,3 +78,75 @@ def test_an_answer_that_fails_gives_the_turn_on() -> None:
             pass
 
     asyncio.run(work())
+
+
+def noting(seen: list[str], name: str, slices: int) -> Slices[str]:
+    """Work that notes every slice, the last one too, and its end."""
+    try:
+        for _ in range(slices):
+            seen.append(name)
+            yield
+        return f"{name} done"
+    finally:
+        seen.append(f"end of {name}")
+
+
+def test_every_slice_of_a_long_answer_is_a_turn_and_others_run_before_each() -> None:
+    async def work() -> tuple[str, list[float]]:
+        clock, began = JumpingClock(), []
+        turns = Turns(clock)
+
+        def slices() -> Slices[str]:
+            for _ in range(3):
+                began.append(clock.now)
+                clock.now += 1
+                yield
+            return "done"
+
+        return await turns.take(slices()), began
+
+    assert asyncio.run(work()) == ("done", [0, 2, 4])
+
+
+def test_a_short_answer_does_not_wait_for_the_end_of_a_long_one() -> None:
+    async def work() -> list[str]:
+        seen: list[str] = []
+        turns = Turns(JumpingClock())
+
+        async def short() -> None:
+            async with turns.turn():
+                seen.append("short")
+
+        await asyncio.gather(turns.take(noting(seen, "long", 5)), short())
+        return seen
+
+    assert asyncio.run(work()) == ["long", "short", *["long"] * 4, "end of long"]
+
+
+def test_of_long_answers_one_is_begun_when_the_one_before_is_done() -> None:
+    async def work() -> list[str]:
+        seen: list[str] = []
+        turns = Turns(JumpingClock())
+        assert await asyncio.gather(*(turns.take(noting(seen, name, 2)) for name in "ab")) == ["a done", "b done"]
+        return seen
+
+    assert asyncio.run(work()) == ["a", "a", "end of a", "b", "b", "end of b"]
+
+
+def test_a_long_answer_that_nobody_wants_any_more_is_ended_and_gives_the_turn_on() -> None:
+    async def work() -> list[str]:
+        seen: list[str] = []
+        turns, asking = Turns(JumpingClock()), Tasks()
+
+        async def ask() -> None:
+            await turns.take(noting(seen, "long", 1_000_000))
+
+        asking.start(ask())
+        await asyncio.sleep(0)  # it stands in line now
+        async with asyncio.timeout(20), turns.turn():
+            assert seen == ["long"]
+        await asking.cancel()
+        assert await turns.take(noting(seen, "next", 1)) == "next done"
+        return [name for name, _ in itertools.groupby(seen)]
+
+    assert asyncio.run(work()) == ["long", "end of long", "next", "end of next"]

@@ -6,21 +6,21 @@ from cri_proxy.http.view import ContainerView
 from cri_proxy.node.adoption import Left
 from cri_proxy.node.effects import EffectFailure
 from cri_proxy.node.ledger import Ledger
-from cri_proxy.node.showing import container_view, memory_views, names_text, violations
+from cri_proxy.node.showing import Moment, container_view, memory_views, names_text, violations
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.describe import describe
 from tests.fakes.grants import ledger_with, row
+from tests.fakes.views import pool
 
 OWNER = row("a", owned="2-3", acknowledged="2-3")
 LATE = row("s", acknowledged="1-7")  # its shared set no longer has the owner's CPUs
 
 
 def shown(ledger: Ledger, of: Row, failures: dict[ContainerKey, EffectFailure] | None = None) -> ContainerView:
-    return container_view(
-        of, ledger, unpinned=(), failures=failures or {}, mems_of_pools={"root": NodeSet.of([0])}, late=ledger.unmet()
-    )
+    pools = [pool("root", "", "1", free_mcpu=0, mems="0")]
+    return container_view(of, Moment.of(ledger, pools, failures=failures or {}))
 
 
 def test_who_is_still_on_its_cpus_is_named() -> None:

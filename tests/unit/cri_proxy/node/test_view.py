@@ -8,6 +8,7 @@ import pytest
 from cri_proxy.config.model import Config
 from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.exposition import Sample
+from cri_proxy.http.slices import BUNCH, at_once
 from cri_proxy.http.view import Part
 from cri_proxy.metrics import PARTS, READY, TABLE
 from cri_proxy.node.view import LATELY_SECONDS, NodeView
@@ -42,6 +43,29 @@ def test_the_status_shows_every_container_with_what_it_holds() -> None:
         assert str(container.cpus) == site.cpus(container.container_id)
         assert {pool.name for pool in status.pools} == {"root", "socket #0", "socket #1"}
         assert status.warnings == ("look here",)
+
+    play(act)
+
+
+def test_a_bunch_of_containers_more_is_a_slice_more() -> None:
+    async def act(site: Site) -> None:
+        counts = []
+        for i in range(BUNCH + 1):
+            await site.run(f"p{i}", ContainerSpec("c", cpu_request_mcpu=50))
+            counts.append(len(list(view(site).status_slices())))
+        assert counts == [counts[0]] * BUNCH + [counts[0] + 1]
+
+    play(act)
+
+
+def test_a_status_is_of_the_moment_when_it_was_begun() -> None:
+    async def act(site: Site) -> None:
+        for name in ("s", "t"):
+            await site.run(name, SHARES)
+        before, slices = view(site).status(), view(site).status_slices()
+        next(slices)
+        await site.run("a", guaranteed("c", 6000))  # the others have to move
+        assert at_once(slices) == before != view(site).status()
 
     play(act)
 
