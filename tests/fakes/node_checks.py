@@ -10,6 +10,7 @@ from functools import lru_cache
 from cri_proxy.node.ledger import Ledger
 from cri_proxy.runtime.embedded import EmbeddedRuntime
 from cri_proxy.runtime.embedded_state import Container
+from cri_proxy.state.rows import Row
 from policies.base import CpuKind
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet, NodeSet
@@ -22,34 +23,41 @@ def running(runtime: EmbeddedRuntime) -> Mapping[str, Container]:
     return {c.id: c for c in runtime.node.containers.values() if c.running}
 
 
-def check_moment(runtime: EmbeddedRuntime, ledger: Ledger, allowed: CpuSet) -> None:
-    """CPUs that a running container has alone are in no other's set, and everybody is inside ``allowed``."""
-    pinned = {i: runtime.effective(i)[0] for i, c in running(runtime).items() if is_pinned(runtime, ledger, c)}
-    rows = {i: ledger.holder(i) for i in pinned}
-    alone = {i: ledger.held_alone(row.key) & pinned[i] for i, row in rows.items() if row is not None}
-    everyones = CpuSet.of_masks(cpus.mask for cpus in alone.values())
-    assert len(everyones) == sum(len(cpus) for cpus in alone.values()), f"owned twice: {alone}"
-    for container_id, cpus in pinned.items():
-        assert cpus <= allowed, f"{container_id} is on {cpus}"
-        clash = cpus & everyones - alone.get(container_id, CpuSet())
-        assert not clash, f"{container_id} ({cpus}) is on {clash}, which others own"
+def pinned(runtime: EmbeddedRuntime, ledger: Ledger) -> Mapping[str, tuple[Row, CpuSet]]:
+    """The running containers of which ``pinned_row`` holds, by id: their row, and where the kernel lets them be."""
+    rows = {i: pinned_row(runtime, ledger, container) for i, container in running(runtime).items()}
+    return {i: (row, runtime.effective(i)[0]) for i, row in rows.items() if row is not None}
 
 
-def is_pinned(runtime: EmbeddedRuntime, ledger: Ledger, container: Container) -> bool:
-    """Whether its CPUs are ours to say, and the kernel still heeds what was said."""
+def pinned_row(runtime: EmbeddedRuntime, ledger: Ledger, container: Container) -> Row | None:
+    """The row of a container whose CPUs are ours to say, and of which the kernel still heeds what was said."""
     row = ledger.holder(container.id)
     wanted = ledger.desired().get(row.key) if row is not None else None
-    return wanted is not None and wanted.cpus is not None and has_online_cpus(runtime, container)
+    is_ours = wanted is not None and wanted.cpus is not None and has_online_cpus(runtime, container)
+    return row if is_ours else None
+
+
+def check_moment(runtime: EmbeddedRuntime, ledger: Ledger, allowed: CpuSet) -> None:
+    """CPUs that a running container has alone are in no other's set, and everybody is inside ``allowed``."""
+    there = pinned(runtime, ledger)
+    alone = {container_id: ledger.held_alone(row.key) & cpus for container_id, (row, cpus) in there.items()}
+    everyones = CpuSet.of_masks(cpus.mask for cpus in alone.values())
+    assert len(everyones) == sum(len(cpus) for cpus in alone.values()), f"owned twice: {alone}"
+    for container_id, (_, cpus) in there.items():
+        assert cpus <= allowed, f"{container_id} is on {cpus}"
+        clash = cpus & everyones - alone[container_id]
+        assert not clash, f"{container_id} ({cpus}) is on {clash}, which others own"
 
 
 def has_online_cpus(runtime: EmbeddedRuntime, container: Container) -> bool:
     """False where its set has no online member: the kernel then takes the parent's set (cgroup-v2, cpuset.cpus)."""
-    own = _cpus(container.kernel_cpus)
+    own = parsed(container.kernel_cpus)
     return not own or bool(own & runtime.node.machine.online)
 
 
 @lru_cache(maxsize=1024)
-def _cpus(text: str) -> CpuSet:
+def parsed(text: str) -> CpuSet:
+    """A list of CPUs, of which there are few and each is looked at often."""
     return CpuSet.parse(text)
 
 

@@ -25,7 +25,8 @@ from cri_proxy.tryout.image import IMAGE
 from policies.base import Grant
 from sysfs.cpuset import CpuSet
 from tests.fakes.histories import LivePod
-from tests.fakes.node_checks import MoveCheck, check_settled, has_online_cpus, is_pinned, running
+from tests.fakes.lone_loop import run_alone
+from tests.fakes.node_checks import MoveCheck, check_settled, has_online_cpus, parsed, pinned, pinned_row, running
 from tests.faults.living import Configuration, Death, Living, copied
 from tests.faults.observed import AS_THEY_ARE, Parts
 
@@ -143,35 +144,32 @@ class Afterlife(Living):
 
     def _check_alone(self) -> None:
         """What a container had alone when the old daemon died is its alone, until the new one says otherwise."""
-        there = running(self.runtime)
+        there, ours = running(self.runtime), self._ours()
         for container_id, cpus in list(self._alone_before.items()):
-            container, row = there.get(container_id), self.node.context.ledger.holder(container_id)
-            if container is None or (self.node.coordinator.is_ready and row is None):
+            row = self.node.context.ledger.holder(container_id)
+            if container_id not in there or (self.node.coordinator.is_ready and row is None):
                 del self._alone_before[container_id]  # ended
                 continue
             claimed = cpus & row.grant.owned if row is not None else cpus
-            claimed = claimed & self.runtime.effective(container_id)[0]
+            claimed = claimed and claimed & self.runtime.effective(container_id)[0]
             self._alone_before[container_id] = claimed
-            for other in there.values():
-                if other.id != container_id and claimed and self._is_ours(other):
-                    clash = claimed & self.runtime.effective(other.id)[0]
-                    assert not clash, f"{other.id} came onto {clash}, which {container_id} had alone"
+            for other, on in ours.items() if claimed else ():
+                clash = claimed & on
+                assert other == container_id or not clash, f"{other} came onto {clash}, which {container_id} had alone"
 
-    def _is_ours(self, container: Container) -> bool:
-        if not self.node.coordinator.is_ready:
-            return bool(container.record.cpuset_cpus) and has_online_cpus(self.runtime, container)
-        return is_pinned(self.runtime, self.node.context.ledger, container)
+    def _ours(self) -> dict[str, CpuSet]:
+        """Where those are who are where a daemon has put them."""
+        if self.node.coordinator.is_ready:
+            return {i: cpus for i, (_, cpus) in pinned(self.runtime, self.node.context.ledger).items()}
+        there = ((i, c) for i, c in running(self.runtime).items() if c.record.cpuset_cpus)
+        return {i: self.runtime.effective(i)[0] for i, c in there if has_online_cpus(self.runtime, c)}
 
     def _check_belief(self) -> None:
         """Nobody is where the daemon does not think that it may be."""
-        ledger = self.node.context.ledger
-        for container in running(self.runtime).values():
-            row = ledger.holder(container.id)
-            if row is None or row.acknowledged is None or row.acknowledged.cpus is None:
+        for container_id, (row, _) in pinned(self.runtime, self.node.context.ledger).items():
+            if row.acknowledged is None or row.acknowledged.cpus is None:
                 continue
-            if not is_pinned(self.runtime, ledger, container):
-                continue
-            on = CpuSet.parse(container.record.cpuset_cpus)
+            on = parsed(self.runtime.node.containers[container_id].record.cpuset_cpus)
             assert on <= row.acknowledged.cpus, f"{row.key} is on {on}, believed to be on {row.acknowledged.cpus}"
 
     def _check_taken_over(self, before: dict[str, tuple[str, str]]) -> None:
@@ -215,8 +213,8 @@ class Afterlife(Living):
         self.check()
         check_settled(self.runtime, ledger, self.options)
         for container in self.live():
-            row = ledger.holder(container.id)
-            if row is not None and row.acknowledged is not None and is_pinned(self.runtime, ledger, container):
+            row = pinned_row(self.runtime, ledger, container)
+            if row is not None and row.acknowledged is not None:
                 known = (str(row.acknowledged.cpus), str(row.acknowledged.mems or ""))
                 actual = (container.record.cpuset_cpus, container.record.cpuset_mems)
                 assert known[0] == actual[0], f"{row.key} is on {actual}, believed to be on {known}"
@@ -227,10 +225,12 @@ class Afterlife(Living):
     def _check_explain(self) -> None:
         view = NodeView(self.node, self.journal, config=Config(), name="node", warnings=())
         assert view.status().is_ready
-        for row in self.node.context.ledger.active():
-            decisions = view.explain(row.key.pod_uid, row.key.name).decisions
-            assert len(decisions) == 1, f"explain knows nothing of {row.key}"
-            assert decisions[0].container is not None, f"explain says that {row.key} holds nothing"
+        keys = [row.key for row in self.node.context.ledger.active()]
+        for pod_uid in dict.fromkeys(key.pod_uid for key in keys):
+            decisions = view.explain(pod_uid, None).decisions
+            told = sorted(d.request.container.name for d in decisions if d.container is not None)
+            held = sorted(key.name for key in keys if key.pod_uid == pod_uid)
+            assert told == held, f"{pod_uid} holds something for {held}, of which explain tells {told}"
 
     # What the kubelet does next.
 
@@ -289,7 +289,7 @@ def relive(
     """Live one afterlife to its end; gives the deaths that are wanted of it in their turn. Raises AssertionError."""
     afterlife = Afterlife(death, chance, parts)
     afterlife.wants = lambda point: point.startswith("start: ") and wants(point)
-    asyncio.run(_bounded(afterlife))
+    run_alone(_bounded(afterlife))
     return tuple(afterlife.deaths)
 
 

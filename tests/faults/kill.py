@@ -7,7 +7,6 @@ or when a named point was killed at in fewer than 20 histories (of those asked f
 """
 
 import argparse
-import asyncio
 import sys
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.fakes.lone_loop import run_alone
 from tests.faults.afterlife import Chance, chances, relive
 from tests.faults.living import Death, Living, a_life
 from tests.faults.observed import AS_THEY_ARE, Parts
@@ -113,7 +113,7 @@ def kill_one_history(
     chosen = OneOfEach(life, seed, only)
     life.wants = (lambda point: not only or point in only) if everything else chosen.wants
     try:
-        asyncio.run(life.whole_life())
+        run_alone(life.whole_life())
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told with its seed
         tally.losses.append(f"seed {seed}, nobody killed, {life.doing}: {type(error).__name__}: {error}")
     missing = {point for point in POINTS if point.startswith("start: ")} - {death.point for death in life.deaths}

@@ -4,11 +4,11 @@ A history is told by its seed alone, so it is played once without a kill to see 
 in a process of a pool: a kill takes processor time and nothing else.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 
+from tests.fakes.lone_loop import run_alone
 from tests.faults.kill import Tally, kill_one_history
 from tests.faults.living import a_life
 
@@ -17,7 +17,7 @@ def reached(seed: int) -> frozenset[str]:
     """The points that this history comes to. What goes wrong in it is told where it is killed."""
     life = a_life(seed)
     with suppress(Exception):
-        asyncio.run(life.whole_life())
+        run_alone(life.whole_life())
     return frozenset(life.reached)
 
 
