@@ -18,6 +18,7 @@ from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded import EmbeddedRuntime
 from cri_proxy.runtime.server import RuntimeServer
+from cri_proxy.state.lock import DeciderLock
 from cri_proxy.tasks import Tasks
 from cri_proxy.tryout.image import IMAGE
 from cri_proxy.tryout.kubelet import Kubelet
@@ -172,5 +173,21 @@ def test_a_socket_that_another_serves_ends_the_start_before_anything_is_loaded(t
         with pytest.raises(ConfigError, match="another process answers there"):
             await second.start()
         await second.stop()
+
+    play(settings_in(tmp_path), act)
+
+
+def test_who_is_stopped_in_the_middle_of_a_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        pod = starting.running.start(run_pod(starting.kubelet))
+        assert await is_served(starting.kubelet)
+        starting.start.cancel()
+        async with asyncio.timeout(5):
+            await starting.daemon.stop()
+            with pytest.raises((CallFailed, RuntimeUnavailable)):
+                await pod
+        assert not (tmp_path / "proxy.sock").exists()
+        DeciderLock.acquire(tmp_path / "state").release()
 
     play(settings_in(tmp_path), act)
