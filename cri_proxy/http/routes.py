@@ -14,6 +14,7 @@ from cri_proxy.http.messages import JSON, Response, text_response
 from cri_proxy.http.slices import Slices
 from cri_proxy.http.view import DaemonView, Health, PlanView
 from cri_proxy.state.codec import Plain, encode
+from sysfs.as_json import json_value
 
 Query = Mapping[str, str]
 # Answers at once, or slice by slice where that would keep the event loop from others for long.
@@ -96,8 +97,6 @@ def _health(query: Query, name: str, health: Health) -> Response:
 
 
 def _topology(view: DaemonView) -> Response:
-    from sysfs.as_json import json_value
-
     return _json(json_value(view.topology()))
 
 

@@ -189,7 +189,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in 
         method, held = handler_call_details.method, self._held
         match self._boundary.wants(method):
             case Interest.REFUSE:
-                return grpc.stream_stream_rpc_method_handler(_refuse)
+                return _REFUSED
             case Interest.HOLD:
                 unary = _Held(self._runtime.channel, self._boundary, method)
                 return grpc.unary_unary_rpc_method_handler(held(unary.run))
@@ -213,6 +213,10 @@ async def _end(message: bytes, context: _Context) -> None:
 
 async def _refuse(requests: object, context: _Context) -> None:
     await context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown service or method")
+
+
+# Made at once: the first handler of all loads a module of grpcio, which may be another version's by then.
+_REFUSED: Final = grpc.stream_stream_rpc_method_handler(_refuse)
 
 
 class _Unary:
