@@ -9,8 +9,9 @@ from pathlib import Path
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.addresses import optional_name
+from cri_proxy.config.links import DATA_LINK, looked_up, of_one_generation
 from cri_proxy.config.notices import ANY, Inotify
-from cri_proxy.config.place import DATA_LINK, GROUP_FILE, steps
+from cri_proxy.config.place import GROUP_FILE
 from cri_proxy.config.tree import MAX_BYTES
 from cri_proxy.config.volume import VolumeError, publish
 from cri_proxy.config.watch import Watch
@@ -18,7 +19,6 @@ from cri_proxy.logs import Log
 
 # What failed is tried again, and what somebody did to the copy is put right, this often.
 REPAIR_SECONDS = 60.0
-_LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +39,13 @@ class Origin:
 
     def read(self) -> Payload:
         """All files of one generation of the volume, with the group. Blocks, never raises for what it finds."""
-        payload = Payload((), "not read")
-        for _ in range(_LOOKS):
-            before = self._generation()
-            payload = self._look()
-            if self._generation() == before:
-                break
-        return payload
+        return of_one_generation(self.directory, self._look)
 
     def lookups(self) -> dict[Path, frozenset[str]]:
         """The directories on the way; in the volume itself every name."""
-        found: dict[Path, frozenset[str]] = {}
-        targets = [self.directory / DATA_LINK, *([self.group_file] if self.group_file else [])]
-        for target in targets:
-            for directory, name in steps(target):
-                found[directory] = found.get(directory, frozenset()) | {name}
-        return found | {Path(os.path.realpath(self.directory)): frozenset({ANY})}
-
-    def _generation(self) -> str:
-        try:
-            return str((self.directory / DATA_LINK).readlink())
-        except OSError:
-            return ""
+        found = looked_up([self.directory / DATA_LINK, *([self.group_file] if self.group_file else [])])
+        found[Path(os.path.realpath(self.directory))] = {ANY}
+        return {directory: frozenset(names) for directory, names in found.items()}
 
     def _look(self) -> Payload:
         try:

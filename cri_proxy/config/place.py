@@ -2,13 +2,13 @@
 
 import os
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.layouts import file_names, is_whole, missing
+from cri_proxy.config.links import DATA_LINK, is_directory, leads_to, looked_up, of_one_generation
 from cri_proxy.config.mounts import mount_warning, own_mounts
 from cri_proxy.config.notices import ANY
 from cri_proxy.config.sections import MARK, Part, assembled, may_be_section
@@ -17,13 +17,7 @@ from cri_proxy.errors import ConfigError
 
 # Beside the configuration: the node's group, one word, written by ``cri-proxy config-agent``.
 GROUP_FILE = "node-group"
-# The link that the kubelet renames over the old one when it has written a ConfigMap's new directory.
-DATA_LINK = "..data"
 _GROUP_BYTES = 1024
-# A volume that is swapped under every look is looked at again this often.
-_LOOKS = 5
-# As the kernel's own limit, path_resolution(7).
-_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +55,9 @@ class Place:
     def read(self, *, may_wait: bool = False) -> Source:
         """What stands there now; blocks on the disk.
 
-        ``may_wait``: a pipe is read too, once, as at start. While the volume is swapped nothing is mixed: the files
-        are read again until ``..data`` stays the same.
+        ``may_wait``: a pipe is read too, once, as at start. All of a volume's files are of one generation.
         """
-        for _ in range(_LOOKS):
-            before = self._generation()
-            source = self._look(may_wait=may_wait)
-            if self._generation() == before:
-                break
-        return source
+        return of_one_generation(self.path, lambda: self._look(may_wait=may_wait))
 
     def names(self, group: str = "") -> tuple[str, ...]:
         """The files that apply in a directory, best first; ``group`` is the node's."""
@@ -83,13 +71,10 @@ class Place:
         group = self._group()[0]
         sections = self._sections(group)
         inside = {GROUP_FILE, DATA_LINK, MARK, *self.names(group), *sections}
-        found: dict[Path, set[str]] = {}
         targets = [self.path.parent / GROUP_FILE, self.path]
-        if _is_directory(self.path):
+        if is_directory(self.path):
             targets += [self.path / name for name in sorted(inside)]
-        for target in targets:
-            for directory, name in steps(target):
-                found.setdefault(directory, set()).add(name)
+        found = looked_up(targets)
         if sections:
             found.setdefault(Path(os.path.realpath(self.path)), set()).add(ANY)  # a section may be added
         return {directory: frozenset(names) for directory, names in found.items()}
@@ -101,7 +86,7 @@ class Place:
 
     def _applying(self) -> tuple[Path, ...]:
         """The files that apply, with that of the group where there is one; those that are there."""
-        if not _is_directory(self.path):
+        if not is_directory(self.path):
             return (self.path,)
         group = self._group()[0]
         names = (self._first(group), *self._sections(group), "" if self.node_group else GROUP_FILE)
@@ -119,15 +104,12 @@ class Place:
             return ()
         return found
 
-    def _generation(self) -> str:
-        return str(_leads_to(self.path / DATA_LINK) or "")
-
     def _look(self, *, may_wait: bool) -> Source:
         group, problem = self._group()
         if problem:
             return Source(self.path, "", group, problem)
         try:
-            if _is_directory(self.path):
+            if is_directory(self.path):
                 return self._look_inside(group)
             return Source(self.path, _text(self.path, MAX_BYTES, may_wait=may_wait), group)
         except ConfigError as error:
@@ -150,7 +132,7 @@ class Place:
         """The node's group, and what is wrong with it."""
         if self.node_group:
             return self.node_group, ""
-        standing = _standing(self.path if _is_directory(self.path) else self.path.parent, GROUP_FILE)
+        standing = _standing(self.path if is_directory(self.path) else self.path.parent, GROUP_FILE)
         if standing is None:
             return "", ""
         try:
@@ -174,24 +156,16 @@ class Nowhere:
         return {}
 
 
-def _is_directory(path: Path) -> bool:
-    """False as well for what cannot be looked at: opening it says why."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
-
-
 def _standing(directory: Path, name: str) -> Path | None:
     """Where the file of this name is to be read; None = there is none.
 
     In a volume the new ``..data`` is what counts: the kubelet makes and removes the links to it afterwards.
     """
     link, volume = directory / name, directory / DATA_LINK
-    if _is_directory(volume):
+    if is_directory(volume):
         if os.path.lexists(volume / name):
             return volume / name
-        if _leads_to(link) == Path(DATA_LINK, name):
+        if leads_to(link) == Path(DATA_LINK, name):
             return None
     return link if os.path.lexists(link) else None
 
@@ -199,12 +173,12 @@ def _standing(directory: Path, name: str) -> Path | None:
 def _listed(directory: Path) -> tuple[str, ...]:
     """The files in a directory that may have come from a ConfigMap, in order; none where it is no directory."""
     volume = directory / DATA_LINK
-    inside = volume if _is_directory(volume) else directory
+    inside = volume if is_directory(volume) else directory
     try:
         names = sorted(path.name for path in inside.iterdir())
     except OSError:
         return ()
-    return tuple(n for n in names if n != GROUP_FILE and may_be_section(n) and not _is_directory(inside / n))
+    return tuple(n for n in names if n != GROUP_FILE and may_be_section(n) and not is_directory(inside / n))
 
 
 def _mode_warning(file: Path) -> str:
@@ -217,14 +191,6 @@ def _mode_warning(file: Path) -> str:
     except OSError:
         return ""
     return f"{file} has mode {mode:04o}, others may write to it: chmod go-w {file}" if mode & 0o022 else ""
-
-
-def _leads_to(link: Path) -> Path | None:
-    """Where a link leads; None for what is none, or is gone meanwhile."""
-    try:
-        return link.readlink()
-    except OSError:
-        return None
 
 
 def _text(path: Path, most_bytes: int, *, may_wait: bool = False, shown: Path | None = None) -> str:
@@ -249,27 +215,3 @@ def _text(path: Path, most_bytes: int, *, may_wait: bool = False, shown: Path | 
 
 def _holder(most_bytes: int) -> str:
     return "a ConfigMap holds" if most_bytes == MAX_BYTES else "a group's name needs"
-
-
-def steps(path: Path) -> Iterator[tuple[Path, str]]:
-    """(physical directory, name) of every name that is looked up on the way, links followed; path_resolution(7).
-
-    Ends at the first that is missing, so the directory in which it would appear comes last.
-    """
-    ahead = list(reversed(path.absolute().parts[1:]))
-    here, links = Path("/"), 0
-    while ahead and links <= _LINKS:
-        name = ahead.pop()
-        if name == "..":
-            here = here.parent
-            continue
-        yield here, name
-        target = _leads_to(here / name)
-        if target is None:
-            here = here / name
-            if ahead and not _is_directory(here):
-                return
-            continue
-        links += 1
-        ahead.extend(reversed(target.parts[1:] if target.is_absolute() else target.parts))
-        here = Path("/") if target.is_absolute() else here

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cri_proxy.config.place import DATA_LINK
+from cri_proxy.config.links import DATA_LINK
 from cri_proxy.errors import CriProxyError
 
 _NEW_LINK = "..data_tmp"
