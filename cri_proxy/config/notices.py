@@ -4,6 +4,7 @@ A notice says no more than "look": what has changed, and whether, is found by re
 30 ms, so it is loaded by whoever watches, after the daemon serves.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +46,7 @@ class Inotify:
         self._names = lookups
         if not lookups:
             return ""
+        # A directory that was made anew often has the old one's inode, and its watch has ended: see ``_notice``.
         present = _present(lookups)
         if present == self._followed and self._observer is not None:
             return ""
@@ -68,6 +70,9 @@ class Inotify:
         from watchdog import events
         from watchdog.observers.inotify import InotifyObserver
 
+        # Its own words do not belong between the log's lines; what it misses the slow look finds.
+        logging.getLogger("watchdog").setLevel(logging.CRITICAL)
+
         class Handler(events.FileSystemEventHandler):
             def dispatch(self, event: events.FileSystemEvent) -> None:
                 notice(event)
@@ -84,20 +89,21 @@ class Inotify:
             self._observer.start()
         with suppress(OSError):  # the kernel has dropped the watch of a directory that is gone
             self._observer.unschedule_all()
+        self._followed = present  # before the first watch is made: what it tells may be that this is over
         handler, inodes = Handler(), set()
         for path, device, inode in sorted(present):
             if (device, inode) not in inodes:  # one directory by two names is one watch to the kernel
                 inodes.add((device, inode))
                 with suppress(FileNotFoundError, NotADirectoryError):  # gone meanwhile: its parent tells
                     self._observer.schedule(handler, str(path), event_filter=wanted)
-        self._followed = present
 
     def _notice(self, event: "FileSystemEvent") -> None:
-        """Called by the library's thread: tell of names that matter, and of a directory's own end."""
-        for name in (event.src_path, event.dest_path):
-            if name and self._matters(Path(str(name))):
-                self._on_change()
-                return
+        """Called by the library's thread: tell of names that matter, and of a directory's own end or beginning."""
+        paths = [Path(str(name)) for name in (event.src_path, event.dest_path) if name]
+        if any(path in self._names for path in paths):
+            self._followed = frozenset()
+        if any(map(self._matters, paths)):
+            self._on_change()
 
     def _matters(self, path: Path) -> bool:
         names = self._names.get(path.parent, frozenset())

@@ -179,8 +179,8 @@ def test_the_kernel_tells_of_whatever_is_done(
         for kind, number, is_waited_for in operations:
             world.do(kind, number)
             if is_waited_for:
-                await until(f"{kind} is seen", is_settled, seconds=10)
-        await until("the last is seen", is_settled, seconds=10)
+                await until(f"{kind} is seen", is_settled, seconds=20)
+        await until("the last is seen", is_settled, seconds=20)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
 
