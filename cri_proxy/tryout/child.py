@@ -10,6 +10,7 @@ from cri_proxy.tryout.errors import TryoutError
 from cri_proxy.tryout.waiting import until
 
 TAIL_CHARACTERS = 2000
+KILLED_SECONDS = 30.0  # for the kernel to end what was killed, on a busy machine
 
 
 class Child:
@@ -63,7 +64,7 @@ class Child:
             return await until(f"{self.name} ended", self._ended, seconds=grace_seconds)
         except TryoutError:
             self.send(signal.SIGKILL)
-            return await until(f"{self.name} was killed", self._ended, seconds=grace_seconds)
+            return await until(f"{self.name} was killed", self._ended, seconds=KILLED_SECONDS)
 
     async def _ended(self) -> int | None:
         return self.exit_status

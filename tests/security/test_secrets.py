@@ -160,7 +160,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
         client = RuntimeClient(settings.listen)
         try:
             await daemon.start()
-            await until("it decides", lambda: is_ready(daemon), seconds=10)
+            await until("it decides", lambda: is_ready(daemon), seconds=30)
             status = await live_through(client)
             http = "\n".join(await asyncio.to_thread(lambda: list(shown(settings.admin_socket))))
             return str(status), http, await asyncio.to_thread(files_in, directory)

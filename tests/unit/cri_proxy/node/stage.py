@@ -134,5 +134,5 @@ async def soon(condition: Callable[[], bool]) -> None:
 
 async def entered(gate: Gate) -> None:
     """A call stands before the gate."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await gate.entered()

@@ -19,13 +19,13 @@ POD = Pod("uid-1", "web", "default", QosClass.GUARANTEED)
 class Asking:
     """A node that asks this kubelet."""
 
-    def __init__(self, kubelet: KubeletService) -> None:
+    def __init__(self, kubelet: KubeletService, *, budget_seconds: float = 20) -> None:
         self.kubelet = kubelet
         self.clock = ManualClock()
         self.log = Silent()
         journal = Journal(self.log, self.clock)
         known = NodeSet.parse("0-1")
-        self.resources = PodResources(kubelet, self.clock, journal, known=lambda: known, budget_seconds=0.05)
+        self.resources = PodResources(kubelet, self.clock, journal, known=lambda: known, budget_seconds=budget_seconds)
 
     async def nodes(self, asked: Pod = POD) -> str:
         """The node of c0's device, '' when nothing is told."""
@@ -59,7 +59,7 @@ def test_where_get_is_disabled_the_list_answers_and_get_is_not_tried_again() -> 
 def test_a_kubelet_that_does_not_answer_is_told_once_and_left_alone_for_a_while() -> None:
     async def run() -> None:
         for how in ("absent", "silent", "garbage"):
-            node = Asking(KubeletService(WEB, get=how))
+            node = Asking(KubeletService(WEB, get=how), budget_seconds=0.3 if how == "silent" else 20)
             assert [await node.nodes(), await node.nodes(OTHER)] == ["", ""]
             assert node.kubelet.calls == ["Get"]
             await node.clock.advance(SILENCE_SECONDS + 1)
@@ -82,7 +82,7 @@ class Heard(Silent):
 def test_who_does_not_answer_is_called_the_kubelet_and_not_the_runtime() -> None:
     log, clock = Heard(), ManualClock()
     kubelet = KubeletService(WEB, get="absent")
-    resources = PodResources(kubelet, clock, Journal(log, clock), known=lambda: NodeSet(1), budget_seconds=0.05)
+    resources = PodResources(kubelet, clock, Journal(log, clock), known=lambda: NodeSet(1), budget_seconds=20)
     assert asyncio.run(resources.hints(POD, "c0")) == ()
     assert [reason.partition(":")[0] for reason in log.warnings] == ["the kubelet does not answer"]
 

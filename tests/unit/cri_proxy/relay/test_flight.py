@@ -11,7 +11,7 @@ from cri_proxy.tasks import Tasks
 
 def run(act: Callable[[Flight], Coroutine[object, object, None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await act(Flight())
 
     asyncio.run(bounded())

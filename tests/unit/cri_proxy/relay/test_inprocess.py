@@ -48,7 +48,7 @@ class Scene:
         self.relay = InProcessRelay(scripted, self.runtime.channel(), self.faults.append)
 
     async def call(self, message: bytes = REQUEST) -> bytes:
-        return await self.relay.unary(VERSION, message, timeout_seconds=1.0)
+        return await self.relay.unary(VERSION, message, timeout_seconds=20)
 
 
 def play(scripted: Scripted, act: Callable[[Scene], Awaitable[None]]) -> None:
