@@ -1,4 +1,4 @@
-"""A place for each test, and a loop on which its coroutine runs."""
+"""A place for each test, and a loop on which the coroutines of a module's tests run."""
 
 import asyncio
 import inspect
@@ -17,7 +17,7 @@ RUNNER = pytest.StashKey[asyncio.Runner]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test on the test's loop."""
+    """Run a coroutine test on its module's loop."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
@@ -26,9 +26,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def runner(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
-    """The test's loop."""
+    """The module's loop: what several tests look at lives on it."""
     with asyncio.Runner() as runner:
         request.session.stash[RUNNER] = runner
         yield runner

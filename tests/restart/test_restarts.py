@@ -1,12 +1,14 @@
 """Whatever is restarted, no container is moved, and nobody waits longer than the gap: 200 containers, counted."""
 
 import asyncio
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 
 from cri_proxy.state import migrate
 from cri_proxy.tryout.waiting import until
-from tests.restart.place import SECONDS, Attempt, Place, Traffic, spec
+from tests.restart.place import SECONDS, Attempt, Place, Traffic, one_place, spec
 
 CONTAINERS = 200
 # A call that cannot be answered fails as it would without us: at once, and not by its deadline of half a minute.
@@ -22,7 +24,18 @@ PROMPT_SECONDS = 10.0
 # After the runtime's return calls work again within a second (design: faults); the runtime itself is up at once here.
 RETURN_SECONDS = 1.0
 
+BEHIND_THE_SPLICE = pytest.mark.parametrize("full", ["splice"], indirect=True)
 ENDINGS = pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+
+
+@pytest.fixture(scope="module", params=["splice", "grpc"])
+def full(request: pytest.FixtureRequest, runner: asyncio.Runner, machine: Path) -> Iterator[Place]:
+    """A place of 200 containers. After a restart it must be as it was, so one after the other finds it the same."""
+    directory = Path(tempfile.mkdtemp(prefix="cri-proxy-restart-", dir="/tmp"))
+    with one_place(directory, request.param, machine, runner) as place:
+        runner.run(place.run_pods(CONTAINERS))
+        yield place
+    shutil.rmtree(directory)
 
 
 async def nothing_changed(place: Place, before: dict[str, tuple[str, str]], updates: int) -> None:
@@ -40,11 +53,10 @@ def outside(attempts: Iterable[Attempt], begun_at: float, ended_at: float) -> li
 
 
 @ENDINGS
-@pytest.mark.parametrize("relay", ["splice", "grpc"])
 async def test_a_restart_of_the_proxy_moves_nobody_and_calls_fail_in_the_gap_only(
-    place: Place, ending: signal.Signals
+    full: Place, ending: signal.Signals
 ) -> None:
-    await place.run_pods(CONTAINERS)
+    place = full
     before, updates = place.pinned(), len(place.runtime.updates)
     assert len(before) == CONTAINERS
     async with Traffic(place.daemon.endpoint) as traffic:
@@ -72,9 +84,11 @@ def report(ready_seconds: float, traffic: Traffic) -> None:
     )
 
 
-async def test_a_restart_of_the_runtime_moves_nobody_and_calls_work_again_within_a_second(place: Place) -> None:
-    await place.run_pods(CONTAINERS)
+@BEHIND_THE_SPLICE
+async def test_a_restart_of_the_runtime_moves_nobody_and_calls_work_again_within_a_second(full: Place) -> None:
+    place = full
     before, updates = place.pinned(), len(place.runtime.updates)
+    assert len(before) == CONTAINERS
     async with Traffic(place.daemon.endpoint) as traffic:
         await asyncio.sleep(0.1)
         gone_at = time.monotonic()
@@ -94,9 +108,11 @@ async def is_missed(traffic: Traffic) -> bool:
 
 
 @ENDINGS
-async def test_a_restart_of_both_moves_nobody(place: Place, ending: signal.Signals) -> None:
-    await place.run_pods(CONTAINERS)
+@BEHIND_THE_SPLICE
+async def test_a_restart_of_both_moves_nobody(full: Place, ending: signal.Signals) -> None:
+    place = full
     before, updates = place.pinned(), len(place.runtime.updates)
+    assert len(before) == CONTAINERS
     await place.daemon.stop(ending)
     await place.stop_runtime()
     restarting = asyncio.get_running_loop().create_task(place.daemon.start())
