@@ -56,5 +56,6 @@ def _parse(text: str, per_unit: int, expected: str) -> int:
         raise QuantityError(text, expected)
     power = int(exponent or 0)
     times, part = _FACTORS[suffix or ""]
-    dividend = value * per_unit * times * 10 ** max(power, 0)
-    return -(-dividend // (part * 10 ** (len(decimals) + max(-power, 0))))
+    dividend: int = value * per_unit * times * 10 ** max(power, 0)
+    divisor: int = part * 10 ** (len(decimals) + max(-power, 0))
+    return -(-dividend // divisor)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
 
-SCALES = {
+SCALES: dict[str, int | Fraction] = {
     "": 1,
     "n": Fraction(1, 10**9),
     "m": Fraction(1, 1000),
