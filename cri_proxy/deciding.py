@@ -117,6 +117,7 @@ class Decider:
         view.more_parts.append(lambda: _socket_part(socket_problem()))
         view.more_samples += [traffic.samples, process_samples, task_samples, partial(self._build_samples, node)]
         admin = await self._open_admin(view, closing)
+        node.more_warnings.append(admin.warnings)
         living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
         adapting = Adapting(settings, living, self._host, clock=self._clock, observer=self.journal, seen=self._seen)
         admin.private["/api/v1/plan"] = plan_route(adapting.plan)
@@ -175,6 +176,7 @@ class Decider:
         problem = await admin.listen_tcp(self.settings.http)
         if problem:
             self._log.warning(events.HTTP_UNAVAILABLE, address=self.settings.http, reason=problem)
+        admin.on_late_tcp = lambda address: self._log.info(events.HTTP_AVAILABLE, address=address)
         return admin
 
     def _build_samples(self, node: Node) -> tuple[Sample, ...]:

@@ -14,7 +14,8 @@ NOT_HANDED_OVER: Final = "not_handed_over"  # nobody is there who could take ove
 CONFIG_WARNING: Final = "config_warning"
 MACHINE_NOTE: Final = "machine_note"  # a fallback that discovery took
 STORE_DAMAGED: Final = "store_damaged"  # moved aside; rebuilt from the runtime
-HTTP_UNAVAILABLE: Final = "http_unavailable"
+HTTP_UNAVAILABLE: Final = "http_unavailable"  # tried again
+HTTP_AVAILABLE: Final = "http_available"  # an address that could not be had at first
 RUNTIME_AWAY: Final = "runtime_away"
 POD_RESOURCES_AWAY: Final = "pod_resources_away"  # the kubelet does not say where devices are
 

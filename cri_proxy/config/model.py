@@ -234,7 +234,7 @@ class Config:
         str,
         Option(
             "http",
-            "Where health and status are served over HTTP; a port that is taken is a warning",
+            "Where health and status are served over HTTP; a port that is taken is a warning, tried again every minute",
             flag="--http",
             values="`ADDRESS:PORT` or `off`",
             is_reloadable=False,

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 MAX_HEADER_BYTES = 8192
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
+METHODS = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def parse_request(head: bytes) -> Request:
     fields = dict(read)
     if [name for name, _ in read].count("host") > 1:  # RFC 9112, 3.2: two readers must not see two hosts
         raise BadRequest(HTTPStatus.BAD_REQUEST, "expected one Host")
-    if method not in ("GET", "HEAD"):
+    if method not in METHODS:
         raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not offered: nothing here changes anything")
     if "transfer-encoding" in fields or fields.get("content-length", "0") != "0":
         raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request here has no body")
@@ -86,10 +87,13 @@ def render_response(response: Response, *, has_body: bool, keeps_alive: bool) ->
         phrase = HTTPStatus(response.status).phrase
     except ValueError:
         phrase = ""
+    # RFC 9110, 15.5.6: whoever is refused a method is told those that there are.
+    allow = f"Allow: {', '.join(METHODS)}\r\n" if response.status == HTTPStatus.METHOD_NOT_ALLOWED else ""
     head = (
         f"HTTP/1.1 {int(response.status)} {phrase}\r\n"
         f"Content-Type: {response.content_type}\r\n"
         f"Content-Length: {len(response.body)}\r\n"
+        f"{allow}"
         "Cache-Control: no-store\r\n"
         "X-Content-Type-Options: nosniff\r\n"
         f"Connection: {'keep-alive' if keeps_alive else 'close'}\r\n\r\n"

@@ -5,13 +5,15 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
 from cri_proxy.clock import SystemClock
 from cri_proxy.errors import CriProxyError
+from cri_proxy.http.clients import Clients
 from cri_proxy.http.hosts import is_loopback, names_this_machine
 from cri_proxy.http.messages import (
     MAX_HEADER_BYTES,
@@ -33,6 +35,7 @@ _HEAD_SECONDS = 5.0
 _IDLE_SECONDS = 30.0
 _WRITE_SECONDS = 10.0
 _MAX_CONNECTIONS = 64
+_RETRY_SECONDS = 60.0
 
 
 @dataclass(eq=False)
@@ -50,17 +53,30 @@ class AdminServer:
     """Serves one table of routes on every address that it was told to listen on."""
 
     def __init__(
-        self, view: DaemonView, *, idle_seconds: float = _IDLE_SECONDS, write_seconds: float = _WRITE_SECONDS
+        self,
+        view: DaemonView,
+        *,
+        idle_seconds: float = _IDLE_SECONDS,
+        write_seconds: float = _WRITE_SECONDS,
+        retry_seconds: float = _RETRY_SECONDS,
     ) -> None:
-        """Nothing is opened yet. A client may be silent or not take its answer for so long."""
+        """Nothing is opened yet. A client may be silent or not take its answer for so long.
+
+        A TCP address that cannot be had is tried again every ``retry_seconds``.
+        """
         self._routes: Mapping[str, Handler] = build_routes(view)
         self.private: dict[str, PrivateHandler] = {}
         """Paths that the admin socket alone answers."""
         self._idle_seconds = idle_seconds
         self._write_seconds = write_seconds
+        self._retry_seconds = retry_seconds
         self._servers: list[asyncio.Server] = []
         # Root's commands have connections of their own, which clients on TCP cannot use up.
-        self._on_admin_socket, self._on_tcp = Tasks(), Tasks()
+        self._on_admin_socket, self._on_tcp = Clients(_MAX_CONNECTIONS), Clients(_MAX_CONNECTIONS)
+        self._retrying = Tasks()
+        self._problem = ""
+        self.on_late_tcp: Callable[[str], object] = _nobody_listens
+        """Hears the address that could not be had at first, once it is open."""
         clock = SystemClock()
         self._turns_of_root, self._turns_of_all = Turns(clock), Turns(clock)
         self._socket: tuple[Path, int] | None = None
@@ -90,9 +106,29 @@ class AdminServer:
         self._servers.append(await asyncio.start_unix_server(self._accept, sock=listener, limit=MAX_HEADER_BYTES))
 
     async def listen_tcp(self, address: str) -> str | None:
-        """Listen on ADDRESS:PORT, or not at all on ``off``; gives why it could not, as a sentence."""
+        """Listen on ADDRESS:PORT, or not at all on ``off``; gives why it could not, as a sentence.
+
+        Then it is tried again until it can be had: whoever has it, the process before this one for example, may go.
+        """
         if address == "off":
             return None
+        self._problem = await self._open_tcp(address)
+        if self._problem:
+            self._retrying.start(self._retry_tcp(address), name="http retry")
+        return self._problem or None
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know of it now, in sentences."""
+        return (f"http: {self._problem}",) if self._problem else ()
+
+    async def _retry_tcp(self, address: str) -> None:
+        while self._problem:
+            await asyncio.sleep(self._retry_seconds)
+            self._problem = await self._open_tcp(address)
+        self.on_late_tcp(address)
+
+    async def _open_tcp(self, address: str) -> str:
+        """Try to listen there; '' or why not."""
         host, _, port = address.rpartition(":")
         try:
             server = await asyncio.start_server(
@@ -100,9 +136,10 @@ class AdminServer:
             )
         except OSError as error:
             reason = "the port is taken" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
-            return f"{address}: {reason}; status is served on the admin socket only, --http names another address"
+            until = "status is served on the admin socket only until it can be had"
+            return f"{address}: {reason}; {until}, --http names another address"
         self._servers.append(server)
-        return None
+        return ""
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
@@ -112,6 +149,7 @@ class AdminServer:
 
     async def close(self) -> None:
         """Stop listening, drop connections, and remove the socket if it is still ours."""
+        await self._retrying.cancel()
         for server in self._servers:
             server.close()
         await self._on_admin_socket.cancel()
@@ -127,17 +165,19 @@ class AdminServer:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         is_tcp = isinstance(writer.get_extra_info("sockname"), tuple)
-        others = self._on_tcp if is_tcp else self._on_admin_socket
-        is_full = len(others) >= _MAX_CONNECTIONS
-        others.start(self._serve(reader, writer, is_full=is_full), name="http")
+        clients = self._on_tcp if is_tcp else self._on_admin_socket
+        if clients.makes_room():
+            clients.serve(self._until_closed(partial(self._answer_all, reader, writer, clients), writer))
+        else:
+            full = _whole(text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections"))
+            clients.refuse(self._until_closed(partial(self._send, writer, full), writer))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_full: bool) -> None:
-        """One connection: request after request until it is closed, idle for long, or not understood."""
+    async def _until_closed(
+        self, talk: Callable[[], Coroutine[object, object, None]], writer: asyncio.StreamWriter
+    ) -> None:
+        """What there is to say on a connection, and its end."""
         try:
-            if is_full:
-                await self._send(writer, _whole(text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")))
-            else:
-                await self._answer_all(reader, writer)
+            await talk()
             writer.close()
             async with asyncio.timeout(self._write_seconds):
                 await writer.wait_closed()
@@ -147,22 +187,26 @@ class AdminServer:
             # What it has not taken is dropped, or it would hold the connection for ever.
             writer.transport.abort()
 
-    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clients: Clients) -> None:
+        """Request after request until the connection is closed, idle for long, or not understood."""
         seconds = _HEAD_SECONDS
-        while await self._answer_one(reader, writer, seconds):
+        while True:
+            try:
+                with clients.idle():
+                    async with asyncio.timeout(seconds):
+                        head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:
+                return
+            except asyncio.LimitOverrunError:
+                problem = f"more than {MAX_HEADER_BYTES} bytes of header"
+                await self._send(writer, _whole(text_response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, problem)))
+                return
+            if not await self._answer_one(head, writer):
+                return
             seconds = self._idle_seconds
 
-    async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> bool:
-        """Read and answer one request; whether the connection stays open."""
-        try:
-            async with asyncio.timeout(seconds):
-                head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError:
-            return False
-        except asyncio.LimitOverrunError:
-            problem = f"more than {MAX_HEADER_BYTES} bytes of header"
-            await self._send(writer, _whole(text_response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, problem)))
-            return False
+    async def _answer_one(self, head: bytes, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; whether the connection stays open."""
         try:
             request = parse_request(head)
         except BadRequest as error:
@@ -193,6 +237,10 @@ class AdminServer:
         writer.write(answer)
         async with asyncio.timeout(self._write_seconds):
             await writer.drain()
+
+
+def _nobody_listens(address: str) -> None:
+    return
 
 
 def _misdirected(writer: asyncio.StreamWriter, request: Request) -> Response | None:

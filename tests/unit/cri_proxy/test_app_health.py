@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -70,9 +71,16 @@ class Scene:
         await client.close()
 
 
-def play(directory: Path, act: Callable[[Scene], Awaitable[None]], *, relay: str = "splice", more: str = "") -> Silent:
+def play(
+    directory: Path,
+    act: Callable[[Scene], Awaitable[None]],
+    *,
+    relay: str = "splice",
+    more: str = "",
+    http: str = "off",
+) -> Silent:
     log, scene = Silent(), Scene(directory, more)
-    settings = replace(scene.settings, relay=relay)  # type: ignore[arg-type]  # one of the two words
+    settings = replace(scene.settings, relay=relay, http=http)  # type: ignore[arg-type]  # one of the two words
 
     async def run() -> None:
         daemon = Daemon(settings, log=log, machine=MACHINE)
@@ -117,6 +125,18 @@ def test_a_runtime_that_goes_away_makes_it_not_ready_until_it_is_back(tmp_path: 
         await with_runtime(scene)
 
     play(tmp_path, act)
+
+
+def test_an_http_port_that_is_taken_is_a_warning_and_no_more(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        await with_runtime(scene)
+        assert (await scene.get("/healthz"))[0] == 200
+        (warning,) = [w for w in json.loads((await scene.get("/api/v1/status"))[1])["warnings"] if "http" in w]
+        assert f"http: {address}: the port is taken" in warning
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert "http_unavailable" in play(tmp_path, act, http=address).warnings
 
 
 @pytest.mark.parametrize("relay", ["splice", "grpc"])

@@ -1,6 +1,7 @@
 """The HTTP server."""
 
 import asyncio
+import contextlib
 import os
 import select
 import socket
@@ -129,6 +130,35 @@ def test_tcp_serves_the_same_and_a_taken_port_is_a_sentence(tmp_path: Path) -> N
     serve(tmp_path / "a.sock", work)
 
 
+def test_a_taken_port_is_a_warning_until_it_is_free_and_then_ours(tmp_path: Path) -> None:
+    async def run() -> None:
+        server, opened = AdminServer(FixedDaemon(), retry_seconds=0.01), asyncio.Event()
+        server.on_late_tcp = lambda address: opened.set()
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = taken.getsockname()
+            problem = await server.listen_tcp(f"127.0.0.1:{address[1]}")
+            assert server.warnings() == (f"http: {problem}",)
+            assert not server.addresses
+        async with asyncio.timeout(20):
+            await opened.wait()
+        assert not server.warnings()
+        assert server.addresses == (address,)
+        await server.close()
+
+    asyncio.run(run())
+
+
+def test_who_is_closed_does_not_try_for_the_port_any_more(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = AdminServer(FixedDaemon(), retry_seconds=0.01)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            await server.listen_tcp(f"127.0.0.1:{taken.getsockname()[1]}")
+            await server.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+
+
 def test_off_opens_nothing(tmp_path: Path) -> None:
     async def work(server: AdminServer) -> None:
         assert await server.listen_tcp("off") is None
@@ -183,6 +213,7 @@ def test_nothing_but_reading_is_offered(tmp_path: Path, method: bytes) -> None:
     async def work(server: AdminServer) -> None:
         answer = await exchange(tmp_path / "a.sock", method + b" /api/v1/status HTTP/1.1\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 405")
+        assert b"\r\nAllow: GET, HEAD\r\n" in answer
 
     serve(tmp_path / "a.sock", work)
 
@@ -205,16 +236,80 @@ def test_what_is_roots_business_is_answered_on_the_admin_socket_alone(tmp_path: 
     serve(tmp_path / "a.sock", work)
 
 
-def test_clients_on_tcp_use_up_neither_descriptors_nor_roots_connections(tmp_path: Path) -> None:
+async def connected(server: AdminServer, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """So many connections over TCP, one after the other, each of them served."""
+    found = []
+    for _ in range(count):
+        reader, writer = await asyncio.open_connection(*server.addresses[0])
+        found.append((reader, writer))
+        await answered(reader, writer)
+    return found
+
+
+async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Ask and be answered; the connection stays open."""
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+    assert await reader.readline() == b"ok\n"
+
+
+async def closed(*connections: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+    for _, writer in connections:
+        writer.close()
+        with contextlib.suppress(ConnectionError):  # it was dropped
+            await writer.wait_closed()
+
+
+def test_when_all_connections_are_idle_whoever_comes_takes_the_place_of_the_longest_idle(tmp_path: Path) -> None:
     async def work(server: AdminServer) -> None:
         await server.listen_tcp("127.0.0.1:0")
-        held = [await asyncio.open_connection(*server.addresses[0]) for _ in range(64)]
-        reader, writer = await asyncio.open_connection(*server.addresses[0])
-        assert (await reader.read()).startswith(b"HTTP/1.1 503")
+        first, second, *others = await connected(server, 64)
+        await answered(*first)  # so that the second is idle for longer
+        (newcomer,) = await connected(server, 1)
+        assert await second[0].read() == b""
+        for each in (first, *others, newcomer):
+            await answered(*each)
+        await closed(first, second, *others, newcomer)
+
+    serve(tmp_path / "a.sock", work)
+
+
+def test_who_waits_for_an_answer_is_never_dropped_and_a_newcomer_is_told_that_there_is_no_room(tmp_path: Path) -> None:
+    async def work(server: AdminServer) -> None:
+        go_on, waiting = asyncio.Event(), asyncio.Semaphore(0)
+
+        async def slow(query: Query) -> Response:
+            waiting.release()
+            await go_on.wait()
+            return text_response(HTTPStatus.OK, "late")
+
+        server.private["/slow"] = slow
+        asking = Tasks()
+        answers: list[bytes] = []
+
+        async def ask() -> None:
+            answers.append(await exchange(tmp_path / "a.sock", b"GET /slow HTTP/1.1\r\nConnection: close\r\n\r\n"))
+
+        for _ in range(64):
+            asking.start(ask())
+            await waiting.acquire()
+        newcomer = await asyncio.open_unix_connection(str(tmp_path / "a.sock"))
+        assert (await newcomer[0].read()).startswith(b"HTTP/1.1 503")
+        await closed(newcomer)
+        go_on.set()
+        await asking.join()
+        assert [answer[-5:] for answer in answers] == [b"late\n"] * 64
+
+    serve(tmp_path / "a.sock", work)
+
+
+def test_clients_on_tcp_do_not_use_up_roots_connections(tmp_path: Path) -> None:
+    async def work(server: AdminServer) -> None:
+        await server.listen_tcp("127.0.0.1:0")
+        first, *others = await connected(server, 64)
         assert (await exchange(tmp_path / "a.sock", LINE)).startswith(b"HTTP/1.1 200")
-        for each in (writer, *(other for _, other in held)):
-            each.close()
-            await each.wait_closed()
+        await answered(*first)  # nobody had to give way
+        await closed(first, *others)
 
     serve(tmp_path / "a.sock", work)
 
