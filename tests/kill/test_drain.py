@@ -6,6 +6,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,23 +37,27 @@ async def end_of(stream: Any) -> grpc.StatusCode:  # noqa: ANN401 - grpcio's stu
     return code
 
 
-def played(act: Callable[[Scene], Coroutine[object, object, None]], *, relay: str = "splice") -> None:
-    directory = Path(tempfile.mkdtemp(prefix="cri-proxy-kill-", dir="/tmp"))
+def played(*acts: Callable[[Scene], Coroutine[object, object, None]], relay: str = "splice") -> None:
+    """Each in a scene of its own, all at once."""
 
-    async def run() -> None:
+    async def run(act: Callable[[Scene], Coroutine[object, object, None]]) -> None:
+        directory = Path(tempfile.mkdtemp(prefix="cri-proxy-kill-", dir="/tmp"))
         scene = Scene(directory, 0, relay=relay)
         try:
             await act(scene)
         finally:
             await scene.close()
+            shutil.rmtree(directory)
 
-    try:
-        asyncio.run(run())
-    finally:
-        shutil.rmtree(directory)
+    async def run_all() -> None:
+        async with asyncio.TaskGroup() as group:
+            for act in acts:
+                group.create_task(run(act))
+
+    asyncio.run(run_all())
 
 
-async def stop_while_a_call_is_held(scene: Scene, method: str, *, answers: bool) -> None:
+async def stop_while_a_call_is_held(scene: Scene, *, method: str, answers: bool) -> None:
     await scene.server.start()
     await scene.daemon.start()
     await scene.kubelet.run_pod(PodSpec("alone", (guaranteed("c", 2000),)))
@@ -70,13 +75,13 @@ async def stop_while_a_call_is_held(scene: Scene, method: str, *, answers: bool)
     assert clashes(await scene.settled(), scene.runtime) == []
 
 
-@pytest.mark.parametrize("method", ["CreateContainer", "StartContainer"])
 @pytest.mark.parametrize("answers", [True, False], ids=["the runtime answers", "it does not"])
-def test_it_ends_within_its_grace_and_the_next_one_agrees_with_the_runtime(method: str, answers: bool) -> None:
-    async def act(scene: Scene) -> None:
-        await stop_while_a_call_is_held(scene, method, answers=answers)
-
-    played(act)
+def test_it_ends_within_its_grace_and_the_next_one_agrees_with_the_runtime(answers: bool) -> None:
+    """Two daemons at once: who gets no answer waits for all of its grace."""
+    acts = (
+        partial(stop_while_a_call_is_held, method=m, answers=answers) for m in ("CreateContainer", "StartContainer")
+    )
+    played(*acts)
 
 
 @pytest.mark.parametrize("relay", ["splice", "grpc"])

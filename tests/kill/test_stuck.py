@@ -11,8 +11,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from cri_proxy.app import STOP_GRACE_SECONDS
 from cri_proxy.relay import frames
 from cri_proxy.relay.interest import RUNTIME
@@ -103,21 +101,30 @@ def stage(relay: str) -> Iterator[tuple[Scene, Systemd]]:
         shutil.rmtree(directory)
 
 
-def played(relay: str, act: Callable[[Scene, Systemd], Coroutine[object, object, None]]) -> None:
-    async def run() -> None:
+def played(act: Callable[[Scene, Systemd], Coroutine[object, object, None]]) -> None:
+    """Both relays at once, each in a daemon of its own: most of it is waiting."""
+
+    async def behind(relay: str) -> None:
         with stage(relay) as (scene, systemd):
             try:
                 await scene.server.start()
                 await scene.daemon.start()
                 await act(scene, systemd)
+            except Exception as error:
+                error.add_note(f"relay {relay}")
+                raise
             finally:
                 await scene.close()
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            for relay in ("splice", "grpc"):
+                group.create_task(behind(relay))
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("relay", ["splice", "grpc"])
-def test_a_blocked_loop_is_silence_for_the_watchdog(relay: str) -> None:
+def test_a_blocked_loop_is_silence_for_the_watchdog() -> None:
     async def act(scene: Scene, systemd: Systemd) -> None:
         assert await systemd.pinged(WATCHDOG_SECONDS + SLACK_SECONDS)
         scene.daemon.send(signal.SIGUSR1)
@@ -126,7 +133,7 @@ def test_a_blocked_loop_is_silence_for_the_watchdog(relay: str) -> None:
         assert not await systemd.pinged(2 * WATCHDOG_SECONDS)
         assert scene.daemon.exit_status is None
 
-    played(relay, act)
+    played(act)
 
 
 async def never_read(path: Path) -> socket.socket:
@@ -142,8 +149,7 @@ async def never_read(path: Path) -> socket.socket:
     return client
 
 
-@pytest.mark.parametrize("relay", ["splice", "grpc"])
-def test_a_client_that_reads_nothing_keeps_nobody_waiting(relay: str) -> None:
+def test_a_client_that_reads_nothing_keeps_nobody_waiting() -> None:
     """Not other clients, not what has to be decided, not the watchdog, and not the daemon's end."""
 
     async def act(scene: Scene, systemd: Systemd) -> None:
@@ -157,4 +163,4 @@ def test_a_client_that_reads_nothing_keeps_nobody_waiting(relay: str) -> None:
             scene.daemon.send(signal.SIGTERM)
             assert await scene.ended(STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
 
-    played(relay, act)
+    played(act)
