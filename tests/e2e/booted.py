@@ -19,8 +19,8 @@ from cri_proxy.tryout.waiting import until
 T = TypeVar("T")
 PROGRAMS: Final = ("systemctl", "unshare", "nsenter", "mount", "dpkg")
 SYSTEMD: Final = "/lib/systemd/systemd"
-BOOT_SECONDS: Final = 60.0
-COMMAND_SECONDS: Final = 120.0
+BOOT_SECONDS: Final = 180.0
+COMMAND_SECONDS: Final = 240.0
 
 # In a mount namespace: $1 = an empty directory. Nothing of the outside can be written through /proc/sys, /sys or /dev,
 # and no unit of this machine is started but what basic.target needs.

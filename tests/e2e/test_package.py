@@ -17,6 +17,9 @@ import pytest
 from cri_proxy.tryout.waiting import until
 from tests.e2e.booted import Booted, booted, missing
 
+# The first test waits for a package that is built, a machine that boots and an installation.
+pytestmark = pytest.mark.timeout(600)
+
 ROOT = Path(__file__).parent.parent.parent
 UNIT = "cri-proxy.service"
 SOCKET = "/run/cri-proxy/cri-proxy.sock"
