@@ -1,6 +1,7 @@
 """Our values as the JSON that is answered: at once, or slice by slice where there are many containers in it."""
 
 import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 
 from cri_proxy.http.slices import BUNCH, Slices, bunches
@@ -16,17 +17,25 @@ def json_text(value: object) -> str:
 
 def status_text(view: StatusView) -> Slices[str]:
     """The same text as of the whole view, its longer lists written bunch by bunch."""
+    return _object_text(((field.name, getattr(view, field.name)) for field in fields(view)), encode)
+
+
+def object_text(plain: Mapping[str, object]) -> Slices[str]:
+    """The same for plain data."""
+    return _object_text(plain.items(), lambda value: value)
+
+
+def _object_text(members: Iterable[tuple[str, object]], plain_of: Callable[[object], object]) -> Slices[str]:
     parts: list[str] = []
-    for field in fields(view):
-        parts.append(f"{', ' if parts else '{'}{json_text(field.name)}: ")
-        value = getattr(view, field.name)
-        if isinstance(value, tuple) and len(value) > BUNCH:
+    for name, value in members:
+        parts.append(f"{', ' if parts else '{'}{json_text(name)}: ")
+        if isinstance(value, tuple | list) and len(value) > BUNCH:
             texts = []
             for bunch in bunches(value):
                 yield
-                texts.append(json_text(encode(bunch))[1:-1])
+                texts.append(json_text(plain_of(bunch))[1:-1])
             parts.append(f"[{', '.join(texts)}]")
         else:
-            parts.append(json_text(encode(value)))
+            parts.append(json_text(plain_of(value)))
     yield
     return "".join([*parts, "}"])

@@ -9,7 +9,7 @@ from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.tree import MAX_BYTES
 from cri_proxy.config.values import value_of
 from cri_proxy.exposition import CONTENT_TYPE, Exposition
-from cri_proxy.http.json_text import json_text, status_text
+from cri_proxy.http.json_text import json_text, object_text, status_text
 from cri_proxy.http.messages import JSON, Response, text_response
 from cri_proxy.http.slices import Slices
 from cri_proxy.http.view import DaemonView, Health, PlanView
@@ -96,8 +96,11 @@ def _health(query: Query, name: str, health: Health) -> Response:
     return text_response(status, "\n".join([*parts, f"{name} check {'passed' if is_good else 'failed'}"]))
 
 
-def _topology(view: DaemonView) -> Response:
-    return _json(json_value(view.topology()))
+def _topology(view: DaemonView) -> Slices[Response]:
+    plain = json_value(view.topology())
+    yield
+    text = yield from object_text(plain)
+    return Response(HTTPStatus.OK, JSON, f"{text}\n".encode())
 
 
 def _explain(view: DaemonView, query: Query) -> Response:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.http.json_text import status_text
+from cri_proxy.http.json_text import object_text, status_text
 from cri_proxy.http.slices import BUNCH, at_once
 from cri_proxy.http.view import StatusView
 from cri_proxy.state.codec import encode
@@ -22,6 +22,11 @@ def status_of(containers: int) -> StatusView:
 def test_the_text_in_slices_is_that_of_the_whole(containers: int) -> None:
     status = status_of(containers)
     assert at_once(status_text(status)) == json.dumps(encode(status), ensure_ascii=False)
+
+
+def test_plain_data_in_slices_is_the_same_as_in_one() -> None:
+    plain: dict[str, object] = {"cpus": [{"id": i} for i in range(3 * BUNCH)], "online": "0-7", "notes": []}
+    assert at_once(object_text(plain)) == json.dumps(plain)
 
 
 def test_no_slice_writes_more_than_a_bunch() -> None:

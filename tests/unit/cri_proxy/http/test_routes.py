@@ -11,6 +11,7 @@ from cri_proxy.http.messages import Response
 from cri_proxy.http.routes import build_routes, config_json, packed, plan_route, unpacked
 from cri_proxy.http.slices import at_once
 from cri_proxy.http.view import PlanView
+from sysfs.as_json import json_value
 from tests.fakes.views import FixedDaemon
 
 
@@ -59,7 +60,7 @@ def test_status_names_pools_and_containers() -> None:
 
 
 def test_topology_is_what_the_topology_command_prints() -> None:
-    assert json.loads(get("/api/v1/topology").body)["cpus"]
+    assert json.loads(get("/api/v1/topology").body) == json_value(FixedDaemon().topology())
 
 
 def test_explain_names_the_request_and_the_ranking() -> None:
