@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from sysfs.describe import describe
 from tests.fakes.sysfs_tree import write_tree
 from tests.soak.kernel import KernelRuntime
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})
 # The daemon compares the cgroups this often: an option of the configuration, so each variant of it carries the line.
 LOOK = "driftCheckSeconds: 2\n"
@@ -33,11 +35,10 @@ LOOK = "driftCheckSeconds: 2\n"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How the daemon is to be started: its kind of relay, and the program where it is not ``cri-proxy``."""
+    """How the daemon is to be started: its kind of relay, and the module that is run, with its own arguments."""
 
     relay: str = "splice"
-    command: tuple[str, ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
+    module: tuple[str, ...] = ("tests.soak.daemon",)
 
 
 class Ground(ABC):
@@ -55,8 +56,8 @@ class Ground(ABC):
             directory,
             runtime_endpoint=endpoint,
             options=("--config", str(self.config), "--relay", wanted.relay, *options),
-            environment=dict(wanted.environment),
-            command=wanted.command,
+            environment={"PYTHONPATH": str(ROOT)},
+            command=(sys.executable, "-m", *wanted.module),
         )
         self.restarts = 0
         self.is_restarting = False

@@ -15,6 +15,7 @@ from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.relay.calls import Call, Outcome
 from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.state.rows import Row
+from tests.soak.daemon import collect_when_told
 
 EVERY = 20
 _kept: list[object] = []
@@ -74,6 +75,7 @@ def main() -> None:
             lose_grants()
         else:
             leak_at_each_create(LEAKS[kind])
+    collect_when_told()
     cri_proxy()
 
 

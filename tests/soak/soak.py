@@ -19,6 +19,7 @@ from cri_proxy.tryout.kubelet import Kubelet
 from cri_proxy.tryout.waiting import until
 from tests.soak.acts import EVENTS, SECONDS, Acts
 from tests.soak.clients import CoreChannel, Tally
+from tests.soak.daemon import COLLECT
 from tests.soak.grounds import Ground, Wanted, ground
 from tests.soak.judge import HEADING, LEAST_SAMPLES, Finding, Sample, judge
 from tests.soak.rest import claims, problems, read
@@ -184,10 +185,11 @@ async def _follow(channel: CoreChannel, place: Ground) -> None:
 async def least(place: Ground) -> Mapping[str, float]:
     """The least of several readings of each series: at rest too something comes and goes.
 
-    Such as a look at the cgroups, and the connection that asks.
+    Such as a look at the cgroups, and the connection that asks. Garbage is collected before.
     """
     readings = []
     for _ in range(READINGS):
+        place.daemon.send(COLLECT)
         readings.append(await read(place))
         await asyncio.sleep(READING_PAUSE_SECONDS)
     return {name: min(reading[name] for reading in readings) for name in readings[0]}

@@ -1,60 +1,69 @@
 """Five minutes of soak: both relays, both runtimes, and the proof that a leak would have been seen.
 
-Longer ones, and what is in them: ``python -m tests.soak --help``.
+Longer ones, and what is in them: ``python -m tests.soak --help``. Two soaks at a time: each has a daemon of its own and
+a process of its own, and waits as much as it works.
 """
 
-import asyncio
+import multiprocessing
 import os
-import sys
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
 from tests.e2e.conftest import missing
-from tests.soak.grounds import Wanted
-from tests.soak.soak import MIX, Plan, Result, soak
+from tests.soak.plans import PLANS, soaked
+from tests.soak.soak import Result
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-HALF = {name: (count + 1) // 2 for name, count in MIX["embedded"].items()}
-LIVES = {"turnover": 40}
+AT_ONCE = 2
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(1200)  # the first waits for its own soak, the second for the one before, too
 
 
-def soaked(plan: Plan) -> Result:
-    """The result, which is printed: pytest shows it when a test fails."""
-    result = asyncio.run(soak(plan))
-    print("\n".join(result.lines()))
-    return result
+@pytest.fixture(scope="module")
+def soaks(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Result]]:
+    """The result of a soak by name, which is printed: pytest shows it when a test fails."""
+    tests = [
+        item for item in request.session.items if isinstance(item, pytest.Function) and "soaks" in item.fixturenames
+    ]
+    asked = {test.callspec.params["name"] for test in tests}
+    pool = ProcessPoolExecutor(AT_ONCE, mp_context=multiprocessing.get_context("spawn"))
+    running = {name: pool.submit(soaked, name) for name in PLANS if name in asked}
+
+    def result_of(name: str) -> Result:
+        result, told = running[name].result()
+        print("\n".join((*told, *result.lines())))
+        return result
+
+    try:
+        yield result_of
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        if any(soak.running() for soak in running.values()):
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # it ends its daemon
+        pool.shutdown()
 
 
-def test_nothing_grows_behind_the_splice() -> None:
-    assert soaked(Plan(3, seed=1)).is_good
+@pytest.mark.parametrize("name", ["splice", "grpc"])
+def test_nothing_grows_behind_the_relay(soaks: Callable[[str], Result], name: str) -> None:
+    assert soaks(name).is_good
 
 
-def test_nothing_grows_behind_the_relay_on_grpcio() -> None:
-    assert soaked(Plan(0.75, seed=2, wanted=Wanted("grpc"), mix=HALF)).is_good
-
-
-@pytest.mark.parametrize("relay", ["splice", "grpc"])
-def test_nothing_grows_before_a_real_containerd(relay: str) -> None:
+@pytest.mark.parametrize("name", ["splice before containerd", "grpc before containerd"])
+def test_nothing_grows_before_a_real_containerd(soaks: Callable[[str], Result], name: str) -> None:
     if reason := missing():
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-    assert soaked(Plan(0.5, "containerd", seed=3, wanted=Wanted(relay))).is_good
+    assert soaks(name).is_good
 
 
-def mutant(*leaks: str) -> Wanted:
-    """A daemon that has these leaks."""
-    command = (sys.executable, "-m", "tests.soak.mutants", ",".join(leaks))
-    return Wanted(command=command, environment=(("PYTHONPATH", str(ROOT)),))
-
-
-def test_a_soak_sees_memory_descriptors_and_tasks_that_are_kept() -> None:
-    result = soaked(Plan(0, seed=4, wanted=mutant("request", "descriptor", "task"), mix=LIVES))
+@pytest.mark.parametrize("name", ["small things kept"])
+def test_a_soak_sees_memory_descriptors_and_tasks_that_are_kept(soaks: Callable[[str], Result], name: str) -> None:
+    result = soaks(name)
     assert {"blocks", "files", "tasks"} <= set(result.leaks)
     assert result.problems == ()
 
 
-def test_a_soak_sees_a_grant_that_is_kept() -> None:
-    result = soaked(Plan(0, seed=5, wanted=mutant("grant"), mix=LIVES, rest_seconds=20))
-    assert "hold a grant and are gone" in result.problems[0]
+@pytest.mark.parametrize("name", ["grants kept"])
+def test_a_soak_sees_a_grant_that_is_kept(soaks: Callable[[str], Result], name: str) -> None:
+    assert "hold a grant and are gone" in soaks(name).problems[0]
