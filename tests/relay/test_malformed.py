@@ -13,6 +13,7 @@ from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.grpc_runtime import Script
 from tests.fakes.http2 import GREETING, request
+from tests.relay.clients import LOST_WRITE, GrpcioClient
 from tests.relay.h2_client import Shape
 from tests.relay.stage import CLIENTS, RELAY_VIAS, Play, Stage, until
 
@@ -108,10 +109,18 @@ def test_a_malformed_frame_of_the_runtime_ends_its_connection_and_no_byte_of_it_
         await until(lambda: line.is_over)
         assert [outcome for _, outcome in stage.interceptor.outcomes] == [Aborted(sent=True)]
         stage.other.is_holding = False
-        assert (await stage.call(HOLD, b"x")).code == 0
+        await works_again(stage)
         assert reported(stage) == [ProtocolError]
 
     play(act, runtime=Shape())
+
+
+async def works_again(stage: Stage) -> None:
+    """The next call is answered; or the one after, where grpcio's core writes into what it has not seen end yet."""
+    async with asyncio.timeout(15):
+        while (answer := await stage.call(HOLD, b"x")).code != 0:
+            assert isinstance(stage.client, GrpcioClient)
+            assert answer.code == 14 or answer.details == LOST_WRITE
 
 
 @pytest.mark.parametrize("via", ["splice"])
