@@ -25,8 +25,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=Path,
         metavar="PATH",
-        help="a configuration file, or a mounted ConfigMap directory with cri-proxy.yaml, else node.NAME, group.NAME or "
-        "default (with .yaml or without), else cri-resource-manager's sections",
+        help="a configuration file, or a mounted ConfigMap directory with cri-proxy.yaml, else node.NAME, group.NAME "
+        "or default (with .yaml or without), else cri-resource-manager's sections",
     )
     parser.add_argument(
         "--take-over",
