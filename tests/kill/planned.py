@@ -16,7 +16,7 @@ from tests.faults.kill import ENOUGH, Tally, kill_one_history
 from tests.faults.living import a_life
 
 SEEDS = range(1, 41)
-NICE = 5  # a third of what others get, who have deadlines; enough beside anything that never rests
+NICE = 3  # half of what others get, who have deadlines; enough beside anything that never rests
 
 
 def step_back() -> None:
