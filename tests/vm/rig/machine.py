@@ -150,9 +150,11 @@ async def _follow_control(path: Path, progress: _Progress, process: asyncio.subp
     while process.returncode is None:
         with suppress(OSError):
             reader, writer = await asyncio.open_unix_connection(path)
-            async for line in reader:
-                progress.take(line.decode().strip())
-            writer.close()
+            try:
+                async for line in reader:
+                    progress.take(line.decode().strip())
+            finally:
+                writer.close()
             return
         await asyncio.sleep(0.05)
 
