@@ -104,7 +104,10 @@ class NodeView:
         containers: list[ContainerView] = []
         for rows in bunches(sorted(ledger.active(), key=_place)):
             yield
-            containers += [container_view(row, moment) for row in rows]
+            for row in rows:
+                if moment.late.is_on(row):  # to say who is there takes as long as a whole bunch
+                    yield
+                containers.append(container_view(row, moment))
         yield
         broken = violations(containers, fled)
         return replace(view, containers=tuple(containers), memory=memory, violations=broken)
