@@ -32,10 +32,12 @@ ENDINGS = pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL], id
 def full(request: pytest.FixtureRequest, runner: asyncio.Runner, machine: Path) -> Iterator[Place]:
     """A place of 200 containers. After a restart it must be as it was, so one after the other finds it the same."""
     directory = Path(tempfile.mkdtemp(prefix="cri-proxy-restart-", dir="/tmp"))
-    with one_place(directory, request.param, machine, runner) as place:
-        runner.run(place.run_pods(CONTAINERS))
-        yield place
-    shutil.rmtree(directory)
+    try:
+        with one_place(directory, request.param, machine, runner) as place:
+            runner.run(place.run_pods(CONTAINERS))
+            yield place
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 async def nothing_changed(place: Place, before: dict[str, tuple[str, str]], updates: int) -> None:
