@@ -152,8 +152,12 @@ def found_up(process: subprocess.Popen[bytes], log: Path) -> Booted | None:
     """The machine once its basic.target is reached. Raises AssertionError with what was said when it ended instead."""
     if process.poll() is not None:
         raise AssertionError(f"systemd did not come up: {log.read_text(errors='replace')[-2000:]}")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    if not children or Path(f"/proc/{children[0]}/comm").read_text().strip() != "systemd":
+    try:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        name = Path(f"/proc/{children[0]}/comm").read_text().strip() if children else ""
+    except OSError:  # a command on the way to systemd, which has ended meanwhile
+        return None
+    if name != "systemd":
         return None
     machine = Booted(int(children[0]))
     return machine if machine.tell("systemctl is-active basic.target") == "active" else None
