@@ -1,8 +1,10 @@
-"""``python -m tests.soak.daemon run …``: the daemon as it is, but that it collects its garbage when it is told to.
+"""``python -m tests.soak.daemon run …``: the daemon as it is, but that it gives back what it can when it is told to.
 
-What a collection would free is no leak, and comes and goes by ten thousand blocks: a soak tells it before it looks.
+What a collection would free is no leak, and comes and goes by ten thousand blocks; so does the room that malloc keeps,
+by megabytes. A soak tells it before it looks.
 """
 
+import ctypes
 import gc
 import signal
 
@@ -12,8 +14,14 @@ COLLECT = signal.SIGRTMIN
 
 
 def collect_when_told() -> None:
-    """All of it, and the free lists (gcmodule.c empties them in a full collection)."""
-    signal.signal(COLLECT, lambda *_: gc.collect() and None)
+    """All garbage, with it the free lists (gcmodule.c empties them in a full collection), and malloc_trim(3)."""
+    trim = ctypes.CDLL(None).malloc_trim
+
+    def collect(number: int, frame: object) -> None:
+        gc.collect()
+        trim(0)
+
+    signal.signal(COLLECT, collect)
 
 
 def main() -> None:
