@@ -43,7 +43,7 @@ class Series:
 MEBIBYTE: Final = 1 << 20
 
 SERIES: Final = (
-    Series("anonymous bytes", 3.75 * MEBIBYTE, is_amount=True, why="room in arenas, of malloc and of gRPC's C core"),
+    Series("anonymous bytes", 3.5 * MEBIBYTE, is_amount=True, why="room in arenas, of malloc and of gRPC's C core"),
     Series("blocks", 8000, is_amount=True, why="free lists until a full collection; decisions looked at last"),
     Series("store bytes", 3 * MEBIBYTE, is_amount=True, why="last decisions about who is gone; SQLite's own log"),
     Series("tasks"),
