@@ -13,8 +13,7 @@ from typing import Literal
 import pytest
 
 from cri_proxy.app import Daemon, PassAll, run_on_loop
-from cri_proxy.config.load import parse_config
-from cri_proxy.config.settings import Settings, settle
+from cri_proxy.config.settings import Settings
 from cri_proxy.cri.methods import IMAGE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
@@ -33,24 +32,17 @@ from policies.base import Allocations
 from policies.errors import PolicyBaseError
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
+from tests.fakes.settings import BROKEN, EMBEDDED, settings_in
 from tests.fakes.site import Silent
 from tests.fakes.sysfs_tree import write_tree
 
 MACHINE = small_machine()
 SPEC = PodSpec("web", (guaranteed("c", 2000),))
-CONFIG = """
-availableResources: {cpu: "cpuset:0-7"}
-reservedResources: {cpu: "cpuset:0"}
-http: "off"
-listen: unix://DIR/proxy.sock
-runtimeEndpoint: embedded
-stateDir: DIR/state
-"""
 Act = Callable[[Daemon], Awaitable[None]]
 
 
-def settings_in(directory: Path, more: str = "") -> Settings:
-    return settle(parse_config((CONFIG + more).replace("DIR", str(directory))))
+def embedded_in(directory: Path, more: str = "") -> Settings:
+    return settings_in(directory, EMBEDDED + more)
 
 
 def serve(settings: Settings, act: Act) -> Silent:
@@ -89,7 +81,7 @@ async def run_pod(settings: Settings, daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("relay", ["splice", "grpc"])
 def test_with_either_relay_a_container_is_placed(tmp_path: Path, relay: Literal["splice", "grpc"]) -> None:
-    settings = replace(settings_in(tmp_path), relay=relay)
+    settings = replace(embedded_in(tmp_path), relay=relay)
 
     async def act(daemon: Daemon) -> None:
         await run_pod(settings, daemon)
@@ -101,7 +93,7 @@ def test_with_either_relay_a_container_is_placed(tmp_path: Path, relay: Literal[
 
 
 def test_a_second_one_on_the_same_sockets_ends_and_leaves_the_first_its_runtime(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path)
+    settings = embedded_in(tmp_path)
 
     async def act(daemon: Daemon) -> None:
         second = Daemon(replace(settings, state_dir=tmp_path / "other"), log=Silent(), machine=MACHINE)
@@ -114,7 +106,7 @@ def test_a_second_one_on_the_same_sockets_ends_and_leaves_the_first_its_runtime(
 
 
 def test_after_the_end_nothing_is_left_but_the_state_and_the_next_one_can_start(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path)
+    settings = embedded_in(tmp_path)
 
     async def act(daemon: Daemon) -> None:
         await until("it decides", lambda: is_ready(daemon), seconds=20)
@@ -126,7 +118,7 @@ def test_after_the_end_nothing_is_left_but_the_state_and_the_next_one_can_start(
 
 
 def test_who_finds_the_lock_taken_does_not_start_and_takes_nothing(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path)
+    settings = embedded_in(tmp_path)
     lock = DeciderLock.acquire(tmp_path / "state")
     with pytest.raises(LockHeld, match="stop it, or use another --state-dir"):
         serve(settings, run_nothing)
@@ -139,15 +131,13 @@ async def run_nothing(daemon: Daemon) -> None:
 
 
 def test_a_start_that_fails_gives_the_lock_back(tmp_path: Path) -> None:
-    broken = CONFIG.replace('"cpuset:0-7"', '"cpuset:64-65"')
-    settings = settle(parse_config(broken.replace("DIR", str(tmp_path))))
     with pytest.raises((PolicyBaseError, CriProxyError), match="64-65"):
-        serve(settings, run_nothing)
+        serve(settings_in(tmp_path, BROKEN), run_nothing)
     DeciderLock.acquire(tmp_path / "state").release()
 
 
 def test_while_the_runtime_is_away_pass_through_fails_promptly_and_decisions_wait(tmp_path: Path) -> None:
-    settings = replace(settings_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock")
+    settings = replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock")
 
     async def act(daemon: Daemon) -> None:
         client, caller = kubelet(settings)
@@ -162,7 +152,7 @@ def test_while_the_runtime_is_away_pass_through_fails_promptly_and_decisions_wai
 
 def test_a_separate_image_service_has_a_socket_of_its_own_that_passes_everything(tmp_path: Path) -> None:
     images = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/service.sock\n"
-    settings = settings_in(tmp_path, images)
+    settings = embedded_in(tmp_path, images)
 
     async def act(daemon: Daemon) -> None:
         server = RuntimeServer(EmbeddedRuntime(MACHINE, image_names=(IMAGE_NAME,)), settings.image_endpoint)
@@ -203,13 +193,13 @@ def test_systemd_is_told_when_it_serves_when_it_decides_and_when_it_stops(
         heard = [await asyncio.to_thread(notify_socket.recv, 100) for _ in range(2)]
         assert [message.partition(b"=")[0] for message in heard] == [b"READY", b"STATUS"]
 
-    serve(settings_in(tmp_path / "run"), act)
+    serve(embedded_in(tmp_path / "run"), act)
     assert notify_socket.recv(100) == b"STOPPING=1"
     notify_socket.close()
 
 
 def test_a_damaged_state_file_is_moved_aside_and_reported(tmp_path: Path) -> None:
-    settings = settings_in(tmp_path)
+    settings = embedded_in(tmp_path)
     serve(settings, run_nothing)
     (tmp_path / "state" / "state.db").write_bytes(b"garbage" * 1000)
     log = serve(settings, run_nothing)
@@ -228,7 +218,7 @@ def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path) -> No
     host = write_tree(tmp_path / "host", MACHINE)
 
     async def run() -> None:
-        settings = settings_in(tmp_path, f"sysfsRoot: {host}\n")
+        settings = embedded_in(tmp_path, f"sysfsRoot: {host}\n")
         daemon = Daemon(settings, log=Silent())
         try:
             await daemon.start()
@@ -260,7 +250,7 @@ def asked_to_leave() -> Iterator[list[int]]:
 
 
 def test_nobody_gives_way_to_who_cannot_read_the_store(tmp_path: Path, asked_to_leave: list[int]) -> None:
-    settings = settings_in(tmp_path)
+    settings = embedded_in(tmp_path)
     serve(settings, run_nothing)
     with closing(sqlite3.connect(tmp_path / "state" / "state.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -288,13 +278,13 @@ def offered(settings: Settings) -> bool:
 
 
 def test_a_daemon_offers_its_place(tmp_path: Path) -> None:
-    assert offered(replace(settings_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
+    assert offered(replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
 
 
 def test_on_the_embedded_runtime_it_does_not_for_the_containers_would_end_with_it(tmp_path: Path) -> None:
-    assert not offered(settings_in(tmp_path))
+    assert not offered(embedded_in(tmp_path))
 
 
 def test_under_systemd_it_does_not(tmp_path: Path, notify_socket: socket.socket) -> None:
-    assert not offered(replace(settings_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
+    assert not offered(replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
     notify_socket.close()

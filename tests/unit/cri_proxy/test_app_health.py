@@ -11,8 +11,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cri_proxy.app import Daemon
-from cri_proxy.config.load import parse_config
-from cri_proxy.config.settings import Settings, settle
 from cri_proxy.metrics import TABLE
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded import EmbeddedRuntime
@@ -22,18 +20,11 @@ from cri_proxy.tryout.kubelet import Kubelet
 from cri_proxy.tryout.pods import Node, PodSpec, guaranteed
 from cri_proxy.tryout.waiting import until
 from tests.fakes.machines import small_machine
+from tests.fakes.settings import TEXT, settings_in
 from tests.fakes.site import Silent
 
 IMAGES = "/runtime.v1.ImageService/"
 MACHINE = small_machine()
-CONFIG = """
-availableResources: {cpu: "cpuset:0-7"}
-reservedResources: {cpu: "cpuset:0"}
-http: "off"
-listen: unix://DIR/proxy.sock
-runtimeEndpoint: unix://DIR/runtime.sock
-stateDir: DIR/state
-"""
 
 
 class Scene:
@@ -41,7 +32,7 @@ class Scene:
 
     def __init__(self, directory: Path, more: str) -> None:
         self.directory = directory
-        self.settings: Settings = settle(parse_config(CONFIG.replace("DIR", str(directory)) + more))
+        self.settings = settings_in(directory, TEXT + more)
         self.runtime = EmbeddedRuntime(MACHINE, image_names=(IMAGE,))
         self.server = self.new_server()
 

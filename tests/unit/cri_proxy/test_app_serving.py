@@ -13,7 +13,7 @@ from cri_proxy.app import Daemon
 from cri_proxy.config.kept import Kept, keep
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.place import Place
-from cri_proxy.config.settings import Settings, settle
+from cri_proxy.config.settings import Settings
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded import EmbeddedRuntime
@@ -25,23 +25,11 @@ from cri_proxy.tryout.kubelet import Kubelet
 from cri_proxy.tryout.pods import Node, PodSpec, guaranteed
 from cri_proxy.tryout.waiting import until
 from tests.fakes.machines import small_machine
+from tests.fakes.settings import BROKEN, TEXT, settings_in
 from tests.fakes.site import Silent
 
 MACHINE = small_machine()
 SPEC = PodSpec("web", (guaranteed("c", 2000),))
-CONFIG = """
-availableResources: {cpu: "cpuset:0-7"}
-reservedResources: {cpu: "cpuset:0"}
-http: "off"
-listen: unix://DIR/proxy.sock
-runtimeEndpoint: unix://DIR/runtime.sock
-stateDir: DIR/state
-"""
-BROKEN = CONFIG.replace("cpuset:0-7", "cpuset:64-65")  # not on this machine
-
-
-def settings_in(directory: Path, text: str = CONFIG) -> Settings:
-    return settle(parse_config(text.replace("DIR", str(directory))))
 
 
 @dataclass(slots=True)
@@ -125,7 +113,7 @@ def test_who_waits_for_a_start_that_fails_is_turned_away_at_once(tmp_path: Path)
 
 
 def test_a_start_that_goes_on_with_what_was_kept_serves_on_the_sockets_of_that(tmp_path: Path) -> None:
-    file, before = tmp_path / "config.yaml", CONFIG.replace("proxy.sock", "before.sock").replace("DIR", str(tmp_path))
+    file, before = tmp_path / "config.yaml", TEXT.replace("proxy.sock", "before.sock").replace("DIR", str(tmp_path))
     settings = settings_in(tmp_path, BROKEN)
     settings = replace(settings, place=Place(file), from_file=settings.config)
     keep(tmp_path / "state", Kept(parse_config(before), file, file, "", "0" * 64, 5.0))
@@ -163,13 +151,13 @@ def test_the_image_socket_needs_no_decision(tmp_path: Path) -> None:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
         assert (tmp_path / "images.sock").exists()
 
-    play(settings_in(tmp_path, CONFIG + images), act)
+    play(settings_in(tmp_path, TEXT + images), act)
 
 
 def test_a_socket_that_another_serves_ends_the_start_before_anything_is_loaded(tmp_path: Path) -> None:
     async def act(starting: Starting) -> None:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
-        second = Daemon(settings_in(tmp_path, CONFIG.replace("DIR/state", "DIR/other")), log=Silent())
+        second = Daemon(settings_in(tmp_path, TEXT.replace("DIR/state", "DIR/other")), log=Silent())
         with pytest.raises(ConfigError, match="another process answers there"):
             await second.start()
         await second.stop()

@@ -1,0 +1,25 @@
+"""What a daemon on the small machine is started with: everything that it opens lies in one directory."""
+
+from pathlib import Path
+
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.settings import Settings, settle
+
+CPUS = "cpuset:0-7"
+TEXT = f"""
+availableResources: {{cpu: "{CPUS}"}}
+reservedResources: {{cpu: "cpuset:0"}}
+http: "off"
+listen: unix://DIR/proxy.sock
+runtimeEndpoint: unix://DIR/runtime.sock
+stateDir: DIR/state
+"""
+"""A configuration file for the directory DIR."""
+
+EMBEDDED = TEXT.replace("unix://DIR/runtime.sock", "embedded")
+BROKEN = TEXT.replace(CPUS, "cpuset:64-65")  # not on this machine
+
+
+def settings_in(directory: Path, text: str = TEXT) -> Settings:
+    """The settings that this text has for this directory."""
+    return settle(parse_config(text.replace("DIR", str(directory))))
