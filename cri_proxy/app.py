@@ -67,7 +67,7 @@ class Daemon:
         self._gate = Gate()
         self._grace_seconds = STOP_GRACE_SECONDS
         self._reload_is_wanted = False
-        self._sockets: tuple[tuple[str, str], ...] = ()
+        self._served: tuple[str, tuple[tuple[str, str], ...]] = ("", ())
         self._relays: list[Relay] = []
         self._traffic = Traffic()
         self._early_failures: list[BaseException] = []
@@ -207,16 +207,16 @@ class Daemon:
         return f"unix://{path}"
 
     async def _open_relays(self, endpoint: str, *, take_over: bool) -> None:
-        """Serve on the sockets of the settings in force, and on no others."""
-        images = (self._settings.image_listen, self._settings.image_endpoint)
+        """Serve on the sockets of the settings in force, by their relay, and on no others."""
+        kind, images = self._settings.relay, (self._settings.image_listen, self._settings.image_endpoint)
         sockets = ((self._settings.listen, endpoint), *((images,) if all(images) else ()))
-        if sockets == self._sockets:
+        if (kind, sockets) == self._served:
             return
         await self._close_relays(0.0)
-        self._relays, self._sockets = [], sockets
+        self._relays, self._served = [], (kind, sockets)
         looks: tuple[Interceptor, ...] = (self._gate, PassAll())
         for (listen, runtime), interceptor in zip(sockets, looks, strict=False):
-            relay = relay_of(self._settings.relay)(
+            relay = relay_of(kind)(
                 listen=listen,
                 runtime=runtime,
                 interceptor=interceptor,

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from tests.fakes.site import Silent
 
 MACHINE = small_machine()
 SPEC = PodSpec("web", (guaranteed("c", 2000),))
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # RFC 9113, 3.4: no settings
 
 
 @dataclass(slots=True)
@@ -112,11 +114,16 @@ def test_who_waits_for_a_start_that_fails_is_turned_away_at_once(tmp_path: Path)
     play(settings_in(tmp_path, BROKEN), act)
 
 
+def kept_instead(directory: Path, text: str) -> Settings:
+    """Of a start whose file cannot be had on this machine, where this was in force before."""
+    file, settings = directory / "config.yaml", settings_in(directory, BROKEN)
+    kept = parse_config(text.replace("DIR", str(directory)))
+    keep(directory / "state", Kept(kept, file, file, "", "0" * 64, 5.0))
+    return replace(settings, place=Place(file), from_file=settings.config)
+
+
 def test_a_start_that_goes_on_with_what_was_kept_serves_on_the_sockets_of_that(tmp_path: Path) -> None:
-    file, before = tmp_path / "config.yaml", TEXT.replace("proxy.sock", "before.sock").replace("DIR", str(tmp_path))
-    settings = settings_in(tmp_path, BROKEN)
-    settings = replace(settings, place=Place(file), from_file=settings.config)
-    keep(tmp_path / "state", Kept(parse_config(before), file, file, "", "0" * 64, 5.0))
+    settings = kept_instead(tmp_path, TEXT.replace("proxy.sock", "before.sock"))
 
     async def act(starting: Starting) -> None:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
@@ -124,6 +131,25 @@ def test_a_start_that_goes_on_with_what_was_kept_serves_on_the_sockets_of_that(t
         await starting.start
         assert not (tmp_path / "proxy.sock").exists()
         assert (tmp_path / "before.sock").exists()
+
+    play(settings, act)
+
+
+def test_and_by_its_relay_on_the_same_sockets(tmp_path: Path) -> None:
+    settings = kept_instead(tmp_path, f"{TEXT}relay: grpc\n")
+
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "proxy.sock")
+        writer.write(PREFACE)
+        await reader.readexactly(9)
+        starting.load.set()
+        await starting.start
+        with suppress(ConnectionResetError):
+            async with asyncio.timeout(10):
+                await reader.read()  # to its end: the relay that took this client has gone
+        writer.transport.abort()
+        await until("it serves again", lambda: is_served(starting.kubelet), seconds=10)
 
     play(settings, act)
 
