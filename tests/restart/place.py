@@ -19,6 +19,7 @@ from cri_proxy.runtime.embedded import EmbeddedRuntime
 from cri_proxy.runtime.server import RuntimeServer
 from cri_proxy.state.lock import DeciderLock, LockHeld
 from cri_proxy.tryout.daemon import DaemonProcess, program, run_arguments
+from cri_proxy.tryout.errors import TryoutError
 from cri_proxy.tryout.image import IMAGE
 from cri_proxy.tryout.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
 from cri_proxy.tryout.pods import ContainerSpec, Node, PodSpec, guaranteed
@@ -115,6 +116,26 @@ class Place:
     def pinned(self) -> dict[str, tuple[str, str]]:
         """CPUs and memory nodes that the kernel enforces, by container id."""
         return {c.id: (c.kernel_cpus, c.kernel_mems) for c in self.runtime.node.containers.values() if c.running}
+
+    async def knows_its_containers(self, *, seconds: float) -> None:
+        """Wait until the daemon shows exactly those that the runtime has and that run, or were never started.
+
+        One whose start was turned away is such a one: its caller has left it there.
+        """
+
+        async def shown() -> set[str]:
+            return {c.container_id for c in (await self.status()).containers}
+
+        def held() -> set[str]:
+            live = (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING)
+            return {c.id for c in self.runtime.node.containers.values() if c.state in live}
+
+        async def alike() -> bool:
+            return await shown() == held()
+
+        with contextlib.suppress(TryoutError):  # said better below
+            await until("the daemon knows what the runtime has", alike, seconds=seconds)
+        assert await shown() == held()
 
     async def decides(self, pid: int) -> None:
         """Wait until this process has the lock and makes decisions."""

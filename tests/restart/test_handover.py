@@ -94,7 +94,7 @@ async def test_no_call_that_needs_a_decision_fails_or_is_lost(place: Place, rela
     await client.close()
     await ends(old)
     assert [f for f in unexcused(client.failures, relay, callers=2) if expected not in f] == []
-    await until("what the old one's last calls ended is known", lambda: knows_who_runs(place), seconds=ASKS_SECONDS)
+    await place.knows_its_containers(seconds=ASKS_SECONDS)
     assert place.pinned().keys() >= kept
     assert (await place.status()).violations == ()
 
@@ -105,10 +105,6 @@ async def followed(place: Place, client: GrpcTraffic) -> "grpc.aio.UnaryStreamCa
     events = client.events()
     await until("the client follows", lambda: has(place.runtime.listeners() - 1), seconds=SECONDS)
     return events
-
-
-async def knows_who_runs(place: Place) -> bool:
-    return {c.container_id for c in (await place.status()).containers} == place.pinned().keys()
 
 
 @BOTH_RELAYS
@@ -151,7 +147,7 @@ async def test_what_the_runtime_has_not_answered_in_time_is_found_by_the_new_pro
         await kubelet.start(container_id)
     await client.close()
     await ends(old)
-    await until("what the old one had sent is known", lambda: knows_who_runs(place), seconds=ASKS_SECONDS)
+    await place.knows_its_containers(seconds=ASKS_SECONDS)
     (container,) = (await place.status()).containers
     assert (container.container_id, len(container.exclusive)) == (container_id, 1)
 
