@@ -1,7 +1,17 @@
-# Sourced by the setup scripts: saying what happens, and installing Debian packages. POSIX sh.
+# Sourced by the setup scripts: saying what happens, trying again, and installing Debian packages. POSIX sh.
 
 say() {
     printf ':: %s\n' "$*"
+}
+
+# Runs a command, up to three times: of hundreds of downloads one fails now and then.
+persistently() {
+    for pause_seconds in 5 30; do
+        "$@" && return 0
+        say "failed, once more in $pause_seconds seconds: $*"
+        sleep "$pause_seconds"
+    done
+    "$@"
 }
 
 can_apt() {
@@ -10,6 +20,11 @@ can_apt() {
 
 apt() {
     apt-get -q -y -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
+}
+
+# For dpkg's lock apt waits as long as it is told; where another apt holds that of the lists, it fails at once.
+update_and_install() {
+    apt update && apt install --no-install-recommends "$@"
 }
 
 # Installs the named Debian packages and what they cannot do without. What apt has to say is shown if it fails.
@@ -22,7 +37,7 @@ apt_install() {
     say "installing Debian packages: $*"
     log=$(mktemp)
     export DEBIAN_FRONTEND=noninteractive
-    if { apt update && apt install --no-install-recommends "$@"; } >"$log" 2>&1 </dev/null; then
+    if persistently update_and_install "$@" >"$log" 2>&1 </dev/null; then
         rm -f "$log"
         return 0
     fi

@@ -57,7 +57,7 @@ fi
 
 say "installing the pinned packages of $requirements into $venv"
 rm -f "$venv"/installed-*
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$requirements"
+persistently "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$requirements"
 # In place, without a build environment of its own: the pinned setuptools is in .venv already.
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 wanted_stamp "$kind" >"$venv/installed-$kind"
