@@ -34,9 +34,7 @@ from tests.faults.observed import AS_THEY_ARE, Parts
 # daemon starts, or it acts while that one looks at the node.
 Fate = Literal["lost", "acted", "late"]
 FATES: tuple[Fate, ...] = ("lost", "acted", "late")
-BOUND_SECONDS = (
-    120.0  # for what hangs: an afterlife takes a tenth of a second, on a machine that is busy ten times that
-)
+BOUND_SECONDS = 120.0  # for what hangs, by the turns of the loop: an afterlife takes a tenth of a second
 # In these containers end, move or come for reasons of their own.
 RESTLESS = frozenset({"reconfigure", "hotplug", "slow_check", "let_time_pass", "tamper", "resize", "rush"})
 

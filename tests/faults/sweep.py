@@ -17,6 +17,7 @@ from policies.base import ContainerKey, Policy
 from policies.options import PolicyOptions
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet
+from tests.fakes.lone_loop import run_alone
 from tests.fakes.machines import small_machine
 from tests.fakes.node_checks import check_moment, check_settled
 from tests.fakes.site import Site
@@ -132,5 +133,5 @@ def play(act: Callable[[Scene], Awaitable[None]], scene: Scene | None = None) ->
             await act(there)
             await there.go_on()
 
-    asyncio.run(run())
+    run_alone(run())
     return there
