@@ -10,11 +10,12 @@ from cri_proxy.tryout.kubelet import RunningPod
 from cri_proxy.tryout.pods import PodSpec, guaranteed
 from policies.base import Wishes
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import entered
+from tests.unit.cri_proxy.node.stage import entered, soon
 from tests.unit.cri_proxy.node.told import generation, play_told
 
 MIXED, OWNS_2, OWNS_3 = guaranteed("c", 1500), guaranteed("c", 2000), guaranteed("c", 3000)
 TRIES = len(PAUSES_SECONDS) + 1
+UNTOLD = (("cri-proxy.io/tell-resources", "false"),)
 
 
 async def listener(site: Site, command: Sequence[str]) -> RunningPod:
@@ -68,21 +69,27 @@ def test_without_a_command_nothing_runs(tmp_path: Path) -> None:
     play_told(tmp_path, act)
 
 
+async def has_written(site: Site, count: int) -> None:
+    """Wait until so many writes of files are done, and those whom they concern are told."""
+    await soon(lambda: site.node.telling.written >= count)
+    assert site.node.telling.written == count
+
+
 def test_changes_that_come_while_the_command_runs_count_as_one(tmp_path: Path) -> None:
     async def act(site: Site) -> None:
         pod = await listener(site, ["true"])
         gate = site.runtime.faults.block("ExecSync")
-        for _ in range(3):
-            owner = await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))
+        before = site.node.telling.written
+        for changes in (0, 2, 4):
+            owner = await site.kubelet.run_pod(PodSpec("a", (OWNS_2,), annotations=UNTOLD))
+            await has_written(site, before + changes + 1)
             await entered(gate)
-            await site.node.effects.settle_all()
             await site.kubelet.remove_pod(owner.sandbox_id)
-            await site.node.effects.settle_all()
+            await has_written(site, before + changes + 2)
         assert (gate.waiting, notifier(site).run) == (1, 0)
         gate.release()
         await site.node.settle()
-        assert notifier(site).run == 2
-        assert generation(site, pod) > 2
+        assert (notifier(site).run, generation(site, pod)) == (2, 7)
 
     play_told(tmp_path, act)
 

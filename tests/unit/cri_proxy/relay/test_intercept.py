@@ -8,6 +8,7 @@ from cri_proxy.cri.annotations import DOMAINS, GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import Rules
+from cri_proxy.node.node import AFTER_FAULT_SECONDS
 from cri_proxy.node.reader import Reader, no_hints
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Refuse, Replied
 from cri_proxy.relay.intercept import CriInterceptor
@@ -15,6 +16,7 @@ from cri_proxy.relay.interest import CREATE, RUNTIME
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from policies.base import CpuKind
 from sysfs.cpuset import CpuSet
+from tests.fakes.clock import ManualClock
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import REJECT, FragilePolicy, direct, owned, play, soon
@@ -105,12 +107,15 @@ def test_a_fault_at_start_does_not_stop_containers() -> None:
 
     async def run() -> None:
         site, policy = fragile()
+        site.clock = clock = ManualClock()  # type: ignore[assignment]  # the same protocol
         policy.broken.add("reinstate")
         opening = asyncio.get_running_loop().create_task(site.open())
-        await soon(lambda: bool(site.log.errors))
+        await soon(lambda: clock.waiting == 1)  # before it tries again; and looks at what there is by then
+        assert site.log.errors
         container = (await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))).container_id("c")
         assert site.runtime.node.containers[container].running
         policy.broken.clear()
+        await clock.advance(AFTER_FAULT_SECONDS)
         await opening
         assert CpuSet.parse(site.cpus(container)) == owned(site, container)
 
