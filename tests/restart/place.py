@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import re
 import signal
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded import EmbeddedRuntime
 from cri_proxy.runtime.server import RuntimeServer
 from cri_proxy.state.lock import DeciderLock, LockHeld
+from cri_proxy.tryout.child import Child
 from cri_proxy.tryout.daemon import DaemonProcess, program, run_arguments
 from cri_proxy.tryout.errors import TryoutError
 from cri_proxy.tryout.image import IMAGE
@@ -30,6 +33,8 @@ MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memor
 NODE = Node(256 << 30, log_directory="")
 AT_ONCE = 8
 SECONDS = 30.0
+CAUGHT_UP_SECONDS = 90.0
+"""Until everything is made up for: what a failed save or update has left out may wait for the slow check, twice."""
 
 
 def spec(number: int) -> PodSpec:
@@ -100,18 +105,56 @@ class Place:
 
         async with self.kubelet() as kubelet:
             pods = await asyncio.gather(*(run(kubelet, number) for number in range(count)))
-        await until("nobody is moved any more", self._is_settled, seconds=SECONDS)
+        await self.settled()
         return pods
 
-    async def _is_settled(self) -> bool:
-        before = len(self.runtime.updates)
-        status = await self.status()
-        await asyncio.sleep(0.2)
-        return not status.violations and len(self.runtime.updates) == before
+    async def settled(self) -> None:
+        """Wait until everybody is where it should be by the runtime's word, and nobody is moved."""
+
+        async def is_at_rest() -> bool:
+            before = len(self.runtime.updates)
+            status = await self.status()
+            await asyncio.sleep(0.2)
+            return not not_there(status) and not status.violations and len(self.runtime.updates) == before
+
+        await until("nobody is moved any more", is_at_rest, seconds=CAUGHT_UP_SECONDS)
+
+    async def saved(self) -> None:
+        """Wait until a kill would lose nothing: the answers to the last calls are saved after they were given."""
+
+        async def it_is() -> bool:
+            wanted = {(c.container_id, c.state, None) for c in (await self.status()).containers}
+            with contextlib.closing(sqlite3.connect(self.directory / "state" / "state.db")) as connection:
+                held = connection.execute("SELECT container_id, state, doubted FROM grants WHERE state != 'exited'")
+                return set(held.fetchall()) == wanted
+
+        await until("the store has what the daemon shows", it_is, seconds=CAUGHT_UP_SECONDS)
 
     async def status(self) -> StatusView:
         """What the daemon shows."""
         return await self.daemon.admin.status()
+
+    async def measured(self, metric: str) -> int:
+        """The value of this series, which has no labels, as a scraper sees it."""
+        reader, writer = await asyncio.open_unix_connection(str(self.daemon.admin.path))
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        text = (await reader.read()).decode()
+        writer.close()
+        found = re.search(rf"^{metric} (\d+)", text, re.MULTILINE)
+        assert found is not None
+        return int(found[1])
+
+    async def end_of_a_second(self) -> int:
+        """The exit status of another daemon that is started in this place, and does not take over."""
+        second = Child(self.command(), log=self.daemon.log)
+
+        async def exit_status() -> int | None:
+            return second.exit_status
+
+        try:
+            return await until("the second has ended", exit_status, seconds=SECONDS)
+        finally:
+            await second.end(number=signal.SIGKILL)
 
     def pinned(self) -> dict[str, tuple[str, str]]:
         """CPUs and memory nodes that the kernel enforces, by container id."""
@@ -148,6 +191,17 @@ class Place:
             return False
 
         await until(f"process {pid} decides", it_does, seconds=SECONDS)
+
+
+def not_there(status: StatusView) -> list[str]:
+    """Containers that the runtime has not confirmed to be where they should be, or that it is told of once more."""
+    return [
+        c.container_id
+        for c in status.containers
+        if c.cpus not in (None, c.acknowledged_cpus)
+        or c.mems not in (None, c.acknowledged_mems)
+        or any("an update waits" in note for note in c.notes)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ async def test_a_restart_after_a_rejected_edit_moves_nobody_and_waits_for_the_ne
 ) -> None:
     async with configured(place) as scene:
         await place.run_pods(12)
+        await place.saved()
         before, updates = place.pinned(), len(place.runtime.updates)
         await scene.edit(BAD, "rejected")
         await place.daemon.stop(ending)

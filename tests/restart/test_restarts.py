@@ -59,6 +59,7 @@ async def test_a_restart_of_the_proxy_moves_nobody_and_calls_fail_in_the_gap_onl
     full: Place, ending: signal.Signals
 ) -> None:
     place = full
+    await place.saved()
     before, updates = place.pinned(), len(place.runtime.updates)
     assert len(before) == CONTAINERS
     async with Traffic(place.daemon.endpoint) as traffic:
@@ -113,6 +114,7 @@ async def is_missed(traffic: Traffic) -> bool:
 @BEHIND_THE_SPLICE
 async def test_a_restart_of_both_moves_nobody(full: Place, ending: signal.Signals) -> None:
     place = full
+    await place.saved()
     before, updates = place.pinned(), len(place.runtime.updates)
     assert len(before) == CONTAINERS
     await place.daemon.stop(ending)

@@ -19,7 +19,7 @@ from cri_proxy.http.client import ask
 from cri_proxy.http.view import Health
 from cri_proxy.state.codec import decode
 from cri_proxy.tryout.waiting import until
-from tests.restart.place import SECONDS, Place, one_place, spec
+from tests.restart.place import CAUGHT_UP_SECONDS, SECONDS, Place, one_place, spec
 from tests.restart.test_restarts import nothing_changed, rows
 
 PODS = 8
@@ -102,14 +102,7 @@ def store_problems(place: Place) -> list[str]:
 
 
 async def store_errors(place: Place) -> int:
-    """As a scraper sees it."""
-    reader, writer = await asyncio.open_unix_connection(str(place.daemon.admin.path))
-    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    text = (await reader.read()).decode()
-    writer.close()
-    found = re.search(r"^cri_proxy_store_errors_total (\d+)", text, re.MULTILINE)
-    assert found is not None
-    return int(found[1])
+    return await place.measured("cri_proxy_store_errors_total")
 
 
 async def is_well(place: Place) -> bool:
@@ -129,12 +122,13 @@ async def the_trouble_is_said_and_over_when_there_is_room(place: Place, end: Cal
     assert re.search(r"full|disk I/O|read-?only", store_problems(place)[0], re.IGNORECASE)
     end()
     await run_pod(place, 1002)
-    await until("all is saved", lambda: rows(place, PODS + 3), seconds=SECONDS)
-    await until("all is well", lambda: is_well(place), seconds=SECONDS)
+    await until("all is saved", lambda: rows(place, PODS + 3), seconds=CAUGHT_UP_SECONDS)
+    await until("all is well", lambda: is_well(place), seconds=CAUGHT_UP_SECONDS)
 
 
 async def a_kill_changes_nothing(place: Place) -> None:
-    await place.run_pods(0)
+    await place.settled()
+    await place.saved()
     before, updates = place.pinned(), len(place.runtime.updates)
     await place.daemon.stop(signal.SIGKILL)
     await place.daemon.start()
@@ -156,11 +150,15 @@ async def test_a_daemon_that_is_killed_while_its_disk_is_full_moves_nobody(place
     await place.run_pods(PODS)
     disk.fill()
     await run_pod(place, 1000)
-    await place.run_pods(0)
-    before = place.pinned()
+    await place.settled()
+    before, updates = place.pinned(), len(place.runtime.updates)
     await place.daemon.stop(signal.SIGKILL)
     await place.daemon.start()
-    await nothing_changed(place, before, len(place.runtime.updates))
+    await place.settled()  # what is sent again goes out after the daemon is ready
+    again = place.runtime.updates[updates:]
+    own = [(call.cpus or before[call.container_id][0], call.mems or before[call.container_id][1]) for call in again]
+    assert own == [before[call.container_id] for call in again]
+    await nothing_changed(place, before, updates + len(again))
 
 
 @TROUBLES
@@ -181,15 +179,8 @@ async def test_two_daemons_never_decide_on_a_disk_that_is_read_only(place: Place
     await place.daemon.stop()
     disk.lock()
     await place.daemon.start()
-    second = place.new_daemon()
-    await second.start()  # until somebody is ready: the first one is
-
-    async def has_ended() -> bool:
-        return second.exit_status is not None
-
-    await until("the second has ended", has_ended, seconds=SECONDS)
-    assert second.exit_status == 1
-    assert "decides here already" in second.log.read_text()
+    assert await place.end_of_a_second() == 1
+    assert "decides here already" in place.daemon.log.read_text()
 
 
 async def test_a_store_that_is_deleted_under_the_daemon_is_filled_again(place: Place, disk: Disk) -> None:
@@ -197,9 +188,9 @@ async def test_a_store_that_is_deleted_under_the_daemon_is_filled_again(place: P
     for name in ("state.db", "state.db-wal", "state.db-shm"):
         (disk.path / name).unlink()
     await run_pod(place, 1000)
-    await until("all is saved", lambda: rows(place, PODS + 1), seconds=SECONDS)
+    await until("all is saved", lambda: rows(place, PODS + 1), seconds=CAUGHT_UP_SECONDS)
     assert await store_errors(place) > 0
-    await until("all is well", lambda: is_well(place), seconds=SECONDS)
+    await until("all is well", lambda: is_well(place), seconds=CAUGHT_UP_SECONDS)
     await a_kill_changes_nothing(place)
 
 
