@@ -22,9 +22,6 @@ _OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 200),
 )
-# Grpcio's asyncio client says this, with INTERNAL, of a stream's write that finds the connection broken under it; only
-# who writes into the moment of the break sees it, and the core's own status for the same is UNAVAILABLE.
-LOST_WRITE = "Internal error from Core"
 _COMPRESSIONS = {"gzip": grpc.Compression.Gzip, "deflate": grpc.Compression.Deflate, None: None}
 
 
@@ -114,8 +111,11 @@ class GrpcioCall:
     async def write(self, message: bytes, *, last: bool = False) -> None:
         if not self._call.done():
             try:
-                await self._call.write(message)
-            except (aio.AioRpcError, asyncio.InvalidStateError):
+                await self._call.wait_for_connection()
+                # Not by grpcio's own ``write``: of one that meets the end of its call it makes an INTERNAL, which takes
+                # the place of the status that the core has, or will have.
+                await self._call._cython_call.send_serialized_message(message)
+            except (aio.AioRpcError, aio.InternalError):
                 return
         if last:
             await self.done_writing()

@@ -140,6 +140,9 @@ class Line(asyncio.Protocol):
             call.finish(UNAVAILABLE, "connection lost")
 
     def begin(self, call: "H2Call", fields: list[tuple[bytes, bytes]], timeout_seconds: float | None) -> None:
+        if self.is_over:  # since whoever begins it has asked
+            call.finish(UNAVAILABLE, "connection lost")
+            return
         call.line, call.stream = self, self.h2.get_next_available_stream_id()
         self.calls[call.stream] = call
         self.h2.send_headers(call.stream, fields)

@@ -56,7 +56,7 @@ class Stage:
 
     async def call(self, method: str, *requests: bytes, script: Script | None = None, **options: Any) -> Answer:  # noqa: ANN401
         """One call to its end. Without requests the client half-closes at once."""
-        options.setdefault("timeout_seconds", 20)
+        options.setdefault("timeout_seconds", 60)
         call = await self.start(method, *requests, script=script, **options)
         if not requests:
             await call.done_writing()
@@ -82,7 +82,7 @@ class Play(Protocol):
         """Run it to its end. ``client``: how the h2 client presents itself; ``runtime``: put one on python-h2 there."""
 
 
-async def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait for a condition, bounded."""
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110 - polls what the server saw, bounded

@@ -121,7 +121,7 @@ def test_a_refusal_in_the_middle_of_an_upload_takes_nothing_from_other_calls(pla
     async def act(stage: Stage) -> None:
         for _ in range(1 if method == HOLD else 3):
             answer = await stage.call(method, bytes(17 * 1024 * 1024 if method == HOLD else 100_000))
-            assert answer.code in {HOLD: (8,), OLD: (12, 13)}[method]  # 13 is grpcio's, of a write that meets the end
+            assert answer.code == {HOLD: 8, OLD: 12}[method]
         upload = bytes(500_000)
         assert (await stage.call(PASS, upload)).replies == (upload,)
         assert stage.interceptor.asked == []
@@ -175,7 +175,7 @@ def test_a_call_cancelled_while_held_was_not_sent(play: Play) -> None:
 
 def test_a_deadline_that_expires_while_held_was_not_sent(play: Play) -> None:
     async def act(stage: Stage) -> None:
-        for seconds in (0.1, 0.5, 2.5):  # on a busy machine it may expire on its way
+        for seconds in (0.1, 0.5, 2.5, 10):  # on a busy machine it may expire on its way
             assert (await stage.call(HOLD, b"wait...", timeout_seconds=seconds)).code == 4
             if stage.interceptor.asked:
                 break

@@ -13,7 +13,7 @@ from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.grpc_runtime import Script
 from tests.fakes.http2 import GREETING, request
-from tests.relay.clients import LOST_WRITE, GrpcioClient
+from tests.relay.clients import GrpcioClient
 from tests.relay.h2_client import Shape
 from tests.relay.stage import CLIENTS, RELAY_VIAS, Play, Stage, until
 
@@ -46,7 +46,7 @@ def test_a_malformed_frame_of_a_client_ends_its_connection_and_nothing_else(play
         reader, writer = await asyncio.open_unix_connection(stage.path)
         writer.write(GREETING + DAMAGE[damage] if damage in DAMAGE else b"GET / HTTP/1.1\r\n\r\n" * 9)
         if isinstance(stage.relay, SpliceRelay):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await ends(reader)
             # whether the table has an entry is for its owner to say: the runtime, which hangs up (fields.py)
             assert reported(stage) == ([] if damage == "an entry that is not in the table" else [ProtocolError])
@@ -104,7 +104,7 @@ def test_a_malformed_frame_of_the_runtime_ends_its_connection_and_no_byte_of_it_
         await until(lambda: sum(request.is_complete for request in stage.other.calls) == 2)
         line = stage.other.lines[0]
         line.write(DAMAGE[damage])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert 0 not in {(await call.end()).code for call in calls}
         await until(lambda: line.is_over)
         assert [outcome for _, outcome in stage.interceptor.outcomes] == [Aborted(sent=True)]
@@ -117,10 +117,10 @@ def test_a_malformed_frame_of_the_runtime_ends_its_connection_and_no_byte_of_it_
 
 async def works_again(stage: Stage) -> None:
     """The next call is answered; or the one after, where grpcio's core writes into what it has not seen end yet."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         while (answer := await stage.call(HOLD, b"x")).code != 0:
             assert isinstance(stage.client, GrpcioClient)
-            assert answer.code == 14 or answer.details == LOST_WRITE
+            assert answer.code == 14
 
 
 @pytest.mark.parametrize("via", ["splice"])

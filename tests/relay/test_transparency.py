@@ -8,7 +8,6 @@ import pytest
 
 from cri_proxy.relay.grpc_relay import GrpcRelay
 from tests.fakes.grpc_runtime import Script, Seen
-from tests.relay.clients import LOST_WRITE
 from tests.relay.h2_client import Shape
 from tests.relay.stage import DIRECT_AND_RELAYED, LARGEST_BYTES, Play, Stage, until
 
@@ -172,7 +171,7 @@ def test_no_deadline_stays_no_deadline(play: Play, method: str) -> None:
 def test_an_expired_deadline_ends_the_call(play: Play, method: str) -> None:
     async def act(stage: Stage) -> None:
         assert (await stage.call(VERSION, b"x")).code == 0  # connected
-        for seconds in (0.1, 0.5, 2.5):  # on a busy machine it may expire on its way
+        for seconds in (0.1, 0.5, 2.5, 10):  # on a busy machine it may expire on its way
             assert (await stage.call(method, b"x", script=Script(hang=True), timeout_seconds=seconds)).code == 4
             if len(stage.runtime.calls) > 1:
                 break
@@ -264,9 +263,9 @@ def test_a_runtime_that_dies_ends_the_call_at_once(play: Play, method: str) -> N
     async def act(stage: Stage) -> None:
         call = await stage.start(method, b"x", script=Script(hang=True))
         seen = await stage.seen()
-        await until(lambda: bool(seen.requests))  # nobody writes any more: see LOST_WRITE
+        await until(lambda: bool(seen.requests))
         await stage.runtime.stop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert (await call.end()).code in (1, 14)  # grpcio's server cancels before it closes
 
     play(act)
@@ -276,8 +275,7 @@ def test_calls_fail_at_once_while_the_runtime_is_away_and_work_within_a_second_o
     async def act(stage: Stage) -> None:
         assert (await stage.call(VERSION, b"x")).code == 0
         await stage.runtime.stop()
-        gone = await stage.call(VERSION, b"x", timeout_seconds=8)
-        assert gone.code == 14 or gone.details == LOST_WRITE  # at its deadline it would be 4
+        assert (await stage.call(VERSION, b"x")).code == 14  # at its deadline it would be 4
         await stage.runtime.start()
         await works_again(stage)
 
@@ -290,7 +288,7 @@ def test_a_runtime_restarts_under_streams_and_calls_and_everybody_finds_it_again
         calls = [await stage.start(VERSION, b"x", script=Script(hang=True)) for _ in range(30)]
         await until(lambda: sum(bool(seen.requests) for seen in stage.runtime.calls) == 60)
         await stage.runtime.stop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert {(await call.end()).code for call in (*streams, *calls)} <= {1, 14}
         await stage.runtime.start()
         await works_again(stage)
@@ -301,7 +299,7 @@ def test_a_runtime_restarts_under_streams_and_calls_and_everybody_finds_it_again
 async def works_again(stage: Stage) -> None:
     returned = time.monotonic()
     while (await stage.call(VERSION, b"x")).code:
-        assert time.monotonic() - returned < 15  # a second on an idle machine
+        assert time.monotonic() - returned < 30  # a second on an idle machine
         await asyncio.sleep(0.01)
 
 
