@@ -96,6 +96,11 @@ class PrivateContainerd:
         return f"unix://{self.socket}"
 
     @property
+    def pid(self) -> int:
+        """The program's process id; 0 when it does not run."""
+        return self._child.pid if self._child is not None else 0
+
+    @property
     def node(self) -> Node:
         """What a kubelet in front of it should know: logs and cgroups stay in places that we clean up."""
         return Node(

@@ -1,7 +1,10 @@
 """What the end-to-end tests act on: a kubelet's calls through the proxy, and the kernel's answer past it."""
 
 import json
-from collections.abc import Awaitable
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +19,10 @@ from cri_proxy.tryout.pods import ContainerSpec, PodSpec
 from cri_proxy.tryout.waiting import until
 from sysfs.cpuset import CpuSet
 
-SETTLE_SECONDS = 10.0
+SETTLE_SECONDS = 30.0
 # The rule is a second; containerd answers us a little before it answers the proxy's next attempt, and a busy machine
 # takes its time. What it is not: gRPC's own pauses, which grow to two minutes.
-RETURN_SECONDS = 8.0
+RETURN_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,8 @@ class Stage:
         log = Path(self.containerd.node.log_directory) / folder / container / "0.log"
 
         async def enough() -> list[str] | None:
-            texts = [line.split(" ", 3)[3] for line in log.read_text().splitlines()] if log.exists() else []
+            whole = log.read_text().rpartition("\n")[0] if log.exists() else ""
+            texts = [line.split(" ", 3)[3] for line in whole.splitlines()]
             return texts[:lines] if len(texts) >= lines else None
 
         return await until(f"{log.name} has {lines} lines", enough, seconds=SETTLE_SECONDS)
@@ -117,6 +121,30 @@ class Stage:
         """Close the connections."""
         await self.to_proxy.close()
         await self.to_runtime.close()
+
+
+@asynccontextmanager
+async def standing_still(pid: int) -> AsyncIterator[None]:
+    """The process does nothing inside the block: some of its threads go on for a moment after the signal was sent."""
+
+    async def stands() -> bool:
+        return thread_states(pid) == {"T"}
+
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await until(f"process {pid} stands still", stands, seconds=SETTLE_SECONDS)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def thread_states(pid: int) -> set[str]:
+    """The states of a process's threads, as letters (proc_pid_stat(5)); T is stopped."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # it has ended just now
+            states.add(stat.read_text().rpartition(")")[2].split()[0])
+    return states
 
 
 async def refusal(call: Awaitable[object]) -> CallFailed:

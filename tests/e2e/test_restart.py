@@ -17,6 +17,8 @@ from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus
 
 UNAVAILABLE = 14  # gRPC status
+ENDED_SECONDS = 60.0
+AT_ONCE_SECONDS = 20.0  # on a busy machine; who hangs does so for a minute
 
 ENDINGS = pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
 
@@ -73,7 +75,7 @@ async def test_calls_fail_at_once_while_the_runtime_is_away(stage: Stage) -> Non
     """As they would without us: the connection breaks, or the status is UNAVAILABLE."""
     await stage.containerd.halt(signal.SIGTERM)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(AT_ONCE_SECONDS):
             with pytest.raises((RuntimeUnavailable, CallFailed)) as failed:
                 await stage.run("early", guaranteed("c0", 1000))
     finally:
@@ -145,7 +147,7 @@ async def test_a_process_that_takes_over_moves_none_of_twenty_containers(stage: 
     processes, (_, alone) = await twenty(stage)
     before, sent = allowed(processes.values()), updates(stage)
     old = await stage.daemon.take_over()
-    await until("the old process has ended", lambda: has_ended(old), seconds=30)
+    await until("the old process has ended", lambda: has_ended(old), seconds=ENDED_SECONDS)
     assert (await stage.daemon.admin.status()).is_ready
     assert (allowed(processes.values()), updates(stage)) == (before, sent)
     await stage.kubelet.remove_pod(alone.sandbox_id)

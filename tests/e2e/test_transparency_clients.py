@@ -1,23 +1,27 @@
 """Two clients, grpcio's and one on python-h2, find the same of real containerd directly and through either relay."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
+from google.protobuf.any_pb2 import Any
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.relay.listener import socket_path
 from cri_proxy.tryout.pods import ContainerSpec, PodSpec
-from tests.e2e.stage import Stage
+from cri_proxy.tryout.waiting import until
+from tests.e2e.stage import SETTLE_SECONDS, Stage
 from tests.e2e.test_transparency import ANSWERED, REFUSED, RUNTIME
-from tests.relay.clients import Answer, GrpcioClient
+from tests.relay.clients import Answer, CallUnderWay, GrpcioClient
 from tests.relay.h2_client import Codes, H2Client, Shape
 
 CLIENTS = pytest.mark.parametrize("client", ["grpcio", "h2"])
 VERSION = RUNTIME + "Version"
-EVENTS = "/containerd.services.events.v1.Events/Subscribe"  # of no service of CRI: GetContainerEvents came with 1.7
+# Of no service of CRI: GetContainerEvents came with 1.7
+EVENTS, PUBLISH = (f"/containerd.services.events.v1.Events/{name}" for name in ("Subscribe", "Publish"))
+SUBSCRIBED_SECONDS = 60.0
 LISTED_BYTES = 6 * 1024 * 1024  # more than the 4 MiB that gRPC allows who does not ask for more
 
 
@@ -90,8 +94,9 @@ async def test_30_event_streams_see_the_same_and_can_be_cancelled(stage: Stage, 
         for stream in streams:
             await stream.write(b"", last=True)
         assert (await two.proxied.unary(VERSION, b"")).code == 0
+        await are_subscribed(two.direct, streams)
         await stage.run("seen", ContainerSpec("c0"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SUBSCRIBED_SECONDS):
             events = [[await stream.read() for _ in range(3)] for stream in streams]
         assert all(seen == events[-1] for seen in events)
         for stream in streams[:-1]:
@@ -99,6 +104,33 @@ async def test_30_event_streams_see_the_same_and_can_be_cancelled(stage: Stage, 
         assert {(await stream.end()).code for stream in streams[:-1]} == {1}
         assert (await two.proxied.unary(VERSION, b"")).code == 0
         streams[-1].cancel()
+
+
+async def are_subscribed(client: GrpcioClient | H2Client, streams: Sequence[CallUnderWay]) -> None:
+    """Wait until containerd tells all of these, which it says nowhere; then bring all to the same event of ours."""
+    loop = asyncio.get_running_loop()
+    first = [loop.create_task(stream.read()) for stream in streams]
+
+    async def all_have_heard() -> bool:
+        await publish(client, "/e2e/begun")
+        return all(task.done() for task in first)
+
+    await until("all streams are subscribed", all_have_heard, seconds=SUBSCRIBED_SECONDS)
+    assert all([await task for task in first])
+    await publish(client, "/e2e/all")
+    async with asyncio.timeout(SUBSCRIBED_SECONDS):
+        for stream in streams:
+            while b"/e2e/all" not in (await stream.read() or b"/e2e/all: it has ended"):
+                pass
+
+
+async def publish(client: GrpcioClient | H2Client, topic: str) -> None:
+    """An event of no meaning (PublishRequest: 1 = topic, 2 = event), in the namespace of CRI."""
+    event = Any(type_url="none").SerializeToString()
+    fields = ((0x0A, topic.encode()), (0x12, event))
+    call = await client.start(PUBLISH, metadata=[("containerd-namespace", "k8s.io")])
+    await call.write(b"".join(bytes((tag, len(value))) + value for tag, value in fields), last=True)
+    assert (await call.end()).code == 0
 
 
 @CLIENTS
@@ -142,4 +174,8 @@ async def test_pings_and_settings_in_the_middle_of_a_connection_are_taken(stage:
             line.change_settings({Codes.INITIAL_WINDOW_SIZE: window})
             direct, proxied = await two.both(VERSION, b"")
             assert (proxied, proxied.code) == (direct, 0)
-        assert line.answered == [b"%08d" % number for number in range(3)]
+
+        async def are_answered() -> bool:
+            return line.answered == [b"%08d" % number for number in range(3)]
+
+        assert await until("the pings are answered, in their order", are_answered, seconds=SETTLE_SECONDS)
