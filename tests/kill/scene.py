@@ -137,6 +137,8 @@ def disagreements(status: StatusView, live: list[Container]) -> list[str]:
             wrong.append(f"{view.pod}/{view.name} holds CPUs for nobody")
         elif view.cpus is not None and str(view.cpus) != container.record.cpuset_cpus:
             wrong.append(f"{view.pod}/{view.name} is on {container.record.cpuset_cpus}, not {view.cpus}")
+        elif view.mems is not None and str(view.mems) != container.record.cpuset_mems:
+            wrong.append(f"{view.pod}/{view.name} is on nodes {container.record.cpuset_mems}, not {view.mems}")
     return wrong
 
 

@@ -21,12 +21,16 @@ from cri_proxy.tryout.pods import PodSpec, guaranteed
 from cri_proxy.tryout.waiting import until
 from tests.kill.scene import Scene, clashes
 
-SLACK_SECONDS = 10.0
+SLACK_SECONDS = 20.0
 WEB = PodSpec("web", (guaranteed("c", 1000),))
 
 
 async def has_left(scene: Scene) -> bool:
     return not socket_path(scene.daemon.endpoint).exists()
+
+
+async def are_followed(scene: Scene, *, by: int) -> bool:
+    return scene.runtime.listeners() == by
 
 
 async def end_of(stream: Any) -> grpc.StatusCode:  # noqa: ANN401 - grpcio's stubs know no common base
@@ -91,9 +95,10 @@ def test_a_stream_without_end_is_not_waited_for_and_a_call_beside_it_is(relay: s
     async def act(scene: Scene) -> None:
         await scene.server.start()
         await scene.daemon.start()
+        await until("the daemon follows", lambda: are_followed(scene, by=1), seconds=SLACK_SECONDS)
         channel: Any = grpc.aio.insecure_channel(scene.daemon.endpoint)  # whose stubs demand what it leaves optional
         events = channel.unary_stream(RUNTIME + "GetContainerEvents")(b"")
-        await channel.unary_unary(RUNTIME + "Version")(b"")  # so the stream is under way, too
+        await until("the client follows", lambda: are_followed(scene, by=2), seconds=SLACK_SECONDS)
         sandbox_id = await scene.kubelet.run_sandbox(WEB)
         assert await events.read()
         gate = scene.runtime.faults.block("CreateContainer")

@@ -17,6 +17,8 @@ from cri_proxy.tryout.kubelet import Kubelet
 from cri_proxy.tryout.waiting import until
 from tests.restart.place import NODE, SECONDS, GrpcTraffic, Place, Traffic, spec
 
+pytestmark = pytest.mark.timeout(300)
+
 CONTAINERS = 200
 ASKS_SECONDS = 10.0
 """How long after the old process's end the new one may take to ask the runtime what its last calls did."""

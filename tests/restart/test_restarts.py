@@ -18,6 +18,8 @@ from cri_proxy.state import migrate
 from cri_proxy.tryout.waiting import until
 from tests.restart.place import SECONDS, Attempt, Place, Traffic, one_place, spec
 
+pytestmark = pytest.mark.timeout(300)
+
 CONTAINERS = 200
 # A call that cannot be answered fails as it would without us: at once, and not by its deadline of half a minute.
 PROMPT_SECONDS = 10.0

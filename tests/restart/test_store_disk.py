@@ -22,6 +22,8 @@ from cri_proxy.tryout.waiting import until
 from tests.restart.place import CAUGHT_UP_SECONDS, SECONDS, Place, one_place, spec
 from tests.restart.test_restarts import nothing_changed, rows
 
+pytestmark = pytest.mark.timeout(300)
+
 PODS = 8
 DISK_BYTES = 768 << 10
 
