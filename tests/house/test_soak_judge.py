@@ -1,6 +1,8 @@
 """The judge of the soak: what grows is seen, what breathes is not."""
 
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from random import Random
 
 import pytest
@@ -10,7 +12,7 @@ from cri_proxy.tryout.kernel import Allowed
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.soak.judge import LEAST_SAMPLES, MEBIBYTE, SERIES, Sample, Series, judge
 from tests.soak.rest import problems
-from tests.soak.soak import MIX, script
+from tests.soak.soak import MIX, bad_lines, script
 
 LIVES = 100  # in a phase
 
@@ -48,6 +50,14 @@ def test_a_grant_that_is_kept_is_a_leak() -> None:
 
 def test_what_comes_and_goes_at_rest_is_none() -> None:
     assert found(sockets=lambda phase: 30 + phase % 3, files=lambda phase: 8 + (phase % 2)) == []
+
+
+@pytest.mark.parametrize("count", [9, 12, 60])
+@pytest.mark.parametrize("at", [3, 4, 5])
+def test_a_dip_is_none(count: int, at: int) -> None:
+    """A stream that is opened anew at the moment of the look."""
+    dipping = samples(count, sockets=lambda phase: 30 - (phase == at * count // 9))
+    assert [finding for finding in judge(dipping) if finding.is_leak] == []
 
 
 def test_what_fills_in_the_first_third_is_none() -> None:
@@ -101,6 +111,36 @@ def test_every_phase_is_the_same_work_in_another_order(mix: dict[str, int]) -> N
     assert one != other
     assert sorted(one) == sorted(other)
     assert len(one) == sum(mix.values())
+
+
+# What the daemon logs.
+
+AWAY = [(1000.0, 1010.0)]
+
+
+def logged(event: str, at_seconds: float, *, level: str = "error") -> str:
+    """A line of the daemon's log."""
+    timestamp = datetime.fromtimestamp(at_seconds, UTC).isoformat().replace("+00:00", "Z")
+    return json.dumps({"timestamp": timestamp, "level": level, "event": event}) + "\n"
+
+
+def test_an_update_that_fails_while_the_runtime_is_away_is_nothing_bad() -> None:
+    assert bad_lines(logged("update_failed", 1005.0), AWAY) == []
+
+
+@pytest.mark.parametrize("at_seconds", [999.0, 1011.0])
+def test_an_update_that_fails_otherwise_is_bad(at_seconds: float) -> None:
+    assert len(bad_lines(logged("update_failed", at_seconds), AWAY)) == 1
+
+
+def test_another_error_is_bad_at_any_time_and_a_warning_never() -> None:
+    log = logged("violation", 1005.0) + logged("drifted", 1005.0, level="warning") + "Traceback\n"
+    assert [line[:2] for line in bad_lines(log, AWAY)] == ['{"', "Tr"]
+
+
+def test_a_line_that_is_being_written_is_not_looked_at() -> None:
+    whole = logged("violation", 1005.0)
+    assert bad_lines(whole + whole[:20], AWAY) == bad_lines(whole, AWAY) == [whole.strip()]
 
 
 # At rest.

@@ -5,11 +5,14 @@ problem, unless the runtime was restarted meanwhile.
 """
 
 import asyncio
+import contextlib
 import hashlib
+import math
 import signal
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -27,7 +30,7 @@ from tests.soak.rude import BAD_REQUESTS, RUDE_STARTS, be_rude
 SECONDS: Final = 90.0
 """The longest that anything may take on a machine that has much else to do."""
 EXCUSED_SECONDS: Final = 3.0
-"""After the runtime's return until every client has connected again."""
+"""After a restart of the runtime, once every client is connected again: for the daemon's own connections."""
 EVENTS: Final = RUNTIME_SERVICE + "GetContainerEvents"
 POD_UID: Final = "io.kubernetes.pod.uid"
 
@@ -51,8 +54,9 @@ class Acts:
         self.slots = tuple(Slot(number) for number in range(ground.slots))
         self._channels = channels
         self._kubelets = tuple(Kubelet(channel, ground.node) for channel in channels)
+        self.restarts = 0
         self._count = 0
-        self._restarted_at = -EXCUSED_SECONDS
+        self._excused_until = -math.inf
         self._one_configuration = asyncio.Lock()
 
     def act(self, name: str) -> Callable[[Random], Coroutine[object, object, None]]:
@@ -117,7 +121,7 @@ class Acts:
 
     async def cancelled(self, random: Random) -> None:
         """The caller leaves at any moment of a pod's start."""
-        kubelet, spec = self._kubelet(random), PodSpec(self._name("cancelled"), (guaranteed("c", 1000),))
+        kubelet, spec = self._kubelet(random), self.ground.passing(self._name("cancelled"))
         running = asyncio.get_running_loop().create_task(kubelet.run_pod(spec))
         await asyncio.wait([running], timeout=random.uniform(0, 0.06))
         running.cancel()
@@ -126,7 +130,7 @@ class Acts:
 
     async def expired(self, random: Random) -> None:
         """Calls whose deadline passes while they are held, or while the runtime has them."""
-        patient, spec = self._kubelet(random), PodSpec(self._name("expired"), (guaranteed("c", 1000),))
+        patient, spec = self._kubelet(random), self.ground.passing(self._name("expired"))
         hasty = Kubelet(Hasty(self._channel(random), random), self.ground.node)
         try:
             sandbox_id = await patient.run_sandbox(spec)
@@ -238,7 +242,7 @@ class Acts:
                 await kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
                 await kubelet.sandboxes()
             if random.random() < 0.3:
-                spec = PodSpec(self._name("left"), (guaranteed("c", 1000),))
+                spec = self.ground.passing(self._name("left"))
                 leaving = asyncio.get_running_loop().create_task(kubelet.run_pod(spec))
                 await asyncio.wait([leaving], timeout=random.uniform(0, 0.04))
                 await client.close()
@@ -298,9 +302,20 @@ class Acts:
         return view.applied + view.unchanged + view.rejected if view is not None else 0
 
     async def restart(self, random: Random) -> None:
-        """The runtime ends and comes back under its containers."""
+        """The runtime ends and comes back under its containers, and every client that stays connects again."""
+        self.restarts += 1
+        self._excused_until, begun_at = math.inf, time.time()
         await self.ground.restart_runtime()
-        self._restarted_at = time.monotonic()
+        for kubelet in self._kubelets:
+            await until("a client is connected again", partial(self._reaches_runtime, kubelet), seconds=SECONDS)
+        self._excused_until = time.monotonic() + EXCUSED_SECONDS
+        self.tally.away.append((begun_at, time.time() + EXCUSED_SECONDS))
+
+    async def _reaches_runtime(self, kubelet: Kubelet) -> bool:
+        with contextlib.suppress(CallFailed, RuntimeUnavailable):
+            await kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
+            return True
+        return False
 
     # Ways to do it.
 
@@ -351,16 +366,17 @@ class Acts:
     @property
     def is_excused(self) -> bool:
         """Whether calls may fail now, because the runtime is away or has just come back."""
-        return self.ground.is_restarting or time.monotonic() - self._restarted_at < EXCUSED_SECONDS
+        return time.monotonic() < self._excused_until
 
 
 class _Excuse:
-    """Swallows a failed call; one that the runtime's restart does not explain is a problem."""
+    """Swallows a failed call that a restart of the runtime explains, one during the call too; others are problems."""
 
     def __init__(self, acts: Acts, what: str) -> None:
         self._acts = acts
         self._what = what
         self._was_excused = acts.is_excused
+        self._restarts = acts.restarts
 
     def __enter__(self) -> None:
         """Nothing to prepare."""
@@ -369,7 +385,7 @@ class _Excuse:
         if not isinstance(error, CallFailed | RuntimeUnavailable):
             return False
         acts = self._acts
-        if self._was_excused or acts.is_excused:
+        if self._was_excused or acts.is_excused or acts.restarts > self._restarts:
             acts.tally.acts["failed while the runtime was away"] += 1
         else:
             acts.tally.problems.append(f"{self._what}: {error}")

@@ -83,13 +83,17 @@ class Hasty(RuntimeChannel):
 
 
 class Tally:
-    """What has been done so far: calls by method and status, acts by name, and what should not have happened."""
+    """What has been done so far: calls by method and status, acts by name, and what should not have happened.
+
+    ``away``: from when to when the runtime, or the way to it, was gone; seconds since the epoch.
+    """
 
     def __init__(self) -> None:
         """Nothing yet."""
         self.calls: Counter[tuple[str, str]] = Counter()
         self.acts: Counter[str] = Counter()
         self.problems: list[str] = []
+        self.away: list[tuple[float, float]] = []
 
     @property
     def lives(self) -> int:

@@ -59,12 +59,14 @@ class Ground(ABC):
             environment={"PYTHONPATH": str(ROOT)},
             command=(sys.executable, "-m", *wanted.module),
         )
-        self.restarts = 0
-        self.is_restarting = False
 
     @abstractmethod
     def spec(self, number: int, name: str) -> PodSpec:
         """The pod of this slot, under a name of its own."""
+
+    @abstractmethod
+    def passing(self, name: str) -> PodSpec:
+        """A pod that is gone soon, and takes nothing that a slot's pod may need meanwhile."""
 
     @abstractmethod
     def configurations(self) -> tuple[str, ...]:
@@ -96,17 +98,8 @@ class Ground(ABC):
         """How many follow the runtime's events; None where that cannot be told."""
 
     @abstractmethod
-    async def _restart(self) -> None:
-        """End the runtime and start it again; its containers run on."""
-
     async def restart_runtime(self) -> None:
-        """The same; what fails meanwhile is excused."""
-        self.is_restarting = True
-        try:
-            await self._restart()
-        finally:
-            self.restarts += 1
-            self.is_restarting = False
+        """End the runtime and start it again; its containers run on."""
 
 
 class EmbeddedGround(Ground):
@@ -132,6 +125,10 @@ class EmbeddedGround(Ground):
             (ContainerSpec("c"),),
         )
         return PodSpec(name, kinds[number % len(kinds)])
+
+    def passing(self, name: str) -> PodSpec:
+        """With a CPU for itself: there are plenty."""
+        return PodSpec(name, (guaranteed("c", 1000),))
 
     def configurations(self) -> tuple[str, ...]:
         """Two that only change rules, and one by which every pool is another."""
@@ -171,7 +168,8 @@ class EmbeddedGround(Ground):
         """The daemon's own among them."""
         return self.runtime.listeners()
 
-    async def _restart(self) -> None:
+    async def restart_runtime(self) -> None:
+        """It listens anew, and knows what it knew."""
         await self._server.stop()
         self._server = RuntimeServer(self.runtime, self.endpoint)
         await self._server.start()
@@ -196,6 +194,10 @@ class ContainerdGround(Ground):
         if number == 0:
             return PodSpec(name, (guaranteed("c", 1000),))
         return PodSpec(name, (ContainerSpec("c", cpu_request_mcpu=20 * (number % 2)),))
+
+    def passing(self, name: str) -> PodSpec:
+        """One that shares: the only CPU to be had alone is the first slot's, also while its pods change."""
+        return PodSpec(name, (ContainerSpec("c"),))
 
     def configurations(self) -> tuple[str, ...]:
         """Rules alone: with two CPUs there is nothing else to give."""
@@ -243,7 +245,8 @@ class ContainerdGround(Ground):
         """containerd does not tell."""
         return None
 
-    async def _restart(self) -> None:
+    async def restart_runtime(self) -> None:
+        """As in an upgrade."""
         await self.containerd.halt()
         await self.containerd.launch()
 

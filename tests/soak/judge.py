@@ -2,9 +2,11 @@
 
 Every sample is taken at rest: the same containers run, the same clients are connected, nothing is under way. So what
 is *counted* (descriptors, tasks, rows) must come back to what it was: the least of the last third of the samples is
-held against the least of the second third. What is an *amount* (bytes, blocks) breathes with the allocators and the
-collector: the median of the slopes between all pairs of samples (Theil-Sen: a quarter of the samples may be off) is
-held against an allowance. The first third is left out of both: caches fill, pools of threads reach their size.
+held against the least of the second third, and the median against the median. It has grown when both have: the least
+alone may be a single dip, as where a stream was just being opened anew. What is an *amount* (bytes, blocks) breathes
+with the allocators and the collector: the median of the slopes between all pairs of samples (Theil-Sen: a quarter of
+the samples may be off) is held against an allowance. The first third is left out of both: caches fill, pools of
+threads reach their size.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -104,7 +106,8 @@ def _finding(series: Series, samples: Sequence[Sample]) -> Finding:
     if series.is_amount:
         growth = _slope([(s.lives, s.values[series.name]) for s in warm]) * lives
     else:
-        growth = min(values[-third:]) - min(values[third:-third])
+        before, after = values[third:-third], values[-third:]
+        growth = min(min(after) - min(before), median(after) - median(before))
     # the least that is more than the allowance: of what is counted, one more from a third to the next
     least = series.allowance if series.is_amount else series.allowance + 1
     span = lives if series.is_amount else samples[-third].lives - samples[third].lives

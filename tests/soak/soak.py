@@ -7,11 +7,13 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from random import Random
 from typing import Final
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import RuntimeUnavailable
+from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.tryout.errors import TryoutError
@@ -123,7 +125,9 @@ async def soak(plan: Plan) -> Result:
             tally.problems.append(f"the daemon is gone (exit status {place.daemon.exit_status}): {error}")
         else:
             tally.problems += await claims(place)
-        tally.problems += [f"logged: {line}" for line in bad_lines(place)]
+        tally.problems += [
+            f"logged: {line}" for line in bad_lines(place.daemon.log.read_text(errors="replace"), tally.away)
+        ]
         plan.tell(f"acts: {dict(sorted(tally.acts.items()))}")
         plan.tell(f"calls that were answered otherwise than OK: {tally.failed}")
         log_bytes = place.daemon.log.stat().st_size
@@ -232,14 +236,21 @@ def _line(samples: Sequence[Sample]) -> str:
     )
 
 
-def bad_lines(place: Ground) -> list[str]:
-    """Lines of the daemon's log that tell of a fault: tracebacks, and errors but for those that were provoked."""
-    lines = place.daemon.log.read_text(errors="replace").splitlines()
-    return [line[:300] for line in lines if not line.startswith("{") or _is_bad(json.loads(line))]
+def bad_lines(log: str, away: Sequence[tuple[float, float]]) -> list[str]:
+    """Lines of the daemon's log that tell of a fault: tracebacks, and errors but for those that were provoked.
+
+    ``away``: when the runtime was gone. A last line without its end is still being written.
+    """
+    lines = log[: log.rfind("\n") + 1].splitlines()
+    return [line[:300] for line in lines if not line.startswith("{") or _is_bad(json.loads(line), away)]
 
 
-def _is_bad(entry: Mapping[str, object]) -> bool:
-    return entry["level"] in ("error", "critical") and entry["event"] not in PROVOKED
+def _is_bad(entry: Mapping[str, str], away: Sequence[tuple[float, float]]) -> bool:
+    if entry["level"] not in ("error", "critical") or entry["event"] in PROVOKED:
+        return False
+    at = datetime.fromisoformat(entry["timestamp"]).timestamp()
+    # Given up after a second without the runtime, and made up for later: at rest no update may wait.
+    return entry["event"] != UPDATE_FAILED or not any(first <= at <= last for first, last in away)
 
 
 PROVOKED: Final = {"config_rejected", "fault"}  # "fault" of the relay: clients that broke HTTP/2; others are counted
