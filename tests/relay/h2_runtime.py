@@ -129,6 +129,8 @@ class RuntimeLine(asyncio.Protocol):
 
     def flush(self) -> None:
         data = self.h2.data_to_send()
+        if self._has_said_all:  # whoever asks for more, by a PING of its own, gets no answer
+            return
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 

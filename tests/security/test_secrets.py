@@ -163,6 +163,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
             await until("it decides", lambda: is_ready(daemon), seconds=30)
             status = await live_through(client)
             http = "\n".join(await asyncio.to_thread(lambda: list(shown(settings.admin_socket))))
+            assert daemon.node is not None
+            await daemon.node.settle()  # a file that is being replaced may be gone when its turn comes
             return str(status), http, await asyncio.to_thread(files_in, directory)
         finally:
             await client.close()
