@@ -136,7 +136,10 @@ def judge(ended: Ended, *, skips_fail: bool) -> Result:
         return Result(name, seconds, passed=int(good), failed=int(not good), problem=problem)
     if not ended.report:
         return Result(name, seconds, 0, 0, problem=problem or f"pytest ended with status {ended.status}, no report")
-    found = list(cases(ended.report))
+    try:
+        found = list(cases(ended.report))
+    except ElementTree.ParseError as error:  # killed while it wrote
+        return Result(name, seconds, 0, 0, problem=problem or f"pytest's report cannot be read: {error}")
     passed = sum(outcome == "passed" for _, outcome, _ in found)
     failures = tuple(test for test, outcome, _ in found if outcome == "failed")
     skipped = tuple(f"{test}: {reason}" for test, outcome, reason in found if outcome == "skipped")

@@ -45,6 +45,12 @@ def test_pytest_without_a_report_is_a_failure() -> None:
     assert not judge(Ended(PYTEST, 1.0, 0), skips_fail=False).is_good
 
 
+def test_a_report_that_is_cut_off_is_a_failure_of_its_stage_alone() -> None:
+    result = judge(Ended(PYTEST, 1.0, -9, REPORT[:150]), skips_fail=False)
+    assert not result.is_good
+    assert "cannot be read" in verdict(result)
+
+
 def test_a_status_other_than_zero_is_a_failure_whatever_the_report_says() -> None:
     assert not judge(Ended(PYTEST, 1.0, 5, "<testsuite/>"), skips_fail=False).is_good
 
