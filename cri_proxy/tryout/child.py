@@ -10,6 +10,7 @@ from cri_proxy.tryout.errors import TryoutError
 from cri_proxy.tryout.waiting import until
 
 TAIL_CHARACTERS = 2000
+GRACE_SECONDS = 20.0  # our daemon gives calls that are under way ten, and needs some for the rest
 KILLED_SECONDS = 30.0  # for the kernel to end what was killed, on a busy machine
 
 
@@ -57,7 +58,7 @@ class Child:
         if self.exit_status is None:
             self._process.send_signal(number)
 
-    async def end(self, *, number: signal.Signals = signal.SIGTERM, grace_seconds: float = 10.0) -> int:
+    async def end(self, *, number: signal.Signals = signal.SIGTERM, grace_seconds: float = GRACE_SECONDS) -> int:
         """Signal it and wait; killed after ``grace_seconds``. Gives the exit status."""
         self.send(number)
         try:
