@@ -84,7 +84,7 @@ async def is_served(kubelet: Kubelet) -> bool:
 
 def test_what_needs_no_decision_passes_and_the_rest_waits_for_it(tmp_path: Path) -> None:
     async def act(starting: Starting) -> None:
-        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         pod = starting.running.start(run_pod(starting.kubelet))
         assert await is_served(starting.kubelet)
         assert not pod.done()
@@ -100,13 +100,13 @@ def test_what_needs_no_decision_passes_and_the_rest_waits_for_it(tmp_path: Path)
 
 def test_who_waits_for_a_start_that_fails_is_turned_away_at_once(tmp_path: Path) -> None:
     async def act(starting: Starting) -> None:
-        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         pod = starting.running.start(run_pod(starting.kubelet))
         assert await is_served(starting.kubelet)
         starting.load.set()
         with pytest.raises(Exception, match="64-65"):
             await starting.start
-        async with asyncio.timeout(5):  # a drain would give it 10, a deadline far more
+        async with asyncio.timeout(9):  # a drain would give it 10, a deadline far more
             await starting.daemon.stop()
             with pytest.raises((CallFailed, RuntimeUnavailable)):
                 await pod
@@ -126,7 +126,7 @@ def test_a_start_that_goes_on_with_what_was_kept_serves_on_the_sockets_of_that(t
     settings = kept_instead(tmp_path, TEXT.replace("proxy.sock", "before.sock"))
 
     async def act(starting: Starting) -> None:
-        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         starting.load.set()
         await starting.start
         assert not (tmp_path / "proxy.sock").exists()
@@ -139,24 +139,24 @@ def test_and_by_its_relay_on_the_same_sockets(tmp_path: Path) -> None:
     settings = kept_instead(tmp_path, f"{TEXT}relay: grpc\n")
 
     async def act(starting: Starting) -> None:
-        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         reader, writer = await asyncio.open_unix_connection(tmp_path / "proxy.sock")
         writer.write(PREFACE)
         await reader.readexactly(9)
         starting.load.set()
         await starting.start
         with suppress(ConnectionResetError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(20):
                 await reader.read()  # to its end: the relay that took this client has gone
         writer.transport.abort()
-        await until("it serves again", lambda: is_served(starting.kubelet), seconds=10)
+        await until("it serves again", lambda: is_served(starting.kubelet), seconds=20)
 
     play(settings, act)
 
 
 def test_a_connection_that_breaks_http2_meanwhile_is_counted_as_soon_as_there_are_books(tmp_path: Path) -> None:
     async def act(starting: Starting) -> None:
-        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         reader, writer = await asyncio.open_unix_connection(tmp_path / "proxy.sock")
         writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(64))
         await reader.read()
@@ -174,7 +174,7 @@ def test_the_image_socket_needs_no_decision(tmp_path: Path) -> None:
     images = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/runtime.sock\n"
 
     async def act(starting: Starting) -> None:
-        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         assert (tmp_path / "images.sock").exists()
 
     play(settings_in(tmp_path, TEXT + images), act)
@@ -182,7 +182,7 @@ def test_the_image_socket_needs_no_decision(tmp_path: Path) -> None:
 
 def test_a_socket_that_another_serves_ends_the_start_before_anything_is_loaded(tmp_path: Path) -> None:
     async def act(starting: Starting) -> None:
-        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         second = Daemon(settings_in(tmp_path, TEXT.replace("DIR/state", "DIR/other")), log=Silent())
         with pytest.raises(ConfigError, match="another process answers there"):
             await second.start()
@@ -193,11 +193,11 @@ def test_a_socket_that_another_serves_ends_the_start_before_anything_is_loaded(t
 
 def test_who_is_stopped_in_the_middle_of_a_start_leaves_nothing_behind(tmp_path: Path) -> None:
     async def act(starting: Starting) -> None:
-        await until("it serves", lambda: is_served(starting.kubelet), seconds=10)
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         pod = starting.running.start(run_pod(starting.kubelet))
         assert await is_served(starting.kubelet)
         starting.start.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(9):
             await starting.daemon.stop()
             with pytest.raises((CallFailed, RuntimeUnavailable)):
                 await pod

@@ -50,7 +50,7 @@ def test_without_the_wish_who_decides_is_left_alone(tmp_path: Path, holder: "sub
 @pytest.mark.usefixtures("holder")
 def test_who_is_asked_gives_the_lock_away(tmp_path: Path) -> None:
     turn = Turn.begin(tmp_path, takes_over=True)
-    asyncio.run(asyncio.wait_for(turn.come(Silent()), 10))
+    asyncio.run(asyncio.wait_for(turn.come(Silent()), 20))
     with pytest.raises(LockHeld, match=f"process {os.getpid()} decides"):
         DeciderLock.acquire(tmp_path)
     turn.end()
@@ -79,7 +79,7 @@ async def acts_when_alone(turn: Turn, holder: "subprocess.Popen[bytes]") -> None
     async def act() -> None:
         acted.set()
 
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(turn.when_alone(act))
         await asyncio.sleep(0)
         assert not acted.is_set()

@@ -62,7 +62,7 @@ def test_a_relay_that_hangs_up_works_there_is_no_runtime(tmp_path: Path) -> None
 
 
 def test_a_relay_that_is_silent_with_a_runtime_that_speaks_is_stuck(tmp_path: Path) -> None:
-    assert not works(tmp_path, says_nothing, speaks, seconds=1)
+    assert not works(tmp_path, says_nothing, speaks, seconds=3)
 
 
 def test_a_silent_runtime_is_not_held_against_the_relay(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_a_program_that_does_not_listen_is_killed(tmp_path: Path) -> None:
         async def is_deaf() -> bool:
             return "deaf" in child.tail()
 
-        await until("it ignores the signal", is_deaf, seconds=10)
+        await until("it ignores the signal", is_deaf, seconds=30)
         return await child.end(grace_seconds=0.1)
 
     assert asyncio.run(story()) == -signal.SIGKILL
@@ -40,7 +40,7 @@ def test_a_program_that_does_not_listen_is_killed(tmp_path: Path) -> None:
 def test_a_program_that_ended_says_so_with_its_last_words(tmp_path: Path) -> None:
     async def story() -> None:
         child = python("raise SystemExit('no such planet')", tmp_path)
-        await child.end(number=signal.SIGCONT)
+        await child.end(number=signal.SIGCONT, grace_seconds=30)
         child.require_running()
 
     with pytest.raises(TryoutError, match="ended with status 1\nno such planet"):
@@ -53,9 +53,9 @@ def test_a_missing_program_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_short_program_gives_what_it_prints() -> None:
-    assert run(["echo", "hello"], seconds=10) == "hello\n"
+    assert run(["echo", "hello"], seconds=30) == "hello\n"
 
 
 def test_a_short_program_that_fails_is_an_error_with_its_words() -> None:
     with pytest.raises(TryoutError, match="exit status 2\nnever"):
-        run(["sh", "-c", "echo never >&2; exit 2"], seconds=10)
+        run(["sh", "-c", "echo never >&2; exit 2"], seconds=30)

@@ -35,8 +35,11 @@ def test_only_empty_directories_go(tmp_path: Path) -> None:
 
 
 def test_only_shims_of_our_socket_are_ended(tmp_path: Path) -> None:
-    argv = ["/usr/bin/containerd-shim-runc-v2", "-c", "input()", "-address", f"{tmp_path}/c.sock"]
-    with subprocess.Popen(argv, executable=sys.executable, stdin=subprocess.PIPE) as process:
+    program = "print('here', flush=True); input()"
+    argv = ["/usr/bin/containerd-shim-runc-v2", "-c", program, "-address", f"{tmp_path}/c.sock"]
+    with subprocess.Popen(argv, executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # for a moment after its start a program has no command line, see proc(5)
         assert shims_of(tmp_path / "other.sock") == []
         assert [shim.pid for shim in shims_of(tmp_path / "c.sock")] == [process.pid]
         assert end_shims(tmp_path / "c.sock") == 1
