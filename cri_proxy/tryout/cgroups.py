@@ -3,6 +3,7 @@
 The kubelet makes and removes the cgroups of pods; who plays the kubelet has to remove them as well.
 """
 
+import os
 import time
 from pathlib import Path
 
@@ -16,16 +17,15 @@ def hierarchies(mounts: str | None = None) -> tuple[Path, ...]:
     return tuple(Path(f[1]) for f in fields if len(f) > 2 and f[2] in ("cgroup", "cgroup2"))
 
 
-def remove_tree(top: Path, *, seconds: float = 2.0) -> bool:
+def remove_tree(top: Path, *, seconds: float = 10.0) -> bool:
     """Remove a cgroup and those below it, deepest first; True when nothing is left.
 
     A cgroup whose last process has just ended stays busy for a moment, so this tries until ``seconds`` have passed.
     """
     deadline = time.monotonic() + seconds
     while top.is_dir():
-        for directory in sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
-            _remove(directory)
-        _remove(top)
+        for directory, _, _ in os.walk(top, topdown=False):  # others may remove some meanwhile
+            _remove(Path(directory))
         if time.monotonic() > deadline:
             return not top.is_dir()
         time.sleep(0.02)

@@ -17,7 +17,7 @@ from cri_proxy.tryout.errors import TryoutError
 SHIM = "containerd-shim"
 SHIM_SOCKETS = Path("/run/containerd/s")  # fixed in containerd, whatever its state directory is
 MOUNTINFO = Path("/proc/self/mountinfo")
-KILL_SECONDS = 5.0
+KILL_SECONDS = 30.0  # for the kernel and their parents, on a busy machine
 
 
 def shims_of(socket: Path) -> list[psutil.Process]:

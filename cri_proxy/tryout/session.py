@@ -32,7 +32,7 @@ from cri_proxy.tryout.waiting import until
 from sysfs.cpuset import CpuSet
 
 PRIVATE, EMBEDDED = "private", "embedded"
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 20.0
 STATUS_SECONDS = 30.0
 
 

@@ -21,6 +21,8 @@ from cri_proxy.tryout.kernel import own_allowed
 from tests.e2e.stage import Stage, TwoCpus
 
 RUNNER = pytest.StashKey[asyncio.Runner]()
+# Above the sum of what a test may wait for: on a busy machine real containers take many times their usual second.
+TEST_SECONDS = 400.0
 
 
 def missing() -> str:
@@ -34,6 +36,14 @@ def missing() -> str:
     if len(own_allowed().cpus) < 2:
         return "end-to-end tests need two CPUs"
     return ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that says nothing else may take this long."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
 @pytest.hookimpl(tryfirst=True)
