@@ -1,6 +1,6 @@
 """The store's disk is full or read-only, its file damaged or gone: containers run, it is said, and nobody is moved.
 
-The disk is a tmpfs of some kilobytes, so these tests need root, as the daemon does.
+The disk is a small tmpfs, so these tests need root, as the daemon does.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from tests.restart.test_restarts import nothing_changed, rows
 pytestmark = pytest.mark.timeout(300)
 
 PODS = 8
-DISK_BYTES = 768 << 10
+# The write-ahead log grows until it has some 4 MiB, by how much is a matter of how many saves share a commit.
+DISK_BYTES = 6 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,10 @@ async def is_well(place: Place) -> bool:
 
 
 async def is_said(place: Place) -> bool:
-    return await store_errors(place) > 0 and store_problems(place) != [] and not health(place).is_ready
+    why = [
+        problem for problem in store_problems(place) if re.search(r"full|disk I/O|read-?only", problem, re.IGNORECASE)
+    ]
+    return await store_errors(place) > 0 and why != [] and not health(place).is_ready
 
 
 async def the_trouble_is_said_and_over_when_there_is_room(place: Place, end: Callable[[], None]) -> None:
@@ -121,7 +125,6 @@ async def the_trouble_is_said_and_over_when_there_is_room(place: Place, end: Cal
     await run_pod(place, 1001)
     await until("the trouble is said", lambda: is_said(place), seconds=SECONDS)
     assert (await place.status()).is_ready
-    assert re.search(r"full|disk I/O|read-?only", store_problems(place)[0], re.IGNORECASE)
     end()
     await run_pod(place, 1002)
     await until("all is saved", lambda: rows(place, PODS + 3), seconds=CAUGHT_UP_SECONDS)
