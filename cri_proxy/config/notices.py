@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Lookups = Mapping[Path, frozenset[str]]
 """Directories, each with the names in it that matter."""
 
+_SUBSCRIBED = 5
+"""Directories that come and go meanwhile are subscribed to anew so often at a time."""
+
 ANY = "*"
 """Stands for every name in a directory."""
 
@@ -46,12 +49,13 @@ class Inotify:
         self._names = lookups
         if not lookups:
             return ""
-        # A directory that was made anew often has the old one's inode, and its watch has ended: see ``_notice``.
-        present = _present(lookups)
-        if present == self._followed and self._observer is not None:
-            return ""
         try:
-            self._subscribe(present)
+            for _ in range(_SUBSCRIBED):
+                # One that was made anew often has the old one's inode, and its watch has ended: see ``_notice``.
+                present = _present(lookups)
+                if present == self._followed and self._observer is not None:
+                    return ""
+                self._subscribe(present)  # and look again: one that comes meanwhile is told of by nobody
         except OSError as error:
             # ENOSPC and EMFILE are the limits in /proc/sys/fs/inotify: other programs may have used them up.
             self.close()

@@ -16,6 +16,8 @@ DEBOUNCE_SECONDS = 0.3
 # Who writes all the time is looked at all the same after so many of these.
 DEBOUNCE_ROUNDS = 10
 POLL_SECONDS = 15.0
+# A way that changes whenever it is followed is left to the slow look after so many attempts.
+_FOLLOWED = 5
 
 T = TypeVar("T")
 Found_co = TypeVar("Found_co", covariant=True)
@@ -98,4 +100,11 @@ class Watch(Generic[T]):
                 return
 
     def _follow(self, notices: Notices) -> str:
-        return notices.follow(self._place.lookups())
+        """Follow the way as it is now: what changes it before it is followed may be told by nobody."""
+        lookups, problem = self._place.lookups(), ""
+        for _ in range(_FOLLOWED):
+            followed, problem = lookups, notices.follow(lookups)
+            lookups = self._place.lookups()
+            if lookups == followed:
+                break
+        return problem

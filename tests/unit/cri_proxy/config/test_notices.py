@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.notices import Inotify
+from cri_proxy.config.notices import Inotify, Lookups
 from cri_proxy.config.place import Place
 from tests.fakes.kubelet_volume import KubeletVolume
 
@@ -129,6 +129,31 @@ def test_a_directory_that_was_made_anew_since_the_last_look_is_followed(director
         heard.follow()
         (directory / "c.yaml").write_text("b")
         assert heard.all()
+
+
+class Disturbed(dict[Path, frozenset[str]]):
+    """Directories to follow; once all were looked at for the first time, something happens."""
+
+    def __init__(self, lookups: Lookups, act: Callable[[], object]) -> None:
+        super().__init__(lookups)
+        self._acts = [act]
+
+    def __iter__(self) -> Iterator[Path]:
+        yield from super().__iter__()
+        while self._acts:
+            self._acts.pop()()
+
+
+def test_a_directory_that_comes_while_the_others_are_being_followed_is_followed_too(directory: Path) -> None:
+    event = threading.Event()
+    notices = Inotify(event.set)
+    lookups = Place(directory / "c.yaml").lookups()
+    shutil.rmtree(directory)
+    assert not notices.follow(Disturbed(lookups, directory.mkdir))
+    event.clear()
+    (directory / "c.yaml").write_text("b")
+    assert event.wait(SECONDS)
+    notices.close()
 
 
 def watching() -> list[threading.Thread]:

@@ -21,6 +21,8 @@ class Scene:
         self.looks = 0
         self.taken: list[tuple[str, bool]] = []
         self.limit = ""
+        self.ways: list[str] = []
+        self.followed: list[Lookups] = []
         self.is_closed = False
         self.gate: asyncio.Event | None = None
         self.watch = Watch(self, Source(Path("c"), "old"), self.take, clock=self.clock)
@@ -30,9 +32,11 @@ class Scene:
         return Source(Path("c"), self.text)
 
     def lookups(self) -> Lookups:
-        return {}
+        """The directories ``ways``, one at each look, then none."""
+        return {Path(self.ways.pop(0)): frozenset({"c"})} if self.ways else {}
 
     def follow(self, lookups: Lookups) -> str:
+        self.followed.append(lookups)
         return self.limit
 
     def close(self) -> None:
@@ -173,6 +177,28 @@ def test_that_the_kernel_does_not_tell_is_known_until_it_does() -> None:
                 return scene.watch.problem == wanted
 
             await until("it is known", is_known, seconds=20)
+
+    play(act)
+
+
+def test_a_way_that_changes_while_it_is_being_followed_is_followed_as_it_is_then() -> None:
+    async def act(scene: Scene) -> None:
+        scene.followed.clear()
+        scene.ways = ["/old", "/new", "/new"]
+        scene.watch.ask()
+        await scene.saw(2)
+        assert scene.followed == [{Path("/old"): frozenset({"c"})}, {Path("/new"): frozenset({"c"})}]
+
+    play(act)
+
+
+def test_a_way_that_always_changes_is_left_to_the_slow_look() -> None:
+    async def act(scene: Scene) -> None:
+        scene.followed.clear()
+        scene.ways = [f"/{number}" for number in range(1000)]
+        scene.watch.ask()
+        await scene.saw(2)
+        assert len(scene.followed) < 10
 
     play(act)
 
