@@ -18,7 +18,7 @@ from cri_proxy.tryout.waiting import until
 from tests.e2e.booted import Booted, booted, missing
 
 # The first test waits for a package that is built, a machine that boots and an installation.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1100)
 
 ROOT = Path(__file__).parent.parent.parent
 UNIT = "cri-proxy.service"
@@ -26,12 +26,14 @@ SOCKET = "/run/cri-proxy/cri-proxy.sock"
 CONFIGURATION = "/etc/cri-proxy/cri-proxy.yaml"
 # What systemd-analyze says of what is left open, 0 to 10; each open point has its comment in the unit.
 EXPOSURE = 2.5
+# On a machine whose CPUs many others want too, a build of half a minute took five.
+BUILD_SECONDS, READY_SECONDS, TOLD_SECONDS = 800.0, 120.0, 60.0
 # Says hello as an HTTP/2 client and prints how many seconds the first byte of an answer took.
 HELLO = f"""
 import socket, time
 start = time.monotonic()
 client = socket.socket(socket.AF_UNIX)
-client.settimeout(20)
+client.settimeout(60)
 client.connect("{SOCKET}")
 client.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
 print("answered" if client.recv(1) else "hung up", round(time.monotonic() - start, 2))
@@ -44,7 +46,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if reason := missing():
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
     output = tmp_path_factory.mktemp("dist")
-    subprocess.run([ROOT / "packaging" / "deb" / "build.sh", output], check=True, cwd=ROOT, timeout=300)
+    subprocess.run([ROOT / "packaging" / "deb" / "build.sh", output], check=True, cwd=ROOT, timeout=BUILD_SECONDS)
     return next(output.glob("*.deb"))
 
 
@@ -71,7 +73,7 @@ async def until_ready(machine: Booted) -> None:
         said = machine.run("cri-proxy status -o json", check=False)
         return said.returncode == 0 and bool(json.loads(said.stdout)["is_ready"])
 
-    await until("the daemon is ready", is_ready, seconds=60)
+    await until("the daemon is ready", is_ready, seconds=READY_SECONDS)
 
 
 async def test_an_installation_enables_and_starts_the_service(machine: Booted) -> None:
@@ -82,7 +84,7 @@ async def test_an_installation_enables_and_starts_the_service(machine: Booted) -
     async def says_so() -> bool:
         return machine.value(UNIT, "StatusText") == "placing containers"
 
-    await until("systemd was told what it does", says_so, seconds=30)
+    await until("systemd was told what it does", says_so, seconds=TOLD_SECONDS)
 
 
 async def test_the_whole_sandbox_lets_it_do_its_work(machine: Booted) -> None:
@@ -93,8 +95,12 @@ async def test_the_whole_sandbox_lets_it_do_its_work(machine: Booted) -> None:
 
 async def test_the_journal_gets_one_json_object_per_line(machine: Booted) -> None:
     await until_ready(machine)
-    lines = machine.tell(f"journalctl _SYSTEMD_UNIT={UNIT} --output=cat --no-pager").splitlines()
-    assert {"ready", "recovered"} <= {json.loads(line)["event"] for line in lines}
+
+    async def has_said_all() -> bool:
+        lines = machine.tell(f"journalctl _SYSTEMD_UNIT={UNIT} --output=cat --no-pager").splitlines()
+        return {"ready", "recovered"} <= {json.loads(line)["event"] for line in lines}
+
+    assert await until("the journal has it all", has_said_all, seconds=TOLD_SECONDS)
 
 
 async def test_it_keeps_one_of_roots_powers_and_may_write_its_own_directories_only(machine: Booted) -> None:
@@ -116,10 +122,11 @@ async def test_it_sees_the_cgroups_of_other_users_processes(machine: Booted) -> 
 
 
 async def test_a_daemon_that_stands_still_is_started_anew(machine: Booted) -> None:
-    machine.put(f"/run/systemd/system/{UNIT}.d/short.conf", "[Service]\nWatchdogSec=5s\nTimeoutAbortSec=1s\n")
+    # Of the ten seconds the machine may take a few: a ping waits an eighth of them for its answer.
+    machine.put(f"/run/systemd/system/{UNIT}.d/short.conf", "[Service]\nWatchdogSec=10s\nTimeoutAbortSec=1s\n")
     machine.run(f"systemctl daemon-reload && systemctl restart {UNIT}")
     await until_ready(machine)
-    await asyncio.to_thread(machine.run, "sleep 11")  # more than twice the limit: pings keep it alive
+    await asyncio.to_thread(machine.run, "sleep 21")  # more than twice the limit: pings keep it alive
     before = machine.value(UNIT, "MainPID")
     assert machine.value(UNIT, "NRestarts") == "0"
     assert [line for line in log_of(machine) if line["level"] in ("error", "warning")] == []
@@ -128,7 +135,7 @@ async def test_a_daemon_that_stands_still_is_started_anew(machine: Booted) -> No
     async def is_new() -> bool:
         return machine.value(UNIT, "MainPID") not in ("0", before)
 
-    await until("it is started anew", is_new, seconds=30)
+    await until("it is started anew", is_new, seconds=TOLD_SECONDS)
     await until_ready(machine)
     machine.run(f"rm -r /run/systemd/system/{UNIT}.d; systemctl daemon-reload")
 
@@ -157,7 +164,7 @@ async def test_the_journal_knows_what_is_worth_a_look(machine: Booted) -> None:
         found = {json.loads(line)["event"] for line in grave.splitlines() if line.startswith("{")}
         return "config_rejected" in found and "ready" not in found
 
-    await until("the journal has the rejection as a warning, and not all the rest", is_told, seconds=30)
+    await until("the journal has the rejection as a warning, and not all the rest", is_told, seconds=TOLD_SECONDS)
     machine.put(CONFIGURATION, (ROOT / "packaging" / "cri-proxy.yaml").read_text())
 
 
@@ -214,14 +221,14 @@ def test_state_that_containers_have_mounted_outlives_a_purge_and_all_else_goes(p
         machine.receive(package, "/root/cri-proxy.deb")
         machine.run("dpkg --install /root/cri-proxy.deb")
         told = "/var/lib/cri-proxy/containers/uid/c"
-        mounted = f"mkdir -p /.cri-proxy {told} && mount --bind {told} /.cri-proxy && exec sleep 60"
+        mounted = f"mkdir -p /.cri-proxy {told} && mount --bind {told} /.cri-proxy && exec sleep 600"
         machine.run(f"unshare --mount sh -c '{mounted}' >/dev/null 2>&1 & echo $! >/run/holder")
-        machine.run("timeout 20 sh -c 'until grep -qs \" /.cri-proxy \" /proc/[0-9]*/mountinfo; do sleep 0.1; done'")
+        machine.run("timeout 60 sh -c 'until grep -qs \" /.cri-proxy \" /proc/[0-9]*/mountinfo; do sleep 0.1; done'")
         assert "stays: running containers" in machine.run("dpkg --purge cri-proxy").stdout
         assert machine.tell("ls -A /var/lib/cri-proxy") == "containers"
         left = "ls -d /usr/lib/cri-proxy /usr/bin/cri-proxy /etc/cri-proxy /run/cri-proxy /etc/default/cri-proxy"
         assert machine.tell(f"{left} 2>/dev/null; ls /etc/systemd/system/*/cri-proxy* 2>/dev/null") == ""
         machine.run("dpkg --install /root/cri-proxy.deb; kill $(cat /run/holder)")
-        machine.run("timeout 20 sh -c 'while grep -qs \" /.cri-proxy \" /proc/[0-9]*/mountinfo; do sleep 0.1; done'")
+        machine.run("timeout 60 sh -c 'while grep -qs \" /.cri-proxy \" /proc/[0-9]*/mountinfo; do sleep 0.1; done'")
         machine.run("dpkg --purge cri-proxy")
         assert machine.run("test -e /var/lib/cri-proxy", check=False).returncode == 1
