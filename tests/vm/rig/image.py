@@ -27,6 +27,7 @@ KERNEL = "linux-image-cloud-amd64"
 # module folders kept in the image, below lib/modules/VERSION/kernel
 MODULES = "drivers/block drivers/virtio drivers/char fs/overlayfs lib crypto arch/x86/crypto mm block"
 UNWANTED = tuple(f"--exclude=./usr/share/{name}/*" for name in ("doc", "man", "locale", "info"))
+APT_OPTIONS = ("-y", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3", "-o", "Debug::NoLocking=1")
 DISK_BYTES = 3 << 30  # apparent; the file is sparse
 INIT = Path(__file__).with_name("guest") / "init.sh"
 
@@ -90,19 +91,25 @@ def _build(destination: Path, packages: Sequence[str]) -> None:
 
 
 def _download(work: Path, packages: Sequence[str]) -> tuple[list[Path], Path]:
+    """The packages with all that they need, and the kernel's."""
     (work / "archives/partial").mkdir(parents=True)
     (work / "status").touch()
-    options = ["-y", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3", "-o", "Debug::NoLocking=1"]
-    empty = ["-o", f"Dir::State::status={work}/status", "-o", f"Dir::Cache::archives={work}/archives"]
-    install = ["apt-get", *options, *empty, "-o", "APT::Install-Recommends=false", "--download-only", "install"]
     try:
-        _run([*install, *packages])
+        return _fetch(work, packages)
     except ImageError:
-        _run(["apt-get", *options, "update"])  # lists missing or stale: refresh them once
-        _run([*install, *packages])
+        # lists missing or stale, or a download that failed: refresh them, and once more
+        _run(["apt-get", *APT_OPTIONS, "update"])
+        return _fetch(work, packages)
+
+
+def _fetch(work: Path, packages: Sequence[str]) -> tuple[list[Path], Path]:
+    """What an earlier try has fetched is not fetched again."""
+    empty = ["-o", f"Dir::State::status={work}/status", "-o", f"Dir::Cache::archives={work}/archives"]
+    install = ["apt-get", *APT_OPTIONS, *empty, "-o", "APT::Install-Recommends=false", "--download-only", "install"]
+    _run([*install, *packages])
     depends = _run(["apt-cache", "depends", KERNEL])
     kernel = next(line.split()[-1] for line in depends.splitlines() if "Depends:" in line)
-    _run(["apt-get", *options, "download", kernel], directory=work)
+    _run(["apt-get", *APT_OPTIONS, "download", kernel], directory=work)
     return sorted((work / "archives").glob("*.deb")), next(work.glob("linux-image-*.deb"))
 
 

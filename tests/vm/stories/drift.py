@@ -1,4 +1,7 @@
-"""Somebody writes a container's cgroup by hand."""
+"""Somebody writes a container's cgroup by hand.
+
+The daemon stands still from the write to the look at it: it would put the set back before it is seen.
+"""
 
 from pathlib import Path
 
@@ -15,7 +18,8 @@ async def drift(stage: Stage) -> None:
     own = stage.note("drift: before")["victim/c0"]
     for name, everything in (("cpus", ONLINE_CPUS), ("mems", ONLINE_NODES)):
         file = cgroup_file(stage.pid("victim/c0"), "cpuset", f"cpuset.{name}")
-        file.write_text(everything.read_text())
-        stage.note(f"drift: {name} widened")
+        with stage.daemon_stopped():
+            file.write_text(everything.read_text())
+            stage.note(f"drift: {name} widened")
         await stage.settle(f"drift: {name} put back", lambda seen: seen["victim/c0"] == own)
     stage.fact("drift: is v2", not has_cgroup_v1())

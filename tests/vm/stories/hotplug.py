@@ -17,7 +17,10 @@ def set_online(cpu: int, *, online: bool) -> None:
 
 
 def give_back(cpu: int) -> None:
-    """Cgroup v1 has taken the CPU out of every set for good: write it back to the pods' cgroup and to each pod's."""
+    """Cgroup v1 has taken the CPU out of every set for good: write it back to the pods' cgroup and to each pod's.
+
+    From the top: no cgroup can have what its parent lacks.
+    """
     folders = [PODS_V1, *sorted(path for path in PODS_V1.rglob("*") if path.is_dir())]
     for folder in (f for f in folders if any(path.is_dir() for path in f.iterdir())):
         file = folder / "cpuset.cpus"
@@ -55,4 +58,6 @@ async def the_pods_lack(stage: Stage, cpu: int) -> None:
     await patiently("the operator is told", is_told)
     stage.fact("hotplug: warnings", await warnings())
     stage.note("hotplug: lacking")
-    give_back(cpu)
+    # All at once: the daemon looks at the pods' cgroup, and would give out what a pod's own still lacks.
+    with stage.daemon_stopped():
+        give_back(cpu)

@@ -32,20 +32,21 @@ async def note_pages(stage: Stage, pod: str) -> None:
 
 async def kinds(stage: Stage) -> None:
     """The cold start goes on while the others come, and over a crash of the daemon."""
-    await stage.run(holder("cold", ("cri-proxy.io/cold-start", f"{{duration: {COLD_SECONDS}s}}")))
-    started = time.monotonic()
+    cold = await stage.run(holder("cold", ("cri-proxy.io/cold-start", f"{{duration: {COLD_SECONDS}s}}")))
+    # As the runtime dates it: whenever we come to look at a clock, the cold start has begun a while ago.
+    started = (await stage.kubelet.status(cold.container_id("c0"))).status.started_at / 1e9
     await stage.daemon.restart(signal.SIGKILL)
     stage.note("kinds: cold")
-    stage.fact("kinds: seconds until the restart was over", round(time.monotonic() - started, 1))
+    stage.fact("kinds: seconds until the restart was over", round(time.time() - started, 1))
     await note_pages(stage, "cold")
     await stage.run(holder("slow", (TYPE, "pmem")))
     await note_pages(stage, "slow")
     await stage.run(alone("plain", 1000))
     await stage.run(alone("fast", 1000, (TYPE, "dram")))
-    stage.note("kinds: all")
+    await stage.note_at_rest("kinds: all")
     try:
         await stage.run(alone("never", 1000, (TYPE, "hbm"), STRICT))
     except CallFailed as failure:
         stage.fact("kinds: refused", failure.message)
     await stage.settle("kinds: warm", lambda seen: len(seen["cold/c0"].mems) > 1, seconds=2 * COLD_SECONDS)
-    stage.fact("kinds: seconds until warm", round(time.monotonic() - started, 1))
+    stage.fact("kinds: seconds until warm", time.time() - started)

@@ -14,11 +14,16 @@ async def last_cpu(stage: Stage) -> None:
     async def is_told() -> bool:
         return any("lone/c0" in text for text in (await stage.daemon.admin.status()).warnings)
 
+    async def is_content() -> bool:
+        return not (await stage.daemon.admin.status()).warnings
+
     if has_cgroup_v1():
         await patiently("somebody is told", is_told)
     await stage.settle(
         "last CPU: offline",
         lambda seen: has_cgroup_v1() or (len(seen["lone/c0"].cpus) == 1 and seen["lone/c0"].cpus != before),
     )
+    if not has_cgroup_v1():
+        await patiently("the daemon is content", is_content)
     stage.fact("last CPU: warnings", (await stage.daemon.admin.status()).warnings)
     set_online(max(before), online=True)

@@ -24,4 +24,4 @@ async def placement(stage: Stage) -> None:
     """Start them all, then look."""
     for spec in PODS:
         await stage.run(spec)
-    stage.note("placement")
+    await stage.note_at_rest("placement")

@@ -6,11 +6,14 @@ said by the tests on the host, which read the report.
 
 import asyncio
 import json
+import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.tryout.cgroups import hierarchies
 from cri_proxy.tryout.containerd import PrivateContainerd
@@ -74,6 +77,14 @@ def held_bytes(pid: int) -> dict[str, int]:
     return {node[1:]: int(count) * unit for node, count in pairs}
 
 
+class PatientClient(RuntimeClient):
+    """Gives every call as long as the host gives the machine: stopping four pods at once took 20 s."""
+
+    async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
+        """As ``RuntimeClient``, whatever the kubelet would wait."""
+        return await super().unary(method, message, timeout_seconds=PATIENCE_SECONDS)
+
+
 class Stage:
     """The daemon in front of the containerd. ``report`` is what the host gets: by step, what was seen of whom."""
 
@@ -81,7 +92,7 @@ class Stage:
         """Both run already."""
         self.daemon = daemon
         # The machine is ours: pods have the cgroup that a kubelet gives them
-        self.kubelet = Kubelet(RuntimeClient(daemon.endpoint), replace(containerd.node, cgroup_root=""))
+        self.kubelet = Kubelet(PatientClient(daemon.endpoint), replace(containerd.node, cgroup_root=""))
         self.looks: dict[str, dict[str, dict[str, object]]] = {}
         self.facts: dict[str, object] = {}
         self._pods: list[RunningPod] = []
@@ -116,16 +127,40 @@ class Stage:
         """Look once, and report it as this step."""
         return self._report(step, self.see())
 
+    @contextmanager
+    def daemon_stopped(self) -> Iterator[None]:
+        """Inside the block the daemon stands still, so that nothing is repaired or given out halfway."""
+        self.daemon.send(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.daemon.send(signal.SIGCONT)
+
+    async def note_at_rest(self, step: str) -> None:
+        """Look once no update is under way, and report it as this step."""
+        await self.settle(step, lambda seen: True)
+
     async def settle(self, step: str, wish: Callable[[Looks], bool], *, seconds: float = SETTLE_SECONDS) -> None:
-        """Look until the wish is true, and report the last look either way: the tests say what is wrong with it."""
+        """Look until the wish is true and no update is under way: one that is may be seen in half.
+
+        The last look is reported either way: the tests say what is wrong with it.
+        """
 
         async def is_so() -> bool:
-            return wish(self.see())
+            return wish(self.see()) and await self._is_at_rest()
 
         start = time.monotonic()
         await patiently(step, is_so, seconds=seconds)
         self.facts[f"{step}: seconds"] = round(time.monotonic() - start, 1)
         self._report(step, self.see())
+
+    async def _is_at_rest(self) -> bool:
+        """Whether the runtime has confirmed what the daemon wants of every container."""
+        try:
+            containers = (await self.daemon.admin.status()).containers
+        except DaemonUnreachable:
+            return False
+        return all((c.acknowledged_cpus, c.acknowledged_mems) == (c.cpus, c.mems) for c in containers)
 
     def fact(self, name: str, value: object) -> None:
         """Report anything else, as JSON has it."""

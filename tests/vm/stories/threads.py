@@ -20,4 +20,4 @@ async def threads(stage: Stage) -> None:
     await stage.run(PodSpec("sharer", (shared("c0"),)))
     await stage.run(HALVES)
     await stage.run(OWNERS)
-    stage.note("threads")
+    await stage.note_at_rest("threads")

@@ -35,6 +35,8 @@ cd /
 $bb setsid $bb sh /rig/job/command < /dev/null > /dev/rig.output 2>&1
 status=$?
 echo done > /dev/rig.control
+# What the command has left running is stopped: tar fails when a file changes while it is read.
+$bb kill -STOP -1
 disk=$($bb grep -lx rigout /sys/block/vd*/serial)
 disk=${disk%/serial}
 /usr/bin/tar -c --exclude '*.sock' -C /out -f /dev/${disk##*/} . 2> /dev/rig.output || echo output-lost > /dev/rig.control
