@@ -6,7 +6,8 @@ loses it (spec section 7).
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
@@ -14,7 +15,7 @@ from cri_proxy import events
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
-from cri_proxy.node.ledger import ACTIVE, unmet
+from cri_proxy.node.ledger import ACTIVE, needs_call, unmet
 from cri_proxy.node.parking import park_circles
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
@@ -27,7 +28,8 @@ BACKOFF_SECONDS = (0.05, 0.2, 0.8)
 UPDATE_TIMEOUT_SECONDS = 10.0
 # Narrowing cpuset.mems moves pages: seconds per gigabyte on cgroup v2 (spec section 6).
 MOVE_TIMEOUT_SECONDS = 120.0
-# Updates that begin in one turn of the event loop: a re-plan brings hundreds, and calls are relayed meanwhile.
+# Containers that are brought to their places at the same time, where nobody waits for one: a re-plan moves hundreds,
+# the runtime runs a process for each update, and what ends together is one turn of our event loop.
 AT_ONCE = 8
 
 
@@ -50,6 +52,7 @@ class Effects:
         self._updates = Tasks(lambda error: context.observer.failed_open("update", error))
         # Gone when nobody holds or awaits them: a lock that is dropped earlier would be two.
         self._locks: WeakValueDictionary[ContainerKey, asyncio.Lock] = WeakValueDictionary()
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self._moves = asyncio.Semaphore(1)
         self._kicked: set[ContainerKey] = set()
         self._someone_is_held_back = False
@@ -78,23 +81,23 @@ class Effects:
             self.untouched.discard(row.container_id)
 
     def kick(self) -> None:
-        """Start an update for every container that is not where it should be; returns at once."""
-        unmet = self._ledger.unmet()
-        self._someone_is_held_back = any(self._ledger.is_held_back(row) for row in unmet)
-        if not self._start_updates(unmet) and self._someone_is_held_back:
+        """Bring every container where it should be, some at the same time; returns at once."""
+        if not self._start_updates() and self._someone_is_held_back:
             self.break_circles()
-            self._start_updates(unmet)
+            self._start_updates()
 
-    def _start_updates(self, rows: Sequence[Row]) -> bool:
-        """Of these, where something may be sent now, a few in each turn of the event loop; whether there is one."""
-        started = 0
-        for row in rows:
+    def _start_updates(self) -> bool:
+        """Of those who are not where they should be, where something may be sent now; whether there is one."""
+        is_any = self._someone_is_held_back = False
+        for row, wanted, target in self._ledger.outstanding():
             key = row.grant.container
-            if key not in self._kicked and key not in self.failures and self._ledger.differs(row):
-                self._kicked.add(key)
-                self._updates.start(self._settle_kicked(key, turns=started // AT_ONCE), name=f"update {key.name}")
-                started += 1
-        return started > 0
+            self._someone_is_held_back |= target != wanted
+            if target is None or key in self._kicked or key in self.failures or not needs_call(target, row):
+                continue
+            self._kicked.add(key)
+            self._updates.start(self._settle_kicked(key), name=f"update {key.name}")
+            is_any = True
+        return is_any
 
     def break_circles(self) -> None:
         """Let somebody step aside where containers wait for each other's CPUs (see ``node.parking``)."""
@@ -150,12 +153,12 @@ class Effects:
         self.failures.clear()
         self.kick()
 
-    async def _settle_kicked(self, key: ContainerKey, *, turns: int) -> None:
-        """Bring this container where it should be, after so many turns of the event loop."""
+    async def _settle_kicked(self, key: ContainerKey) -> None:
+        """Bring this container where it should be when there is a slot; a start that waits for it needs none."""
         try:
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            if await self.settle(key) and self._memory_waits(key):
+            async with self._slot(self.lock(key)):
+                is_settled = await self.settle(key)
+            if is_settled and self._memory_waits(key):
                 # One move at a time; whoever waits for its turn holds up nobody else's call about the container.
                 async with self._moves, self.lock(key):
                     await self.settle_locked(key, moves_memory=True)
@@ -163,6 +166,20 @@ class Effects:
             self._kicked.discard(key)
         if self._someone_is_held_back:  # perhaps by what this container has given up
             self.kick()
+
+    @asynccontextmanager
+    async def _slot(self, lock: asyncio.Lock) -> AsyncIterator[None]:
+        """One of the slots, at a moment when nobody holds the lock: who does may be waiting for a slow runtime."""
+        await self._slots.acquire()
+        while lock.locked():
+            self._slots.release()
+            async with lock:
+                pass
+            await self._slots.acquire()
+        try:
+            yield
+        finally:
+            self._slots.release()
 
     async def _bring(self, row: Row, *, moves_memory: bool) -> None:
         """Send what differs: CPUs together with memory nodes that only widen; what moves memory by itself."""

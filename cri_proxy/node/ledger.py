@@ -13,7 +13,7 @@ from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Policy
 from sysfs.cpuset import CpuSet
 
-__all__ = ["ACTIVE", "Ledger", "unmet"]
+__all__ = ["ACTIVE", "Ledger", "needs_call", "unmet"]
 
 _UNKNOWN = Pinning(None, None)
 
@@ -203,10 +203,13 @@ class Ledger:
         wanted = self.desired().get(key)
         if row is None or row.state not in ACTIVE or wanted is None or wanted.cpus is None:
             return wanted
+        blocked = self.blocked_for(row, wanted.cpus)
+        if not blocked and wanted.cpus:
+            return wanted
         held = (row.acknowledged.cpus if row.acknowledged is not None else None) or CpuSet()
         if row.state != "running":  # it has not been on its CPUs yet, so it need not come onto them now
             held = held - self._claims.of_others(key)
-        cpus = wanted.cpus - (self.blocked_for(row, wanted.cpus) - held)
+        cpus = wanted.cpus - (blocked - held)
         if not cpus and key in self._parked:
             cpus = self._parking_place(key)
         return replace(wanted, cpus=cpus) if cpus else None
@@ -302,7 +305,12 @@ class Ledger:
         """Live containers whose confirmed pinning differs from what they should have, whether or not it may be sent."""
         desired = self.desired()
         live = [(row, desired.get(row.grant.request.container)) for row in self.active() if row.container_id]
-        return tuple([row for row, wanted in live if wanted is not None and _needs_call(wanted, row)])
+        return tuple([row for row, wanted in live if wanted is not None and needs_call(wanted, row)])
+
+    def outstanding(self) -> Iterator[tuple[Row, Pinning, Pinning | None]]:
+        """Of each container that is ``unmet``: its row, what it should have, and what may be written right now."""
+        desired = self.desired()
+        return ((row, desired[row.grant.container], self.sendable(row.grant.container)) for row in self.unmet())
 
     def unsettled(self) -> tuple[Row, ...]:
         """Live containers whose confirmed pinning differs from what may be written now."""
@@ -312,15 +320,11 @@ class Ledger:
         """Whether a call is needed to bring this container where it may be now."""
         # One that has not started can have been created onto CPUs that another has alone until its call is confirmed.
         target = self.sendable(row.key) if row.state == "created" or self._is_unmet(row) else None
-        return target is not None and _needs_call(target, row)
+        return target is not None and needs_call(target, row)
 
     def _is_unmet(self, row: Row) -> bool:
         wanted = self.desired().get(row.key)
-        return wanted is not None and _needs_call(wanted, row)
-
-    def is_held_back(self, row: Row) -> bool:
-        """Whether others keep this container from what it should have."""
-        return self.sendable(row.key) != self.desired().get(row.key)
+        return wanted is not None and needs_call(wanted, row)
 
     def of_pod(self, pod_uid: str) -> tuple[Row, ...]:
         """Active rows of this pod."""
@@ -372,7 +376,7 @@ def unmet(target: Pinning, acknowledged: Pinning | None, doubted: Pinning) -> Pi
     )
 
 
-def _needs_call(target: Pinning, row: Row) -> bool:
+def needs_call(target: Pinning, row: Row) -> bool:
     """Whether something of ``target`` is ``unmet`` for this row: asked of all rows at every change."""
     known, doubted = row.acknowledged or _UNKNOWN, row.doubted or _UNKNOWN
     needs_cpus = target.cpus is not None and (doubted.cpus is not None or target.cpus != known.cpus)

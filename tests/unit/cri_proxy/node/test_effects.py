@@ -8,14 +8,13 @@ import pytest
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.coordinator import Refusal
-from cri_proxy.node.effects import AT_ONCE, BACKOFF_SECONDS
+from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.resync import POLL_SECONDS
 from cri_proxy.state.rows import Row
 from cri_proxy.tryout.pods import ContainerSpec, guaranteed
 from policies.base import Pinning, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
-from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import background, entered, play, soon
 
@@ -46,21 +45,6 @@ def test_only_what_differs_is_sent() -> None:
         assert sent(site) == [("6-7", "")]
         await site.node.effects.settle_all()
         assert len(sent(site)) == 1
-
-    play(act)
-
-
-def test_of_many_updates_a_few_begin_before_others_have_their_turn() -> None:
-    async def act(site: Site) -> None:
-        for number in range(2 * AT_ONCE + 1):
-            await site.run(f"s{number}", ContainerSpec("c", cpu_request_mcpu=50))
-        ledger = site.node.context.ledger
-        ledger.use_policy(small_policy(reserved="0-1,4"), ledger.allocations)
-        site.node.effects.kick()
-        await asyncio.sleep(0)
-        assert sum(row.doubted is not None for row in ledger.active()) == AT_ONCE
-        await site.node.settle()
-        assert (len(site.runtime.updates), ledger.unmet()) == (2 * AT_ONCE + 1, ())
 
     play(act)
 
