@@ -25,19 +25,20 @@ _WRITE_BUFFER_BYTES: Final = 1 << 20
 """Above this much unsent data the other side is no longer read: room for a list of 500 containers."""
 
 
-_BACKLOG_SECONDS: Final = 1.0  # to accept those who have connected before we leave; a moment is enough
+_BACKLOG_LOOKS: Final = 1000  # for those who have connected before we leave: however long one look takes, none is lost
 _HEARD_SECONDS: Final = 1.0  # for a client to answer that it shall leave
 _LAST_WORD_SECONDS: Final = 1.0  # for the last bytes to go out, once no call is waited for any more
 
 
 async def _take_backlog(listening: Iterable[socket.socket]) -> None:
     """Let the loop accept whoever has connected; it takes one turn for that, and one to make a connection of it."""
-    descriptors, loop = [sock.fileno() for sock in listening], asyncio.get_running_loop()
-    end, is_awaited = loop.time() + _BACKLOG_SECONDS, True
-    while is_awaited and loop.time() < end:
+    descriptors = [sock.fileno() for sock in listening]
+    for _ in range(_BACKLOG_LOOKS):
         is_awaited = bool(select.select(descriptors, [], [], 0)[0])
         for _ in range(2):
             await asyncio.sleep(0)
+        if not is_awaited:
+            return
 
 
 class _Side(asyncio.Protocol):
