@@ -46,8 +46,8 @@ STAGES = (
     # One after the other in one pytest: histories are killed while both wait for their daemons.
     Stage("kill", "kill", ("pytest", "-v", "tests/kill", "tests/restart"), 1800),
     Stage("soak", "soak", ("pytest", "-v", "tests/soak"), 1800),
-    Stage("e2e", "e2e", ("pytest", "-v", "tests/e2e"), 1200),
-    Stage("vm", "vm", ("pytest", "-v", "tests/vm"), 1200),
+    Stage("e2e", "e2e", ("pytest", "-v", "tests/e2e"), 1800),
+    Stage("vm", "vm", ("pytest", "-v", "tests/vm"), 2400),
 )
 
 

@@ -5,7 +5,7 @@ import pytest
 from sysfs.cpuset import NodeSet
 from tests.vm.report import Report
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(1500)
 VICTIM = "victim/c0"
 
 

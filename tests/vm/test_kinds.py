@@ -7,7 +7,7 @@ from tests.vm.report import Report
 from tests.vm.stories.kinds import COLD_SECONDS, HELD_MIB
 from tests.vm.stories.pods import MIB
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(1500)
 DRAM, PMEM = NodeSet.parse("0-1"), NodeSet.parse("2-3")
 
 

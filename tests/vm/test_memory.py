@@ -6,7 +6,7 @@ from tests.vm.report import Report, Seen
 from tests.vm.stories.memory import HELD_MIB
 from tests.vm.stories.pods import MIB
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(1500)
 
 
 def lesser(report: Report, step: str) -> Seen:

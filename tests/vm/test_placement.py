@@ -7,7 +7,7 @@ from tests.vm.report import Report, Seen
 
 ISOLATED = CpuSet.parse("3,7")
 RESERVED = CpuSet.parse("0")
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(1500)
 
 
 @pytest.fixture

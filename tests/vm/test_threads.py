@@ -5,7 +5,7 @@ import pytest
 from sysfs.cpuset import CpuSet
 from tests.vm.report import Report, Seen
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(1500)
 
 
 @pytest.fixture
