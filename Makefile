@@ -48,8 +48,8 @@ image: deb ## build the image of the config agent (packaging/kubernetes) from th
 
 docs: dev ## write the generated reference pages anew
 	@$(PYTHON) -m cri_proxy.config.docs >docs/reference/options.md
-	@$(PYTHON) -m cri_proxy.cri.annotation_docs >docs/reference/annotations.md
-	@$(PYTHON) -m cri_proxy.metrics_docs >docs/reference/metrics.md
+	@$(PYTHON) -m cri_proxy.cri.annotations.docs >docs/reference/annotations.md
+	@$(PYTHON) -m cri_proxy.metrics.docs >docs/reference/metrics.md
 
 pins: dev ## pin the dependencies of pyproject.toml anew, with hashes
 	@packaging/requirements/pin.sh

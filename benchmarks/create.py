@@ -23,10 +23,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.daemon import MACHINE, RUNTIME
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.tryout.daemon import DaemonProcess
-from cri_proxy.tryout.kubelet import Kubelet
-from cri_proxy.tryout.pods import ContainerSpec, Node, PodSpec, guaranteed
-from sysfs.describe import describe
+from cri_proxy.testbed.daemon import DaemonProcess
+from cri_proxy.testbed.kubelet import Kubelet
+from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, guaranteed
+from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
 
 RELAYS: Final = ("splice", "grpc")

@@ -26,10 +26,10 @@ from benchmarks.installed import ROOT, environment, install
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.tryout.daemon import run_arguments
-from cri_proxy.tryout.kubelet import Kubelet
-from cri_proxy.tryout.pods import ContainerSpec, Node, PodSpec, guaranteed
-from sysfs.describe import describe
+from cri_proxy.testbed.daemon import run_arguments
+from cri_proxy.testbed.kubelet import Kubelet
+from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, guaranteed
+from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
 
 MACHINE: dict[str, object] = {"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"}
@@ -41,10 +41,10 @@ IDLE_BAR_MB, LOADED_BAR_MB = 45, 60
 ENVIRONMENT = environment()
 RUNTIME = """
 import asyncio, sys
-from cri_proxy.runtime.embedded import EmbeddedRuntime
-from cri_proxy.runtime.server import RuntimeServer
-from cri_proxy.tryout.image import IMAGE
-from sysfs.describe import describe
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.server import RuntimeServer
+from cri_proxy.testbed.image import IMAGE
+from sysfs.descriptions.machine import describe
 async def serve():
     server = RuntimeServer(EmbeddedRuntime(describe({machine!r}), image_names=(IMAGE,)), sys.argv[1])
     await server.start()

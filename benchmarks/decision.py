@@ -19,20 +19,20 @@ from policies.base import (
     Affinity,
     Allocations,
     ContainerKey,
+    DeviceLocality,
     Expression,
     Placed,
     Pod,
     Policy,
+    Preferences,
     QosClass,
     Request,
-    TopologyHint,
-    Wishes,
 )
+from policies.hardware.reserve import choose_reserved
 from policies.options import PolicyOptions
 from policies.registry import build_policy
-from policies.reserve import choose_reserved
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 from sysfs.model import Machine, MemoryKind
 
 MEBIBYTE = 1 << 20
@@ -112,14 +112,14 @@ def some_request(machine: Machine, load: Load, rng: random.Random, number: int) 
         memory_limit_bytes=memory_bytes if qos is QosClass.GUARANTEED else 2 * memory_bytes,
         affinities=WISH if load.affinities else (),
         hints=some_hints(machine, rng) if load.hints else (),
-        wishes=Wishes(memory_kinds=rng.choice(KINDS) if "memory_nodes" in load.machine else ()),
+        preferences=Preferences(memory_kinds=rng.choice(KINDS) if "memory_nodes" in load.machine else ()),
     )
 
 
-def some_hints(machine: Machine, rng: random.Random) -> tuple[TopologyHint, ...]:
+def some_hints(machine: Machine, rng: random.Random) -> tuple[DeviceLocality, ...]:
     """Two devices, each at one node."""
     nodes = rng.choices([node for node in machine.nodes if node.cpus], k=2)
-    return tuple(TopologyHint(f"/dev/sim{n}", CpuSet(), NodeSet.of([node.id])) for n, node in enumerate(nodes))
+    return tuple(DeviceLocality(f"/dev/sim{n}", CpuSet(), NodeSet.of([node.id])) for n, node in enumerate(nodes))
 
 
 def filled(policy: Policy, load: Load, rng: random.Random) -> Allocations:

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 from sysfs.discover import discover
 from tests.fakes.sysfs_tree import write_tree
 

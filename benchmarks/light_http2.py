@@ -12,10 +12,10 @@ from typing import Final, cast
 
 import hpack
 
-from cri_proxy.relay import frames
-from cri_proxy.relay.frames import Cut, FrameCutter
-from cri_proxy.relay.headers import HeaderReader, write_literals
-from cri_proxy.relay.message import pack
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import Cut, FrameCutter
+from cri_proxy.http2.headers import HeaderReader, write_literals
+from cri_proxy.http2.message import pack
 
 VERSION: Final = "/runtime.v1.RuntimeService/Version"
 CREATE: Final = "/runtime.v1.RuntimeService/CreateContainer"

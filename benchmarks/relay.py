@@ -42,7 +42,7 @@ from benchmarks.relay_stage import (
     serve_relay,
     serve_runtime,
 )
-from cri_proxy.tryout.containerd import REMEDY, PrivateContainerd, missing_programs
+from cri_proxy.testbed.containerd import REMEDY, PrivateContainerd, missing_programs
 
 _IDLE_SECONDS: Final = 2.0
 _AIM: Final = "(aim)"

@@ -21,8 +21,8 @@ import psutil
 
 from benchmarks.light_http2 import CREATE, LightClient, LightServer, Load, header_blocks
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.http2.message import pack
 from cri_proxy.relay.calls import Call, Forward, Interest, Outcome, Rewrite, Verdict
-from cri_proxy.relay.message import pack
 
 VARIANTS: Final = ("direct", "splice", "grpc")
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TextIO
 
 import structlog
 
-from cri_proxy.state.codec import Plain, encode
+from cri_proxy.codec import Plain, encode
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "json", "console"]

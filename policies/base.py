@@ -102,7 +102,7 @@ class Affinity:
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyHint:
+class DeviceLocality:
     """Where something that the container uses is: CPUs, or NUMA nodes, near ``source`` (a path or device)."""
 
     source: str
@@ -111,7 +111,7 @@ class TopologyHint:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Preferences:
     """What annotations ask for; None = nothing said, the policy's options decide."""
 
     prefer_isolated: bool | None = None
@@ -157,9 +157,9 @@ class Request:
     memory_request_bytes: int = 0
     memory_limit_bytes: int | None = None
     labels: Labels = ()
-    wishes: Wishes = Wishes()
+    preferences: Preferences = Preferences()
     affinities: tuple[Affinity, ...] = ()
-    hints: tuple[TopologyHint, ...] = ()
+    hints: tuple[DeviceLocality, ...] = ()
     previous: Previous | None = None
     origins: tuple[tuple[str, str], ...] = ()  # (field, the annotation, CRI field or default it came from)
 
@@ -297,7 +297,7 @@ class Reinstated:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """What was decided by an option, for want of an annotation: ``field`` is one of ``Wishes``, ``value`` in words."""
+    """What an option decided where no annotation did: ``field`` is one of ``Preferences``, ``value`` in words."""
 
     field: str
     value: str

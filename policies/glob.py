@@ -50,7 +50,7 @@ def _places(text: str) -> Mapping[str, int]:
     return MappingProxyType(places)
 
 
-@lru_cache(maxsize=128)  # the patterns of two lists of wishes
+@lru_cache(maxsize=128)  # the patterns of two lists of preferences
 def _parsed(pattern: str, *, with_stars: bool) -> tuple[str, ...]:
     return tuple(_tokens(pattern, with_stars=with_stars))
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 
+from policies import none
 from policies.base import Policy
-from policies.builtin import none, topology_aware
 from policies.errors import UnknownPolicyError
 from policies.options import PolicyOptions
+from policies.topology_aware import policy
 from sysfs.model import Machine
 
 Build = Callable[[Machine, PolicyOptions], Policy]
 
 POLICIES: tuple[tuple[str, Build], ...] = (
-    (topology_aware.NAME, topology_aware.TopologyAware),
+    (policy.NAME, policy.TopologyAware),
     (none.NAME, none.NonePolicy),
 )
 

@@ -1,6 +1,6 @@
 """The machine as a frozen value: packages, dies, NUMA nodes, caches, cores, CPUs and PCI devices.
 
-Built once by ``sysfs.discover`` (or ``sysfs.describe``) and never changed; a hotplug makes a new one.
+Built once by ``sysfs.discover`` (or ``sysfs.descriptions.machine``) and never changed; a hotplug makes a new one.
 All tuples are sorted by id. Sets hold *online* CPUs only, unless a name says otherwise.
 Terms and files: Documentation/admin-guide/cputopology.rst, Documentation/ABI/stable/sysfs-devices-node,
 Documentation/ABI/testing/sysfs-devices-system-cpu of the kernel.

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from sysfs.archive import MemoryTree, read_archive, split_archive
-from sysfs.describe import KEYS, describe
+from sysfs.archives.archive import MemoryTree, read_archive, split_archive
+from sysfs.descriptions.machine import KEYS, describe
 from sysfs.discover import discover, discover_tree
 from sysfs.errors import MachineSourceError
 from sysfs.model import Machine

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TypeVar
 
+from cri_proxy.codec import CodecError, decode
 from cri_proxy.http.client import DaemonUnreachable, ask
-from cri_proxy.state.codec import CodecError, decode
 
 DEFAULT_ADMIN = "unix:///run/cri-proxy/admin.sock"
 

@@ -42,7 +42,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the archive and check that it reads back; 1 when it cannot be written, 2 for another kind of name."""
     from cri_proxy.cli.output import emit
-    from sysfs.capture import capture
+    from sysfs.archives.capture import capture
     from sysfs.errors import SysfsBaseError
     from sysfs.sources import load_machine
 

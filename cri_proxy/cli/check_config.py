@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cri_proxy.config.model import Config
-from cri_proxy.http.view import DisplacedView
+from cri_proxy.node.status.model import DisplacedView
 
 HELP = "check a configuration, and show what it would change against the running daemon"
 EXAMPLE = """\
@@ -100,9 +100,9 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     ``names`` are the node's and its group's. Without a daemon it is compared with the defaults. The CPUs are those
     of ``machine``, else of the file's ``sysfsRoot``, else of the running daemon's.
     """
+    from cri_proxy.config.files.location import Place
     from cri_proxy.config.load import load_source
     from cri_proxy.config.model import Config
-    from cri_proxy.config.place import Place
     from cri_proxy.config.settings import host_node_name, settle
     from cri_proxy.errors import ConfigError
     from cri_proxy.http.client import DaemonUnreachable, ask
@@ -155,7 +155,7 @@ def with_instead(report: Report, path: Path, admin: Path) -> Report:
 
     Looked for in the running daemon's state directory, else in the default one.
     """
-    from cri_proxy.config.kept import find
+    from cri_proxy.config.last_known_good import find
     from cri_proxy.config.model import Config
     from cri_proxy.errors import ConfigError
     from cri_proxy.http.client import DaemonUnreachable, ask
@@ -174,10 +174,10 @@ def with_instead(report: Report, path: Path, admin: Path) -> Report:
 
 def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
     """The report with what the running daemon says that it would do; as it is where it cannot say."""
+    from cri_proxy.codec import CodecError, decode
     from cri_proxy.http.client import DaemonUnreachable, ask
     from cri_proxy.http.routes import packed
-    from cri_proxy.http.view import PlanView
-    from cri_proxy.state.codec import CodecError, decode
+    from cri_proxy.node.status.model import PlanView
 
     try:
         plan = decode(PlanView, ask(admin, "/api/v1/plan", {"text": packed(text), "group": group}))
@@ -197,7 +197,7 @@ def resolve(report: Report, config: Config, root: Path, spec: str = "") -> Repor
 
     The machine is that of ``spec`` (a ``--machine``), '' = the one below ``root``.
     """
-    from cri_proxy.config.resources import policy_options
+    from cri_proxy.config.resolve import policy_options
     from cri_proxy.errors import ConfigError
     from policies.errors import PolicyBaseError
     from policies.registry import build_policy
@@ -295,7 +295,7 @@ def render_report(report: Report) -> str:
 
 def _plan_lines(report: Report) -> list[str]:
     """What the running daemon would do with it."""
-    from cri_proxy.cli.render_changes import moved_text
+    from cri_proxy.cli.render.changes import moved_text
 
     if not report.is_planned:
         return []

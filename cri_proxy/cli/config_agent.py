@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cri_proxy.config.agent import Agent
+    from cri_proxy.config.files.agent import Agent
 
 HELP = "copy a mounted ConfigMap to a directory of the host, whenever it changes"
 EXAMPLE = """\
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
     from cri_proxy.clock import SystemClock
     from cri_proxy.config.addresses import optional_name
-    from cri_proxy.config.agent import Agent, Origin
+    from cri_proxy.config.files.agent import Agent, Origin
     from cri_proxy.logs import configure_logging
 
     try:

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output != "text":
         from cri_proxy.cli.output import emit
         from cri_proxy.simulate.demo import demo_scenario
-        from cri_proxy.simulate.perform import perform
+        from cri_proxy.simulate.run_files import perform
 
         emit(perform(demo_scenario()).json_value(), args.output, "")
         return 0
@@ -43,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
 async def _play(pace_seconds: float) -> None:
     import asyncio
 
-    from cri_proxy.cli.columns import paint, terminal_width
     from cri_proxy.cli.output import is_colourful
-    from cri_proxy.cli.render_explain import render_explain
-    from cri_proxy.cli.render_status import render_status
+    from cri_proxy.cli.render.columns import paint, terminal_width
+    from cri_proxy.cli.render.explain import render_explain
+    from cri_proxy.cli.render.status import render_status
     from cri_proxy.simulate.demo import EXPLAINED, Demo
 
     colours = is_colourful()

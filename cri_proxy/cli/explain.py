@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from cri_proxy.http.view import DecisionView, ExplainView
+from cri_proxy.node.status.model import DecisionView, ExplainView
 
 HELP = "say why a container sits where it sits, or was refused"
 EXAMPLE = """\
@@ -26,9 +26,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the decisions; 1 when nothing is known of this pod or container, or no daemon answers."""
     from cri_proxy.cli.admin import fetch
-    from cri_proxy.cli.columns import terminal_width
     from cri_proxy.cli.output import emit, is_colourful
-    from cri_proxy.cli.render_explain import render_explain
+    from cri_proxy.cli.render.columns import terminal_width
+    from cri_proxy.cli.render.explain import render_explain
     from cri_proxy.errors import CriProxyError
 
     readings = readings_of(args.who)

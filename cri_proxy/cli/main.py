@@ -78,7 +78,7 @@ def _indented(text: str) -> str:
 
 def overview() -> str:
     """The help of the program itself; loads every command for its line."""
-    from cri_proxy.cli.columns import paragraph
+    from cri_proxy.cli.render.columns import paragraph
 
     lines = [f"usage: {PROG} COMMAND [options]", "", *paragraph(DESCRIPTION, ""), "", "commands:"]
     for name, _ in COMMANDS:

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Literal
 
-from cri_proxy.state.codec import encode
+from cri_proxy.codec import encode
 
 Output = Literal["text", "json", "yaml"]
 

@@ -31,10 +31,10 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Widen and report; 1 when the daemon runs, the runtime is away, or a container could not be widened."""
-    from cri_proxy.app import EMBEDDED
     from cri_proxy.cli.output import emit, is_colourful
-    from cri_proxy.cli.render_reset import render_reset
+    from cri_proxy.cli.render.reset import render_reset
     from cri_proxy.cli.run import settings_from
+    from cri_proxy.daemon.app import EMBEDDED
     from cri_proxy.errors import ConfigError, CriProxyError
     from cri_proxy.state.lock import LockHeld
     from sysfs.errors import SysfsBaseError
@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
 async def _reset(settings: Settings, *, is_dry: bool) -> ResetReport:
     """Hold the decider's lock and reset. Raises CriProxyError."""
     from cri_proxy.config.model import Config
-    from cri_proxy.config.resources import policy_options
+    from cri_proxy.config.resolve import policy_options
     from cri_proxy.node.reset import Reset
-    from cri_proxy.node.telling import DIRECTORY
+    from cri_proxy.node.resource_files.updates import DIRECTORY
     from cri_proxy.runtime.client import RuntimeClient
     from cri_proxy.state.lock import DeciderLock
     from cri_proxy.state.store import Store

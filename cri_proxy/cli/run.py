@@ -40,7 +40,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def settings_from(args: argparse.Namespace) -> Settings:
     """What the daemon is to be started with. Raises ConfigError."""
     from cri_proxy.config.overrides import given_options
-    from cri_proxy.config.starting import start_settings
+    from cri_proxy.config.startup import start_settings
 
     return start_settings(args.config, given_options(args))
 
@@ -67,7 +67,7 @@ def _run(args: argparse.Namespace) -> int:
     except ConfigError as error:
         print(f"cri-proxy run: {error}", file=sys.stderr)
         return 2 if error.path == COMMAND_LINE else 1
-    from cri_proxy import app
+    from cri_proxy.daemon import app
 
     try:
         return app.run(settings)

@@ -23,7 +23,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play every document; 1 when one cannot be played, or an expectation is not met."""
     from cri_proxy.cli.output import emit
-    from cri_proxy.simulate.perform import perform_files
+    from cri_proxy.simulate.run_files import perform_files
 
     performances = list(perform_files(args.scenarios))
     if not performances:

@@ -75,10 +75,10 @@ def redrawn(text: str, height: int) -> str:
 def _picture(args: argparse.Namespace) -> str:
     """What is printed now. Raises DaemonUnreachable."""
     from cri_proxy.cli.admin import fetch
-    from cri_proxy.cli.columns import terminal_width
     from cri_proxy.cli.output import is_colourful, render
-    from cri_proxy.cli.render_status import render_status
-    from cri_proxy.http.view import StatusView
+    from cri_proxy.cli.render.columns import terminal_width
+    from cri_proxy.cli.render.status import render_status
+    from cri_proxy.node.status.model import StatusView
 
     view = fetch(args.admin, "/api/v1/status", StatusView)
     return render(view, args.output, render_status(view, colours=is_colourful(), width=terminal_width()))

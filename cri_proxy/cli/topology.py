@@ -35,10 +35,10 @@ def run(args: argparse.Namespace) -> int:
     """Print or draw the machine; 1 when it or the configuration cannot be read, or the picture not be written."""
     from cri_proxy.cli.output import emit
     from cri_proxy.errors import ConfigError
-    from sysfs.as_json import json_value
     from sysfs.errors import SysfsBaseError
-    from sysfs.outline import outline
-    from sysfs.picture import picture
+    from sysfs.show.as_json import json_value
+    from sysfs.show.outline import outline
+    from sysfs.show.picture import picture
     from sysfs.sources import load_machine
 
     try:

@@ -6,7 +6,7 @@ Besides ours: a ConfigMap object, cri-resource-manager's file, and the TopologyA
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cri_proxy.config.tree import Item, Mapping, Scalar, Tree, parse_tree
+from cri_proxy.bounded_yaml import Item, Mapping, Scalar, Tree, parse_tree
 from cri_proxy.errors import ConfigError
 
 _CONFIG_MAP_KEYS = frozenset({"apiversion", "kind", "metadata", "immutable", "data"})

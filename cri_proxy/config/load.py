@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree, parse_tree
+from cri_proxy.config.files.location import Place, Source
+from cri_proxy.config.files.sections import traced
 from cri_proxy.config.layouts import file_names, to_plain
 from cri_proxy.config.model import Config, Known, known_options
-from cri_proxy.config.place import Place, Source
-from cri_proxy.config.sections import traced
-from cri_proxy.config.tree import Item, Listing, Mapping, Scalar, Tree, parse_tree
 from cri_proxy.config.values import Raw, read_value, with_values
 from cri_proxy.errors import ConfigError
 

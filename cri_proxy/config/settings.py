@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cri_proxy.config.kept import Kept
+from cri_proxy.config.files.location import Place, Source
+from cri_proxy.config.last_known_good import Kept
 from cri_proxy.config.model import Config, Known
-from cri_proxy.config.place import Place, Source
 from cri_proxy.errors import ConfigError
 
 ADMIN_SOCKET = "admin.sock"

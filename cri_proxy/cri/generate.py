@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTO = Path("cri_proxy/cri/proto/cri_v1.proto")
-PROTOS = (PROTO, Path("cri_proxy/podresources/proto/podresources_v1.proto"))
+PROTOS = (PROTO, Path("cri_proxy/kubelet/proto/podresources_v1.proto"))
 
 # protoc stamps its own version into the Python file; another version of it is no change of ours.
 _VERSION_STAMP = re.compile(r"^# Protobuf Python Version: .*\n|^    \d+,\n", re.MULTILINE)

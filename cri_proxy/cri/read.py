@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cri_proxy.cri.annotation_forms import AnnotationProblem, cut
-from cri_proxy.cri.annotations import DOMAINS, Parsed, parse_annotations
-from cri_proxy.cri.exact_resources import Sent, exact_figures
-from cri_proxy.cri.figures import Figures, figures_of
-from cri_proxy.cri.hints import hint_kind
+from cri_proxy.cri.amounts import Figures, figures_of
+from cri_proxy.cri.annotations.exact_resources import Sent, exact_figures
+from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
+from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
+from cri_proxy.cri.device_sources import hint_kind
 from cri_proxy.cri.kubelet_numbers import (
     MAX_BURSTABLE_OOM_SCORE_ADJ,
     burstable_oom_score_adj,
@@ -16,7 +16,7 @@ from cri_proxy.cri.kubelet_numbers import (
 )
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
-from policies.base import ContainerKey, Labels, Pod, QosClass, Request, TopologyHint
+from policies.base import ContainerKey, DeviceLocality, Labels, Pod, QosClass, Request
 
 Origins = tuple[tuple[str, str], ...]
 
@@ -54,7 +54,7 @@ def read_create(
     sandbox: pb.PodSandboxConfig,
     *,
     domains: Sequence[str] = DOMAINS,
-    hints: Sequence[TopologyHint] = (),
+    hints: Sequence[DeviceLocality] = (),
     node_memory_bytes: int = 0,
 ) -> ReadRequest:
     """What a container that is about to be created asks for.
@@ -103,7 +103,7 @@ def understand(pod: Pod, container: str, told: Told) -> tuple[Request, Parsed]:
         cpu_limit_mcpu=better.get("cpu_limit_mcpu", figures.cpu_limit_mcpu),
         memory_request_bytes=better.get("memory_request_bytes", figures.memory_request_bytes),
         memory_limit_bytes=figures.memory_limit_bytes,
-        wishes=parsed.wishes,
+        preferences=parsed.preferences,
         affinities=parsed.affinities,
         origins=_merged(parsed.origins, figures.origins, tuple((field, exact.key) for field in better)),
     )

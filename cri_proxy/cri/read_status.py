@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cri_proxy.cri.annotation_forms import AnnotationProblem
-from cri_proxy.cri.annotations import DOMAINS, GRANT_KEY
+from cri_proxy.cri.annotations.forms import AnnotationProblem
+from cri_proxy.cri.annotations.read import DOMAINS, GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
 from cri_proxy.cri.read import Told, labels_of, understand

@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 
-from cri_proxy.http.slices import BUNCH, Slices, bunches
-from cri_proxy.http.view import StatusView
-from cri_proxy.state.codec import encode
+from cri_proxy.codec import encode
+from cri_proxy.node.status.model import StatusView
+from cri_proxy.slices import BUNCH, Slices, bunches
 
 
 def json_text(value: object) -> str:

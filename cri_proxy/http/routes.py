@@ -5,16 +5,16 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
+from cri_proxy.bounded_yaml import MAX_BYTES
+from cri_proxy.codec import Plain, encode
 from cri_proxy.config.model import Config, known_options
-from cri_proxy.config.tree import MAX_BYTES
 from cri_proxy.config.values import value_of
-from cri_proxy.exposition import CONTENT_TYPE, Exposition
 from cri_proxy.http.json_text import json_text, object_text, status_text
 from cri_proxy.http.messages import JSON, Response, text_response
-from cri_proxy.http.slices import Slices
-from cri_proxy.http.view import DaemonView, Health, PlanView
-from cri_proxy.state.codec import Plain, encode
-from sysfs.as_json import json_value
+from cri_proxy.metrics.exposition import CONTENT_TYPE, Exposition
+from cri_proxy.node.status.model import DaemonView, Health, PlanView
+from cri_proxy.slices import Slices
+from sysfs.show.as_json import json_value
 
 Query = Mapping[str, str]
 # Answers at once, or slice by slice where that would keep the event loop from others for long.

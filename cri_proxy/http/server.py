@@ -25,9 +25,9 @@ from cri_proxy.http.messages import (
     text_response,
 )
 from cri_proxy.http.routes import Handler, PrivateHandler, build_routes
-from cri_proxy.http.slices import Slices
 from cri_proxy.http.turns import Turns
-from cri_proxy.http.view import DaemonView
+from cri_proxy.node.status.model import DaemonView
+from cri_proxy.slices import Slices
 from cri_proxy.tasks import Tasks
 
 # A request comes at once or not at all; an idle connection is kept for a refreshing page.

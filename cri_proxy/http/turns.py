@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from cri_proxy.clock import Clock
-from cri_proxy.http.slices import Slices
+from cri_proxy.slices import Slices
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from cri_proxy import events
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal
 from cri_proxy.node.effects import Effects
-from cri_proxy.node.ledger import ACTIVE
+from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Rejected
 from sysfs.cpuset import CpuSet

@@ -48,7 +48,10 @@ class ColdStarts:
         for row in list(self._ledger.active()):
             if not row.grant.is_cold or row.state != "running":
                 continue
-            if row.warm_at_seconds is None or row.warm_at_seconds - now > row.grant.request.wishes.cold_start_seconds:
+            if (
+                row.warm_at_seconds is None
+                or row.warm_at_seconds - now > row.grant.request.preferences.cold_start_seconds
+            ):
                 self._note_start(row, now)  # or the clock was set back meanwhile: it would last that much longer
             elif row.warm_at_seconds <= now and not self._effects.is_busy(row.key):
                 self._end(row)
@@ -56,7 +59,7 @@ class ColdStarts:
 
     def _note_start(self, row: Row, now_seconds: float) -> None:
         """Its time counts from now: nobody heard the start's reply, and the container runs."""
-        dated = replace(row, warm_at_seconds=now_seconds + row.grant.request.wishes.cold_start_seconds)
+        dated = replace(row, warm_at_seconds=now_seconds + row.grant.request.preferences.cold_start_seconds)
         self._ledger.put(dated)
         self._context.persistence.save_later([dated])
 

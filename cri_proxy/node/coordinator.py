@@ -12,7 +12,7 @@ from typing import Literal
 from cri_proxy.errors import CriProxyError
 from cri_proxy.node.context import Context, Rules
 from cri_proxy.node.effects import Effects
-from cri_proxy.node.ledger import ACTIVE
+from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.state.rows import Displaced, Row
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Reason, Rejected, Request
@@ -229,7 +229,7 @@ class Coordinator:
         if current.state in ACTIVE:
             changed = replace(current, state=state)
             if state == "running" and changed.grant.is_cold and changed.warm_at_seconds is None:
-                lasts_seconds = changed.grant.request.wishes.cold_start_seconds
+                lasts_seconds = changed.grant.request.preferences.cold_start_seconds
                 changed = replace(changed, warm_at_seconds=self._context.clock.now_seconds() + lasts_seconds)
                 self.on_cold_start()
             self._ledger.put(changed)

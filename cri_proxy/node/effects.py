@@ -1,6 +1,6 @@
 """Carries out what the ledger wants: UpdateContainerResources of others, one container at a time, retried, counted.
 
-The value that goes out is the one current when it is sent, so older wishes drop out by themselves; a container
+The value that goes out is the one current when it is sent, so older preferences drop out by themselves; a container
 whose own StartContainer is in flight is left alone until the reply, because runc accepts an update then and
 loses it (spec section 7).
 """
@@ -15,8 +15,8 @@ from cri_proxy import events
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
-from cri_proxy.node.ledger import ACTIVE, needs_call, unmet
-from cri_proxy.node.parking import park_circles
+from cri_proxy.node.ledger.deadlock import park_circles
+from cri_proxy.node.ledger.ledger import ACTIVE, needs_call, unmet
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey, Pinning
@@ -100,7 +100,7 @@ class Effects:
         return is_any
 
     def break_circles(self) -> None:
-        """Let somebody step aside where containers wait for each other's CPUs (see ``node.parking``)."""
+        """Let somebody step aside where containers wait for each other's CPUs (see ``node.ledger.deadlock``)."""
         for key in park_circles(self._ledger):
             row = self._ledger.get(key)
             pod = row.grant.request.pod.name if row is not None else key.pod_uid

@@ -9,22 +9,21 @@ from pathlib import Path
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.errors import StoreError
-from cri_proxy.node.adoption import Adoption
 from cri_proxy.node.barrier import Barrier
-from cri_proxy.node.cgroups import Cgroups, Cpusets
 from cri_proxy.node.cold_start import ColdStarts
 from cri_proxy.node.context import Context, Rules
 from cri_proxy.node.coordinator import Coordinator
-from cri_proxy.node.drift import Drift, Sight
+from cri_proxy.node.drift.cgroups import Cgroups, Cpusets
+from cri_proxy.node.drift.drift import Drift, Sight
+from cri_proxy.node.drift.kubelet_managers import ManagerWatch
 from cri_proxy.node.effects import Effects
-from cri_proxy.node.kubelet_managers import ManagerWatch
-from cri_proxy.node.ledger import Ledger
+from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.observer import Observer
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.node.resizes import Resizes
-from cri_proxy.node.resync import Resync
-from cri_proxy.node.telling import Telling
-from cri_proxy.node.upkeep import Upkeep
+from cri_proxy.node.rebalance import Upkeep
+from cri_proxy.node.resource_files.updates import Telling
+from cri_proxy.node.sync.adoption import Adoption
+from cri_proxy.node.sync.resync import Resync
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.rows import GrantStore, Row, SandboxRow, Saved
 from cri_proxy.tasks import Tasks
@@ -60,7 +59,6 @@ class Node:
     effects: Effects
     barrier: Barrier
     resync: Resync
-    resizes: Resizes
     adoption: Adoption
     telling: Telling
     upkeep: Upkeep
@@ -184,7 +182,6 @@ def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
         effects=effects,
         barrier=barrier,
         resync=Resync(context, effects, coordinator, adoption),
-        resizes=Resizes(context, effects, barrier, coordinator),
         adoption=adoption,
         telling=Telling(context, outside.told_root),
         upkeep=Upkeep(context, effects, coordinator),

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cri_proxy.node.context import Rules
-from cri_proxy.node.ledger import Ledger
+from cri_proxy.node.ledger.deadlock import park_circles
+from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
-from cri_proxy.node.parking import park_circles
 from cri_proxy.node.replan import RACES
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Pinning, Policy, Reason, Reinstated
@@ -135,7 +135,7 @@ def _problem(trial: Ledger, policy: Policy, result: Reinstated) -> str:
 def _stuck(trial: Ledger, policy: Policy, result: Reinstated) -> tuple[ContainerKey, ...]:
     """Who would wait for each other's CPUs for ever, though every update went well.
 
-    Somebody steps aside where there is a CPU that nobody owns (``node.parking``); this finds who could not.
+    Somebody steps aside where there is a CPU that nobody owns (``node.ledger.deadlock``); this finds who could not.
     """
     if not result.replaced:
         return ()  # whoever stays on his own CPUs keeps nobody from his

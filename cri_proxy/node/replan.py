@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from cri_proxy.node.ledger import Ledger
+from cri_proxy.node.ledger.ledger import Ledger
 from policies.base import Allocations, Policy, Reinstated, Request
 
 # A node decides a few times a second at most, and a re-plan takes milliseconds: after this many lost races the

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cri_proxy.cri.annotations import GRANT_KEY
+from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import read_status
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.node import live
-from cri_proxy.node.live import LiveContainer
 from cri_proxy.node.reset_report import Outcome, ResetContainer, ResetReport
-from cri_proxy.node.telling_facts import ground_of, unpinned_facts
-from cri_proxy.node.telling_files import TellingError, place_of, places, write
+from cri_proxy.node.resource_files.contents import ground_of, unpinned_facts
+from cri_proxy.node.resource_files.directories import TellingError, place_of, places, write
+from cri_proxy.node.sync import runtime_state
+from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.rows import GrantStore, Row
 from policies.base import ContainerKey, CpuKind, Pinning
@@ -48,9 +48,9 @@ class _Known:
     def ours_of(self, target: Pinning) -> Pinning:
         """Those fields of the target that were not kept from us."""
         if self.row is not None:
-            wishes = self.row.grant.request.wishes
-            keeps_cpus = wishes.preserve_cpu
-            keeps_mems = keeps_cpus or wishes.preserve_memory
+            preferences = self.row.grant.request.preferences
+            keeps_cpus = preferences.preserve_cpu
+            keeps_mems = keeps_cpus or preferences.preserve_memory
         else:
             keeps_cpus = keeps_mems = self._is_preserved_by_annotation
         return Pinning(None if keeps_cpus else target.cpus, None if keeps_mems else target.mems)
@@ -87,7 +87,7 @@ class Reset:
         been changed; StoreError when the saved grants cannot be read or dropped.
         """
         saved = self._store.load()
-        node = await live.list_node(self._channel, GRANT_KEY)
+        node = await runtime_state.list_node(self._channel, GRANT_KEY)
         rows = {row.container_id: row for row in saved.rows if row.container_id}
         found = [_Known(c, rows.get(c.id)) for c in node.containers if c.is_live]
         target = everything(self._machine, available)
@@ -113,7 +113,7 @@ class Reset:
         result = ResetContainer("", "", container.key.name, container.id, "refused", Pinning(None, None), target)
         async with self._slots:
             try:
-                status = await live.container_status(self._channel, container.id)
+                status = await runtime_state.container_status(self._channel, container.id)
                 result = _named(result, status.status.labels, known)
                 found = read_status(status, pb.PodSandboxStatus())
                 step = _step(known, Pinning(found.cpus, found.mems), target)

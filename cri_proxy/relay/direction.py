@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cri_proxy.relay.frames import (
+from cri_proxy.http2.frames import (
     CONTINUATION,
     END_HEADERS,
     HAS_PRIORITY,
@@ -21,7 +21,7 @@ from cri_proxy.relay.frames import (
     FrameCutter,
     ProtocolError,
 )
-from cri_proxy.relay.frames import payload as frame_payload
+from cri_proxy.http2.frames import payload as frame_payload
 
 _MAX_BLOCK_BYTES: Final = 1 << 20
 _PADDED_OR_PRIORITY: Final = PADDED | HAS_PRIORITY

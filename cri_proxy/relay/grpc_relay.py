@@ -18,16 +18,16 @@ os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 import grpc
 from grpc import aio
 
+from cri_proxy.http2.message import MAX_MESSAGE_BYTES
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
-from cri_proxy.relay.callers import Callers
 from cri_proxy.relay.calls import Aborted, Interceptor, Interest, Outcome, Refuse, Replied, Rewrite
-from cri_proxy.relay.flight import Flight
-from cri_proxy.relay.grpc_status import failure_of, true_status
-from cri_proxy.relay.listener import Published, claim, named_errors, private_umask, publish, refuse_passed, socket_path
-from cri_proxy.relay.message import MAX_MESSAGE_BYTES
-from cri_proxy.relay.methods import ENDLESS, SERVER_STREAMS, UNARY
+from cri_proxy.relay.grpcio_status import failure_of, true_status
+from cri_proxy.relay.in_flight import Flight
+from cri_proxy.relay.open_calls import Callers
 from cri_proxy.relay.traffic import Traffic, count_passed
+from cri_proxy.relay.unary_methods import ENDLESS, SERVER_STREAMS, UNARY
 from cri_proxy.tasks import Tasks
+from cri_proxy.unix_socket import Published, claim, named_errors, private_umask, publish, refuse_passed, socket_path
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from cri_proxy.http2.headers import Headers
+from cri_proxy.http2.message import MAX_MESSAGE_BYTES, SLACK_BYTES, MessageError, unpack_one
+from cri_proxy.http2.status import UNKNOWN_OUTCOME, from_trailers
 from cri_proxy.relay.calls import Aborted, Outcome, Replied
-from cri_proxy.relay.headers import Headers
-from cri_proxy.relay.message import MAX_MESSAGE_BYTES, SLACK_BYTES, MessageError, unpack_one
-from cri_proxy.relay.status import UNKNOWN_OUTCOME, from_trailers
 from cri_proxy.relay.upstream import Outgoing
 
 MAX_BODY_BYTES: Final = MAX_MESSAGE_BYTES + SLACK_BYTES

@@ -12,14 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
 
+from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
 from cri_proxy.relay.calls import Aborted, Call, Interceptor, Refuse, Rewrite
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.frames import ProtocolError
-from cri_proxy.relay.listener import LEAVES_NAME, Published, listen_on, socket_path
 from cri_proxy.relay.splice import Ended, Held, Splice
 from cri_proxy.relay.traffic import Open, Traffic
 from cri_proxy.tasks import Tasks
+from cri_proxy.unix_socket import LEAVES_NAME, Published, listen_on, socket_path
 
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 """Above this much unsent data the other side is no longer read: room for a list of 500 containers."""

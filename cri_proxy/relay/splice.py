@@ -17,17 +17,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
+from cri_proxy.http2.fields import FieldReader
+from cri_proxy.http2.frames import Cut, ProtocolError
+from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, NO_TABLE, HeaderReader, Headers, write_literals
+from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError, pack
+from cri_proxy.http2.status import Code, encode_message
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
-from cri_proxy.relay.fields import FieldReader
-from cri_proxy.relay.frames import Cut, ProtocolError
-from cri_proxy.relay.headers import DEFAULT_TABLE_BYTES, NO_TABLE, HeaderReader, Headers, write_literals
+from cri_proxy.relay.goaway import Leaving
 from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall, Phase
-from cri_proxy.relay.leaving import Leaving
-from cri_proxy.relay.message import MAX_MESSAGE_BYTES, MessageError, pack
-from cri_proxy.relay.passing import Passing
-from cri_proxy.relay.status import Code, encode_message
+from cri_proxy.relay.passthrough import Passing
 from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from cri_proxy import metrics
-from cri_proxy.counting import Counters, Histogram
-from cri_proxy.exposition import Sample
+from cri_proxy.http2.status import Code
+from cri_proxy.metrics import catalog
+from cri_proxy.metrics.counters import Counters, Histogram
+from cri_proxy.metrics.exposition import Sample
 from cri_proxy.relay.calls import Aborted, Call, Failed, Outcome, Refuse, Replied, Verdict
-from cri_proxy.relay.methods import SERVER_STREAMS, UNARY
-from cri_proxy.relay.status import Code
+from cri_proxy.relay.unary_methods import SERVER_STREAMS, UNARY
 
 _MAX_PATHS: Final = 256
 _UNREAD: Final = "unread"
@@ -53,7 +53,7 @@ class Traffic:
         """``seconds`` tells the time for durations."""
         self.relays: list[Callable[[], Open]] = []
         self._passed: list[Passed] = []
-        self._counters = Counters(metrics.RELAY_ROWS)
+        self._counters = Counters(catalog.RELAY_ROWS)
         self._seconds = seconds
         self._begun: dict[int, float] = {}
         self._methods: dict[str, _Method] = {}
@@ -78,7 +78,7 @@ class Traffic:
         if begun_at is not None:
             self._method(call).held.measure(self._seconds() - begun_at)
         if isinstance(verdict, Refuse):
-            self._end(call, _CODES.get(verdict.code, metrics.OTHER))
+            self._end(call, _CODES.get(verdict.code, catalog.OTHER))
 
     def ended(self, call: Call, outcome: Outcome) -> None:
         """It has ended as the runtime said, or nobody knows how."""
@@ -86,7 +86,7 @@ class Traffic:
             case Replied():
                 code = Code.OK.name
             case Failed(code=number):
-                code = _CODES.get(number, metrics.OTHER)
+                code = _CODES.get(number, catalog.OTHER)
             case Aborted():
                 code = "none"
         self._end(call, code)
@@ -94,18 +94,18 @@ class Traffic:
     def samples(self) -> Iterator[Sample]:
         """All of it."""
         yield from self._counters.samples()
-        calls: Counter[tuple[str, str]] = Counter({(metrics.OTHER, Code.UNIMPLEMENTED.name): self._unserved})
+        calls: Counter[tuple[str, str]] = Counter({(catalog.OTHER, Code.UNIMPLEMENTED.name): self._unserved})
         for method in self._methods.values():
             calls.update({(method.name, code): count for code, count in method.codes.items()})
         for passed in self._passed:
             for path, count in passed.items():
                 calls[_name(path.decode("utf-8", "replace")), _UNREAD] += count
-        yield from (Sample(metrics.CALLS, count, labels) for labels, count in sorted(calls.items()))
+        yield from (Sample(catalog.CALLS, count, labels) for labels, count in sorted(calls.items()))
         now = [relay() for relay in self.relays]
-        yield Sample(metrics.RECEIVED_BYTES, sum(relay.kubelet_bytes for relay in now), ("kubelet",))
-        yield Sample(metrics.RECEIVED_BYTES, sum(relay.runtime_bytes for relay in now), ("runtime",))
-        yield Sample(metrics.CONNECTIONS, sum(relay.connections for relay in now))
-        yield Sample(metrics.CALLS_IN_FLIGHT, len(self._begun))
+        yield Sample(catalog.RECEIVED_BYTES, sum(relay.kubelet_bytes for relay in now), ("kubelet",))
+        yield Sample(catalog.RECEIVED_BYTES, sum(relay.runtime_bytes for relay in now), ("runtime",))
+        yield Sample(catalog.CONNECTIONS, sum(relay.connections for relay in now))
+        yield Sample(catalog.CALLS_IN_FLIGHT, len(self._begun))
 
     def _end(self, call: Call, code: str) -> None:
         method, begun_at = self._method(call), self._begun.pop(call.id, None)
@@ -118,8 +118,8 @@ class Traffic:
         found = self._methods.get(call.method)
         if found is None:
             name = _name(call.method)
-            held = self._counters.histogram(metrics.HELD_SECONDS, name)
-            whole = self._counters.histogram(metrics.CALL_SECONDS, name)
+            held = self._counters.histogram(catalog.HELD_SECONDS, name)
+            whole = self._counters.histogram(catalog.CALL_SECONDS, name)
             found = self._methods[call.method] = _Method(name, held, whole)
         return found
 
@@ -132,4 +132,4 @@ def count_passed(passed: Passed, path: bytes) -> None:
 
 def _name(method: str) -> str:
     """The name of a method of CRI v1, and 'other' for whatever else somebody calls."""
-    return _NAMES.get(method, metrics.OTHER)
+    return _NAMES.get(method, catalog.OTHER)

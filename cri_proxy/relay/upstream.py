@@ -11,9 +11,9 @@ have to wait here:
 from collections import deque
 from dataclasses import dataclass, field
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import Cut
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.frames import Cut
 
 
 @dataclass(slots=True)

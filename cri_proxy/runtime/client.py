@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final, cast
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.http2.client import Broken, ClientConnection, Ended, Event, Message
+from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2.status import Code
 from cri_proxy.relay.calls import Failed
-from cri_proxy.relay.frames import ProtocolError
-from cri_proxy.relay.listener import answers, socket_path
-from cri_proxy.relay.status import Code
 from cri_proxy.runtime.channel import RuntimeChannel
-from cri_proxy.runtime.h2client import Broken, ClientConnection, Ended, Event, Message
+from cri_proxy.unix_socket import answers, socket_path
 
 # The runtime learns a deadline a little later than ours, so that it is we who give up, and say so.
 _DEADLINE_GRACE_SECONDS: Final = 1.0

@@ -1,12 +1,12 @@
 """The cgroups of the embedded runtime's containers, as the slow check for drift looks them up."""
 
-from cri_proxy.node.cgroups import Enforced
-from cri_proxy.runtime.embedded import EmbeddedRuntime
-from cri_proxy.runtime.embedded_status import cgroups_path
+from cri_proxy.node.drift.cgroups import Enforced
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.status import cgroups_path
 
 
 class EmbeddedCpusets:
-    """Implements ``node.cgroups.Cpusets``: what the simulated kernel enforces, whatever the runtime has on record."""
+    """Implements ``drift.cgroups.Cpusets``: what the simulated kernel enforces, whatever the runtime has on record."""
 
     def __init__(self, runtime: EmbeddedRuntime) -> None:
         """Looks at the containers of this runtime."""

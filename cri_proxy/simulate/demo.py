@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from cri_proxy.clock import SystemClock
-from cri_proxy.http.view import ExplainView, StatusView
-from cri_proxy.simulate.grid import LEGEND, Owners, grid
+from cri_proxy.node.status.model import ExplainView, StatusView
+from cri_proxy.simulate.cpu_grid import LEGEND, Owners, grid
 from cri_proxy.simulate.outcome import StepOutcome
-from cri_proxy.simulate.parse import parse_scenario
 from cri_proxy.simulate.player import Player
-from cri_proxy.simulate.scenario import Scenario
-from cri_proxy.simulate.story import change, place
+from cri_proxy.simulate.report import change, place
+from cri_proxy.simulate.scenario.model import Scenario
+from cri_proxy.simulate.scenario.parse import parse_scenario
 
 SCENARIO = """\
 about: two packages of two NUMA nodes, eight CPUs each, two threads a core

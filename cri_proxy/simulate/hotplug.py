@@ -14,7 +14,7 @@ from sysfs.model import Machine
 def with_offline(machine: Machine, cpus: CpuSet) -> Machine:
     """The machine without these CPUs, which are not all of its online ones.
 
-    >>> from sysfs.describe import describe
+    >>> from sysfs.descriptions.machine import describe
     >>> str(with_offline(describe({"cores": 2, "threads": 2}), CpuSet.of([1, 2])).online)
     '0,3'
     """

@@ -6,13 +6,15 @@ from typing import assert_never
 
 from cri_proxy.clock import Clock
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
-from cri_proxy.simulate.acts import PodActs
+from cri_proxy.simulate.checks import check_steps
 from cri_proxy.simulate.errors import ExpectationError, ScenarioError
-from cri_proxy.simulate.expressions import evaluate
-from cri_proxy.simulate.mistakes import check_steps
+from cri_proxy.simulate.expect.expressions import evaluate
+from cri_proxy.simulate.expect.functions import vocabulary
+from cri_proxy.simulate.kubelet import PodActs
+from cri_proxy.simulate.node import World
 from cri_proxy.simulate.outcome import Seen, StepOutcome, moved_between
 from cri_proxy.simulate.pods import Attempt, NoSuchThing, Pods
-from cri_proxy.simulate.scenario import (
+from cri_proxy.simulate.scenario.model import (
     Action,
     Advance,
     Create,
@@ -29,9 +31,7 @@ from cri_proxy.simulate.scenario import (
     Tamper,
     Update,
 )
-from cri_proxy.simulate.sight import codes_of, reasons_for, see
-from cri_proxy.simulate.vocabulary import vocabulary
-from cri_proxy.simulate.world import World
+from cri_proxy.simulate.snapshot import codes_of, reasons_for, see
 from policies.base import PoolView
 from policies.errors import PolicyBaseError
 from sysfs.cpuset import CpuSet

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.errors import StoreError, StoreUnavailable
+from cri_proxy.private_files import check_private, private_directory
 from cri_proxy.state import migrate, tables
-from cri_proxy.state.files import check_private, private_directory
 from cri_proxy.state.rows import Saved
 
 _COMPANIONS = ("", "-wal", "-shm")  # the database, its write-ahead log and the log's index

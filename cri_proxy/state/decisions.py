@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from cri_proxy.state.codec import decode, encode
+from cri_proxy.codec import decode, encode
 from policies.base import ContainerKey, CpuKind, Default, Grant, Pinning, Reason, Request
 from sysfs.cpuset import CpuSet, NodeSet
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from cri_proxy.errors import StoreError, StoreUnavailable
-from cri_proxy.state.files import open_private, private_directory
+from cri_proxy.private_files import open_private, private_directory
 
 _NAME = "decider.lock"
 SUCCESSOR = "successor.lock"
@@ -54,7 +54,7 @@ class DeciderLock:
         return cls(descriptor)
 
     def offer_handover(self) -> None:
-        """Say that this process gives place to another that asks: see ``cri_proxy.handover``."""
+        """Say that this process gives place to another that asks: see ``cri_proxy.daemon.handover``."""
         _write(self._descriptor, f"{os.getpid()}\n{started_ticks(os.getpid())}\n")
 
     def release(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from cri_proxy.state.codec import CodecError, decode, encode
+from cri_proxy.codec import CodecError, decode, encode
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, Named, PackedDecision
 from cri_proxy.state.rows import ROW_STATES, Displaced, Row, RowState, SandboxRow, Saveable, Saved
 from policies.base import ContainerKey, Grant, Labels, Pinning, Pod

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from cri_proxy.errors import CriProxyError
-from cri_proxy.tryout.containerd import REMEDY, missing_programs
-from cri_proxy.tryout.image import BUSYBOX
+from cri_proxy.testbed.containerd import REMEDY, missing_programs
+from cri_proxy.testbed.image import BUSYBOX
 from cri_proxy.tryout.report import Paint
 from cri_proxy.tryout.session import EMBEDDED, PRIVATE, Plan, hold_session
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
-from cri_proxy.app import EMBEDDED, Daemon
 from cri_proxy.cli import run as run_command
+from cri_proxy.daemon.app import EMBEDDED, Daemon
 from cri_proxy.logs import configure_logging
-from cri_proxy.tryout.admin import AdminSocket
-from cri_proxy.tryout.daemon import LOG, READY_SECONDS, run_arguments
-from cri_proxy.tryout.waiting import finish, until
-from sysfs.describe import describe
+from cri_proxy.testbed.admin import AdminSocket
+from cri_proxy.testbed.daemon import LOG, READY_SECONDS, run_arguments
+from cri_proxy.testbed.wait import finish, until
+from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 
 # Two packages of two NUMA nodes, 16 CPUs; the kernel isolates two of them

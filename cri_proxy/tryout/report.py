@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cri_proxy.http.view import DecisionView
-from cri_proxy.tryout.kernel import Allowed
-from cri_proxy.tryout.play import LABEL
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec
-from policies.reasons import POOL
+from cri_proxy.node.status.model import DecisionView
+from cri_proxy.testbed.kernel import Allowed
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec
+from cri_proxy.tryout.workloads import LABEL
+from policies.topology_aware.reasons import POOL
 from sysfs.cpuset import CpuSet, NodeSet
 
 MIB = 1 << 20

@@ -13,22 +13,22 @@ from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, CriProxyError
-from cri_proxy.http.view import DecisionView
+from cri_proxy.node.status.model import DecisionView
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.runtime.embedded_state import DEFAULT_IMAGE
-from cri_proxy.tryout.admin import AdminSocket
-from cri_proxy.tryout.child import run
-from cri_proxy.tryout.containerd import PrivateContainerd
-from cri_proxy.tryout.daemon import LOG, DaemonProcess, program
+from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
+from cri_proxy.testbed.admin import AdminSocket
+from cri_proxy.testbed.child import run
+from cri_proxy.testbed.containerd import PrivateContainerd
+from cri_proxy.testbed.daemon import LOG, DaemonProcess, program
+from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.testbed.kernel import own_allowed
+from cri_proxy.testbed.kubelet import Kubelet, RunningPod
+from cri_proxy.testbed.pods import Node
+from cri_proxy.testbed.wait import until
+from cri_proxy.tryout.borrowed_runtime import RunningRuntime
 from cri_proxy.tryout.embedded import EmbeddedDaemon, described_in_words, described_machine
-from cri_proxy.tryout.errors import TryoutError
-from cri_proxy.tryout.kernel import own_allowed
-from cri_proxy.tryout.kubelet import Kubelet, RunningPod
-from cri_proxy.tryout.play import Role, cast, left_out, reserved_cpus
-from cri_proxy.tryout.pods import Node
 from cri_proxy.tryout.report import TOLD_FILE, Paint, Sighting, describe_all
-from cri_proxy.tryout.running import RunningRuntime
-from cri_proxy.tryout.waiting import until
+from cri_proxy.tryout.workloads import Role, cast, left_out, reserved_cpus
 from sysfs.cpuset import CpuSet
 
 PRIVATE, EMBEDDED = "private", "embedded"

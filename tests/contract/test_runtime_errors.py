@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.runtime.embedded import EmbeddedRuntime
-from cri_proxy.runtime.embedded_state import DEFAULT_IMAGE
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 from tests.contract.probes import PROBES, ask_all
 from tests.fakes.machines import small_machine
 

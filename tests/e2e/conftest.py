@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.tryout.containerd import REMEDY, PrivateContainerd, missing_programs
-from cri_proxy.tryout.daemon import DaemonProcess
-from cri_proxy.tryout.image import BUSYBOX
-from cri_proxy.tryout.kernel import own_allowed
+from cri_proxy.testbed.containerd import REMEDY, PrivateContainerd, missing_programs
+from cri_proxy.testbed.daemon import DaemonProcess
+from cri_proxy.testbed.image import BUSYBOX
+from cri_proxy.testbed.kernel import own_allowed
 from tests.e2e.stage import Stage, TwoCpus
 
 RUNNER = pytest.StashKey[asyncio.Runner]()

@@ -12,11 +12,11 @@ from typing import Any
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.tryout.containerd import PrivateContainerd
-from cri_proxy.tryout.daemon import DaemonProcess
-from cri_proxy.tryout.kubelet import Kubelet, RunningPod
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec
-from cri_proxy.tryout.waiting import until
+from cri_proxy.testbed.containerd import PrivateContainerd
+from cri_proxy.testbed.daemon import DaemonProcess
+from cri_proxy.testbed.kubelet import Kubelet, RunningPod
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec
+from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 
 SETTLE_SECONDS = 30.0

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.tryout.kernel import memory_total_bytes, own_allowed
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.testbed.kernel import memory_total_bytes, own_allowed
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 from tests.e2e.stage import Stage, TwoCpus, refusal
 from tests.fakes.machines import renumber
 from tests.fakes.sysfs_tree import write_tree

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.tryout.waiting import until
+from cri_proxy.testbed.wait import until
 from tests.e2e.booted import Booted, booted, missing
 
 # The first test waits for a package that is built, a machine that boots and an installation.

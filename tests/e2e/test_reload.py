@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli.check_config import check
-from cri_proxy.config.place import Place
-from cri_proxy.http.view import ConfigurationView, ReloadView
-from cri_proxy.tryout.child import run
-from cri_proxy.tryout.kubelet import RunningPod
-from cri_proxy.tryout.pods import ContainerSpec, guaranteed
-from cri_proxy.tryout.waiting import until
+from cri_proxy.config.files.location import Place
+from cri_proxy.node.status.model import ConfigurationView, ReloadView
+from cri_proxy.testbed.child import run
+from cri_proxy.testbed.kubelet import RunningPod
+from cri_proxy.testbed.pods import ContainerSpec, guaranteed
+from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus
 from tests.fakes.kubelet_volume import KubeletVolume
@@ -186,7 +186,7 @@ def test_what_is_mounted_with_subpath_is_told_by_the_kernels_own_words(tmp_path:
 WITHOUT_INOTIFY = """
 import sys
 from pathlib import Path
-from cri_proxy.config.notices import Inotify
+from cri_proxy.config.files.inotify import Inotify
 
 limit, directory = Path(sys.argv[1]), Path(sys.argv[2])
 notices = Inotify(lambda: None)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.tryout.child import Child
-from cri_proxy.tryout.kernel import Allowed, read_allowed
-from cri_proxy.tryout.kubelet import RunningPod
-from cri_proxy.tryout.pods import ContainerSpec, guaranteed
-from cri_proxy.tryout.waiting import until
+from cri_proxy.testbed.child import Child
+from cri_proxy.testbed.kernel import Allowed, read_allowed
+from cri_proxy.testbed.kubelet import RunningPod
+from cri_proxy.testbed.pods import ContainerSpec, guaranteed
+from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus
 

@@ -6,8 +6,8 @@ from google.protobuf.message import Message
 
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.runtime.embedded import EmbeddedRuntime
-from cri_proxy.runtime.embedded_state import DEFAULT_IMAGE
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 
 _Reply = TypeVar("_Reply", bound=Message)
 

@@ -1,12 +1,12 @@
 """A small machine, a policy on it, and rows with grants: for tests of the node's parts."""
 
-from cri_proxy.node.ledger import Ledger
+from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.state.rows import Row, RowState
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Pod, Policy, QosClass, Request
 from policies.options import PolicyOptions
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 
 
 def small_policy(reserved: str = "0") -> Policy:

@@ -14,8 +14,8 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.node.context import Rules
 from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
-from cri_proxy.tryout import pods
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.testbed import pods
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.options import PolicyOptions
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet

@@ -1,10 +1,10 @@
 """Conversations as bytes: what a gRPC client and a runtime write on an HTTP/2 connection."""
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import FrameCutter
+from cri_proxy.http2.headers import HeaderReader, Headers, write_literals
+from cri_proxy.http2.message import pack
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.frames import FrameCutter
-from cri_proxy.relay.headers import HeaderReader, Headers, write_literals
-from cri_proxy.relay.message import pack
 
 Pairs = list[tuple[bytes, bytes]]
 Frame = tuple[int, int, int, bytes]

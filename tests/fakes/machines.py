@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sysfs.assemble import CacheFacts, CpuFacts, Facts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Machine
 

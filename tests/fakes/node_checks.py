@@ -7,9 +7,9 @@ we do not pin, and those whose every CPU went offline: the kernel lets them run 
 from collections.abc import Mapping
 from functools import lru_cache
 
-from cri_proxy.node.ledger import Ledger
-from cri_proxy.runtime.embedded import EmbeddedRuntime
-from cri_proxy.runtime.embedded_state import Container
+from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.state import Container
 from cri_proxy.state.rows import Row
 from policies.base import CpuKind
 from policies.options import PolicyOptions

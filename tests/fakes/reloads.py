@@ -1,6 +1,6 @@
 """What is heard of reloads."""
 
-from cri_proxy.node.journal import Journal
+from cri_proxy.node.decision_log.journal import Journal
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import Silent
 

@@ -19,6 +19,7 @@ from policies.base import (
     ContainerKey,
     CpuKind,
     Default,
+    DeviceLocality,
     Grant,
     Pinning,
     Pod,
@@ -26,7 +27,6 @@ from policies.base import (
     QosClass,
     Reason,
     Request,
-    TopologyHint,
 )
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -64,12 +64,12 @@ keys = st.builds(ContainerKey, uids, names)
 def grants() -> st.SearchStrategy[Grant]:
     """Any grant at all: every field of it and of its request, from the annotations of the classes."""
     # Hypothesis would build sets of negative numbers by itself: whatever holds one is spelt out.
-    hints = st.builds(TopologyHint, source=st.text(max_size=5), cpus=cpusets, nodes=nodesets)
+    hints = st.builds(DeviceLocality, source=st.text(max_size=5), cpus=cpusets, nodes=nodesets)
     requests = st.builds(
         Request,
         container=keys,
         pod=pods,
-        wishes=...,
+        preferences=...,
         affinities=st.lists(st.builds(Affinity, scope=...), max_size=2).map(tuple),
         hints=st.lists(hints, max_size=2).map(tuple),
         previous=st.none() | st.builds(Previous, pool=st.text(max_size=5), owned=cpusets, added=cpuset_lists),

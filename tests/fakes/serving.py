@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cri_proxy.http.routes import plan_route
 from cri_proxy.http.server import AdminServer
-from cri_proxy.http.view import DaemonView, PlanView
+from cri_proxy.node.status.model import DaemonView, PlanView
 from tests.fakes.views import FixedDaemon
 
 Plan = Callable[[str, str], Awaitable[PlanView]]

@@ -4,22 +4,22 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from cri_proxy.cri.annotations import DOMAINS
+from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.node.cgroups import Enforced
+from cri_proxy.intercept.reader import Reader, no_hints
+from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import Rules
-from cri_proxy.node.journal import Journal
+from cri_proxy.node.decision_log.journal import Journal
+from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Node, Outside, build_node
-from cri_proxy.node.reader import Reader, no_hints
 from cri_proxy.relay.inprocess import InProcessRelay
-from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.runtime.channel import RuntimeChannel
-from cri_proxy.runtime.embedded import EmbeddedRuntime
-from cri_proxy.runtime.embedded_state import Container
-from cri_proxy.tryout import pods
-from cri_proxy.tryout.image import IMAGE
-from cri_proxy.tryout.kubelet import Kubelet, RunningPod
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.state import Container
+from cri_proxy.testbed import pods
+from cri_proxy.testbed.image import IMAGE
+from cri_proxy.testbed.kubelet import Kubelet, RunningPod
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from policies.base import Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.store import MemoryStore
@@ -83,7 +83,7 @@ class Watched:
 
 
 class KernelOf:
-    """Implements ``cri_proxy.node.cgroups.Cpusets`` for what runs on the embedded runtime."""
+    """Implements ``cri_proxy.node.drift.cgroups.Cpusets`` for what runs on the embedded runtime."""
 
     def __init__(self, runtime: EmbeddedRuntime) -> None:
         self._runtime = runtime

@@ -1,6 +1,6 @@
 """A splice in the middle of a conversation, ready for the frames of a test."""
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
 from cri_proxy.relay.calls import Interest
 from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import GREETING, Pairs, request

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from cri_proxy import metrics
 from cri_proxy.config.model import Config
-from cri_proxy.exposition import Sample
-from cri_proxy.http.slices import Slices
-from cri_proxy.http.view import (
+from cri_proxy.metrics import catalog
+from cri_proxy.metrics.exposition import Sample
+from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
     DecisionView,
@@ -19,6 +18,7 @@ from cri_proxy.http.view import (
     RankedView,
     StatusView,
 )
+from cri_proxy.slices import Slices
 from cri_proxy.state.decisions import Granted
 from policies.base import (
     Affinity,
@@ -29,12 +29,12 @@ from policies.base import (
     Pinning,
     Pod,
     PoolView,
+    Preferences,
     QosClass,
     Reason,
     Request,
-    Wishes,
 )
-from policies.score import MEANINGS, WHY_WORSE
+from policies.topology_aware.score import MEANINGS, WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import small_machine
@@ -118,7 +118,7 @@ def decision_view() -> DecisionView:
         cpu_limit_mcpu=2000,
         memory_request_bytes=100 << 20,
         memory_limit_bytes=100 << 20,
-        wishes=Wishes(prefer_isolated=False),
+        preferences=Preferences(prefer_isolated=False),
         affinities=(Affinity(Expression("name", "Equals", ("db",)), -5),),
         origins=(
             ("cpu_request_mcpu", "cpu_quota, cpu_period"),
@@ -157,7 +157,7 @@ def decision_view() -> DecisionView:
 
 
 class FixedDaemon:
-    """Implements ``cri_proxy.http.view.DaemonView`` with the values above; what is public may be changed."""
+    """Implements ``cri_proxy.node.status.model.DaemonView`` with the values above; what is public may be changed."""
 
     def __init__(self, config: Config | None = None) -> None:
         self.is_ready = True
@@ -168,7 +168,7 @@ class FixedDaemon:
         return Health.of(Part("recovery"), Part("runtime", "" if self.is_ready else "the runtime is away"))
 
     def samples(self) -> tuple[Sample, ...]:
-        return (Sample(metrics.READY, self.is_ready), Sample(metrics.POOL_MEMORY, 16 << 30, ("socket #0",)))
+        return (Sample(catalog.READY, self.is_ready), Sample(catalog.POOL_MEMORY, 16 << 30, ("socket #0",)))
 
     def status_slices(self) -> Slices[StatusView]:
         yield

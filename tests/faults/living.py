@@ -11,25 +11,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from cri_proxy.cri.annotations import DOMAINS
+from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.intercept.reader import Reader, no_hints
+from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import Rules
-from cri_proxy.node.journal import Journal
+from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.node import Node, Outside, build_node
-from cri_proxy.node.reader import Reader, no_hints
 from cri_proxy.relay.inprocess import InProcessRelay
-from cri_proxy.relay.intercept import CriInterceptor
-from cri_proxy.runtime.embedded_state import Container, Sandbox
+from cri_proxy.runtime.embedded.state import Container, Sandbox
 from cri_proxy.state.rows import Saved
-from cri_proxy.tryout import pods
-from cri_proxy.tryout.kubelet import Kubelet
-from cri_proxy.tryout.pods import PodSpec, guaranteed
+from cri_proxy.testbed import pods
+from cri_proxy.testbed.kubelet import Kubelet
+from cri_proxy.testbed.pods import PodSpec, guaranteed
 from policies.base import ContainerKey, Grant, Policy
+from policies.hardware.reserve import choose_reserved
 from policies.options import PolicyOptions
 from policies.registry import build_policy
-from policies.reserve import choose_reserved
 from sysfs.cpuset import CpuSet
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from tests.fakes.histories import DEADLINE_EXCEEDED, LivePod, World
 from tests.fakes.machines import random_machine

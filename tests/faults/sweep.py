@@ -6,13 +6,13 @@ from contextlib import suppress
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Rules
-from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.state.memory import MemoryStore
 from cri_proxy.state.rows import Saveable
-from cri_proxy.tryout import pods
-from cri_proxy.tryout.image import IMAGE
-from cri_proxy.tryout.kubelet import RunningPod
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.testbed import pods
+from cri_proxy.testbed.image import IMAGE
+from cri_proxy.testbed.kubelet import RunningPod
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import ContainerKey, Policy
 from policies.options import PolicyOptions
 from policies.registry import build_policy

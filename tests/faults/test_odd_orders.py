@@ -6,9 +6,9 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.resync import POLL_SECONDS
-from cri_proxy.tryout import pods
-from cri_proxy.tryout.pods import guaranteed
+from cri_proxy.node.sync.resync import POLL_SECONDS
+from cri_proxy.testbed import pods
+from cri_proxy.testbed.pods import guaranteed
 from tests.fakes.site import InstantClock
 from tests.faults.sweep import SPEC, Scene, play
 

@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.config.kept import Kept
-from cri_proxy.config.kept import decode as decode_kept
-from cri_proxy.config.kept import encode as encode_kept
+from cri_proxy.config.last_known_good import Kept
+from cri_proxy.config.last_known_good import decode as decode_kept
+from cri_proxy.config.last_known_good import encode as encode_kept
 from cri_proxy.config.load import load_config, parse_config
-from cri_proxy.cri.annotation_table import TABLE
-from cri_proxy.cri.annotations import DOMAINS, parse_annotations
+from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
+from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.errors import ConfigError
 from cri_proxy.http.hosts import names_this_machine
 from cri_proxy.http.messages import BadRequest, parse_request
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2.headers import HeaderReader, write_literals
+from cri_proxy.http2.message import MessageError, pack, unpack_one
 from cri_proxy.relay.calls import Interest
-from cri_proxy.relay.frames import ProtocolError
-from cri_proxy.relay.headers import HeaderReader, write_literals
-from cri_proxy.relay.message import MessageError, pack, unpack_one
 from cri_proxy.relay.splice import Splice
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.parse import parse_scenario
+from cri_proxy.simulate.scenario.parse import parse_scenario
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.discover import discover_tree
 from sysfs.errors import SysfsBaseError

@@ -7,9 +7,9 @@ import asyncio
 import re
 from pathlib import Path
 
-from cri_proxy.cli.render_explain import render_explain
-from cri_proxy.simulate.parse import parse_scenario
+from cri_proxy.cli.render.explain import render_explain
 from cri_proxy.simulate.player import Player
+from cri_proxy.simulate.scenario.parse import parse_scenario
 
 PAGE = Path(__file__).parents[2] / "docs" / "why-there.md"
 _SCENARIO = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)

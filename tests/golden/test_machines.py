@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sysfs.capture import capture_tree
+from sysfs.archives.capture import capture_tree
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.discover import discover_tree
 from sysfs.model import CoreKind, Device, Machine, MemoryKind

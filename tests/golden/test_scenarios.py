@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from cri_proxy import events
+from cri_proxy.simulate.expect.functions import CONTAINER_FUNCTIONS, MACHINE_FUNCTIONS, SET_FUNCTIONS, STEP_FUNCTIONS
 from cri_proxy.simulate.outcome import Seen, StepOutcome
-from cri_proxy.simulate.parse import STEP_KEYS
-from cri_proxy.simulate.perform import Performance, perform, perform_files
-from cri_proxy.simulate.scenario import Action, Expect, Reset, Restart, Scenario, Tamper
-from cri_proxy.simulate.vocabulary import CONTAINER_FUNCTIONS, MACHINE_FUNCTIONS, SET_FUNCTIONS, STEP_FUNCTIONS
+from cri_proxy.simulate.run_files import Performance, perform, perform_files
+from cri_proxy.simulate.scenario.model import Action, Expect, Reset, Restart, Scenario, Tamper
+from cri_proxy.simulate.scenario.parse import STEP_KEYS
 from sysfs.cpuset import CpuSet
 from sysfs.sources import load_machine
 from tests.golden.scenarios import odd_machines

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from cri_proxy.cli.main import COMMANDS
-from cri_proxy.cri.annotation_table import TABLE
-from policies.score import Key
+from cri_proxy.cri.annotations.table import TABLE
+from policies.topology_aware.score import Key
 from tests.house.tree import ROOT, files, shown
 
 PAGES = [p for p in files() if p.suffix == ".md"]

@@ -21,7 +21,7 @@ def is_generated(path: Path) -> bool:
 @cache
 def files() -> tuple[Path, ...]:
     """Every file of the project, sorted, without what tools leave behind."""
-    found = [p for p in ROOT.iterdir() if p.is_file()]
+    found = [p for p in ROOT.iterdir() if p.is_file() and p.name != ".git"]  # a linked worktree's .git is a file
     for folder in FOLDERS:
         found += [p for p in (ROOT / folder).rglob("*") if p.is_file() and not MADE_FOLDERS & set(p.parts)]
     return tuple(sorted(found))

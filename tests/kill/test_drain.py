@@ -13,12 +13,12 @@ from typing import Any
 import grpc
 import pytest
 
-from cri_proxy.app import STOP_GRACE_SECONDS
+from cri_proxy.daemon.app import STOP_GRACE_SECONDS
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.relay.interest import RUNTIME
-from cri_proxy.relay.listener import socket_path
-from cri_proxy.tryout.pods import PodSpec, guaranteed
-from cri_proxy.tryout.waiting import until
+from cri_proxy.intercept.interest import RUNTIME
+from cri_proxy.testbed.pods import PodSpec, guaranteed
+from cri_proxy.testbed.wait import until
+from cri_proxy.unix_socket import socket_path
 from tests.kill.scene import Scene, clashes
 
 SLACK_SECONDS = 20.0

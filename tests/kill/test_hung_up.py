@@ -14,12 +14,12 @@ import pytest
 
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.runtime.embedded_faults import Gate
-from cri_proxy.runtime.server import RuntimeServer
-from cri_proxy.tryout import pods
-from cri_proxy.tryout.kubelet import Kubelet, RunningPod
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
-from cri_proxy.tryout.waiting import until
+from cri_proxy.runtime.embedded.faults import Gate
+from cri_proxy.runtime.embedded.server import RuntimeServer
+from cri_proxy.testbed import pods
+from cri_proxy.testbed.kubelet import Kubelet, RunningPod
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.kill.scene import Deadly, Scene, clashes
 

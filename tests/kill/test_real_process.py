@@ -16,7 +16,7 @@ import pytest
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.state.store import Store
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.kill.scene import Scene, clashes
 

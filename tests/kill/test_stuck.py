@@ -11,13 +11,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cri_proxy.app import STOP_GRACE_SECONDS
-from cri_proxy.relay import frames
-from cri_proxy.relay.interest import RUNTIME
-from cri_proxy.relay.listener import socket_path
-from cri_proxy.tryout.daemon import DaemonProcess
-from cri_proxy.tryout.pods import PodSpec, guaranteed
-from cri_proxy.tryout.waiting import until
+from cri_proxy.daemon.app import STOP_GRACE_SECONDS
+from cri_proxy.http2 import frames
+from cri_proxy.intercept.interest import RUNTIME
+from cri_proxy.testbed.daemon import DaemonProcess
+from cri_proxy.testbed.pods import PodSpec, guaranteed
+from cri_proxy.testbed.wait import until
+from cri_proxy.unix_socket import socket_path
 from tests.fakes.http2 import request
 from tests.fakes.sysfs_tree import write_tree
 from tests.kill.scene import MACHINE, Scene

@@ -6,7 +6,7 @@ Observed are grants, pinnings, updates and pool views; they are held against sum
 from weakref import WeakKeyDictionary
 
 from policies.base import ContainerKey, CpuKind, Policy, QosClass
-from policies.reasons import NO_WHOLE_CORES
+from policies.topology_aware.reasons import NO_WHOLE_CORES
 from sysfs.cpuset import CpuSet
 from tests.property.model import Model, Scene, pinned
 from tests.property.model_memory import allowed_nodes, zones_could_hold, zones_hold
@@ -83,10 +83,10 @@ def check_pinnings(world: World, scene: Scene) -> None:
 def check_reserved(world: World) -> None:
     """On the reserved CPUs are those who ask for it, else those whose namespace is reserved now, and nobody else."""
     for grant in world.held.grants:
-        wishes, namespace = grant.request.wishes, grant.request.pod.namespace
-        if not wishes.preserve_cpu:
+        preferences, namespace = grant.request.preferences, grant.request.pod.namespace
+        if not preferences.preserve_cpu:
             by_namespace = world.options.is_reserved_namespace(namespace)
-            wanted = by_namespace if wishes.prefer_reserved is None else wishes.prefer_reserved
+            wanted = by_namespace if preferences.prefer_reserved is None else preferences.prefer_reserved
             assert (grant.kind is CpuKind.RESERVED) == wanted, grant.container
 
 
@@ -113,7 +113,7 @@ def check_size(step: Step) -> None:
 
 
 def check_cores(step: Step) -> None:
-    """Who wishes for whole cores and has so many CPUs owns them whole: nobody else is on a sibling."""
+    """Who preferences for whole cores and has so many CPUs owns them whole: nobody else is on a sibling."""
     if step.placed is None or step.subject is None or step.subject.previous is not None:
         return
     machine, owned = step.after.policy.machine, step.placed.grant.owned
@@ -141,7 +141,7 @@ def check_zones(step: Step) -> None:
     machine = step.after.policy.machine
     for grant in step.after.held.grants:
         request, zone = grant.request, frozenset(grant.mems)
-        if grant.kind is CpuKind.PRESERVE or request.wishes.preserve_memory:
+        if grant.kind is CpuKind.PRESERVE or request.preferences.preserve_memory:
             assert not zone, f"{grant.container} has nodes {grant.mems} that are not ours to write"
             continue
         assert zone or not machine.memory_nodes, f"{grant.container} has no memory"
@@ -149,7 +149,7 @@ def check_zones(step: Step) -> None:
         before = step.before.held.get(grant.container)
         if before is not None and not isinstance(step.event, Narrow | Reconfigure):
             assert before.mems <= grant.mems, f"{grant.container} moves from nodes {before.mems} to {grant.mems}"
-    if step.placed is not None and step.placed.grant.request.wishes.strict_memory and step.placed.grant.mems:
+    if step.placed is not None and step.placed.grant.request.preferences.strict_memory and step.placed.grant.mems:
         grant = step.placed.grant
         held = step.before.held.get(grant.container)
         allowed = allowed_nodes(machine, grant.request) | frozenset(held.mems if held else ())

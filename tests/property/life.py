@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from policies.hardware.reserve import choose_reserved
 from policies.options import PolicyOptions
-from policies.reserve import choose_reserved
 from tests.fakes.histories import World as NodeWorld
 from tests.fakes.machines import random_machine
 from tests.property import agreement, invariants

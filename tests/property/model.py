@@ -46,20 +46,20 @@ class Model:
 
     def need(self, request: Request) -> Need:
         """Section 2: what this request amounts to."""
-        wishes = request.wishes
+        preferences = request.preferences
         mcpu = 0 if request.pod.qos is QosClass.BEST_EFFORT else request.cpu_request_mcpu
-        if wishes.preserve_cpu:
+        if preferences.preserve_cpu:
             return Need(CpuKind.PRESERVE)
         reserved = self.options.is_reserved_namespace(request.pod.namespace)
-        if wishes.prefer_reserved is not None:
-            reserved = wishes.prefer_reserved
+        if preferences.prefer_reserved is not None:
+            reserved = preferences.prefer_reserved
         if reserved:
-            return Need(CpuKind.RESERVED, reserved_mcpu=mcpu, impossible=wishes.require_isolated)
+            return Need(CpuKind.RESERVED, reserved_mcpu=mcpu, impossible=preferences.require_isolated)
         own = mcpu // 1000 if self._owns(request) else 0
-        strict = wishes.require_isolated
+        strict = preferences.require_isolated
         # A strict wish for isolated CPUs is a contradiction where it is about no CPU, a part of one, or shared ones.
         impossible = strict and (own == 0 or mcpu % 1000 > 0)
-        threads = wishes.threads or self.options.threads
+        threads = preferences.threads or self.options.threads
         whole_cores = own > 0 and threads is not Threads.ANY
         per_core = max(len(core.cpus) for core in self.machine.cores)
         return Need(
@@ -68,7 +68,7 @@ class Model:
             shared_mcpu=mcpu - 1000 * own,
             isolated="required" if strict else "wanted" if own and self._wants_isolated(request) else "no",
             whole_cores=whole_cores,
-            near=self._local_cpus(request) if wishes.strict_hints else (),
+            near=self._local_cpus(request) if preferences.strict_hints else (),
             impossible=impossible,
         )
 
@@ -80,13 +80,13 @@ class Model:
 
     def _owns(self, request: Request) -> bool:
         """Whether the whole part of the request is exclusive."""
-        wishes, is_guaranteed = request.wishes, request.pod.qos is QosClass.GUARANTEED
+        preferences, is_guaranteed = request.preferences, request.pod.qos is QosClass.GUARANTEED
         said = {  # from the word that counts most to the one that counts least; None = nothing is said
-            "prefer-shared-cpus: -N": False if wishes.levels_up > 0 else None,
-            "prefer-shared-cpus": None if wishes.prefer_shared is None else not wishes.prefer_shared,
-            "require-isolated-cpus": True if wishes.require_isolated else None,
+            "prefer-shared-cpus: -N": False if preferences.levels_up > 0 else None,
+            "prefer-shared-cpus": None if preferences.prefer_shared is None else not preferences.prefer_shared,
+            "require-isolated-cpus": True if preferences.require_isolated else None,
             "not Guaranteed": None if is_guaranteed else False,
-            "prefer-isolated-cpus": True if wishes.prefer_isolated else None,
+            "prefer-isolated-cpus": True if preferences.prefer_isolated else None,
             "PreferSharedCPUs": not self.options.prefer_shared,
         }
         return next(owns for owns in said.values() if owns is not None)
@@ -108,8 +108,8 @@ class Model:
 
     def _wants_isolated(self, request: Request) -> bool:
         """By default for exactly one CPU of a Guaranteed container; else as annotated."""
-        if request.wishes.prefer_isolated is not None:
-            return request.wishes.prefer_isolated
+        if request.preferences.prefer_isolated is not None:
+            return request.preferences.prefer_isolated
         is_one = request.pod.qos is QosClass.GUARANTEED and request.cpu_request_mcpu == 1000
         return is_one and self.options.prefer_isolated
 
@@ -167,7 +167,7 @@ class Scene:
             shared = self.kinds.reserved or self.shared("root")
         elif grant.kind in (CpuKind.SHARED, CpuKind.MIXED):
             shared = self.cpus_to_share(pool)
-        if (grant.request.wishes.threads or self.model.options.threads) is Threads.HIDE:
+        if (grant.request.preferences.threads or self.model.options.threads) is Threads.HIDE:
             return self._one_thread_of_each_core(frozenset(grant.owned), shared)
         return frozenset(grant.owned) | shared
 
@@ -276,7 +276,7 @@ class Scene:
         return Scene(self.model, Allocations(tuple(grants), CpuSet.of(self.withheld)))
 
     def _stays(self, request: Request) -> bool:
-        return request.wishes.strict_hints and bool(request.hints)
+        return request.preferences.strict_hints and bool(request.hints)
 
 
 def pinned(scene: Scene) -> dict[ContainerKey, Ids | None]:

@@ -22,7 +22,7 @@ def promised_bytes(request: Request) -> int:
 
 def wanted_kinds(request: Request) -> tuple[MemoryKind, ...]:
     """The kinds that it asks for."""
-    return request.wishes.memory_kinds or USUAL
+    return request.preferences.memory_kinds or USUAL
 
 
 def nodes_of(machine: Machine, kinds: Iterable[MemoryKind]) -> Ids:
@@ -56,7 +56,7 @@ def zone_of(machine: Machine, grant: Grant) -> Ids:
 def widest_of(machine: Machine, grant: Grant) -> Ids:
     """How far its zone may be widened: not for who stays put, within PMEM while cold, within the kinds if strict."""
     request, zone = grant.request, zone_of(machine, grant)
-    if not grant.mems or grant.kind in (CpuKind.PRESERVE, CpuKind.RESERVED) or request.wishes.preserve_memory:
+    if not grant.mems or grant.kind in (CpuKind.PRESERVE, CpuKind.RESERVED) or request.preferences.preserve_memory:
         return zone
     if grant.is_cold:
         return zone | nodes_of(machine, [MemoryKind.PMEM])
@@ -65,7 +65,7 @@ def widest_of(machine: Machine, grant: Grant) -> Ids:
 
 def allowed_nodes(machine: Machine, request: Request) -> Ids:
     """Every node, or under a strict wish those of the wanted kinds."""
-    if request.wishes.strict_memory:
+    if request.preferences.strict_memory:
         return nodes_of(machine, wanted_kinds(request))
     return frozenset(machine.memory_nodes)
 
@@ -82,10 +82,10 @@ def zones_could_hold(machine: Machine, held: Allocations) -> bool:
 
 def has_memory_for(machine: Machine, held: Allocations, request: Request) -> bool:
     """Whether a strict wish for memory can be met: the kinds are there, usable by the kernel, and not promised yet."""
-    if not request.wishes.strict_memory or request.wishes.preserve_memory or not machine.memory_nodes:
+    if not request.preferences.strict_memory or request.preferences.preserve_memory or not machine.memory_nodes:
         return True
     allowed = allowed_nodes(machine, request)
-    if not allowed or any(not nodes_of(machine, [kind]) for kind in request.wishes.memory_kinds):
+    if not allowed or any(not nodes_of(machine, [kind]) for kind in request.preferences.memory_kinds):
         return False
     everywhere_movable = not any(n.is_normal_memory and n.memory_bytes for n in machine.nodes)
     is_normal = any(n.is_normal_memory for n in machine.nodes if n.id in allowed)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from cri_proxy.state.codec import decode, encode
+from cri_proxy.codec import decode, encode
 from policies.base import (
     Allocations,
     ContainerKey,

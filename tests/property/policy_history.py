@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from policies.base import BurstLevel, CpuPriority, QosClass, Threads
+from policies.hardware.reserve import choose_reserved
 from policies.options import PolicyOptions
-from policies.reserve import choose_reserved
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import unplugged

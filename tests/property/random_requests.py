@@ -9,13 +9,13 @@ from policies.base import (
     BurstLevel,
     ContainerKey,
     CpuPriority,
+    DeviceLocality,
     Expression,
     Pod,
+    Preferences,
     QosClass,
     Request,
     Threads,
-    TopologyHint,
-    Wishes,
 )
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine, MemoryKind
@@ -67,7 +67,7 @@ def random_request(machine: Machine, rng: random.Random, number: int) -> Request
         memory_request_bytes=memory_bytes,
         memory_limit_bytes=memory_limit_bytes,
         labels=rng.choice(((), (("tier", "web"),), (("tier", "db"),))),
-        wishes=random_wishes(rng),
+        preferences=random_wishes(rng),
         affinities=_random_affinities(rng),
         hints=_random_hints(machine, rng),
     )
@@ -86,11 +86,11 @@ def _one_in(rng: random.Random, times: int, choices: Sequence[T], otherwise: T) 
     return rng.choice(choices) if rng.randrange(times) == 0 else otherwise
 
 
-def random_wishes(rng: random.Random) -> Wishes:
-    """Most wishes are not uttered most of the time; each of them is now and then."""
+def random_wishes(rng: random.Random) -> Preferences:
+    """Most preferences are not uttered most of the time; each of them is now and then."""
     either: tuple[bool | None, ...] = (True, False)
     wanted = tuple(sorted(rng.sample(list(MemoryKind), rng.choice((0, 0, 0, 0, 0, 1, 1, 2, 3)))))
-    return Wishes(
+    return Preferences(
         prefer_isolated=_one_in(rng, 3, either, None),
         require_isolated=rng.randrange(20) == 0,
         prefer_shared=_one_in(rng, 5, either, None),
@@ -118,16 +118,16 @@ def _random_affinities(rng: random.Random) -> tuple[Affinity, ...]:
     )
 
 
-def _random_hints(machine: Machine, rng: random.Random) -> tuple[TopologyHint, ...]:
+def _random_hints(machine: Machine, rng: random.Random) -> tuple[DeviceLocality, ...]:
     if rng.random() < 0.75:
         return ()
     return tuple(_random_hint(machine, rng, number) for number in range(rng.randint(1, 3)))
 
 
-def _random_hint(machine: Machine, rng: random.Random, number: int) -> TopologyHint:
+def _random_hint(machine: Machine, rng: random.Random, number: int) -> DeviceLocality:
     """Near one node: by its CPUs, by its number, or by both."""
     node = rng.choice(machine.nodes)
     cpus, nodes = rng.choice(
         ((node.cpus, NodeSet()), (CpuSet(), NodeSet.of([node.id])), (node.cpus, NodeSet.of([node.id])))
     )
-    return TopologyHint(f"/dev/sim{number}", cpus, nodes)
+    return DeviceLocality(f"/dev/sim{number}", cpus, nodes)

@@ -12,23 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cri_proxy.codec import decode, encode
 from cri_proxy.config.layouts import file_names
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config, Known, known_options
-from cri_proxy.config.resources import policy_options
-from cri_proxy.cri.affinity_text import MAX_VALUES, MAX_WISHES, MAX_WORD_CHARS
-from cri_proxy.cri.annotation_forms import Annotation, Finder
-from cri_proxy.cri.annotation_table import OF_PEERS, TABLE
-from cri_proxy.cri.annotation_values import MAX_LEVELS_UP, by_container, parse_text
-from cri_proxy.cri.annotations import DOMAINS, Parsed, parse_annotations
-from cri_proxy.cri.exact_resources import KEYS
-from cri_proxy.cri.hint_filter import MAX_PATHS
+from cri_proxy.config.resolve import policy_options
+from cri_proxy.cri.annotations.affinity import MAX_VALUES, MAX_WISHES, MAX_WORD_CHARS
+from cri_proxy.cri.annotations.exact_resources import KEYS
+from cri_proxy.cri.annotations.forms import Annotation, Finder
+from cri_proxy.cri.annotations.preferences import MAX_ARGUMENTS, MAX_COLD_START_SECONDS
+from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
+from cri_proxy.cri.annotations.table import OF_PEERS, TABLE
+from cri_proxy.cri.annotations.values import MAX_LEVELS_UP, by_container, parse_text
+from cri_proxy.cri.device_filter import MAX_PATHS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read import merge_update, read_create
-from cri_proxy.cri.wish_values import MAX_ARGUMENTS, MAX_COLD_START_SECONDS
 from cri_proxy.errors import ConfigError
-from cri_proxy.state.codec import decode, encode
-from policies.base import Allocations, Placed, Rejected, Request, Wishes
+from policies.base import Allocations, Placed, Preferences, Rejected, Request
 from policies.registry import build_policy
 from tests.fakes.machines import small_machine
 from tests.property.bad_texts import NASTY, TEXTS, VALUES, as_json, as_yaml
@@ -57,11 +57,11 @@ SECONDS = 10.0
 
 def check(parsed: Parsed) -> None:
     """What the policy, the store and the pages rely on."""
-    wishes = parsed.wishes
-    assert 0 <= wishes.levels_up <= MAX_LEVELS_UP
-    assert 0 <= wishes.cold_start_seconds <= MAX_COLD_START_SECONDS
-    assert len(wishes.notify) <= MAX_ARGUMENTS
-    assert list(wishes.memory_kinds) == sorted(set(wishes.memory_kinds))
+    preferences = parsed.preferences
+    assert 0 <= preferences.levels_up <= MAX_LEVELS_UP
+    assert 0 <= preferences.cold_start_seconds <= MAX_COLD_START_SECONDS
+    assert len(preferences.notify) <= MAX_ARGUMENTS
+    assert list(preferences.memory_kinds) == sorted(set(preferences.memory_kinds))
     assert max(len(parsed.hint_filter.allow), len(parsed.hint_filter.deny)) <= MAX_PATHS
     assert len(parsed.affinities) <= 2 * MAX_WISHES
     values = [value for a in parsed.affinities for value in a.match.values]
@@ -111,7 +111,7 @@ def test_what_is_wrong_with_one_annotation_leaves_the_others_alone(annotations: 
     check(parsed)
     assert {problem.key for problem in parsed.problems} <= set(annotations)
     good = {f"{DOMAINS[0]}/tell-resources": "true"}
-    assert parse_annotations(annotations | good, container).wishes.tell is True or any(
+    assert parse_annotations(annotations | good, container).preferences.tell is True or any(
         key.startswith("tell-resources") for key in annotations
     )
 
@@ -155,12 +155,14 @@ def test_whatever_a_request_says_has_an_origin(
     annotations: dict[str, str], cgroup: str, resources: pb.LinuxContainerResources
 ) -> None:
     request = read(annotations, cgroup, resources)
-    said = [f.name for f in fields(Wishes) if getattr(request.wishes, f.name) != getattr(Wishes(), f.name)]
+    said = [
+        f.name for f in fields(Preferences) if getattr(request.preferences, f.name) != getattr(Preferences(), f.name)
+    ]
     said += ["affinities"] if request.affinities else []
     said += [name for name in ("cpu_limit_mcpu", "memory_limit_bytes") if getattr(request, name) is not None]
     known = dict(request.origins)
     assert set(said) | {"qos", "cpu_request_mcpu", "memory_request_bytes"} <= set(known)
-    assert all(set(known[name].split(" and ")) <= set(annotations) for name in said if hasattr(Wishes(), name))
+    assert all(set(known[name].split(" and ")) <= set(annotations) for name in said if hasattr(Preferences(), name))
 
 
 @given(ANNOTATIONS, CGROUPS, RESOURCES)

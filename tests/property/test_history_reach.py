@@ -3,9 +3,9 @@
 import random
 from collections import Counter
 
-from policies import reasons
 from policies.base import CpuKind
-from policies.memory import reasons as memory_reasons
+from policies.topology_aware import reasons
+from policies.topology_aware.memory import reasons as memory_reasons
 from tests.property.life import Kind, Life, first_world
 from tests.property.policy_events import Narrow, Step, Warm
 from tests.property.policy_history import play

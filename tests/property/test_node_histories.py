@@ -5,8 +5,8 @@ import asyncio
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from policies.hardware.reserve import choose_reserved
 from policies.options import PolicyOptions
-from policies.reserve import choose_reserved
 from sysfs.model import Machine
 from tests.fakes.histories import World
 from tests.fakes.machines import machines

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from policies.base import Allocations, Grant, Previous, Request, TopologyHint, Wishes
+from policies.base import Allocations, DeviceLocality, Grant, Preferences, Previous, Request
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
@@ -94,7 +94,7 @@ def test_a_container_that_restarts_at_once_gets_its_place_back(machine: Machine,
             continue
         old = step.before.held.get(step.event.container)
         # What others were promised in the meantime may stand against a strict wish.
-        if old is None or old.owned & step.after.held.withheld or old.request.wishes.strict_memory:
+        if old is None or old.owned & step.after.held.withheld or old.request.preferences.strict_memory:
             continue
         again = replace(old.request, previous=old.as_previous)
         placed = decided(Create(again), step.after, again).placed
@@ -111,7 +111,7 @@ def test_a_resize_keeps_the_cpus_that_it_can(machine: Machine, seed: int) -> Non
     for step in play(start(machine, rng), rng, STEPS):
         if not isinstance(step.event, Resize) or step.placed is None or step.placed.moved or step.subject is None:
             continue
-        if step.subject.wishes.require_isolated:
+        if step.subject.preferences.require_isolated:
             continue
         old = step.before.held.get(step.subject.container)
         assert old is not None
@@ -125,7 +125,7 @@ def test_shrinking_gives_back_what_was_added_last(machine: Machine, seed: int) -
     """Nothing given back is older than anything kept, whatever sizes a container went through beside others."""
     rng = random.Random(seed)
     world = last(play(start(machine, rng), rng, STEPS // 8))
-    own = replace(random_request(machine, rng, 0), wishes=Wishes(prefer_shared=False), cpu_limit_mcpu=None)
+    own = replace(random_request(machine, rng, 0), preferences=Preferences(prefer_shared=False), cpu_limit_mcpu=None)
     came: dict[int, int] = {}
     for number in range(STEPS // 8):
         grant = world.held.get(own.container)
@@ -157,7 +157,8 @@ class Renumbering:
 
     def request(self, old: Request) -> Request:
         hints = (
-            TopologyHint(h.source, self.cpu_set(h.cpus), NodeSet.of(self.nodes[n] for n in h.nodes)) for h in old.hints
+            DeviceLocality(h.source, self.cpu_set(h.cpus), NodeSet.of(self.nodes[n] for n in h.nodes))
+            for h in old.hints
         )
         previous = old.previous
         if previous is not None:

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cri_proxy.config.files.inotify import Inotify
+from cri_proxy.config.files.location import Place
+from cri_proxy.config.files.watch import Watch
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config
-from cri_proxy.config.notices import Inotify
-from cri_proxy.config.place import Place
 from cri_proxy.config.settings import settle
-from cri_proxy.config.watch import Watch
-from cri_proxy.reloading import Reloading
-from cri_proxy.tryout.waiting import until
+from cri_proxy.daemon.reload import Reloading
+from cri_proxy.testbed.wait import until
 from tests.fakes.clock import ManualClock
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.reloads import Heard

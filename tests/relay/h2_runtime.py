@@ -11,7 +11,7 @@ import h2.connection
 import h2.events
 import h2.exceptions
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
 from tests.relay.h2_client import Codes, Shape, greet
 
 

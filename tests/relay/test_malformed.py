@@ -7,9 +7,9 @@ import asyncio
 
 import pytest
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.relay.calls import Aborted, Replied
-from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.grpc_runtime import Script
 from tests.fakes.http2 import GREETING, request

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.app import PassAll
+from cri_proxy.daemon.app import PassAll
 from cri_proxy.errors import ConfigError
 from cri_proxy.relay.grpc_relay import GrpcRelay
 from cri_proxy.relay.server import SpliceRelay

@@ -16,8 +16,8 @@ from h2.settings import SettingCodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cri_proxy.http2.message import pack
 from cri_proxy.relay.calls import Aborted, Interest, Outcome, Replied
-from cri_proxy.relay.message import pack
 from cri_proxy.relay.splice import Ended, Held, Splice
 from tests.relay.h2_client import Shape, greet
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2.message import pack
 from cri_proxy.relay.calls import Interest
-from cri_proxy.relay.frames import ProtocolError
-from cri_proxy.relay.message import pack
 from cri_proxy.relay.splice import Event, Held, Splice
 from tests.fakes.http2 import GREETING, reply, reply_headers, request, request_headers, trailers
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cri_proxy.relay import frames
-from cri_proxy.relay.frames import ProtocolError
-from cri_proxy.relay.message import pack
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2.message import pack
 from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import GREETING, body, parse, request, request_headers
 from tests.fakes.spliced import HOLD, PASS, asked, sent, splice, wants

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from cri_proxy.relay.message import pack
+from cri_proxy.http2.message import pack
 from tests.relay.h2_client import H2Call
 from tests.relay.stage import H2_ONLY, VIAS, Play, Stage
 

@@ -15,19 +15,19 @@ import grpc
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.http.view import StatusView
+from cri_proxy.node.status.model import StatusView
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.runtime.embedded import EmbeddedRuntime
-from cri_proxy.runtime.server import RuntimeServer
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.lock import DeciderLock, LockHeld
-from cri_proxy.tryout.child import Child
-from cri_proxy.tryout.daemon import DaemonProcess, program, run_arguments
-from cri_proxy.tryout.errors import TryoutError
-from cri_proxy.tryout.image import IMAGE
-from cri_proxy.tryout.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
-from cri_proxy.tryout.pods import ContainerSpec, Node, PodSpec, guaranteed
-from cri_proxy.tryout.waiting import until
-from sysfs.describe import describe
+from cri_proxy.testbed.child import Child
+from cri_proxy.testbed.daemon import DaemonProcess, program, run_arguments
+from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.testbed.image import IMAGE
+from cri_proxy.testbed.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
+from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, guaranteed
+from cri_proxy.testbed.wait import until
+from sysfs.descriptions.machine import describe
 
 MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})
 NODE = Node(256 << 30, log_directory="")

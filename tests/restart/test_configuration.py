@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cri_proxy.cli.check_config import check
-from cri_proxy.http.view import ConfigurationView
-from cri_proxy.tryout.errors import TryoutError
-from cri_proxy.tryout.waiting import until
+from cri_proxy.node.status.model import ConfigurationView
+from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.testbed.wait import until
 from tests.restart.place import SECONDS, Place
 
 GOOD = "adopt: leave\n"

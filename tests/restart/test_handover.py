@@ -12,9 +12,9 @@ import grpc
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.tryout.daemon import DaemonProcess
-from cri_proxy.tryout.kubelet import Kubelet
-from cri_proxy.tryout.waiting import until
+from cri_proxy.testbed.daemon import DaemonProcess
+from cri_proxy.testbed.kubelet import Kubelet
+from cri_proxy.testbed.wait import until
 from tests.restart.place import NODE, SECONDS, GrpcTraffic, Place, Traffic, spec
 
 pytestmark = pytest.mark.timeout(300)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.state import migrate
-from cri_proxy.tryout.waiting import until
+from cri_proxy.testbed.wait import until
 from tests.restart.place import SECONDS, Attempt, Place, Traffic, one_place, spec
 
 pytestmark = pytest.mark.timeout(300)

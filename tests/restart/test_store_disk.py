@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.codec import decode
 from cri_proxy.http.client import ask
-from cri_proxy.http.view import Health
-from cri_proxy.state.codec import decode
-from cri_proxy.tryout.waiting import until
+from cri_proxy.node.status.model import Health
+from cri_proxy.testbed.wait import until
 from tests.restart.place import CAUGHT_UP_SECONDS, SECONDS, Place, one_place, spec
 from tests.restart.test_restarts import nothing_changed, rows
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from itertools import count
 
 from cri_proxy.cli.main import main as cri_proxy
+from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.relay.calls import Call, Outcome
-from cri_proxy.relay.intercept import CriInterceptor
 from cri_proxy.state.rows import Row
 from tests.soak.daemon import collect_when_told
 

@@ -16,9 +16,9 @@ from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.tryout.errors import TryoutError
-from cri_proxy.tryout.kubelet import Kubelet
-from cri_proxy.tryout.waiting import until
+from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.testbed.kubelet import Kubelet
+from cri_proxy.testbed.wait import until
 from tests.soak.acts import EVENTS, SECONDS, Acts
 from tests.soak.clients import CoreChannel, Tally
 from tests.soak.daemon import COLLECT

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sysfs.archive import MemoryTree, read_archive
+from sysfs.archives.archive import MemoryTree, read_archive
+from sysfs.archives.tar import members
 from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree
 from sysfs.model import Machine
-from sysfs.tar import members
 
 OURS = Path(__file__).parent
 # Captures of real hardware from other projects, used in place where a checkout has them beside it.

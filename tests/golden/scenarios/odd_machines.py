@@ -6,8 +6,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from sysfs.archives.capture import capture_tree
 from sysfs.assemble import CacheFacts, CpuFacts, Facts, NodeFacts, assemble
-from sysfs.capture import capture_tree
 from sysfs.cpuset import CpuSet
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Machine

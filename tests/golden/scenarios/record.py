@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.parse import read_scenarios
-from cri_proxy.simulate.perform import Performance, perform
-from cri_proxy.simulate.scenario import Scenario
+from cri_proxy.simulate.run_files import Performance, perform
+from cri_proxy.simulate.scenario.model import Scenario
+from cri_proxy.simulate.scenario.parse import read_scenarios
 
 FOLDER = Path(__file__).parent
 STORIES = sorted(FOLDER.glob("*.yaml"))

@@ -11,18 +11,18 @@ from policies.base import (
     Grant,
     Placed,
     Pod,
+    Preferences,
     Previous,
     QosClass,
     Rejected,
     Request,
-    Wishes,
 )
-from policies.builtin.topology_aware import TopologyAware
-from policies.case import Case
-from policies.demand import demand_of
+from policies.hardware.pools import PoolTree, build_pools
 from policies.options import PolicyOptions
-from policies.pools import PoolTree, build_pools
-from policies.supply import Supply, empty_supply
+from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.demand import demand_of
+from policies.topology_aware.supply.supply import Supply, empty_supply
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import small_machine
@@ -59,15 +59,15 @@ def case_of(tree: PoolTree, wanted: Request, *grants: Grant, **keys: object) -> 
 
 
 def request(name: str = "p/c", mcpu: int = 0, qos: QosClass = GUARANTEED, **keys: object) -> Request:
-    """A request of ``POD/CONTAINER``; ``namespace``, ``pod_labels`` and wishes by their names, fields as they are."""
+    """A request of ``POD/CONTAINER``; other fields and preferences go by their names."""
     pod, _, container = name.rpartition("/")
     namespace, pod_labels = keys.pop("namespace", "default"), keys.pop("pod_labels", ())
-    wishes = {k: keys.pop(k) for k in list(keys) if k in Wishes.__dataclass_fields__}
+    preferences = {k: keys.pop(k) for k in list(keys) if k in Preferences.__dataclass_fields__}
     plain = Request(
         ContainerKey(pod, container),
         Pod(pod, pod, str(namespace), qos, pod_labels),  # type: ignore[arg-type]  # given as the field wants it
         mcpu,
-        wishes=Wishes(**wishes),  # type: ignore[arg-type]  # the keys are those of the class
+        preferences=Preferences(**preferences),  # type: ignore[arg-type]  # the keys are those of the class
     )
     return replace(plain, **keys)  # type: ignore[arg-type]  # the keys are those of the class
 

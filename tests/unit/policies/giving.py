@@ -1,10 +1,10 @@
 """What one pool offers and gives to a request beside these grants."""
 
 from policies.base import CpuKind, Grant, Request
-from policies.cpus.taking import Taken, take
-from policies.offer import Offer, offers_of
-from policies.pools import PoolTree
-from policies.supply import room_of
+from policies.hardware.pools import PoolTree
+from policies.topology_aware.cpus.allocate import Taken, take
+from policies.topology_aware.cpus.offer import Offer, offers_of
+from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import case_of, request
 

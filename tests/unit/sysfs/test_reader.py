@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sysfs.archive import MemoryTree
+from sysfs.archives.archive import MemoryTree
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.errors import FileMissing, SysfsError
 from sysfs.reader import MAX_FILE_BYTES, DirectoryTree, Reader

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sysfs.capture import capture
+from sysfs.archives.capture import capture
 from sysfs.discover import discover
 from sysfs.errors import MachineSourceError
 from sysfs.sources import load_machine

@@ -4,7 +4,7 @@ import signal
 import time
 
 from cri_proxy.errors import CallFailed
-from cri_proxy.tryout.pods import PodSpec
+from cri_proxy.testbed.pods import PodSpec
 from tests.vm.stories.pods import MIB, alone, holding
 from tests.vm.stories.stage import Stage, held_bytes, patiently
 

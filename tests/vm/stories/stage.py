@@ -15,14 +15,14 @@ from pathlib import Path
 
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.tryout.cgroups import hierarchies
-from cri_proxy.tryout.containerd import PrivateContainerd
-from cri_proxy.tryout.daemon import DaemonProcess
-from cri_proxy.tryout.errors import TryoutError
-from cri_proxy.tryout.kernel import read_allowed
-from cri_proxy.tryout.kubelet import Kubelet, RunningPod
-from cri_proxy.tryout.pods import PodSpec
-from cri_proxy.tryout.waiting import until
+from cri_proxy.testbed.cgroups import hierarchies
+from cri_proxy.testbed.containerd import PrivateContainerd
+from cri_proxy.testbed.daemon import DaemonProcess
+from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.testbed.kernel import read_allowed
+from cri_proxy.testbed.kubelet import Kubelet, RunningPod
+from cri_proxy.testbed.pods import PodSpec
+from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet, NodeSet
 
 OUT = Path("/out")

@@ -7,7 +7,7 @@ import pytest
 
 from cri_proxy.cli.admin import add_admin_option, fetch
 from cri_proxy.http.client import DaemonUnreachable
-from cri_proxy.http.view import Health, StatusView
+from cri_proxy.node.status.model import Health, StatusView
 from tests.fakes.serving import served
 from tests.fakes.views import status_view
 

@@ -9,12 +9,12 @@ import pytest
 
 from cri_proxy.cli.check_config import Change, Report, check, compare, render_report
 from cri_proxy.cli.main import run_command
-from cri_proxy.config.kept import Kept, keep
+from cri_proxy.config.last_known_good import Kept, keep
 from cri_proxy.config.load import parse_config
 from cri_proxy.http.routes import config_json
-from cri_proxy.http.view import ConfigurationView, DisplacedView, PlanView
+from cri_proxy.node.status.model import ConfigurationView, DisplacedView, PlanView
 from sysfs.cpuset import CpuSet
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 from tests.fakes.serving import served
 from tests.fakes.sysfs_tree import write_tree
 from tests.fakes.views import FixedDaemon

@@ -10,7 +10,7 @@ import yaml
 
 from cri_proxy.cli.main import command_parser, load_command, run_command
 from cri_proxy.config.load import load_config
-from cri_proxy.tryout.daemon import program
+from cri_proxy.testbed.daemon import program
 from tests.fakes.kubelet_volume import KubeletVolume
 
 MANIFEST = Path(__file__).parents[4] / "packaging" / "kubernetes" / "config-agent.yaml"

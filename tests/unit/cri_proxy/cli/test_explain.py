@@ -7,7 +7,7 @@ import pytest
 
 from cri_proxy.cli.explain import in_namespace, together
 from cri_proxy.cli.main import run_command
-from cri_proxy.http.view import ExplainView
+from cri_proxy.node.status.model import ExplainView
 from tests.fakes.serving import served
 from tests.fakes.views import decision_view
 

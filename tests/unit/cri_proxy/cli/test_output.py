@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from cri_proxy.cli.output import emit, is_colourful, render
-from cri_proxy.http.view import Health
+from cri_proxy.node.status.model import Health
 from tests.fakes.views import status_view
 
 

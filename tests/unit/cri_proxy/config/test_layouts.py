@@ -2,9 +2,9 @@
 
 import pytest
 
+from cri_proxy.bounded_yaml import parse_tree
 from cri_proxy.config.layouts import Plain, file_names, to_plain
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.tree import parse_tree
 from cri_proxy.errors import ConfigError
 
 NAMES = file_names("n1", "g1")

@@ -4,7 +4,7 @@ import pytest
 
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.memory_kinds import kind_by_node, parse_node_memory
-from cri_proxy.config.resources import policy_options
+from cri_proxy.config.resolve import policy_options
 from cri_proxy.errors import ConfigError
 from sysfs.model import MemoryKind
 from tests.fakes.machines import small_machine

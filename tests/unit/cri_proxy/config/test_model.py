@@ -7,7 +7,7 @@ import pytest
 
 from cri_proxy.config.model import Config, Known, known_options
 from cri_proxy.config.values import read_value, show_value, value_of
-from cri_proxy.cri.annotations import DOMAINS
+from cri_proxy.cri.annotations.read import DOMAINS
 
 
 @pytest.mark.parametrize("known", known_options(), ids=lambda k: k.key)

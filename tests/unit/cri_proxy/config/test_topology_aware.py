@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.resources import policy_options
+from cri_proxy.config.resolve import policy_options
 from cri_proxy.config.topology_aware import TopologyAware
 from policies.base import BurstLevel, CpuPriority, Threads
 from policies.options import PolicyOptions

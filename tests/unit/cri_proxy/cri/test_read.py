@@ -8,13 +8,13 @@ from cri_proxy.cri.kubelet_numbers import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of_cgroup
 from cri_proxy.cri.read import merge_update, pod_of, read_create
-from cri_proxy.tryout.pods import systemd_slice
-from policies.base import ContainerKey, QosClass, Request, TopologyHint
+from cri_proxy.testbed.pods import systemd_slice
+from policies.base import ContainerKey, DeviceLocality, QosClass, Request
 from sysfs.cpuset import CpuSet, NodeSet
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "/kubepods/podu", "/kubepods/burstable/podu", "/kubepods/besteffort/podu"
 GIB = 1 << 30
-HINT = TopologyHint("/dev/x", CpuSet.of([1]), NodeSet.of([0]))
+HINT = DeviceLocality("/dev/x", CpuSet.of([1]), NodeSet.of([0]))
 
 
 def pod(cgroup: str = GUARANTEED, *, uid: str = "u", **annotations: str) -> pb.PodSandboxConfig:
@@ -99,7 +99,7 @@ def test_origins_name_the_field_behind_every_figure() -> None:
 def test_annotations_of_the_pod_become_wishes_and_bad_ones_problems() -> None:
     sandbox = pod(prefer_shared_cpus="{c0: -1}", prefer_isolated_cpus="perhaps", affinity="c0: [c1]")
     result = read_create(message(), sandbox)
-    assert (result.request.wishes.levels_up, len(result.request.affinities)) == (1, 1)
+    assert (result.request.preferences.levels_up, len(result.request.affinities)) == (1, 1)
     assert [p.key for p in result.problems] == ["cri-proxy.io/prefer-isolated-cpus"]
 
 

@@ -59,7 +59,7 @@ def test_the_cpus_of_the_spec_are_told_beside_the_record() -> None:
 
 def test_annotations_of_the_sandbox_are_read() -> None:
     found = read_status(status(VERBOSE), sandbox(**{"cri-proxy.io/prefer-shared-cpus": "true", "x/y": "z"}))
-    assert found.request.wishes.prefer_shared is True
+    assert found.request.preferences.prefer_shared is True
 
 
 @pytest.mark.parametrize(

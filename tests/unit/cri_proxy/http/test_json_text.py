@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from cri_proxy.codec import encode
 from cri_proxy.http.json_text import object_text, status_text
-from cri_proxy.http.slices import BUNCH, at_once
-from cri_proxy.http.view import StatusView
-from cri_proxy.state.codec import encode
+from cri_proxy.node.status.model import StatusView
+from cri_proxy.slices import BUNCH, at_once
 from tests.fakes.views import container, status_view
 
 

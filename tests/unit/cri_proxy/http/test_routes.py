@@ -9,9 +9,9 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.http.messages import Response
 from cri_proxy.http.routes import build_routes, config_json, packed, plan_route, unpacked
-from cri_proxy.http.slices import at_once
-from cri_proxy.http.view import PlanView
-from sysfs.as_json import json_value
+from cri_proxy.node.status.model import PlanView
+from cri_proxy.slices import at_once
+from sysfs.show.as_json import json_value
 from tests.fakes.views import FixedDaemon
 
 

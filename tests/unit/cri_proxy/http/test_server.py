@@ -15,8 +15,8 @@ import pytest
 from cri_proxy.http.messages import Response, text_response
 from cri_proxy.http.routes import Query
 from cri_proxy.http.server import AdminServer, AdminSocketError
-from cri_proxy.http.slices import Slices
-from cri_proxy.http.view import StatusView
+from cri_proxy.node.status.model import StatusView
+from cri_proxy.slices import Slices
 from cri_proxy.tasks import Tasks
 from tests.fakes.views import FixedDaemon
 

@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from cri_proxy.http.slices import Slices
 from cri_proxy.http.turns import Turns
+from cri_proxy.slices import Slices
 from cri_proxy.tasks import Tasks
 
 

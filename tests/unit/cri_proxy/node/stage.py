@@ -6,8 +6,8 @@ from itertools import count
 from typing import TypeVar
 
 from cri_proxy.node.context import Rules
-from cri_proxy.runtime.embedded_faults import Gate
-from cri_proxy.tryout.kubelet import Kubelet
+from cri_proxy.runtime.embedded.faults import Gate
+from cri_proxy.testbed.kubelet import Kubelet
 from policies.base import (
     Allocations,
     ContainerKey,

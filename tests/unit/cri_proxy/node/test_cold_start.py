@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from cri_proxy.state.rows import Row
-from cri_proxy.tryout.pods import guaranteed
+from cri_proxy.testbed.pods import guaranteed
 from policies.base import Allocations, ContainerKey, Decision, Grant, Placed, Request
 from sysfs.cpuset import NodeSet
 from tests.fakes.grants import small_policy
@@ -20,7 +20,7 @@ class Cold(FragilePolicy):
     """A policy under which every container starts cold, on memory node 1."""
 
     def decide(self, held: Allocations, request: Request) -> Decision:
-        cold = replace(request, wishes=replace(request.wishes, cold_start_seconds=LASTS_SECONDS))
+        cold = replace(request, preferences=replace(request.preferences, cold_start_seconds=LASTS_SECONDS))
         decision = super().decide(held, cold)
         if not isinstance(decision, Placed):
             return decision

@@ -10,7 +10,7 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable, StoreError
 from cri_proxy.node.context import Rules
 from cri_proxy.node.coordinator import Refusal, Reservation
 from cri_proxy.state.rows import Row
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import ContainerKey, Pinning, Request
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import request

@@ -6,8 +6,8 @@ import pytest
 
 from cri_proxy.node.coordinator import Reservation
 from cri_proxy.state.rows import Row
-from cri_proxy.tryout import pods
-from cri_proxy.tryout.pods import ContainerSpec
+from cri_proxy.testbed import pods
+from cri_proxy.testbed.pods import ContainerSpec
 from tests.fakes.grants import request
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import play

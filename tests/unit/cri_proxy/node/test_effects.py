@@ -9,9 +9,9 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.coordinator import Refusal
 from cri_proxy.node.effects import BACKOFF_SECONDS
-from cri_proxy.node.resync import POLL_SECONDS
+from cri_proxy.node.sync.resync import POLL_SECONDS
 from cri_proxy.state.rows import Row
-from cri_proxy.tryout.pods import ContainerSpec, guaranteed
+from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Pinning, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.hotplug import POLL_SECONDS, SETTLE_SECONDS, Hotplug
-from cri_proxy.node.journal import Journal
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import InstantClock, Silent
 from tests.unit.cri_proxy.node.stage import background

@@ -8,13 +8,13 @@ from dataclasses import replace
 from types import FrameType
 
 from cri_proxy.node.context import Rules
-from cri_proxy.node.ledger import Ledger
+from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import NotReconfigured, Reconfigured, plan, reconfigure
 from cri_proxy.node.replan import RACES
-from cri_proxy.simulate.world import World
+from cri_proxy.simulate.node import World
 from cri_proxy.state.rows import Row
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import (
     Allocations,
     CpuKind,
@@ -27,7 +27,7 @@ from policies.base import (
 from policies.options import PolicyOptions
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 from tests.fakes.grants import row, small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import FragilePolicy, direct

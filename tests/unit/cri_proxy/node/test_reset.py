@@ -10,13 +10,13 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.reset import Reset, everything
 from cri_proxy.node.reset_report import ResetContainer, ResetReport
-from cri_proxy.tryout.kubelet import RunningPod
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.testbed.kubelet import RunningPod
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import Pinning
 from policies.options import PolicyOptions
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import direct

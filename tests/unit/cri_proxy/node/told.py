@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from cri_proxy.node.context import Rules
-from cri_proxy.node.telling_files import JSON, SHELL, place_of
-from cri_proxy.tryout.kubelet import RunningPod
+from cri_proxy.node.resource_files.directories import JSON, SHELL, place_of
+from cri_proxy.testbed.kubelet import RunningPod
 from policies.base import ContainerKey
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site

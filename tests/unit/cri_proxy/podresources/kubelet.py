@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.podresources.proto import podresources_v1_pb2 as pb
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 
 
 def devices(resource: str, *ids: str, nodes: Sequence[int] = ()) -> pb.ContainerDevices:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cri_proxy.metrics import CALLS
+from cri_proxy.metrics.catalog import CALLS
 from cri_proxy.relay.boundary import Boundary, new_call
 from cri_proxy.relay.calls import Call, Forward, Interest, Outcome, Refuse, Replied, Verdict
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import Cut, ProtocolError
 from cri_proxy.relay.direction import Direction, Parts
-from cri_proxy.relay.frames import Cut, ProtocolError
 
 PING = frames.frame(frames.PING, 0, 0, b"12345678")
 DATA = frames.frame(frames.DATA, 0, 1, b"data")

@@ -2,9 +2,9 @@
 
 import pytest
 
+from cri_proxy.http2.message import pack
 from cri_proxy.relay.calls import Aborted, Failed, Outcome, Replied
 from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall
-from cri_proxy.relay.message import pack
 from cri_proxy.relay.upstream import Outgoing
 
 OK = {b"grpc-status": b"0"}

@@ -10,7 +10,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.relay.calls import Aborted, Call, Failed, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
 from cri_proxy.relay.inprocess import InProcessRelay
-from cri_proxy.runtime.embedded import EmbeddedRuntime
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from tests.fakes.machines import small_machine
 
 VERSION = RUNTIME + "Version"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.relay.calls import Aborted, Call, Forward, Outcome, Refuse, Verdict
-from cri_proxy.relay.frames import ProtocolError
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.http2 import GREETING, parse, request, trailers
 from tests.fakes.scripted_interceptor import ScriptedInterceptor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
 from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import parse, reply_headers, request, request_headers, trailers
 from tests.fakes.spliced import HOLD, OLD, PASS, forget, splice, wants

@@ -1,8 +1,8 @@
 """What a relay counts: calls by method and status, time held, and no name that somebody made up."""
 
-from cri_proxy import metrics
-from cri_proxy.exposition import Distribution
-from cri_proxy.metrics import Metric, Values
+from cri_proxy.metrics import catalog
+from cri_proxy.metrics.catalog import Metric, Values
+from cri_proxy.metrics.exposition import Distribution
 from cri_proxy.relay.boundary import new_call
 from cri_proxy.relay.calls import Aborted, Failed, Forward, Outcome, Refuse, Replied
 from cri_proxy.relay.traffic import Open, Traffic, count_passed
@@ -27,23 +27,23 @@ def test_an_intercepted_call_counts_under_the_status_that_it_ended_with() -> Non
     for outcome in (Replied(b""), Replied(b""), Failed(13, ""), Failed(99, ""), Aborted(sent=True)):
         ended(traffic, outcome)
     calls = {("CreateContainer", code): 1 for code in ("INTERNAL", "other", "none")} | {("CreateContainer", "OK"): 2}
-    assert counted(traffic, metrics.CALLS) == calls
+    assert counted(traffic, catalog.CALLS) == calls
 
 
 def test_a_refused_call_ends_with_our_status_and_is_not_in_flight() -> None:
     traffic, call = Traffic(), new_call(CREATE, b"")
     traffic.begun(call)
-    assert counted(traffic, metrics.CALLS_IN_FLIGHT) == {(): 1}
+    assert counted(traffic, catalog.CALLS_IN_FLIGHT) == {(): 1}
     traffic.judged(call, Refuse(8, "full"))
-    assert counted(traffic, metrics.CALLS) == {("CreateContainer", "RESOURCE_EXHAUSTED"): 1}
-    assert counted(traffic, metrics.CALLS_IN_FLIGHT) == {}
+    assert counted(traffic, catalog.CALLS) == {("CreateContainer", "RESOURCE_EXHAUSTED"): 1}
+    assert counted(traffic, catalog.CALLS_IN_FLIGHT) == {}
 
 
 def test_time_is_measured_until_the_verdict_and_until_the_end() -> None:
     traffic = Traffic(iter([10.0, 10.5, 12.5]).__next__)
     ended(traffic, Replied(b""))
     totals = {s.metric: s.value.total for s in traffic.samples() if isinstance(s.value, Distribution)}
-    assert totals == {metrics.HELD_SECONDS: 0.5, metrics.CALL_SECONDS: 2.5}
+    assert totals == {catalog.HELD_SECONDS: 0.5, catalog.CALL_SECONDS: 2.5}
 
 
 def test_what_passes_is_counted_unread_and_made_up_names_together() -> None:
@@ -52,7 +52,7 @@ def test_what_passes_is_counted_unread_and_made_up_names_together() -> None:
         passed = traffic.new_passed()
         for path in (b"/runtime.v1.RuntimeService/Version", b"/made.up/One", b"/made.up/Two", b"\xff"):
             count_passed(passed, path)
-    assert counted(traffic, metrics.CALLS) == {("Version", "unread"): 2, ("other", "unread"): 6}
+    assert counted(traffic, catalog.CALLS) == {("Version", "unread"): 2, ("other", "unread"): 6}
 
 
 def test_made_up_paths_take_no_memory_without_bound() -> None:
@@ -73,5 +73,5 @@ def test_no_two_relays_share_what_passes() -> None:
 def test_the_relays_state_is_asked_for_at_a_scrape() -> None:
     traffic = Traffic()
     traffic.relays += [lambda: Open(1, 10, 20), lambda: Open(2, 1, 2)]
-    assert counted(traffic, metrics.CONNECTIONS) == {(): 3}
-    assert counted(traffic, metrics.RECEIVED_BYTES) == {("kubelet",): 11, ("runtime",): 22}
+    assert counted(traffic, catalog.CONNECTIONS) == {(): 3}
+    assert counted(traffic, catalog.RECEIVED_BYTES) == {("kubelet",): 11, ("runtime",): 22}

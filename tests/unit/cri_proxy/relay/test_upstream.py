@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from cri_proxy.relay import frames
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import FrameCutter
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.frames import FrameCutter
 from cri_proxy.relay.upstream import Upstream
 from tests.fakes.http2 import body, credit, parse
 

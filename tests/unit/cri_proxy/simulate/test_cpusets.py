@@ -3,8 +3,8 @@
 import asyncio
 
 from cri_proxy.simulate.cpusets import EmbeddedCpusets
-from cri_proxy.simulate.parse import parse_scenario
 from cri_proxy.simulate.player import Player
+from cri_proxy.simulate.scenario.parse import parse_scenario
 from sysfs.cpuset import CpuSet
 
 SCENARIO = """\

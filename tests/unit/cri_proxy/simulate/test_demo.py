@@ -3,7 +3,7 @@
 import asyncio
 
 from cri_proxy.simulate.demo import CAPTIONS, EXPLAINED, Demo, Scene, demo_scenario
-from cri_proxy.simulate.perform import perform
+from cri_proxy.simulate.run_files import perform
 
 
 async def played() -> tuple[list[Scene], Demo]:

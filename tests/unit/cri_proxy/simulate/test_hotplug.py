@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cri_proxy.simulate.hotplug import with_offline
 from sysfs.cpuset import CpuSet
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 
 DESCRIPTION = {
     "packages": 2,

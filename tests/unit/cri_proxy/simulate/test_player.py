@@ -8,9 +8,9 @@ import pytest
 
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.outcome import StepOutcome
-from cri_proxy.simulate.parse import parse_scenario
 from cri_proxy.simulate.player import Player, machine_source
-from cri_proxy.simulate.scenario import Scenario
+from cri_proxy.simulate.scenario.model import Scenario
+from cri_proxy.simulate.scenario.parse import parse_scenario
 
 MACHINE = "machine: {cores: 4, memory: 1Gi}\nconfig: {reservedResources: {cpu: 750m}}\nsteps:\n"
 

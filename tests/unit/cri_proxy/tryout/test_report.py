@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from cri_proxy.http.view import ContainerView, DecisionView
-from cri_proxy.tryout.kernel import Allowed
-from cri_proxy.tryout.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.node.status.model import ContainerView, DecisionView
+from cri_proxy.testbed.kernel import Allowed
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.tryout.report import Paint, Sighting, asked, chosen, describe_all, describe_sighting, why
 from policies.base import ContainerKey, Pod, QosClass, Reason, Request
-from policies.reasons import POOL
+from policies.topology_aware.reasons import POOL
 from sysfs.cpuset import CpuSet, NodeSet
 
 ENGINE = guaranteed("engine", 1000)

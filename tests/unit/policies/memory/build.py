@@ -8,13 +8,13 @@ from functools import cache
 from hypothesis import settings
 
 from policies.base import Allocations, CpuKind, Grant, QosClass, Reason, Request
-from policies.memory.account import promised_bytes
-from policies.memory.nodes import MemoryNodes, memory_nodes_of
-from policies.memory.plan import MemoryPlan, plan_memory
-from policies.pools import PoolTree
-from policies.supply import Supply
+from policies.hardware.pools import PoolTree
+from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
+from policies.topology_aware.supply.memory_account import promised_bytes
+from policies.topology_aware.supply.memory_nodes import MemoryNodes, memory_nodes_of
+from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.describe import describe
+from sysfs.descriptions.machine import describe
 from sysfs.discover import discover_tree
 from sysfs.model import Machine, MemoryKind
 from tests.fakes.machines import small_machine
@@ -124,13 +124,13 @@ def promises_of(nodes: MemoryNodes, grants: Iterable[Grant], *, at_widest: bool 
 
 
 def _widest(nodes: MemoryNodes, grant: Grant) -> int:
-    wishes = grant.request.wishes
+    preferences = grant.request.preferences
     if not grant.mems or grant.kind is CpuKind.RESERVED:
         return grant.mems.mask or nodes.every
     if grant.is_cold:
         return grant.mems.mask | nodes.pmem
-    if wishes.strict_memory:
-        return nodes.of_kinds(wishes.memory_kinds or (DRAM, PMEM))
+    if preferences.strict_memory:
+        return nodes.of_kinds(preferences.memory_kinds or (DRAM, PMEM))
     return nodes.every
 
 

@@ -1,0 +1,85 @@
+"""The ranking of the pools for a terminal: a table of the fields that decided, and what they mean. Pure."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from cri_proxy.cli.render.columns import GAP, Cells, column_widths, layout, paragraph
+from cri_proxy.node.status.model import DecisionView, FieldView, RankedView
+
+_MAX_POOLS = 12
+_POOL = 24
+_WHY = 24
+_CHOSEN = "chosen"
+
+
+def render_ranking(decision: DecisionView, *, colours: bool, width: int) -> list[str]:
+    """The best pools with the fields in which they differ, why each is not the chosen one, and a legend."""
+    if not decision.ranking:
+        return []
+    shown = _shown(decision.ranking)
+    names = [name for name, _ in shown[0].key]
+    fields = _fitting([name for name in names if name in _deciding(shown)], shown, width)
+    rows = [Cells(("pool", *fields, "what came of it"), ("dim",) * (len(fields) + 2))]
+    rows += [_cells(row, fields) for row in shown]
+    widths = column_widths(rows, (_POOL, *(12 for _ in fields), _WHY), flexible=len(fields) + 1, total=width - 2)
+    lines = [f"  {line}" for line in layout(rows, widths, colours=colours)]
+    total = max(decision.pools_considered, len(decision.ranking))
+    if total > len(shown):
+        lines.append(f"  ... and {total - len(shown)} more")
+    return lines + _legend(fields, decision.fields, width)
+
+
+def _shown(ranking: Sequence[RankedView]) -> list[RankedView]:
+    """The best ones, and the chosen one wherever it stands."""
+    return [row for i, row in enumerate(ranking) if i < _MAX_POOLS or row.outcome == _CHOSEN]
+
+
+def _cells(row: RankedView, fields: Sequence[str]) -> Cells:
+    key = dict(row.key)
+    style = "green" if row.outcome == _CHOSEN else ""
+    return Cells((row.pool, *(_value(key.get(name, "")) for name in fields), _came(row)), (style,) * (len(fields) + 2))
+
+
+def _came(row: RankedView) -> str:
+    """What came of a pool: chosen, why it lost, or why it could not be had."""
+    return row.why if row.why and row.outcome in ("not tried", "") else row.outcome
+
+
+def _deciding(rows: Sequence[RankedView]) -> set[str]:
+    """The fields that put one of these pools before the next, or behind the chosen one."""
+    chosen = [row for row in rows if row.outcome == _CHOSEN]
+    pairs = [*pairwise(rows), *((chosen[0], row) for row in rows if chosen and row is not chosen[0])]
+    deciding = set()
+    for better, worse in pairs:
+        other = dict(worse.key)
+        deciding.add(next((name for name, value in better.key if other.get(name) != value), ""))
+    return deciding
+
+
+def _value(value: float | str) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _fitting(fields: Sequence[str], rows: Sequence[RankedView], width: int) -> list[str]:
+    """The first of these fields, the most important ones, that fit beside the pool and what came of it."""
+    left = width - 2 - min(_POOL, max(len(row.pool) for row in rows)) - len(GAP) - _WHY
+    fitting: list[str] = []
+    for name in fields:
+        left -= len(GAP) + max(len(name), *(len(_value(dict(row.key).get(name, ""))) for row in rows))
+        if left < 0:
+            break
+        fitting.append(name)
+    return fitting
+
+
+def _legend(shown: Sequence[str], fields: Sequence[FieldView], width: int) -> list[str]:
+    if not shown:
+        return []
+    rest = [field.name for field in fields if field.name not in shown]
+    others = "; the others are equal, or decided nothing" if rest else ""
+    lines = ["", *paragraph(f"compared from left to right, the larger value wins{others}", "  ", width=width)]
+    indent = max(map(len, shown)) + 4
+    for field in fields:
+        if field.name in shown and field.meaning:
+            lines += paragraph(field.meaning, " " * indent, first=f"  {field.name.ljust(indent - 2)}", width=width)
+    return lines

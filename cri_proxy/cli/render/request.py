@@ -1,0 +1,144 @@
+"""What a container asks for, for a terminal: every part with the annotation, CRI field or option behind it. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cri_proxy.cli.render.amounts import about_bytes_text, bytes_text, cpu_text, ids_text
+from cri_proxy.cli.render.columns import paragraph
+from policies.base import Affinity, Default, Expression, Preferences, Request
+
+_LABEL = 15
+_VALUE = 20
+_GROUP = "topologyAware."  # every option of a placement is in it
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One line of a request; ``fields`` are the names under which ``origins`` may hold where it came from."""
+
+    label: str
+    value: str
+    fields: tuple[str, ...] = ()
+
+
+# A wish's field, its label, and what is shown of an option that decides it instead.
+LABELS = {
+    "prefer_isolated": "isolated CPUs",
+    "require_isolated": "isolated CPUs",
+    "prefer_shared": "shared CPUs",
+    "levels_up": "levels up",
+    "prefer_reserved": "reserved CPUs",
+    "preserve_cpu": "CPUs",
+    "preserve_memory": "memory nodes",
+    "threads": "hyperthreads",
+    "priority": "CPU priority",
+    "burst_level": "burst up to",
+    "memory_kinds": "memory kinds",
+    "strict_memory": "memory kinds",
+    "strict_hints": "devices",
+    "spread_by_hints": "devices",
+    "cold_start_seconds": "cold start",
+    "tell": "told of it",
+    "notify": "told of it",
+    "affinities": "affinity",
+}
+
+
+def render_request(request: Request, defaults: Sequence[Default], *, width: int) -> list[str]:
+    """Each part of the request and where it came from, then what options decided for want of an annotation."""
+    origins = dict(request.origins)
+    lines = [line for part in _parts(request) for line in _lines(part.label, part.value, _origin(part, origins), width)]
+    for default in defaults:
+        label = LABELS.get(default.field, default.field)
+        lines += _lines(label, default.value, f"by default: {default.option.removeprefix(_GROUP)}", width)
+    return lines
+
+
+def _lines(label: str, value: str, origin: str, width: int) -> list[str]:
+    """One part; its origin stands beside it, or below where it does not fit."""
+    indent = " " * (_LABEL + 2)
+    lines = paragraph(value, indent, first=f"  {label.ljust(_LABEL)}", width=width)
+    if not origin:
+        return lines
+    beside = f"{lines[-1].ljust(_LABEL + 2 + _VALUE)}  {origin}"
+    if len(beside) <= width:
+        return [*lines[:-1], beside]
+    return [*lines, *paragraph(origin, indent, width=width)]
+
+
+def _origin(part: Part, origins: dict[str, str]) -> str:
+    found = list(dict.fromkeys(origins[field] for field in part.fields if field in origins))
+    return f"from {' and '.join(found)}" if found else ""
+
+
+def _parts(request: Request) -> Iterator[Part]:
+    limit = "no limit" if request.cpu_limit_mcpu is None else f"limit {cpu_text(request.cpu_limit_mcpu)}"
+    yield Part("CPU", f"{cpu_text(request.cpu_request_mcpu)}, {limit}", ("cpu_request_mcpu", "cpu_limit_mcpu"))
+    most = "no limit" if request.memory_limit_bytes is None else f"limit {_memory(request.memory_limit_bytes)}"
+    amount = _memory(request.memory_request_bytes)
+    yield Part("memory", f"{amount}, {most}", ("memory_request_bytes", "memory_limit_bytes"))
+    yield Part("QoS class", request.pod.qos.value, ("qos",))
+    for field, value in _wishes(request.preferences):
+        if value:
+            yield Part(LABELS[field], value, (field,))
+    for affinity in request.affinities:
+        label = "affinity" if affinity.weight >= 0 else "anti-affinity"
+        yield Part(label, _affinity_text(affinity), ("affinities",))
+    for hint in request.hints:
+        where = f"{ids_text('CPU', hint.cpus)}, {ids_text('node', hint.nodes)}"
+        yield Part("device", f"{hint.source}: {where}", ("hints", "hint_filter"))
+    if request.previous is not None:
+        owned = f", CPUs {request.previous.owned}" if request.previous.owned else ""
+        yield Part("earlier place", f"{request.previous.pool}{owned}")
+
+
+def _memory(count: int) -> str:
+    """An amount as it was written; what was estimated from oom_score_adj is a crooked number, and not exact anyway."""
+    exact = bytes_text(count)
+    return exact if not exact.isdigit() or count < 1 << 20 else f"about {about_bytes_text(count)}"
+
+
+def _wishes(preferences: Preferences) -> Iterable[tuple[str, str]]:
+    """(field, in words) of every wish; '' for those that say nothing."""
+    kinds = ", ".join(kind.value for kind in preferences.memory_kinds)
+    return (
+        ("prefer_isolated", "" if preferences.require_isolated else _preference(preferences.prefer_isolated)),
+        ("require_isolated", "required" if preferences.require_isolated else ""),
+        ("prefer_shared", "" if preferences.levels_up else _preference(preferences.prefer_shared)),
+        ("levels_up", f"{preferences.levels_up} above the best pool" if preferences.levels_up else ""),
+        ("prefer_reserved", _preference(preferences.prefer_reserved)),
+        ("preserve_cpu", "left alone" if preferences.preserve_cpu else ""),
+        ("preserve_memory", "left alone" if preferences.preserve_memory else ""),
+        ("threads", preferences.threads.value if preferences.threads is not None else ""),
+        ("priority", preferences.priority.value if preferences.priority is not None else ""),
+        ("burst_level", preferences.burst_level.value if preferences.burst_level is not None else ""),
+        ("memory_kinds", kinds),
+        ("strict_memory", "required: no other kind, no more than there is" if preferences.strict_memory else ""),
+        ("strict_hints", "required to be near" if preferences.strict_hints else ""),
+        ("spread_by_hints", _spread(preferences.spread_by_hints)),
+        ("cold_start_seconds", f"{preferences.cold_start_seconds} s on PMEM" if preferences.cold_start_seconds else ""),
+        ("tell", _told(preferences.tell)),
+        ("notify", f"by running {' '.join(preferences.notify)}" if preferences.notify else ""),
+    )
+
+
+def _preference(value: bool | None) -> str:
+    return "" if value is None else ("preferred" if value else "not wanted")
+
+
+def _spread(value: bool | None) -> str:
+    return "" if value is None else ("CPUs near each of them" if value else "CPUs wherever in the pool")
+
+
+def _told(value: bool | None) -> str:
+    return "" if value is None else ("by the /.cri-proxy mount" if value else "not")
+
+
+def _affinity_text(affinity: Affinity) -> str:
+    scope = "in its pod" if affinity.scope is None else f"where {_expression(affinity.scope)}"
+    return f"weight {affinity.weight}: {_expression(affinity.match)}, {scope}"
+
+
+def _expression(expression: Expression) -> str:
+    values = f" {', '.join(expression.values)}" if expression.values else ""
+    return f"{expression.key} {expression.operator}{values}".strip()

@@ -1,0 +1,206 @@
+"""The node's pools and containers as a tree for a terminal. Pure: a view in, text out."""
+
+from collections.abc import Iterable, Sequence
+
+from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, moment_text
+from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
+from cri_proxy.node.status.model import ContainerView, MemoryNodeView, RefusedView, StatusView
+from policies.base import CpuKind, PoolView
+
+# Widths beyond which a column wraps: tree (which takes what the others leave), CPUs, use, memory nodes, memory, state.
+# Together with the gaps they are 80.
+_LIMITS = (19, 12, 15, 5, 11, 8)
+_HEADER = ("POOL / CONTAINER", "CPUS", "USE", "MEM", "MEMORY", "STATE")
+_SYSTEM = "reserved for the system"
+_OTHER = "in no pool"
+_NOTE = 1  # the cells of a row that is a note
+WIDE = "+"
+COLD = "cold"
+
+
+def container_name(container: ContainerView) -> str:
+    """namespace/pod/container."""
+    return f"{container.namespace}/{container.pod}/{container.name}"
+
+
+def use_text(container: ContainerView) -> str:
+    """What a container's CPUs are to it, in words."""
+    shared = f"{container.shared_mcpu}m shared" if container.shared_mcpu else "shared"
+    match container.kind:
+        case CpuKind.PRESERVE:
+            return "left alone"
+        case CpuKind.RESERVED:
+            return f"{container.reserved_mcpu}m reserved" if container.reserved_mcpu else "reserved"
+        case CpuKind.SHARED:
+            return shared
+    owned = []
+    if container.exclusive:
+        owned.append(f"{len(container.exclusive)} exclusive")
+    if container.isolated:
+        owned.append(f"{len(container.isolated)} isolated")
+    if container.kind == CpuKind.MIXED or container.shared_mcpu:
+        owned.append(shared)
+    return " + ".join(owned) or container.kind
+
+
+def pool_use_text(pool: PoolView) -> str:
+    """What is left in a pool, in words."""
+    parts = [f"{cpu_text(pool.shared_free_mcpu)} CPU free" if pool.shared else "nothing shared"]
+    if pool.isolated_free:
+        parts.append(f"isolated {pool.isolated_free}")
+    return "; ".join(parts)
+
+
+def is_wide(container: ContainerView) -> bool:
+    """Whether it may use memory nodes beyond those of its pool: its memory did not fit there, or is of another kind."""
+    return container.mems is not None and bool(container.home_mems) and not container.mems <= container.home_mems
+
+
+def _container_cells(container: ContainerView, lead: str, rest: str) -> Cells:
+    cpus = "any" if container.cpus is None else str(container.cpus)
+    mems = "any" if container.mems is None else f"{container.mems}{WIDE if is_wide(container) else ''}"
+    memory = about_bytes_text(container.memory_bytes) if container.memory_bytes else ""
+    owns = "green" if container.exclusive or container.isolated else ""
+    words = [container.state] if container.state != "running" else []
+    words += [COLD] if container.is_cold else []
+    texts = (container_name(container), cpus, use_text(container), mems, memory, ", ".join(words))
+    return Cells(texts, ("", owns, owns, "yellow" if is_wide(container) else "", "", "yellow"), lead, rest)
+
+
+def _note_cells(notes: Sequence[str], rest: str) -> Iterable[Cells]:
+    """Notes stand below their container, over the whole width: they are marked and laid out later."""
+    return (Cells((note,), ("yellow",), f"{rest}! ", f"{rest}  ") for note in notes)
+
+
+def _pool_cells(pool: PoolView, lead: str, rest: str) -> Cells:
+    free = f"{about_bytes_text(pool.memory_free_bytes)} free" if pool.memory_bytes else ""
+    texts = (pool.name, str(pool.shared), pool_use_text(pool), str(pool.mems), free, "")
+    return Cells(texts, ("bold",) * len(texts), lead, rest)
+
+
+def _members(containers: Sequence[ContainerView], stem: str, *, more_follow: bool) -> list[Cells]:
+    rows: list[Cells] = []
+    for i, container in enumerate(containers):
+        is_last = i == len(containers) - 1 and not more_follow
+        rest = f"{stem}   " if is_last else f"{stem}│  "
+        rows.append(_container_cells(container, f"{stem}└─ " if is_last else f"{stem}├─ ", rest))
+        rows.extend(_note_cells(container.notes, rest))
+    return rows
+
+
+def _pool_rows(view: StatusView, pool: PoolView, lead: str, stem: str) -> list[Cells]:
+    """A pool, the containers in it, then the pools below it."""
+    below = [child for child in view.pools if child.parent == pool.name and child.name != pool.name]
+    inside = [c for c in view.containers if c.pool == pool.name and c.kind != CpuKind.RESERVED]
+    rows = [_pool_cells(pool, lead, f"{stem}│  " if inside or below else f"{stem}   ")]
+    rows += _members(inside, stem, more_follow=bool(below))
+    for i, child in enumerate(below):
+        is_last = i == len(below) - 1
+        branch, further = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+        rows += _pool_rows(view, child, stem + branch, stem + further)
+    return rows
+
+
+def _group_rows(title: str, cpus: str, containers: Sequence[ContainerView]) -> list[Cells]:
+    """Containers outside the tree under a title; nothing without containers and CPUs."""
+    if not containers and not cpus:
+        return []
+    stem_rows = _members(containers, "", more_follow=False)
+    return [Cells((title, cpus, "", "", "", ""), ("bold",) * 6), *stem_rows]
+
+
+def _rows(view: StatusView) -> list[Cells]:
+    roots = [pool for pool in view.pools if not pool.parent]
+    rows = [row for root in roots for row in _pool_rows(view, root, "", "")]
+    names = {pool.name for pool in view.pools}
+    reserved = str(roots[0].reserved) if roots else ""
+    system = [container for container in view.containers if container.kind == CpuKind.RESERVED]
+    others = [c for c in view.containers if c.pool not in names and c.kind != CpuKind.RESERVED]
+    return rows + _group_rows(_SYSTEM, reserved, system) + _group_rows(_OTHER, "", others)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH) -> str:
+    """The whole picture; long names and CPU lists wrap in their column, nothing is cut off."""
+    ready = "ready" if view.is_ready else "not ready: no decisions are made yet"
+    title = f"{view.node}: {view.policy}, {ready}, {_count(len(view.containers), 'container')}"
+    blocks = [
+        [paint(title, "bold" if view.is_ready else "yellow", colours=colours), *_configuration(view, colours, width)],
+        _tree(view, colours, width),
+        _memory(view.memory, colours),
+        _refused(view.refused, colours, width),
+        _sentences("violation", view.violations, "red", colours, width),
+        _sentences("warning", view.warnings, "yellow", colours, width),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _configuration(view: StatusView, colours: bool, width: int) -> list[str]:
+    """The file that is in force, and since when; nothing where there is none. A rejected change is a warning."""
+    known = view.configuration
+    if known is None or not known.file:
+        return []
+    group = f" (group {known.group})" if known.group else ""
+    old = " (as it was before)" if known.is_kept else ""
+    since = moment_text(known.since_seconds)
+    text = f"configuration: {known.file}{group}{old}, sha256 {known.digest[:12]}, since {since}"
+    return [paint(line, "dim", colours=colours) for line in paragraph(text, "  ", first="", width=width)]
+
+
+def _tree(view: StatusView, colours: bool, width: int) -> list[str]:
+    """Pools and containers in columns; a column that says nothing of anybody is left out."""
+    rows = _rows(view)
+    tabular = [row for row in rows if len(row.texts) > _NOTE]
+    if not tabular:
+        return []
+    used = [i for i, name in enumerate(_HEADER) if i < 4 or any(row.texts[i] for row in tabular)]
+    header = _chosen(Cells(_HEADER, ("dim",) * len(_HEADER)), used)
+    limits = [_LIMITS[i] for i in used]
+    widths = column_widths([header, *(_chosen(row, used) for row in tabular)], limits, flexible=0, total=width)
+    lines = layout([header], widths, colours=colours)
+    for row in rows:
+        if len(row.texts) > _NOTE:
+            lines += layout([_chosen(row, used)], widths, colours=colours)
+        else:
+            note = paragraph(row.texts[0], row.rest, first=row.lead, width=width)
+            lines += [paint(line, "yellow", colours=colours) for line in note]
+    if any(is_wide(container) for container in view.containers):
+        lines += paragraph(f"{WIDE} uses memory nodes beyond its pool's", "  ", width=width)
+    return lines
+
+
+def _chosen(row: Cells, columns: Sequence[int]) -> Cells:
+    styles = tuple(row.styles[i] for i in columns) if row.styles else ()
+    return Cells(tuple(row.texts[i] for i in columns), styles, row.lead, row.rest)
+
+
+def _memory(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
+    """A line per memory node, once anything is promised; kinds are shown where they differ."""
+    if not any(node.containers for node in nodes):
+        return []
+    header = ("MEMORY NODE", "KIND", "CAPACITY", "PROMISED", "WITH OTHER NODES", "CONTAINERS")
+    rows = [Cells(header, ("dim",) * len(header))]
+    for node in nodes:
+        wide = about_bytes_text(node.widely_promised_bytes) if node.widely_promised_bytes else "-"
+        alone = about_bytes_text(node.promised_bytes) if node.promised_bytes else "-"
+        rows.append(
+            Cells((f"{node.node}", node.kind, about_bytes_text(node.memory_bytes), alone, wide, str(node.containers)))
+        )
+    return layout(rows, column_widths(rows, [len(name) for name in header], flexible=0), colours=colours)
+
+
+def _refused(refused: Sequence[RefusedView], colours: bool, width: int) -> list[str]:
+    """The containers that were refused last, a line each."""
+    lines = [paint("REFUSED LATELY", "dim", colours=colours)] if refused else []
+    for each in refused:
+        text = f"{moment_text(each.at_seconds)}  {each.namespace}/{each.pod}/{each.name}: {each.text}"
+        lines += paragraph(text, "    ", first="", width=width)
+    return lines
+
+
+def _sentences(what: str, texts: Sequence[str], style: str, colours: bool, width: int) -> list[str]:
+    lines = [line for text in texts for line in paragraph(f"{what}: {text}", "  ", first="", width=width)]
+    return [paint(line, style, colours=colours) for line in lines]

@@ -1,0 +1,1 @@
+"""Find and watch the files of the configuration."""

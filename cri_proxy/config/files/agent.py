@@ -1,0 +1,136 @@
+"""``cri-proxy config-agent``: a mounted ConfigMap written to a directory of the host, and again whenever it changes."""
+
+import asyncio
+import os
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cri_proxy import events
+from cri_proxy.bounded_yaml import MAX_BYTES
+from cri_proxy.clock import Clock
+from cri_proxy.config.addresses import optional_name
+from cri_proxy.config.files.configmap_volume import VolumeError, publish
+from cri_proxy.config.files.inotify import ANY, Inotify
+from cri_proxy.config.files.location import GROUP_FILE
+from cri_proxy.config.files.symlinks import DATA_LINK, looked_up, of_one_generation
+from cri_proxy.config.files.watch import Watch
+from cri_proxy.logs import Log
+
+# What failed is tried again, and what somebody did to the copy is put right, this often.
+REPAIR_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What is to be written; ``problem`` says why nothing is ('' = it can be)."""
+
+    files: tuple[tuple[str, bytes], ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The mounted directory, and where the node's group comes from: ``group``, else the file ('' and None: nowhere)."""
+
+    directory: Path
+    group: str = ""
+    group_file: Path | None = None
+
+    def read(self) -> Payload:
+        """All files of one generation of the volume, with the group. Blocks, never raises for what it finds."""
+        return of_one_generation(self.directory, self._look)
+
+    def lookups(self) -> dict[Path, frozenset[str]]:
+        """The directories on the way; in the volume itself every name."""
+        found = looked_up([self.directory / DATA_LINK, *([self.group_file] if self.group_file else [])])
+        found[Path(os.path.realpath(self.directory))] = {ANY}
+        return {directory: frozenset(names) for directory, names in found.items()}
+
+    def _look(self) -> Payload:
+        try:
+            files = self._files()
+            group = self._group()
+        except OSError as error:
+            return Payload((), f"{error.filename}: cannot read: {error.strerror}")
+        except ValueError as error:
+            return Payload((), str(error))
+        if not files:
+            return Payload((), f"{self.directory}: holds no file: what was written before stays")
+        if group:
+            files[GROUP_FILE] = f"{group}\n".encode()
+        return Payload(tuple(sorted(files.items())))
+
+    def _files(self) -> dict[str, bytes]:
+        """By name; a volume's own names begin with two dots. Raises OSError and ValueError."""
+        volume = self.directory / DATA_LINK
+        files: dict[str, bytes] = {}
+        for entry in sorted(os.scandir(volume if volume.is_dir() else self.directory), key=lambda e: e.name):
+            if not entry.name.startswith("..") and entry.is_file():
+                with Path(entry.path).open("rb") as file:
+                    files[entry.name] = file.read(MAX_BYTES + 1)
+                if sum(map(len, files.values())) > MAX_BYTES:
+                    raise ValueError(
+                        f"{self.directory}: larger than {MAX_BYTES} bytes, the most that a ConfigMap holds"
+                    )
+        return files
+
+    def _group(self) -> str:
+        if self.group or self.group_file is None:
+            return self.group
+        # The downward API writes an empty file where the label is missing.
+        try:
+            return optional_name(self.group_file.read_text().strip())
+        except ValueError as error:
+            raise ValueError(f"{self.group_file}: {error}") from None
+
+
+class Agent:
+    """Copies ``origin`` to ``target``."""
+
+    def __init__(self, origin: Origin, target: Path, *, log: Log, clock: Clock) -> None:
+        """Nothing is read yet."""
+        self._origin = origin
+        self._target = target
+        self._log = log
+        self._clock = clock
+        self._problem = ""
+
+    def copy(self) -> bool:
+        """Write it once; whether the target holds what it should. Blocks."""
+        return self._publish(self._origin.read())
+
+    async def serve(self, stop: Awaitable[object]) -> None:
+        """Write it, and again at every change, until ``stop`` is done."""
+        watch: Watch[Payload] = Watch(self._origin, Payload(()), self._take, clock=self._clock)
+        watch.ask()
+
+        async def repair() -> None:
+            while True:
+                await self._clock.sleep(REPAIR_SECONDS)
+                watch.ask()
+
+        async with asyncio.TaskGroup() as group:
+            works = (watch.watch(Inotify(watch.notice)), watch.poll(), repair())
+            tasks = [group.create_task(work) for work in works]
+            await stop
+            for task in tasks:
+                task.cancel()
+
+    async def _take(self, payload: Payload, is_asked: bool) -> None:
+        await asyncio.to_thread(self._publish, payload)
+
+    def _publish(self, payload: Payload) -> bool:
+        problem, is_new = payload.problem, False
+        if not problem:
+            try:
+                is_new = publish(self._target, dict(payload.files))
+            except VolumeError as error:
+                problem = str(error)
+        if problem and problem != self._problem:
+            self._log.error(events.CONFIG_NOT_WRITTEN, reason=problem)
+        if is_new or (self._problem and not problem):
+            names = [name for name, _ in payload.files]
+            self._log.info(events.CONFIG_WRITTEN, directory=str(self._target), files=names)
+        self._problem = problem
+        return not problem

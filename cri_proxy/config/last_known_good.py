@@ -1,0 +1,162 @@
+"""The configuration that was in force last, kept in the state directory: a start with an invalid file goes on with it.
+
+What is kept are the options and their values, never the file: that may be a whole ConfigMap object, with whatever else
+stands in it. One JSON object, replaced as a whole: who is killed while writing leaves the one before.
+"""
+
+import json
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from cri_proxy.bounded_yaml import MAX_BYTES
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.values import Raw, differences, read_value, show_value, with_values
+from cri_proxy.errors import ConfigError, StoreError
+from cri_proxy.private_files import open_private, private_directory
+
+FILE: Final = "config-in-force.json"
+_NEW_FILE = f"{FILE}.new"
+# A later program that means something else by the same words gives it another number.
+_VERSION = 1
+# The end of the year 9999, the last that a date can have.
+_LATEST_SECONDS = 253_402_300_800
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A configuration that was in force, without what a command line laid over it.
+
+    ``path`` is what ``--config`` named, ``file`` the one that applied there, for this ``group``; ``digest`` is the
+    SHA-256 of its text, ``since_seconds`` (since the epoch) when it came into force.
+    """
+
+    config: Config
+    path: Path
+    file: Path
+    group: str
+    digest: str
+    since_seconds: float
+
+    @property
+    def since(self) -> str:
+        """The time as people write it, in UTC."""
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since_seconds))
+
+
+def keep(directory: Path, kept: Kept) -> None:
+    """Have the next start find this; on disk when it returns. Blocks. Raises StoreError, and has changed nothing then.
+
+    The same configuration from the same file stays as it is, with the time when it came into force.
+    """
+    with suppress(ConfigError):  # what cannot be used is about to be replaced
+        before = find(directory, kept.path)
+        if before is not None and replace(before, since_seconds=kept.since_seconds) == kept:
+            return
+    private_directory(directory)
+    new = directory / _NEW_FILE
+    try:
+        with os.fdopen(open_private(new, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
+            file.write(encode(kept))
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(directory / FILE)
+        _sync(directory)
+    except OSError as error:
+        raise StoreError(str(directory / FILE), f"cannot write: {error.strerror}; check the disk") from error
+
+
+def find(directory: Path, path: Path) -> Kept | None:
+    """What was kept of the configuration that ``--config`` names ``path``; None = nothing. Blocks.
+
+    Raises ConfigError for what cannot be used, with the reason.
+    """
+    file = directory / FILE
+    if not os.path.lexists(file):
+        return None
+    try:
+        with os.fdopen(open_private(file, os.O_RDONLY), "rb") as opened:
+            raw = opened.read(MAX_BYTES + 1)
+    except StoreError as error:
+        raise ConfigError(error.path, 0, "", error.problem) from error
+    except OSError as error:
+        raise ConfigError(str(file), 0, "", f"cannot read: {error.strerror}") from error
+    kept = decode(raw, str(file))
+    return kept if kept.path == path else None
+
+
+def encode(kept: Kept) -> str:
+    """The document: only options that differ from their defaults, so that an older program knows as many as can be."""
+    changed = differences(Config(), kept.config, known_options())
+    document = {
+        "version": _VERSION,
+        "path": str(kept.path),
+        "file": str(kept.file),
+        "group": kept.group,
+        "sha256": kept.digest,
+        "since_seconds": kept.since_seconds,
+        "options": {known.key: _written(value) for known, _, value in changed},
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _written(value: object) -> str | list[str]:
+    """A value as ``read_value`` takes it."""
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    return value if isinstance(value, str) else show_value(value)
+
+
+def decode(raw: bytes, name: str) -> Kept:
+    """What the document says; ``name`` is its file. Raises ConfigError for anything that ``encode`` does not give."""
+    if len(raw) > MAX_BYTES:
+        raise ConfigError(name, 0, "", f"larger than {MAX_BYTES} bytes: cri-proxy did not write it")
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(name, 0, "", f"not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("version") != _VERSION:
+        raise ConfigError(name, 0, "version", f"expected {_VERSION}: another version of cri-proxy wrote it")
+    since = document.get("since_seconds")
+    texts = [document.get(key) for key in ("path", "file", "group", "sha256")]
+    if not isinstance(since, int | float) or not 0 <= since < _LATEST_SECONDS:
+        raise ConfigError(name, 0, "since_seconds", f"expected seconds since the epoch, got {since!r}")
+    if not all(isinstance(text, str) for text in texts):
+        raise ConfigError(name, 0, "", "not as cri-proxy writes it")
+    path, file, group, digest = map(str, texts)
+    return Kept(_config(document.get("options"), name), Path(path), Path(file), group, digest, since)
+
+
+def _config(options: object, name: str) -> Config:
+    if not isinstance(options, dict):
+        raise ConfigError(name, 0, "options", "expected an object")
+    known_by_key = {known.key: known for known in known_options()}
+    values = []
+    for key, value in options.items():
+        if key not in known_by_key:
+            raise ConfigError(name, 0, key, "unknown option: another version of cri-proxy wrote it")
+        try:
+            values.append((known_by_key[key], read_value(known_by_key[key], _raw(value))))
+        except ValueError as error:
+            raise ConfigError(name, 0, key, str(error)) from None
+    return with_values(Config(), values)
+
+
+def _raw(value: object) -> Raw:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise ValueError(f"expected a string or a list of strings, got {value!r}")
+
+
+def _sync(directory: Path) -> None:
+    """Have the directory's new entry on disk (fsync(2))."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,223 @@
+"""Available and reserved CPUs of a machine, and the policy's options that follow."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
+from cri_proxy.config.memory_kinds import NodeMemory, kind_by_node
+from cri_proxy.config.model import Config
+from cri_proxy.config.topology_aware import TopologyAware
+from cri_proxy.errors import ConfigError
+from policies.base import BurstLevel, CpuPriority, Threads
+from policies.errors import PolicyOptionsError
+from policies.hardware.reserve import choose_reserved
+from policies.options import PolicyOptions
+from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+from sysfs.memory_override import with_memory_kinds
+from sysfs.model import Machine
+
+_AVAILABLE = "availableResources.cpu"
+_RESERVED = "reservedResources.cpu"
+_KINDS = "memoryKinds"
+# Where the cpuset hierarchy is mounted: cgroup v2, then v1 on its own (cgroups(7)).
+_MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/cpuset")
+# v2: cpuset.cpus.effective (also in the root); v1: effective_cpus behind the controller's prefix.
+_FILES = ("cpuset.cpus.effective", "cpuset.effective_cpus", "effective_cpus")
+# The kubelet's cgroup of all pods, by the cgroupfs and the systemd driver.
+_PODS = ("kubepods", "kubepods.slice")
+_L3_POOLS = {"auto": None, "true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The policy's options on this machine; ``warnings`` are sentences for the operator.
+
+    ``machine`` is the one to place on: as discovered, with the operator's word on its memory (``memoryKinds``).
+    """
+
+    machine: Machine
+    options: PolicyOptions
+    warnings: tuple[str, ...] = ()
+
+
+def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> Resolved:
+    """What this configuration means on this machine; cgroup files are read below ``root``.
+
+    Raises ConfigError (without a line) when CPUs are named that are not there, or reserved ones that are not
+    available.
+    """
+    available, notes = _available(config.available.cpu, machine, root)
+    reserved = _reserved(config.reserved.cpu, machine, available)
+    warnings = list(notes)
+    if config.reserved.cpu is None and config.policy != "none":
+        warnings.append(
+            f"{_RESERVED} is not set: no CPU is kept for the system, kube-system shares with everybody; "
+            "set it to what the system needs, for example 750m"
+        )
+    chosen = config.topology_aware
+    options = PolicyOptions(
+        available=available,
+        reserved=reserved,
+        pin_cpu=chosen.pin_cpu,
+        pin_memory=chosen.pin_memory,
+        prefer_isolated=chosen.prefer_isolated,
+        prefer_shared=chosen.prefer_shared,
+        reserved_namespaces=chosen.reserved_namespaces,
+        colocate_pods=chosen.colocate_pods,
+        colocate_namespaces=chosen.colocate_namespaces,
+        l3_pools=_L3_POOLS[chosen.l3_pools],
+        unlimited_burst=BurstLevel(chosen.unlimited_burst),
+        threads=Threads(chosen.threads),
+        cpu_priority=CpuPriority(chosen.cpu_priority),
+    )
+    notes = (*warnings, *_resize_notes(chosen), *_memory_notes(config.memory_kinds, machine))
+    return Resolved(with_memory_kinds(machine, kind_by_node(config.memory_kinds)), options, notes)
+
+
+def _resize_notes(chosen: TopologyAware) -> tuple[str, ...]:
+    """A warning for each option under which the runtime reports other CPU figures than the kubelet has sent."""
+    set_here = (("LiftQuota", chosen.lift_quota), ("FractionShares", chosen.fraction_shares))
+    return tuple(
+        f"topologyAware.{key} is on: a kubelet that compares a container's figures with the runtime's (in-place "
+        "resize) can take ours for a resize that is not done, and ask for it again and again"
+        for key, is_on in set_here
+        if is_on
+    )
+
+
+def _memory_notes(told: Sequence[NodeMemory], machine: Machine) -> tuple[str, ...]:
+    """A warning for nodes that this machine lacks (one file may serve many machines); raises for two kinds of one."""
+    for i, entry in enumerate(told):
+        for other in told[:i]:
+            both = entry.nodes & other.nodes
+            if both and entry.kind is not other.kind:
+                raise _fail(_KINDS, f"node {both} is told to be {other.kind} and {entry.kind}: keep one")
+    missing = NodeSet.of_masks(entry.nodes.mask for entry in told) - NodeSet.of(node.id for node in machine.nodes)
+    return (f"{_KINDS}: node {missing} is not on this machine",) if missing else ()
+
+
+def available_now(config: Config, root: Path = Path("/")) -> str:
+    """What the cgroup says now that the available CPUs follow, to notice when that changes; '' where they follow none.
+
+    What is wrong with it is told as well.
+    """
+    spec = config.available.cpu
+    if isinstance(spec, CpuList):
+        return ""
+    try:
+        found = _cgroup_cpus(spec, root) if isinstance(spec, CgroupCpus) else _in_root_cgroup(root)
+    except ConfigError as error:
+        return error.problem
+    return "" if found is None else str(found)
+
+
+def _fail(key: str, problem: str) -> ConfigError:
+    return ConfigError("configuration", 0, key, problem)
+
+
+def _available(spec: AvailableCpus | None, machine: Machine, root: Path) -> tuple[CpuSet, tuple[str, ...]]:
+    """The available CPUs, all online, and warnings."""
+    match spec:
+        case CpuList():
+            wanted, notes = spec.cpus, _offline_notes(spec.cpus, machine)
+        case CgroupCpus():
+            wanted, notes = _cgroup_cpus(spec, root), ()
+        case AllBut():
+            wanted, notes = _root_cpus(machine, root) - spec.cpus, _pods_notes(machine, root)
+        case None:
+            wanted, notes = _root_cpus(machine, root), _pods_notes(machine, root)
+    available = wanted & machine.online
+    if not available:
+        raise _fail(_AVAILABLE, f"{spec or 'the root cgroup'} leaves no CPU; online are {machine.online}")
+    return available, notes
+
+
+def _offline_notes(cpus: CpuSet, machine: Machine) -> tuple[str, ...]:
+    """A warning for CPUs that are listed and offline; a CPU that does not exist is an error."""
+    unknown = cpus - machine.online - machine.offline
+    if unknown:
+        raise _fail(_AVAILABLE, f"CPU {unknown} does not exist; online are {machine.online}")
+    offline = cpus & machine.offline
+    return (f"{_AVAILABLE}: CPU {offline} is offline and not used",) if offline else ()
+
+
+def _root_cpus(machine: Machine, root: Path) -> CpuSet:
+    """The root cgroup's effective cpuset; where there is none (no cgroups below this root), the online CPUs."""
+    found = _in_root_cgroup(root)
+    return machine.online if found is None else found
+
+
+def _in_root_cgroup(root: Path) -> CpuSet | None:
+    """The root cgroup's effective cpuset, inside what the pods' own cgroup can use; None without cgroups."""
+    found = _first_set(root / mount / name for mount in _MOUNTS for name in _FILES)
+    pods = _pods_cpus(root)
+    if found is None or pods is None:
+        return found
+    return found & pods or found
+
+
+def _pods_cpus(root: Path) -> CpuSet | None:
+    """What the kubelet's cgroup of all pods can use: no container gets a CPU that it lacks."""
+    return _first_set(root / mount / pods / name for mount in _MOUNTS for pods in _PODS for name in _FILES)
+
+
+def _pods_notes(machine: Machine, root: Path) -> tuple[str, ...]:
+    """A warning for online CPUs that the pods' cgroup lacks: v1 takes a CPU that goes offline out of it for good."""
+    found, pods = _first_set(root / mount / name for mount in _MOUNTS for name in _FILES), _pods_cpus(root)
+    usable = (found or machine.online) & machine.online
+    missing = usable - pods if pods is not None else CpuSet()
+    if not missing or missing == usable:
+        return ()
+    return (
+        f"{_AVAILABLE}: CPU {missing} is online, but the pods' cgroup ({' or '.join(_PODS)}) cannot use it; "
+        "on cgroup v1, where it stays so after the CPU was offline, write it back to cpuset.cpus there and below",
+    )
+
+
+def _cgroup_cpus(spec: CgroupCpus, root: Path) -> CpuSet:
+    directory = spec.directory.lstrip("/")
+    # An absolute directory is taken below the root as well, so that captured machines work.
+    places = [root / directory] if spec.directory.startswith("/") else []
+    places += [root / mount / directory for mount in _MOUNTS]
+    found = _first_set(place / name for place in places for name in _FILES)
+    if found is None:
+        raise _fail(_AVAILABLE, f"{spec.directory} is no cgroup with a cpuset: name one that has {_FILES[0]}")
+    return found
+
+
+def _first_set(paths: Iterable[Path]) -> CpuSet | None:
+    """What the first of these files says that is there and not empty."""
+    for path in paths:
+        try:
+            text = path.read_text().strip()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise _fail(_AVAILABLE, f"{path}: cannot read: {error.strerror}") from error
+        if not text:
+            continue
+        try:
+            return CpuSet.parse(text)
+        except CpuSetError as error:
+            raise _fail(_AVAILABLE, f"{path}: {error}") from error
+    return None
+
+
+def _reserved(spec: ReservedCpus | None, machine: Machine, available: CpuSet) -> CpuSet:
+    match spec:
+        case None:
+            return CpuSet()
+        case CpuList():
+            if not spec.cpus <= available:
+                raise _fail(_RESERVED, f"CPU {spec.cpus - available} is not available; available are {available}")
+            return spec.cpus
+        case AllBut():
+            if spec.cpus >= available:
+                raise _fail(_RESERVED, f"{spec} leaves none of the available CPUs {available}")
+            return available - spec.cpus
+        case CpuQuantity():
+            try:
+                return choose_reserved(machine, available, spec.mcpu)
+            except PolicyOptionsError as error:
+                raise _fail(_RESERVED, f"cannot reserve {spec}: {error.remedy}") from error

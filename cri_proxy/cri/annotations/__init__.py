@@ -1,0 +1,1 @@
+"""Read the annotations of a pod."""

@@ -1,0 +1,118 @@
+"""Reads one container's affinity or anti-affinity list: the short form, the full form, or both mixed.
+
+The forms are the seed's ("Intra-Pod Container Affinity/Anti-affinity"); operators and joint keys are those of
+cri-resource-manager and its successor. A key is kept as written: looking it up is the policy's business.
+"""
+
+from collections.abc import Mapping
+
+from policies.base import Affinity, Expression
+from policies.expressions import split_joint_key
+
+DEFAULT_KEY = "io.kubernetes.container.name"
+DEFAULT_OPERATOR = "In"
+MAX_WEIGHT = 1000
+# Each decision compares every wish with every container of the node, so that what a pod may ask for is bounded.
+MAX_WISHES = 64
+MAX_VALUES = 256  # of all preferences of a list together
+MAX_WORD_CHARS = 512  # several names and label values, joined
+MAX_PATTERN_CHARS = 1024  # of all globs of a list together: each is held against every container
+MAX_JOINED_KEYS = 8  # what a glob is held against is at most so many names and label values
+
+_ONE_VALUE = frozenset({"Equals", "NotEqual", "Matches", "MatchesNot"})
+_SOME_VALUES = frozenset({"In", "NotIn", "MatchesAny", "MatchesNone"})
+_PATTERNS = frozenset({"Matches", "MatchesNot", "MatchesAny", "MatchesNone"})
+_NO_VALUE = frozenset({"Exists", "NotExist", "AlwaysTrue"})
+OPERATORS = _ONE_VALUE | _SOME_VALUES | _NO_VALUE
+_SPELLINGS = {"NotExists": "NotExist"}  # what the successor's documents call it
+
+
+def affinities(value: object, *, anti: bool) -> tuple[Affinity, ...]:
+    """The preferences of one container, in the order written; names of the short form become one match.
+
+    Raises ValueError when any entry is malformed: half a list would be a wish that nobody wrote.
+
+    >>> affinities(["container1"], anti=True)[0].weight
+    -1
+    """
+    if not isinstance(value, list):
+        raise ValueError("expected a list of container names or of matches")
+    if len(value) > MAX_WISHES:
+        raise ValueError(f"more than {MAX_WISHES} preferences")
+    names = tuple(entry for entry in value if isinstance(entry, str))
+    short = (Affinity(Expression(DEFAULT_KEY, DEFAULT_OPERATOR, names), _weight(None, anti=anti)),) if names else ()
+    full = tuple(_full(entry, anti=anti) for entry in value if not isinstance(entry, str))
+    _check_size(short + full)
+    return short + full
+
+
+def _check_size(preferences: tuple[Affinity, ...]) -> None:
+    expressions = [e for wish in preferences for e in (wish.match, wish.scope) if e]
+    if sum(len(e.values) for e in expressions) > MAX_VALUES:
+        raise ValueError(f"more than {MAX_VALUES} values")
+    if any(len(word) > MAX_WORD_CHARS for e in expressions for word in (e.key, *e.values)):
+        raise ValueError(f"a key or value of more than {MAX_WORD_CHARS} characters")
+    if sum(len(word) for e in expressions if e.operator in _PATTERNS for word in e.values) > MAX_PATTERN_CHARS:
+        raise ValueError(f"patterns of more than {MAX_PATTERN_CHARS} characters")
+    if any(len(split_joint_key(e.key)[0]) > MAX_JOINED_KEYS for e in expressions):
+        raise ValueError(f"a key joins more than {MAX_JOINED_KEYS} keys")
+
+
+def _full(entry: object, *, anti: bool) -> Affinity:
+    fields = _fields(entry, {"scope", "match", "weight"}, "an affinity")
+    if "match" not in fields:
+        raise ValueError("an affinity needs a 'match'")
+    scope = fields.get("scope")
+    return Affinity(
+        match=_expression(fields["match"], "match"),
+        weight=_weight(fields.get("weight"), anti=anti),
+        scope=None if scope is None else _expression(scope, "scope"),
+    )
+
+
+def _fields(value: object, known: set[str], what: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is a map of {', '.join(sorted(known))}, not {value!r:.40}")
+    unknown = sorted(str(key) for key in value if key not in known)
+    if unknown:
+        raise ValueError(f"{what} has no field {unknown[0]!r:.40}; known are {', '.join(sorted(known))}")
+    return value
+
+
+def _expression(value: object, what: str) -> Expression:
+    fields = _fields(value, {"key", "operator", "values"}, f"a {what}")
+    key = fields.get("key", DEFAULT_KEY)
+    if not isinstance(key, str) or not key:
+        raise ValueError(f"the key of a {what} is a name, not {key!r:.40}")
+    named = fields.get("operator", DEFAULT_OPERATOR)
+    operator = _SPELLINGS.get(named, named) if isinstance(named, str) else ""
+    if operator not in OPERATORS:
+        raise ValueError(f"no operator {named!r:.40}; known are {', '.join(sorted(OPERATORS))}")
+    values = _values(fields.get("values"), what)
+    if operator in _ONE_VALUE and len(values) != 1:
+        raise ValueError(f"{operator} takes exactly one value, not {len(values)}")
+    if operator in _SOME_VALUES and not values:
+        raise ValueError(f"{operator} takes at least one value")
+    if operator in _NO_VALUE and values:
+        raise ValueError(f"{operator} takes no values")
+    return Expression(key, operator, values)
+
+
+def _values(value: object, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    listed = value if isinstance(value, list) else [value]
+    if not all(isinstance(v, str | int) for v in listed):
+        # A number with a point would come back in another form than it was written in: 1.10 as 1.1.
+        raise ValueError(f"the values of a {what} are a list of words; put numbers with a point in quotes")
+    # YAML reads an unquoted true as a boolean; labels are always text
+    return tuple(str(v).lower() if isinstance(v, bool) else str(v) for v in listed)
+
+
+def _weight(value: object, *, anti: bool) -> int:
+    """The weight within ±1000; an anti-affinity's is minus its absolute value, so -1 and 1 push alike."""
+    weight = 1 if value is None else value
+    if not isinstance(weight, int) or isinstance(weight, bool):
+        raise ValueError(f"a weight is an integer between -{MAX_WEIGHT} and {MAX_WEIGHT}, not {weight!r:.40}")
+    clamped = max(-MAX_WEIGHT, min(MAX_WEIGHT, weight))
+    return -abs(clamped) if anti else clamped

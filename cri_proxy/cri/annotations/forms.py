@@ -1,0 +1,173 @@
+"""Finds the value of an annotation that counts for one container, among all its forms, scopes and domains.
+
+Forms of a key, from the narrowest scope to the widest:
+
+- ``KEY.DOMAIN/container.NAME``: one value for one container;
+- ``DOMAIN/KEY`` or ``KEY.DOMAIN`` with a JSON or YAML map by container name: an entry for one container;
+- ``KEY.DOMAIN/pod``, ``KEY.DOMAIN``, ``DOMAIN/KEY`` with one value: the whole pod.
+
+The narrowest scope wins; within a scope the first domain that has the key. A value that cannot be understood is
+reported and counts as absent, so that the next wider one applies.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from cri_proxy.cri.annotations.values import by_container, parse_text
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation(Generic[T_co]):
+    """One row of the table: ``parse`` raises ValueError; ``fields`` are where the value goes (see ``origins``).
+
+    ``examples`` and ``bad_example`` are values as written; ``value_fields`` the keys of a value that is itself a map,
+    which tell it from a map by container name.
+    """
+
+    key: str
+    parse: Callable[[object], T_co]
+    fields: tuple[str, ...]
+    text: str
+    examples: tuple[str, ...]
+    bad_example: str
+    by_container_only: bool = False  # the value is always a map by container name
+    value_fields: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationProblem:
+    """A value that was not understood, hence ignored: the annotation's full key, its text (cut), and why."""
+
+    key: str
+    value: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"annotation {self.key}: {self.value!r}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T_co]):
+    """The value that counts for a row; ``scope`` 0 = said of this container, 1 = of the whole pod."""
+
+    scope: int
+    full_key: str
+    text: str
+    value: T_co
+
+    def problem(self, problem: str) -> AnnotationProblem:
+        """Why this value does not count after all."""
+        return AnnotationProblem(self.full_key, cut(self.text), problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A value that applies to the container; a ``problem`` where the text is none."""
+
+    scope: int
+    full_key: str
+    text: str
+    value: object
+    problem: str = ""
+
+
+class Finder:
+    """Looks up rows for one container, and keeps what was found and what was not understood."""
+
+    def __init__(self, annotations: Mapping[str, str], container: str, domains: Sequence[str]) -> None:
+        """The pod's annotations; ``domains`` in order of precedence."""
+        self._annotations = annotations
+        self._container = container
+        self._domains = domains
+        # Most pods have none of these, and few have many: the other rows need not be looked for in all their forms.
+        self._keys = {key_in(full_key, (domain,)) for full_key in annotations for domain in domains}
+        self.found: dict[str, Found[object]] = {}
+        self.problems: list[AnnotationProblem] = []
+
+    def find(self, row: Annotation[T]) -> Found[T] | None:
+        """The narrowest value of a row that can be understood; the others that were tried go to ``problems``."""
+        if row.key not in self._keys:
+            return None
+        for candidate in sorted(self._candidates(row), key=lambda c: c.scope):
+            problem = candidate.problem
+            if not problem:
+                try:
+                    value = row.parse(candidate.value)
+                except ValueError as error:
+                    problem = str(error)
+                else:
+                    found = Found(candidate.scope, candidate.full_key, candidate.text, value)
+                    self.found[row.key] = found
+                    return found
+            self.problems.append(AnnotationProblem(candidate.full_key, cut(candidate.text), problem))
+        return None
+
+    def value(self, row: Annotation[T]) -> T | None:
+        """As ``find``, the value alone."""
+        found = self.find(row)
+        return found.value if found else None
+
+    def _candidates(self, row: Annotation[object]) -> Iterator[_Candidate]:
+        """Every value of this row that applies to the container: by domain, then in the order of the module's text."""
+        for domain in self._domains:
+            forms = (
+                (f"{row.key}.{domain}/container.{self._container}", 0),
+                (f"{row.key}.{domain}/pod", 1),
+                (f"{row.key}.{domain}", 1),
+                (f"{domain}/{row.key}", 1),
+            )
+            for full_key, scope in forms[-1:] if row.by_container_only else forms:
+                text = self._annotations.get(full_key)
+                candidate = None if text is None else self._candidate(row, full_key, text, scope)
+                if candidate is not None:
+                    yield candidate
+
+    def _candidate(self, row: Annotation[object], full_key: str, text: str, scope: int) -> _Candidate | None:
+        """One annotation as a value for this container; None when it is a map that does not name it."""
+        try:
+            value = parse_text(text)
+        except ValueError as error:
+            return _Candidate(scope, full_key, text, None, str(error))
+        entries = by_container(value, row.value_fields) if scope else None
+        if entries is not None:
+            name = self._container
+            return _Candidate(0, full_key, text, entries[name]) if name in entries else None
+        if row.by_container_only:
+            return _Candidate(scope, full_key, text, None, "expected a map by container name")
+        return _Candidate(scope, full_key, text, value)
+
+
+def is_about(full_key: str, text: str, container: str) -> bool:
+    """Whether this annotation speaks of the container: alone, in a map by container name, or of the whole pod."""
+    _, is_named, name = full_key.partition("/container.")
+    if is_named:
+        return name == container
+    try:
+        entries = by_container(parse_text(text))
+    except ValueError:
+        return True
+    return entries is None or container in entries
+
+
+def key_in(full_key: str, domains: Sequence[str]) -> str:
+    """The KEY of a full key in one of the domains; '' when it is in none.
+
+    >>> key_in("memory-type.cri-proxy.io/pod", ["cri-proxy.io"])
+    'memory-type'
+    """
+    prefix, _, name = full_key.partition("/")
+    for domain in domains:
+        if prefix == domain:
+            return name
+        if prefix.endswith(f".{domain}"):
+            return prefix.removesuffix(f".{domain}")
+    return ""
+
+
+def cut(text: str, limit: int = 80) -> str:
+    """The beginning of a text, for reports."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,146 @@
+"""What the annotations of a pod say about one of its containers.
+
+The rows are in ``annotation_table``, the forms and scopes of a key in ``annotation_forms``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+
+from cri_proxy.cri.annotations import table as rows
+from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
+from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, Found, cut, is_about, key_in
+from cri_proxy.cri.device_filter import KINDS, HintFilter
+from policies.base import Affinity, Preferences
+
+T = TypeVar("T")
+
+DOMAINS = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
+# Before the key of an annotation in ``origins`` that is known and changes nothing.
+WITHOUT_EFFECT = "without effect: "
+GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/grant_text.py
+
+_ADDED_UP = frozenset({"affinities", "hints"})  # fields that several annotations make together
+_NO_WISHES = Preferences()
+_MAX_UNKNOWN, _LONGEST_KEY = 64, 64  # keys that are held against the table, which takes its time
+_NEAR = 0.85  # a letter or two of a key; allow.topologyhints is farther from topologyhints
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What the annotations say about one container.
+
+    ``origins`` name the annotation behind each field of ``Preferences`` and ``Request``; see also ``without_effect``.
+    """
+
+    preferences: Preferences = Preferences()
+    affinities: tuple[Affinity, ...] = ()
+    hint_filter: HintFilter = HintFilter()
+    origins: tuple[tuple[str, str], ...] = ()
+    problems: tuple[AnnotationProblem, ...] = ()
+
+
+def parse_annotations(annotations: Mapping[str, str], container: str, domains: Sequence[str] = DOMAINS) -> Parsed:
+    """What a pod's annotations say about this container. Never raises; what is malformed is in ``problems``.
+
+    >>> parse_annotations({"cri-proxy.io/prefer-shared-cpus": "-2"}, "c0").preferences.levels_up
+    2
+    """
+    finder = Finder(annotations, container, domains)
+    preferences = _wishes(finder)
+    sources = finder.value(rows.TOPOLOGY_HINTS)
+    hint_filter = HintFilter(
+        sources=KINDS if sources is None else sources,
+        allow=finder.value(rows.ALLOW_HINTS) or (),
+        deny=finder.value(rows.DENY_HINTS) or (),
+    )
+    affinities = (*(finder.value(rows.AFFINITY) or ()), *(finder.value(rows.ANTI_AFFINITY) or ()))
+    problems = (*finder.problems, *conflicts(finder.found), *_misspelt(annotations, domains))
+    origins = (*_origins(finder, preferences), *_without_effect(annotations, container, domains))
+    return Parsed(preferences, affinities, hint_filter, origins, problems)
+
+
+def _wishes(finder: Finder) -> Preferences:
+    prefer, require = finder.find(rows.PREFER_ISOLATED), finder.find(rows.REQUIRE_ISOLATED)
+    required = _requires_isolated(prefer, require)
+    prefer_shared, levels_up = finder.value(rows.PREFER_SHARED) or (None, 0)
+    threads = _narrower(finder.find(rows.HYPERTHREADS), finder.find(rows.HIDE_HYPERTHREADS))
+    memory_kinds, cold_start = finder.value(rows.MEMORY_TYPE) or (), finder.value(rows.COLD_START) or 0
+    return Preferences(
+        prefer_isolated=True if required else (prefer.value if prefer else None),
+        require_isolated=required,
+        prefer_shared=prefer_shared,
+        levels_up=levels_up,
+        prefer_reserved=finder.value(rows.PREFER_RESERVED),
+        preserve_cpu=finder.value(rows.PRESERVE_CPU) is True,
+        preserve_memory=finder.value(rows.PRESERVE_MEMORY) is True,
+        threads=threads.value if threads else None,
+        priority=finder.value(rows.PREFER_CPU_PRIORITY),
+        burst_level=finder.value(rows.UNLIMITED_BURSTABLE),
+        memory_kinds=memory_kinds,
+        strict_memory=finder.value(rows.STRICT_MEMORY_TYPE) is True and bool(memory_kinds),
+        strict_hints=finder.value(rows.STRICT_HINTS) is True,
+        spread_by_hints=finder.value(rows.PICK_BY_HINTS),
+        cold_start_seconds=cold_start if not memory_kinds or has_cold_start_kinds(memory_kinds) else 0,
+        tell=finder.value(rows.TELL_RESOURCES),
+        notify=finder.value(rows.NOTIFY_EXEC) or (),
+    )
+
+
+def _requires_isolated(prefer: Found[bool] | None, require: Found[bool] | None) -> bool:
+    """Between prefer and require the narrower scope wins, on equal scope require (nri-plugins' rule)."""
+    if require is None or not require.value:
+        return False
+    return prefer is None or require.scope <= prefer.scope
+
+
+def _narrower(first: Found[T] | None, second: Found[T] | None) -> Found[T] | None:
+    """The one of the narrower scope; of two that are alike the first."""
+    found = [f for f in (first, second) if f]
+    return min(found, key=lambda f: f.scope) if found else None
+
+
+def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, str]]:
+    """(field, the annotations behind it) of what is set, by field; several annotations only where they add up."""
+    behind: dict[str, list[Found[object]]] = {}
+    for row in rows.TABLE:
+        for field in row.fields if row.key in finder.found else ():
+            behind.setdefault(field, []).append(finder.found[row.key])
+    if preferences.require_isolated:
+        behind["prefer_isolated"] = behind["require_isolated"]
+    for field, found in sorted(behind.items()):
+        if field not in _ADDED_UP and getattr(preferences, field) == getattr(_NO_WISHES, field):
+            continue
+        counting = found if field in _ADDED_UP else [min(found, key=lambda f: f.scope)]
+        yield field, " and ".join(f.full_key for f in counting)
+
+
+def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator[AnnotationProblem]:
+    """Keys in our domains that are nearly one of the table: whoever wrote them wanted something and gets nothing."""
+    known = [row.key for row in rows.TABLE]
+    unknown = ((key, full_key) for full_key in annotations if (key := key_in(full_key, domains)))
+    asked = ((k, f) for k, f in unknown if len(k) <= _LONGEST_KEY and k not in known and k not in rows.OF_PEERS)
+    for key, full_key in islice(asked, _MAX_UNKNOWN):
+        from difflib import get_close_matches  # not where nobody has misspelt anything
+
+        near = get_close_matches(key, known, n=1, cutoff=_NEAR)
+        if near:
+            yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {key}; did you mean {near[0]}?")
+
+
+def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The annotations among these origins that are known and change nothing.
+
+    >>> without_effect(parse_annotations({"cri-proxy.io/rdtclass": "gold"}, "c0").origins)
+    ('cri-proxy.io/rdtclass',)
+    """
+    return tuple(full_key for field, full_key in origins if field.startswith(WITHOUT_EFFECT))
+
+
+def _without_effect(
+    annotations: Mapping[str, str], container: str, domains: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    for full_key, text in sorted(annotations.items()):
+        if key_in(full_key, domains) in rows.OF_PEERS and is_about(full_key, text, container):
+            yield f"{WITHOUT_EFFECT}{full_key}", full_key

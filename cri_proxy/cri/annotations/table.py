@@ -1,0 +1,235 @@
+"""The table of annotations: one row says which key it is, how its value is read, where it goes and what it means."""
+
+from cri_proxy.cri import device_filter
+from cri_proxy.cri.annotations import preferences
+from cri_proxy.cri.annotations.affinity import affinities
+from cri_proxy.cri.annotations.forms import Annotation
+from cri_proxy.cri.annotations.values import shared_preference, truth
+from policies.base import Affinity
+
+
+def _affinity(value: object) -> tuple[Affinity, ...]:
+    return affinities(value, anti=False)
+
+
+def _anti_affinity(value: object) -> tuple[Affinity, ...]:
+    return affinities(value, anti=True)
+
+
+PREFER_ISOLATED = Annotation(
+    "prefer-isolated-cpus",
+    truth,
+    ("prefer_isolated",),
+    "Take kernel-isolated CPUs for exclusive use when enough are free, or take none of them.",
+    ("true", "false", '{"c0": true, "c1": false}'),
+    "perhaps",
+)
+REQUIRE_ISOLATED = Annotation(
+    "require-isolated-cpus",
+    truth,
+    ("require_isolated",),
+    "Refuse the container rather than give it exclusive CPUs that are not kernel-isolated.",
+    ("true", '{"c0": true}'),
+    "2",
+)
+PREFER_SHARED = Annotation(
+    "prefer-shared-cpus",
+    shared_preference,
+    ("prefer_shared", "levels_up"),
+    "true: everything from the shared CPUs; false: the whole part of the request exclusive, for Burstable containers "
+    "too; -N: shared, N levels above the best pool; 0 is true.",
+    ("true", "false", "0", "-1", '{"c0": -1, "c1": true}'),
+    "1",
+)
+PREFER_RESERVED = Annotation(
+    "prefer-reserved-cpus",
+    truth,
+    ("prefer_reserved",),
+    "Run on the CPUs that are reserved for the system, or (false) not, although the namespace is a reserved one.",
+    ("true", "false"),
+    "kube-system",
+)
+HYPERTHREADS = Annotation(
+    "hyperthreads",
+    preferences.threads,
+    ("threads",),
+    "Thread siblings. own-core: exclusive CPUs are whole cores, nobody else gets the siblings; hide: as own-core, and "
+    "only one thread of each core is used, of shared CPUs too; any: they may be anybody's.",
+    ("hide", "own-core", "any", "{c0: hide}"),
+    "both",
+)
+HIDE_HYPERTHREADS = Annotation(
+    "hide-hyperthreads",
+    preferences.hidden_threads,
+    ("threads",),
+    "true: as hyperthreads: hide; false: as hyperthreads: any. The narrower scope of the two wins, then hyperthreads.",
+    ("true", "false", "{c0: true}", "own-core"),
+    "2",
+)
+PREFER_CPU_PRIORITY = Annotation(
+    "prefer-cpu-priority",
+    preferences.cpu_priority,
+    ("priority",),
+    "Which CPUs to prefer where base frequency, energy preference or core kind tell them apart; default: what the "
+    "option DefaultCPUPriority says.",
+    ("high", "normal", "low", "none", "default"),
+    "1",
+)
+UNLIMITED_BURSTABLE = Annotation(
+    "unlimited-burstable",
+    preferences.burst_level,
+    ("burst_level",),
+    "How wide a pool a Burstable container without a CPU limit should get.",
+    ("system", "package", "die", "numa", "l3cache"),
+    "true",
+)
+MEMORY_TYPE = Annotation(
+    "memory-type",
+    preferences.memory_kinds,
+    ("memory_kinds",),
+    "Kinds of memory to use; mixed is dram and pmem. Without it: every kind but HBM.",
+    ("dram", "pmem,dram", "mixed", '["hbm"]', "c0: dram,pmem"),
+    "ram",
+)
+STRICT_MEMORY_TYPE = Annotation(
+    "strict.memory-type",
+    truth,
+    ("strict_memory",),
+    "Refuse the container rather than use other kinds of memory than memory-type names, or more than there is.",
+    ("true", "false", "{c0: true}"),
+    "dram",
+)
+COLD_START = Annotation(
+    "cold-start",
+    preferences.cold_start_seconds,
+    ("cold_start_seconds",),
+    "Use only PMEM for so long (at most 1h), then DRAM too: what is allocated early and left alone stays on PMEM.",
+    ("duration: 60s", '{"duration": "1m30s"}', "60", "c0: {duration: 1h}", "c0: 10s"),
+    "duration: soon",
+    value_fields=preferences.COLD_START_FIELDS,
+)
+TOPOLOGY_HINTS = Annotation(
+    "topologyhints",
+    device_filter.hint_sources,
+    ("hints",),
+    "What says where the container should run: its mounts, its devices, what the kubelet's pod resources tell; true "
+    "(all) or false (none of it).",
+    ("true", "false", "all", "none", "devices", "mounts,devices", '["pod-resources"]', '{"c0": false}'),
+    "near",
+)
+ALLOW_HINTS = Annotation(
+    "allow.topologyhints",
+    device_filter.path_patterns,
+    ("hints",),
+    "Paths whose place counts although deny.topologyhints names them: beginnings, or globs in which ** crosses "
+    "slashes; podresapi:NAME is a resource that the kubelet's pod resources tell.",
+    ('["/dev/dri"]', '["/dev/nvme*"]', "type: glob\npaths: [/dev/nvme*]", "c0: [/dev/dri]"),
+    "[nvme0]",
+    value_fields=device_filter.PATH_FIELDS,
+)
+DENY_HINTS = Annotation(
+    "deny.topologyhints",
+    device_filter.path_patterns,
+    ("hints",),
+    "Paths whose place does not count, unless allow.topologyhints names them as well; written as there.",
+    ('["/"]', '["/var/lib/data", "podresapi:example.com/nic"]', "type: prefix\npaths: [/]"),
+    "[1]",
+    value_fields=device_filter.PATH_FIELDS,
+)
+STRICT_HINTS = Annotation(
+    "strict.topologyhints",
+    truth,
+    ("strict_hints",),
+    "Refuse the container rather than run it far from one of its devices.",
+    ("true", "false", "{c0: true}"),
+    "near",
+)
+PICK_BY_HINTS = Annotation(
+    "pick-resources-by-hints",
+    truth,
+    ("spread_by_hints",),
+    "Take exclusive CPUs near each of its devices where these are on different nodes.",
+    ("true", "false", "{c0: true}"),
+    "devices",
+)
+TELL_RESOURCES = Annotation(
+    "tell-resources",
+    truth,
+    ("tell",),
+    "Mount a directory into the container that tells which CPUs and memory nodes it has, or mount none.",
+    ("true", "false", "{c0: true}"),
+    "/resources",
+)
+NOTIFY_EXEC = Annotation(
+    "notify-exec",
+    preferences.command,
+    ("notify",),
+    "A command to run in the container when its resources have changed: a list of words, or one text.",
+    ("kill -HUP 1", '["sh", "-c", "touch /tmp/changed"]', "c0: [kill, -HUP, 1]"),
+    "[]",
+)
+PRESERVE_CPU = Annotation(
+    "cpu.preserve",
+    truth,
+    ("preserve_cpu",),
+    "Leave the container's CPU set alone, and its memory nodes with it.",
+    ("true", "false"),
+    "[0, 1]",
+)
+PRESERVE_MEMORY = Annotation(
+    "memory.preserve",
+    truth,
+    ("preserve_memory",),
+    "Leave the container's memory nodes alone.",
+    ("true", "false"),
+    "dram",
+)
+AFFINITY = Annotation(
+    "affinity",
+    _affinity,
+    ("affinities",),
+    "Wish to be near other containers, by container name. Short: a list of names of the same pod. Full: a list of "
+    "match, scope (default: the same pod) and weight (default 1, within ±1000).",
+    ("c0: [c1]", "c0:\n- match: {key: name, operator: In, values: [c1]}\n  weight: 10"),
+    "c0: c1",
+    by_container_only=True,
+)
+ANTI_AFFINITY = Annotation(
+    "anti-affinity",
+    _anti_affinity,
+    ("affinities",),
+    "Wish to be away from other containers; as affinity, the weight is minus its absolute value (default -1).",
+    ("c0: [c1, c2]",),
+    "c0:\n- match: {operator: Near, values: [c1]}",
+    by_container_only=True,
+)
+
+TABLE: tuple[Annotation[object], ...] = (
+    PREFER_ISOLATED,
+    REQUIRE_ISOLATED,
+    PREFER_SHARED,
+    PREFER_RESERVED,
+    HYPERTHREADS,
+    HIDE_HYPERTHREADS,
+    PREFER_CPU_PRIORITY,
+    UNLIMITED_BURSTABLE,
+    MEMORY_TYPE,
+    STRICT_MEMORY_TYPE,
+    COLD_START,
+    TOPOLOGY_HINTS,
+    ALLOW_HINTS,
+    DENY_HINTS,
+    STRICT_HINTS,
+    PICK_BY_HINTS,
+    TELL_RESOURCES,
+    NOTIFY_EXEC,
+    PRESERVE_CPU,
+    PRESERVE_MEMORY,
+    AFFINITY,
+    ANTI_AFFINITY,
+)
+
+# Keys of the peers that change nothing here: CRI has no field for scheduling classes, frequencies and interrupts, and
+# a class of cache or block I/O is the runtime's own business. They are no mistakes, hence no problems: nri-plugins
+# and cri-resource-manager act on them, and a pod may be written for several of us.
+OF_PEERS = frozenset({"blockioclass", "cpu-class", "irq-affinity", "rdtclass", "scheduling-class", "toptierlimit"})

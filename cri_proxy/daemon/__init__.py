@@ -1,0 +1,1 @@
+"""Start, stop, reload and hand over the daemon."""

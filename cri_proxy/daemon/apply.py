@@ -1,0 +1,181 @@
+"""A configuration on a machine, put in force: at start, and again when one of the two changes under a running node."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cri_proxy import events
+from cri_proxy.config.cpus import CpuList, CpuQuantity
+from cri_proxy.config.model import Config
+from cri_proxy.config.resolve import policy_options
+from cri_proxy.config.settings import Settings
+from cri_proxy.config.startup import with_kept
+from cri_proxy.daemon.host import Host
+from cri_proxy.errors import ConfigError, CriProxyError
+from cri_proxy.intercept.reader import Reader
+from cri_proxy.intercept.table import CriInterceptor
+from cri_proxy.node.context import Rules
+from cri_proxy.node.node import Node
+from cri_proxy.node.reconfigure import NotReconfigured, Planned, plan, reconfigure
+from cri_proxy.node.status.view import NodeView
+from policies.base import Policy
+from policies.errors import PolicyBaseError
+from policies.registry import build_policy
+from sysfs.errors import SysfsBaseError
+from sysfs.fingerprint import Fingerprint
+from sysfs.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a configuration amounts to on a machine. ``warnings`` are sentences for the operator."""
+
+    config: Config
+    machine: Machine
+    policy: Policy
+    warnings: tuple[str, ...]
+
+
+def build(config: Config, machine: Machine, root: Path) -> Built:
+    """What it amounts to on this machine; cgroups are read below ``root``. Raises ConfigError, PolicyBaseError."""
+    resolved = policy_options(config, machine, root)
+    policy = build_policy(config.policy, resolved.machine, resolved.options)
+    return Built(config, resolved.machine, policy, (*resolved.warnings, *policy.notes))
+
+
+def build_anyway(config: Config, machine: Machine, root: Path) -> Built:
+    """The same for a machine that has changed under us: reserved CPUs that went away are made up for by others.
+
+    Raises as ``build`` does when nothing helps.
+    """
+    try:
+        return build(config, machine, root)
+    except ConfigError as error:
+        bearable = _with_fewer_reserved(config, machine, root)
+        if bearable is None:
+            raise
+        built = build(bearable, machine, root)
+        note = f"{error.key}: {error.problem}; reserved instead: {bearable.reserved.cpu}"
+        return replace(built, config=config, warnings=(*built.warnings, note))
+
+
+def build_start(settings: Settings, host: Host) -> tuple[Settings, Fingerprint, Built]:
+    """What a daemon starts with on this machine, and the fingerprint of the machine from before it was discovered.
+
+    Where the machine cannot give what the file says, it starts with what was in force before. Blocks. Raises
+    ConfigError, PolicyBaseError and SysfsBaseError where nothing can be had.
+    """
+    seen = host.fingerprint(settings.config)
+    machine, root = host.discover(), host.cgroup_root
+    if settings.instead is not None:
+        return settings, seen, build_anyway(settings.config, machine, root)
+    try:
+        return settings, seen, build(settings.config, machine, root)
+    except (ConfigError, PolicyBaseError) as error:
+        problem = _of_file(error, settings)
+        kept = with_kept(settings, problem)
+        if kept is None:
+            raise
+    if kept.config == settings.config:
+        kept = settings  # CPUs went away since: that is not held against what was in force
+    try:
+        built = build_anyway(kept.config, machine, root)
+    except (ConfigError, PolicyBaseError) as error:
+        raise replace(problem, problem=f"{problem.problem}; nor can what was in force before be had: {error}") from None
+    # The directories that were looked at are those of the file.
+    kept = replace(kept, sysfs_root=settings.sysfs_root, state_dir=settings.state_dir)
+    return kept, host.fingerprint(kept.config), built
+
+
+def _of_file(error: ConfigError | PolicyBaseError, settings: Settings) -> ConfigError:
+    """The problem as one of the configuration's file."""
+    key, problem = (error.key, error.problem) if isinstance(error, ConfigError) else ("", str(error))
+    return ConfigError(str(settings.source.file), 0, key, problem)
+
+
+def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config | None:
+    """The configuration with those of its reserved CPUs that are left, or as many others; None: they are no list."""
+    wanted = config.reserved.cpu
+    if not isinstance(wanted, CpuList):
+        return None
+    unreserved = replace(config, reserved=replace(config.reserved, cpu=None))
+    available = policy_options(unreserved, machine, root).options.available
+    left = wanted.cpus & available
+    count = min(len(wanted.cpus), len(available))
+    return replace(config, reserved=replace(config.reserved, cpu=CpuList(left) if left else CpuQuantity(1000 * count)))
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """The parts of a daemon that must see a change; ``reader_of`` makes the reader for a machine and configuration.
+
+    ``one_by_one``: a new machine and a new configuration are never worked out at the same time, or the later of the
+    two would put the earlier one's half back.
+    """
+
+    node: Node
+    interceptor: CriInterceptor
+    view: NodeView
+    reader_of: Callable[[Built], Reader]
+    one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def change(self, built: Built, *, must_fit: bool) -> str:
+        """Put this in force as a whole; '' or why not, then nothing has changed (never so without ``must_fit``)."""
+        result = await reconfigure(self.node, built.policy, Rules.of(built.config), must_fit=must_fit)
+        if isinstance(result, NotReconfigured):
+            return result.text
+        self.interceptor.use_reader(self.reader_of(built))
+        for warning in self.view.use(built.config, built.warnings):
+            self.node.context.observer.noted(events.CONFIG_WARNING, reason=warning)
+        return ""
+
+    async def take_machine(self, host: Host, said: Callable[[], Sequence[str]]) -> str:
+        """Put the machine as it is now in force; '' or why not. ``said`` are the configuration's own warnings."""
+        async with self.one_by_one:
+            before = self.node.context.ledger.policy.machine
+            try:
+                machine = await asyncio.to_thread(host.discover)
+                built = await asyncio.to_thread(build_anyway, self.view.config(), machine, host.cgroup_root)
+            except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
+                return str(error)
+            problem = await self.change(_with_warnings(built, said()), must_fit=False)
+            self.node.context.observer.noted(
+                events.MACHINE_CHANGED, cpus=str(machine.online), before=str(before.online)
+            )
+            return problem
+
+    async def take_config(self, host: Host, config: Config, said: Sequence[str]) -> str:
+        """Put this configuration in force on the machine as it was found last; '' or why not: then nothing changed.
+
+        What the machine cannot give, and what takes from a container what it was granted, is refused. CPUs that
+        went away since are not held against a configuration that says nothing new of CPUs.
+        """
+        async with self.one_by_one:
+            built = await self._build(host, config)
+            if isinstance(built, str):
+                return built
+            return await self.change(_with_warnings(built, said), must_fit=True)
+
+    async def plan_config(self, host: Host, config: Config) -> Planned:
+        """What ``take_config`` would come to now; nothing changes."""
+        async with self.one_by_one:
+            built = await self._build(host, config)
+            return Planned(built, ()) if isinstance(built, str) else await plan(self.node, built.policy)
+
+    async def _build(self, host: Host, config: Config) -> Built | str:
+        """What it amounts to on the machine as it was found last, or why it does not."""
+        old = self.view.config()
+        is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
+        make = build if is_about_cpus else build_anyway
+        try:
+            machine = await asyncio.to_thread(host.machine)
+            return await asyncio.to_thread(make, config, machine, host.cgroup_root)
+        except ConfigError as error:
+            return f"{error.key}: {error.problem}"
+        except (PolicyBaseError, SysfsBaseError) as error:
+            return str(error)
+
+
+def _with_warnings(built: Built, said: Sequence[str]) -> Built:
+    return replace(built, warnings=(*said, *built.warnings))

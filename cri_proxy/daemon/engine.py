@@ -1,0 +1,189 @@
+"""What decides: machine, policy, store and node, and what shows them and follows their changes.
+
+Nearly all of the daemon's code: ``app`` loads it while the relay serves already, builds it once, and opens it when it
+is this process's turn.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from cri_proxy import events
+from cri_proxy.clock import SystemClock
+from cri_proxy.config.settings import Instead, Settings
+from cri_proxy.cri.device_locality import DeviceHints
+from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.daemon.apply import Built, Living, build_start
+from cri_proxy.daemon.host import Host
+from cri_proxy.daemon.watchers import Adapting
+from cri_proxy.http.routes import plan_route
+from cri_proxy.http.server import AdminServer
+from cri_proxy.intercept.reader import Reader
+from cri_proxy.intercept.table import CriInterceptor
+from cri_proxy.kubelet.pod_resources import SOCKET, PodResources
+from cri_proxy.logs import Log, change_logging
+from cri_proxy.metrics import catalog
+from cri_proxy.metrics.exposition import Sample
+from cri_proxy.metrics.process import process_samples, task_samples
+from cri_proxy.node.context import Rules
+from cri_proxy.node.decision_log.journal import Journal
+from cri_proxy.node.drift.cgroups import Cgroups
+from cri_proxy.node.node import Node, Outside, build_node
+from cri_proxy.node.resource_files.updates import DIRECTORY
+from cri_proxy.node.status.model import Part
+from cri_proxy.node.status.view import NodeView
+from cri_proxy.relay.traffic import Traffic
+from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.state.database import require_known_version
+from cri_proxy.state.store import Store
+from cri_proxy.version import version
+from policies.base import DeviceLocality
+from sysfs.cpuset import NodeSet
+from sysfs.model import Machine
+
+_STORE = "state.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What is there once it is open. ``interceptor`` is the relay's way to the node's decisions."""
+
+    node: Node
+    adapting: Adapting
+    interceptor: CriInterceptor
+
+
+class Decider:
+    """Built, and not open yet."""
+
+    def __init__(self, settings: Settings, log: Log, machine: Machine | None = None) -> None:
+        """Work out what the configuration comes to on this machine; say what an operator must know of that.
+
+        ``machine`` replaces discovery. Blocks. Raises ConfigError, PolicyBaseError and SysfsBaseError.
+        """
+        self._log = log
+        self._host = Host(settings, log, machine)
+        self.settings, self._seen, self._built = build_start(settings, self._host)
+        """What is in force: not what was asked for, where that cannot be had."""
+        if self.settings.instead is not None:
+            self._tell_kept(self.settings.instead)
+        self._warnings = (*self.settings.warnings, *self._built.warnings)
+        for warning in self._warnings:
+            log.warning(events.CONFIG_WARNING, reason=warning)
+        self._clock = SystemClock()
+        self.journal = Journal(log, self._clock)
+
+    @property
+    def machine(self) -> Machine:
+        """The node's hardware as it was found."""
+        return self._built.machine
+
+    def require_readable_store(self) -> None:
+        """Raise StoreError if a newer program wrote it."""
+        require_known_version(self.settings.state_dir / _STORE)
+
+    async def open(
+        self, endpoint: str, closing: AsyncExitStack, *, traffic: Traffic, socket_problem: Callable[[], str]
+    ) -> Opened:
+        """Open everything in order, in front of this runtime; ``closing`` closes it. Nothing is recovered yet.
+
+        ``traffic`` and ``socket_problem`` tell of the relay. Raises CriProxyError.
+        """
+        settings, config = self.settings, self.settings.config
+        store = self._open_store(closing)
+        channel = RuntimeClient(endpoint)
+        closing.push_async_callback(channel.close)
+        outside = Outside(
+            channel,
+            store,
+            self._clock,
+            self.journal,
+            config.annotation_domains,
+            told_root=settings.state_dir / DIRECTORY,
+            kubelet_root=Path(config.kubelet_root),
+            cpusets=Cgroups(self._host.cgroup_root),
+        )
+        node = build_node(self._built.policy, Rules.of(config), outside)
+        closing.push_async_callback(node.close)
+        if store.problem:
+            node.context.persistence.doubt(store.problem)
+        pod_resources = self._pod_resources(node, closing)
+        interceptor = CriInterceptor(node, self._reader(self._built, pod_resources))
+        view = NodeView(node, self.journal, config=config, name=settings.node_name, warnings=self._warnings)
+        view.reaches_runtime = channel.reaches_runtime
+        view.more_parts.append(lambda: _socket_part(socket_problem()))
+        view.more_samples += [traffic.samples, process_samples, task_samples, partial(self._build_samples, node)]
+        admin = await self._open_admin(view, closing)
+        node.more_warnings.append(admin.warnings)
+        living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
+        adapting = Adapting(settings, living, self._host, clock=self._clock, observer=self.journal, seen=self._seen)
+        admin.private["/api/v1/plan"] = plan_route(adapting.plan)
+        return Opened(node, adapting, interceptor)
+
+    def _open_store(self, closing: AsyncExitStack) -> Store:
+        store = Store.open_or_wait(self.settings.state_dir / _STORE)
+        closing.push_async_callback(store.close)  # the node closes it first, where the start gets that far
+        if store.recovered:
+            self._log.error(events.STORE_DAMAGED, reason=store.recovered)
+        return store
+
+    def _tell_kept(self, instead: Instead) -> None:
+        """Say as loudly as can be that the file is not what is in force."""
+        change_logging(self.settings.config.log.level, self.settings.config.log.format)
+        kept, problem = instead.kept, instead.problem
+        self._log.error(
+            events.CONFIG_KEPT,
+            file=problem.path,
+            line=problem.line or None,
+            key=problem.key or None,
+            reason=problem.problem,
+            in_force_since=kept.since,
+            sha256=kept.digest[:12],
+            remedy=f"correct {problem.path}: it is taken over at once, without a restart",
+        )
+
+    def _reader(self, built: Built, pod_resources: PodResources) -> Reader:
+        """CRI messages as requests on this machine, with hints from where its devices are."""
+        devices = DeviceHints(self.settings.sysfs_root)
+
+        async def hints_of(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
+            paths, addresses, names = hint_paths(config), pci_addresses(config), cdi_names(config)
+            # Files of a device that is being reset can take their time: never on the loop.
+            return await asyncio.to_thread(devices.of, paths, addresses, names) if paths or names else ()
+
+        memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
+        asked = pod_resources if built.config.pod_resources else None
+        return Reader(memory_bytes, built.config.annotation_domains, hints_of, asked)
+
+    def _pod_resources(self, node: Node, closing: AsyncExitStack) -> PodResources:
+        """The kubelet's word on devices; whether it is asked, the configuration in force says."""
+        channel = RuntimeClient(f"unix://{Path(self.settings.config.kubelet_root) / SOCKET}")
+
+        def known() -> NodeSet:
+            return NodeSet.of(n.id for n in node.context.ledger.policy.machine.nodes)
+
+        resources = PodResources(channel, self._clock, self.journal, known=known)
+        closing.push_async_callback(resources.close)
+        return resources
+
+    async def _open_admin(self, view: NodeView, closing: AsyncExitStack) -> AdminServer:
+        admin = AdminServer(view)
+        await admin.listen_unix(self.settings.admin_socket)
+        closing.push_async_callback(admin.close)
+        problem = await admin.listen_tcp(self.settings.http)
+        if problem:
+            self._log.warning(events.HTTP_UNAVAILABLE, address=self.settings.http, reason=problem)
+        admin.on_late_tcp = lambda address: self._log.info(events.HTTP_AVAILABLE, address=address)
+        return admin
+
+    def _build_samples(self, node: Node) -> tuple[Sample, ...]:
+        return (Sample(catalog.BUILD, 1, (version(), node.context.ledger.policy.name, self.settings.relay)),)
+
+
+def _socket_part(problem: str) -> Part:
+    """Whether the kubelet finds us: a new start gives the sockets back."""
+    return Part("socket", problem, is_vital=True)

@@ -1,0 +1,183 @@
+"""One daemon in the place of another that runs: who asks, who gives way, and in which order (ADR 10).
+
+The new process takes the sockets' names, then asks the old one by SIGUSR2, then waits for the lock. The old one is
+found by what it wrote into the lock file, and pinned by a descriptor before that is believed: a process that has its
+number by chance is never signalled. One that does not offer to hand over is not signalled either.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Final, Protocol, Self
+
+from cri_proxy import events
+from cri_proxy.logs import Log
+from cri_proxy.state.lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
+from cri_proxy.tasks import Tasks
+from cri_proxy.unix_socket import answers
+
+ASK: Final = signal.SIGUSR2
+HELD_SECONDS: Final = 5.0
+"""How long calls that a decision was made for may take to end before the old process gives the lock away."""
+DRAIN_SECONDS: Final = 300.0
+"""How long streams and long calls of the old process's clients go on after that."""
+_LOOK_SECONDS: Final = 0.02
+_LONG_SECONDS: Final = 30.0  # the old one's own bounds, and some
+
+
+class Predecessor:
+    """The process that decides now, and has offered to hand over."""
+
+    def __init__(self, pid: int, descriptor: int) -> None:
+        """``descriptor`` is its pidfd_open(2); use ``find``."""
+        self.pid = pid
+        self._descriptor = descriptor
+
+    @classmethod
+    def find(cls, held: LockHeld) -> Self:
+        """Who holds the lock. Raises LockHeld when that process cannot be found or does not hand over."""
+        why = "it does not offer to hand over"
+        if held.pid and held.started_ticks:
+            try:
+                descriptor = os.pidfd_open(held.pid)
+            except OSError as error:
+                why = f"it cannot be found from here ({error.strerror}); does it run in another container?"
+            else:
+                # From here on the number is that process's, whatever happens to it.
+                if started_ticks(held.pid) == held.started_ticks:
+                    return cls(held.pid, descriptor)
+                os.close(descriptor)
+                why = "its number belongs to another process here; does it run in another container?"
+        problem = f"process {held.pid} decides here and nothing can be taken over: {why}; stop it first"
+        raise LockHeld(held.path, problem, held.pid) from None
+
+    async def ended(self) -> None:
+        """Wait until it is gone: then its descriptor can be read."""
+        gone, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_reader(self._descriptor, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(self._descriptor)
+
+    def ask(self) -> None:
+        """Ask it to hand over; one that has gone meanwhile has done so."""
+        try:
+            signal.pidfd_send_signal(self._descriptor, ASK)
+        except ProcessLookupError:
+            return
+
+    def close(self) -> None:
+        """Forget it."""
+        os.close(self._descriptor)
+
+
+class Turn:
+    """When it is for this process to decide: at once where nobody else does, else after the predecessor's."""
+
+    def __init__(self, state_dir: Path, lock: DeciderLock | None, predecessor: Predecessor | None = None) -> None:
+        """Use ``begin``."""
+        self._state_dir = state_dir
+        self._lock = lock
+        self._queue: DeciderLock | None = None
+        self.predecessor = predecessor
+
+    @classmethod
+    def begin(cls, state_dir: Path, *, takes_over: bool) -> Self:
+        """Take the lock, or with ``takes_over`` find who has it and stand in line. Raises LockHeld, StoreError."""
+        try:
+            return cls(state_dir, DeciderLock.acquire(state_dir))
+        except LockHeld as held:
+            if not takes_over:
+                raise
+            turn = cls(state_dir, None, Predecessor.find(held))
+        try:
+            turn._queue = DeciderLock.acquire(state_dir, SUCCESSOR)
+        except LockHeld as held:
+            raise LockHeld(held.path, f"process {held.pid} is taking over here already", held.pid) from None
+        return turn
+
+    async def come(self, log: Log) -> None:
+        """Ask the predecessor, if there is one, and wait for the lock for as long as it takes.
+
+        Its sockets' names must be ours by now. It cannot be withdrawn: whoever has been asked leaves.
+        """
+        predecessor = self.predecessor
+        if self._lock is not None or predecessor is None:
+            return
+        log.info(events.TAKING_OVER, pid=predecessor.pid)
+        predecessor.ask()
+        loop = asyncio.get_running_loop()
+        begun_at, told = loop.time(), False
+        while self._lock is None:
+            try:
+                self._lock = DeciderLock.acquire(self._state_dir)
+            except LockHeld:
+                if not told and loop.time() - begun_at > _LONG_SECONDS:
+                    told = True
+                    reason = "it was asked to hand over and still decides: kill it if it is stuck"
+                    log.error(events.FAULT, what=f"process {predecessor.pid}", reason=reason)
+                await asyncio.sleep(_LOOK_SECONDS)
+        self._leave_queue()
+        log.info(events.TAKEN_OVER, pid=predecessor.pid, seconds=round(loop.time() - begun_at, 3))
+
+    def offer(self) -> None:
+        """Let others take over from us."""
+        if self._lock is not None:
+            self._lock.offer_handover()
+
+    async def when_alone(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Act as soon as the predecessor is gone; never where there was none."""
+        if self.predecessor is not None:
+            await self.predecessor.ended()
+            await act()
+
+    def end(self) -> None:
+        """Let the next one decide."""
+        self._leave_queue()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _leave_queue(self) -> None:
+        if self._queue is not None:
+            self._queue.release()
+            self._queue = None
+
+
+class Listening(Protocol):
+    """What is asked of a relay here."""
+
+    def socket_problem(self) -> str:
+        """Why nobody new can find it; '' while its socket is in its place."""
+
+
+async def successor_comes(asked: asyncio.Event, relays: Iterable[Listening], listens: Iterable[Path], log: Log) -> None:
+    """Wait until somebody asks for our place who has taken it already: all of our names lead to another listener.
+
+    A signal without that is a mistake, and the node would be without a proxy: it is logged and nothing else.
+    """
+    while True:
+        await asked.wait()
+        asked.clear()
+        if all(relay.socket_problem() for relay in relays) and all(answers(path) for path in listens):
+            return
+        log.warning(events.NOT_HANDED_OVER, reason=f"{ASK.name} came, but nobody has taken the socket's place")
+
+
+async def unless(stopping: asyncio.Event, work: Coroutine[object, object, None]) -> None:
+    """Run this until it ends; when ``stopping`` is set it is cancelled. Raises what it raises."""
+    tasks = Tasks(lambda error: None)  # it is raised below
+    running = tasks.start(work)
+    waiting = tasks.start(_set(stopping))
+    try:
+        await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await tasks.cancel()
+    if not running.cancelled():
+        running.result()
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()

@@ -1,0 +1,47 @@
+"""The machine below the daemon as it is now: discovered, or handed in and then never changing (demo, tests)."""
+
+from pathlib import Path
+
+from cri_proxy import events
+from cri_proxy.config.model import Config
+from cri_proxy.config.resolve import available_now
+from cri_proxy.config.settings import Settings
+from cri_proxy.logs import Log
+from sysfs.discover import discover
+from sysfs.fingerprint import Fingerprint, fingerprint
+from sysfs.model import Machine
+from sysfs.reader import DirectoryTree
+
+
+class Host:
+    """Discovers, and remembers what it found last."""
+
+    def __init__(self, settings: Settings, log: Log, machine: Machine | None = None) -> None:
+        """``machine`` replaces discovery. Its cgroups are not this node's: those would cut its CPUs."""
+        self._root = settings.sysfs_root
+        self._log = log
+        self._given = machine
+        self._found: Machine | None = machine
+        self.cgroup_root: Path = settings.sysfs_root if machine is None else settings.state_dir
+        """The directory below which ``sys/fs/cgroup`` is."""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the machine was handed in."""
+        return self._given is not None
+
+    def discover(self) -> Machine:
+        """As it is now, its notes logged. Blocks; raises SysfsBaseError."""
+        machine = self._given or discover(self._root)
+        for note in machine.notes:
+            self._log.warning(events.MACHINE_NOTE, reason=note)
+        self._found = machine
+        return machine
+
+    def machine(self) -> Machine:
+        """As it was discovered last; for the first time as ``discover``."""
+        return self._found or self.discover()
+
+    def fingerprint(self, config: Config) -> Fingerprint:
+        """What tells that the machine, or the cgroup that its available CPUs follow, has changed. Blocks."""
+        return (*fingerprint(DirectoryTree(self._root)), available_now(config, self.cgroup_root))

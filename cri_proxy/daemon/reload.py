@@ -1,0 +1,220 @@
+"""The configuration in force, and how it came to be: a new one is taken over as a whole, or the old one stays.
+
+What can only be read at start keeps its value, and a warning says that a restart is needed for the new one: to refuse
+the rest because of it would leave an operator who edits two lines without either.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cri_proxy import events, systemd
+from cri_proxy.clock import Clock
+from cri_proxy.config.files.location import Place, Source
+from cri_proxy.config.last_known_good import Kept
+from cri_proxy.config.load import load_source
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.settings import Settings, settle
+from cri_proxy.config.startup import EMPTIED
+from cri_proxy.config.values import differences, show_value, value_of, with_values
+from cri_proxy.errors import ConfigError
+from cri_proxy.node.observer import Observer
+from cri_proxy.node.status.model import ConfigurationView, ReloadView
+
+Result = Literal["applied", "unchanged", "rejected"]
+
+# Puts a configuration with its warnings in force; '' or why not, then nothing has changed.
+Apply = Callable[[Config, tuple[str, ...]], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the file and the command line say, before it is known what of it can be had while running."""
+
+    config: Config
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """An option that is read at start only: what runs, and what the configuration says."""
+
+    key: str
+    running: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.running} stays until a restart; the configuration says {self.wanted}"
+
+
+def held_back(started: Config, wanted: Config) -> tuple[Config, tuple[Late, ...]]:
+    """What of ``wanted`` can be had by a daemon that was started with ``started``, and what waits for a restart."""
+    fixed = [known for known in known_options() if not known.option.is_reloadable]
+    late = tuple(
+        Late(known.key, show_value(before), show_value(after))
+        for known, before, after in differences(started, wanted, fixed)
+    )
+    return with_values(wanted, ((known, value_of(started, known)) for known in fixed)), late
+
+
+class Reloading:
+    """Holds what is in force; ``take`` is what ``config.files.watch`` calls."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        apply: Apply,
+        *,
+        clock: Clock,
+        observer: Observer,
+        tell: Callable[[str], None] = systemd.notify,
+    ) -> None:
+        """``tell`` tells the service manager."""
+        self._settings = settings
+        self._apply = apply
+        self._clock = clock
+        self._observer = observer
+        self._tell = tell
+        source, instead = settings.source, settings.instead
+        now_seconds = clock.now_seconds()
+        path = settings.place.path if settings.place else source.file
+        self.in_force = (
+            instead.kept
+            if instead is not None
+            else Kept(settings.from_file, path, source.file, source.group, source.digest, now_seconds)
+        )
+        """What the next start should find, without the command line's part."""
+        self._has_text = instead is not None or bool(source.text.strip())
+        self.is_kept = instead is not None
+        """Whether the daemon has started with what was in force before, and nothing was taken over since."""
+        self._wanted = Wanted(settings.config, settings.warnings)
+        self._late: tuple[Late, ...] = ()
+        self._counts: dict[Result, int] = {"applied": 0, "unchanged": 0, "rejected": 0}
+        self._since_seconds = now_seconds
+        self._last: ReloadView | None = None
+        if instead is not None:
+            self._counts["rejected"] = 1
+            self._last = ReloadView(now_seconds, "rejected", str(instead.problem), instead.problem.path, False)
+        self.config = settings.config
+        """The configuration in force."""
+        self.file_warnings = settings.warnings
+        """Sentences about what it says, without the machine's part."""
+        self.watch_problem: Callable[[], str] = lambda: ""
+        self.keep: Callable[[Kept], None] = lambda kept: None
+        """Called with every configuration that is in force from now on."""
+
+    async def take(self, source: Source, is_asked: bool) -> None:
+        """Take over what was found, or leave everything as it is; say so everywhere. Systemd is told around it."""
+        began_seconds = self._clock.monotonic_seconds()
+        self._tell(systemd.reloading())
+        result: Result = "rejected"
+        reason = "a fault of ours, see the log"
+        try:
+            result, reason = await self._attempt(source, is_asked=is_asked)
+        finally:
+            self._tell("READY=1")
+            self._record(source, result, reason=reason, is_asked=is_asked, began_seconds=began_seconds)
+
+    def _record(self, source: Source, result: Result, *, reason: str, is_asked: bool, began_seconds: float) -> None:
+        """Count it, log it, keep it for ``status``."""
+        self._counts[result] += 1
+        self._last = ReloadView(self._clock.now_seconds(), result, reason, str(source.file), is_asked)
+        event = events.CONFIG_REJECTED if result == "rejected" else events.CONFIG_RELOADED
+        self._observer.noted(
+            event,
+            outcome=result,
+            file=str(source.file),
+            sha256=source.digest[:12] or None,
+            reason=reason or None,
+            restart_for=[late.key for late in self._late] or None,
+            asked=is_asked or None,
+            duration_seconds=round(self._clock.monotonic_seconds() - began_seconds, 6),
+        )
+
+    async def _attempt(self, source: Source, *, is_asked: bool) -> tuple[Result, str]:
+        """What became of it, and why."""
+        try:
+            from_file, wanted = self._read(source)
+        except ConfigError as error:
+            return "rejected", str(error)
+        if wanted == self._wanted and not is_asked:
+            self._now(source, from_file)
+            return "unchanged", ""
+        config, late = held_back(self._settings.config, wanted.config)
+        warnings = (*wanted.warnings, *map(str, late))
+        problem = await self._apply(config, warnings)
+        if problem:
+            return "rejected", problem
+        self._wanted, self._late = wanted, late
+        self.config, self.file_warnings = config, warnings
+        self._since_seconds = self._clock.now_seconds()
+        self._now(source, from_file)
+        return "applied", ""
+
+    def _now(self, source: Source, from_file: Config) -> None:
+        """From now on the configuration in force stands here."""
+        config = held_back(self._settings.from_file, from_file)[0]
+        path, digest = self.in_force.path, source.digest
+        self.in_force = Kept(config, path, source.file, source.group, digest, self._since_seconds)
+        self._has_text, self.is_kept = bool(source.text.strip()), False
+        if self._settings.place is not None:
+            self.keep(self.in_force)
+
+    def _read(self, source: Source) -> tuple[Config, Wanted]:
+        """What this says alone, and together with the command line. Raises ConfigError."""
+        place, path = self._settings.place, source.file
+        if place is None:
+            return self._settings.from_file, self._wanted
+        self._refuse_emptied(source)
+        loaded = load_source(place, source)
+        wanted = Wanted(self._laid_over(loaded.config, path), (*loaded.warnings, *place.warnings()))
+        return loaded.config, wanted
+
+    def would_be(self, text: str, group: str) -> tuple[Config, tuple[Late, ...]]:
+        """What would be applied if this text stood in the file, and what would wait. Raises ConfigError."""
+        found = Source(self.in_force.file, text, group)
+        self._refuse_emptied(found)
+        place = self._settings.place or Place(found.file, self._settings.node_name, self._settings.node_group)
+        return held_back(self._settings.config, self._laid_over(load_source(place, found).config, found.file))
+
+    def _refuse_emptied(self, source: Source) -> None:
+        """Raise for an empty file where there was one: it is being written, or the disk is full."""
+        if self._has_text and not source.problem and not source.text.strip():
+            raise ConfigError(str(source.file), 0, "", EMPTIED)
+
+    def _laid_over(self, config: Config, path: Path) -> Config:
+        """The configuration with the command line over it. Raises ConfigError where options contradict each other."""
+        config = with_values(config, self._settings.overrides)
+        settle(config, config_path=path)
+        return config
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know now: a configuration that is not in force, changes that are found late."""
+        said = []
+        if self._last is not None and self._last.outcome == "rejected" and self.is_kept:
+            said.append(
+                "the daemon has started with the configuration that was in force before, because the file cannot be "
+                f"taken: {self._last.reason}; correct it, and it is taken over at once"
+            )
+        elif self._last is not None and self._last.outcome == "rejected":
+            said.append(f"the configuration has changed and was rejected, the old one stays: {self._last.reason}")
+        if problem := self.watch_problem():
+            said.append(f"changes of the configuration are found by a slow look only: {problem}")
+        return tuple(said)
+
+    def view(self) -> ConfigurationView:
+        """For ``status``."""
+        return ConfigurationView(
+            file=str(self.in_force.file) if self._settings.place else "",
+            group=self._settings.node_group or self.in_force.group,
+            digest=self.in_force.digest if self._settings.place else "",
+            since_seconds=self._since_seconds,
+            needs_restart=tuple(late.key for late in self._late),
+            applied=self._counts["applied"],
+            unchanged=self._counts["unchanged"],
+            rejected=self._counts["rejected"],
+            last=self._last,
+            is_kept=self.is_kept,
+            overridden=tuple(known.key for known, _ in self._settings.overrides),
+        )

@@ -1,0 +1,68 @@
+"""gRPC messages inside HTTP/2 DATA (PROTOCOL-HTTP2.md): five bytes of prefix, compressed or not."""
+
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from cri_proxy.errors import CriProxyError
+from cri_proxy.http2.status import Code
+
+PREFIX_BYTES: Final = 5
+MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
+"""What containerd and the kubelet allow: 16 MiB (k8s.io/cri-client, containerd defaults)."""
+
+SLACK_BYTES: Final = 64 * 1024
+"""What we hold above that, so that the runtime itself refuses what is only just too large."""
+
+_WINDOW_BITS: Final = {b"gzip": 31, b"deflate": 15}
+
+
+@dataclass(eq=False)
+class MessageError(CriProxyError):
+    """A request or reply that is not exactly one readable message: the status to refuse it with, and why."""
+
+    code: Code
+    problem: str
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+def pack(message: bytes) -> bytes:
+    r"""Put the prefix of an uncompressed message in front.
+
+    >>> pack(b"abc")
+    b'\x00\x00\x00\x00\x03abc'
+    """
+    return b"\0" + len(message).to_bytes(4, "big") + message
+
+
+def unpack_one(body: bytes, encoding: bytes = b"") -> bytes:
+    """The single message of a unary call, decompressed with its grpc-encoding when flagged.
+
+    Raises MessageError: INTERNAL when it is not exactly one message, UNIMPLEMENTED for an encoding that we cannot
+    read, RESOURCE_EXHAUSTED when it would grow beyond the bound.
+    """
+    if len(body) < PREFIX_BYTES or len(body) - PREFIX_BYTES != int.from_bytes(body[1:PREFIX_BYTES], "big"):
+        raise MessageError(Code.INTERNAL, f"expected exactly one gRPC message, got {len(body)} bytes that are not")
+    message = body[PREFIX_BYTES:]
+    return message if body[0] == 0 else inflate(message, encoding)
+
+
+def inflate(message: bytes, encoding: bytes) -> bytes:
+    """Decompress a message, never beyond the bound."""
+    bits = _WINDOW_BITS.get(encoding)
+    if bits is None:
+        name = encoding.decode("ascii", "replace") or "identity"
+        problem = f"cannot read a message compressed with {name}; use gzip, deflate or none"
+        raise MessageError(Code.UNIMPLEMENTED, problem)
+    inflator = zlib.decompressobj(bits)
+    try:
+        plain = inflator.decompress(message, MAX_MESSAGE_BYTES + SLACK_BYTES)
+    except zlib.error as error:
+        raise MessageError(Code.INTERNAL, f"compressed message is damaged: {error}") from error
+    if inflator.unconsumed_tail:
+        raise MessageError(Code.RESOURCE_EXHAUSTED, f"message grows beyond {MAX_MESSAGE_BYTES} bytes")
+    if not inflator.eof:
+        raise MessageError(Code.INTERNAL, "compressed message ends early")
+    return plain

@@ -1,0 +1,1 @@
+"""Intercept the few CRI methods that place, resize and release containers."""

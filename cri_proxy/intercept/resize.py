@@ -1,0 +1,156 @@
+"""UpdateContainerResources from the kubelet: a patch of the recorded request, re-planned in place.
+
+The kubelet's own cpuset fields never pass; everything else does. Growth is a superset of what the container
+holds, so the CPUs that it gains are cleared of others before the call goes on (spec section 7).
+"""
+
+from dataclasses import dataclass, replace
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.intercept.reader import Reader
+from cri_proxy.node.barrier import Barrier, Ticket
+from cri_proxy.node.context import Context
+from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
+from cri_proxy.node.effects import Effects, is_announced
+from cri_proxy.relay.calls import Aborted, Failed, Outcome, Replied
+from policies.base import ContainerKey, Pinning, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedUpdate:
+    """What goes out for a kubelet's update; ``reservation`` None = the request did not change."""
+
+    ticket: Ticket
+    pinning: Pinning
+    reservation: Reservation | None
+
+
+class Resizes:
+    """Plans and finishes the kubelet's updates."""
+
+    def __init__(self, context: Context, effects: Effects, barrier: Barrier, coordinator: Coordinator) -> None:
+        """Works on the node's shared parts."""
+        self._context = context
+        self._effects = effects
+        self._ledger = context.ledger
+        self._barrier = barrier
+        self._coordinator = coordinator
+
+    async def plan(
+        self, reader: Reader, request: pb.UpdateContainerResourcesRequest
+    ) -> PlannedUpdate | Rejected | Refusal | None:
+        """What to send instead of the kubelet's request; None when the container is not one of ours.
+
+        The container's lock is held when, and only when, there is a plan: ``finish`` lets go of it.
+        """
+        planned = await self._plan(reader, request, is_last_try=False)
+        if isinstance(planned, Rejected):
+            # The room may be there: of exits that nobody announced only a list tells (spec section 7).
+            await self._coordinator.check_all("before a refusal")
+            planned = await self._plan(reader, request, is_last_try=True)
+        return planned
+
+    async def _plan(
+        self, reader: Reader, request: pb.UpdateContainerResourcesRequest, *, is_last_try: bool
+    ) -> PlannedUpdate | Rejected | Refusal | None:
+        ticket = await self._barrier.take(request.container_id)
+        if ticket is None:
+            return None
+        reservation = None
+        try:
+            row = self._ledger.get(ticket.key)
+            wanted = reader.merge_update(row.grant.request, request.linux) if row is not None else None
+            if row is not None and wanted is not None and wanted != row.grant.request:
+                resized = self._coordinator.resize(row, wanted, is_last_try=is_last_try)
+                if isinstance(resized, Rejected):
+                    ticket.lock.release()
+                    return resized
+                reservation = resized
+        except BaseException:
+            ticket.lock.release()
+            raise
+        if reservation is None:
+            return await self._announced(PlannedUpdate(ticket, Pinning(None, None), None))
+        ticket.lock.release()
+        return await self._cleared(request.container_id, ticket.key, reservation)
+
+    async def _cleared(
+        self, container_id: str, key: ContainerKey, reservation: Reservation
+    ) -> PlannedUpdate | Refusal | None:
+        """Others off the CPUs that it gains; meanwhile its lock is free, so that nobody waits for us in a circle."""
+        try:
+            await self._barrier.clear_for(key)
+            ticket = await self._barrier.take(container_id)
+        except BaseException:
+            self._coordinator.roll_back_resize(reservation)
+            raise
+        if ticket is None:
+            return None
+        return await self._announced(PlannedUpdate(ticket, Pinning(None, None), reservation))
+
+    async def _announced(self, planned: PlannedUpdate) -> PlannedUpdate | Refusal:
+        """The plan with the container's present pinning, saved before the runtime hears of it."""
+        is_new, saved = planned.reservation is not None, True
+        try:
+            pinning = self._present(planned.ticket)
+            while (row := self._ledger.get(planned.ticket.key)) is not None:
+                if not is_new and is_announced(row, pinning):
+                    break
+                is_new, saved = False, await self._effects.announce(row, pinning) and saved
+                pinning = self._present(planned.ticket)
+        except BaseException:
+            self._abandon(planned)
+            raise
+        if planned.reservation is not None and not saved and self._coordinator.rules.on_store_error == "reject":
+            self._abandon(planned)
+            return Refusal("store", f"the new size cannot be saved: {self._context.persistence.problem}")
+        return replace(planned, pinning=pinning)
+
+    def _abandon(self, planned: PlannedUpdate) -> None:
+        if planned.reservation is not None:
+            self._coordinator.roll_back_resize(planned.reservation)
+        self._barrier.done(planned.ticket)
+
+    def finish(self, planned: PlannedUpdate, outcome: Outcome) -> None:
+        """The runtime has answered, or nobody knows; the container's lock is free again."""
+        try:
+            self._take_outcome(planned, outcome)
+        finally:
+            self._barrier.done(planned.ticket)
+
+    def _take_outcome(self, planned: PlannedUpdate, outcome: Outcome) -> None:
+        key = planned.ticket.key
+        row = self._ledger.get(key)
+        if row is None or row.container_id != planned.ticket.container_id:
+            return
+        match outcome:
+            case Replied():
+                self._effects.untouched.discard(planned.ticket.container_id)
+                confirmed = self._ledger.confirm(key, planned.pinning)
+                if confirmed is not None:
+                    self._context.persistence.save_later([confirmed])
+                self._tell(planned)
+            case Failed(message=words):
+                self._undo(planned, f"the runtime refused: {words}")
+            case Aborted(sent=False):
+                self._undo(planned, "the caller left before the runtime was asked")
+            case Aborted():
+                self._ledger.doubt(key, planned.pinning)
+                self._tell(planned)
+
+    def _tell(self, planned: PlannedUpdate) -> None:
+        if planned.reservation is not None:
+            self._context.observer.carried_out(planned.reservation.row)
+
+    def _undo(self, planned: PlannedUpdate, why: str) -> None:
+        if planned.reservation is not None:
+            self._coordinator.roll_back_resize(planned.reservation, why)
+
+    def _present(self, ticket: Ticket) -> Pinning:
+        """What the container may be on now; what it already has where nothing new may be written."""
+        row = self._ledger.get(ticket.key)
+        target = self._ledger.sendable(ticket.key)
+        known = row.acknowledged if row is not None else None
+        if target is not None and row is not None:
+            return self._effects.without_move(row, target)
+        return known if known is not None else Pinning(None, None)

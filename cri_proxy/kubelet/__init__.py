@@ -1,0 +1,1 @@
+"""What the kubelet tells about its pods: the pod resources API."""

@@ -1,0 +1,123 @@
+"""Asks the kubelet which devices a pod has got, while its sandbox is made, so that no create has to wait.
+
+The kubelet admits a pod, and gives it its devices, before it asks for the sandbox. Nothing here may keep a container
+from starting: an answer that does not come in time, or makes no sense, is no answer.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+
+from google.protobuf.message import DecodeError, Message
+
+from cri_proxy import events
+from cri_proxy.clock import Clock
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.http2.status import Code
+from cri_proxy.kubelet.device_locality import hints_of_container
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
+from cri_proxy.node.observer import Observer
+from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.tasks import Tasks
+from policies.base import DeviceLocality, Pod
+from sysfs.cpuset import NodeSet
+
+SERVICE = "/v1.PodResourcesLister/"
+SOCKET = "pod-resources/kubelet.sock"  # below the kubelet's root directory
+BUDGET_SECONDS = 1.0  # for all that is asked about one pod
+# After a kubelet that did not answer nobody waits for it for this long.
+SILENCE_SECONDS = 30.0
+KEPT_PODS = 512
+
+NOTHING = pb.PodResources()
+
+
+class PodResources:
+    """The kubelet's answers, one question per pod; for pods that were not announced it is asked when they need it."""
+
+    def __init__(
+        self,
+        channel: RuntimeChannel,
+        clock: Clock,
+        observer: Observer,
+        *,
+        known: Callable[[], NodeSet],
+        budget_seconds: float = BUDGET_SECONDS,
+    ) -> None:
+        """``channel`` leads to the kubelet; ``known`` gives the machine's NUMA nodes as they are."""
+        self._budget_seconds = budget_seconds
+        self._channel = channel
+        self._clock = clock
+        self._observer = observer
+        self._known = known
+        self._asked: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
+        self._answers: dict[str, pb.PodResources] = {}
+        self._tasks = Tasks(lambda error: observer.failed_open("pod resources", error))
+        self._silent_until_seconds = 0.0
+        self._told = False
+        self._offers_get = True
+
+    def expect(self, pod: Pod) -> None:
+        """Ask about a pod whose sandbox is about to be made: its containers follow."""
+        self._ask(pod)
+
+    async def hints(self, pod: Pod, container: str) -> tuple[DeviceLocality, ...]:
+        """Where the container's devices are; () when the kubelet has not said so in time."""
+        task = self._asked.get(pod.uid) or self._ask(pod)
+        if task is not None and not task.done():
+            await asyncio.wait([task])  # it ends within the budget by itself
+        return hints_of_container(self._answers.get(pod.uid, NOTHING), container, self._known())
+
+    async def close(self) -> None:
+        """End what is under way."""
+        await self._tasks.cancel()
+        await self._channel.close()
+
+    def _ask(self, pod: Pod) -> asyncio.Task[None] | None:
+        if self._clock.monotonic_seconds() < self._silent_until_seconds:
+            return None
+        task = self._asked[pod.uid] = self._tasks.start(self._learn(pod), name=f"pod resources {pod.name}")
+        while len(self._asked) > KEPT_PODS:
+            oldest, _ = self._asked.popitem(last=False)
+            self._answers.pop(oldest, None)
+        return task
+
+    async def _learn(self, pod: Pod) -> None:
+        try:
+            async with asyncio.timeout(self._budget_seconds):
+                answer = await self._resources_of(pod)
+        except (CallFailed, RuntimeUnavailable, TimeoutError, DecodeError) as error:
+            self._asked.pop(pod.uid, None)  # a later container of the pod asks again
+            self._silent_until_seconds = self._clock.monotonic_seconds() + SILENCE_SECONDS
+            if not self._told:
+                self._observer.noted(events.POD_RESOURCES_AWAY, reason=_why(error))
+            self._told = True
+            return
+        self._told = False
+        if pod.uid in self._asked:
+            self._answers[pod.uid] = answer
+
+    async def _resources_of(self, pod: Pod) -> pb.PodResources:
+        """By Get; where the kubelet does not offer it (a feature gate), by List."""
+        if self._offers_get:
+            wanted = pb.GetPodResourcesRequest(pod_name=pod.name, pod_namespace=pod.namespace)
+            try:
+                return pb.GetPodResourcesResponse.FromString(await self._call("Get", wanted)).pod_resources
+            except CallFailed as error:
+                # A kubelet whose gate is closed says so with status UNKNOWN; other refusals are about this pod.
+                self._offers_get = not (error.code == Code.UNIMPLEMENTED or "disabled" in error.message)
+        listed = pb.ListPodResourcesResponse.FromString(await self._call("List", pb.ListPodResourcesRequest()))
+        found = (p for p in listed.pod_resources if (p.name, p.namespace) == (pod.name, pod.namespace))
+        return next(found, NOTHING)
+
+    async def _call(self, method: str, message: Message) -> bytes:
+        return await self._channel.unary(
+            SERVICE + method, message.SerializeToString(), timeout_seconds=self._budget_seconds
+        )
+
+
+def _why(error: Exception) -> str:
+    """In words; who does not answer here is the kubelet, not the runtime."""
+    if isinstance(error, RuntimeUnavailable):
+        return f"the kubelet does not answer: {error.problem}"
+    return str(error) or "no answer in time"

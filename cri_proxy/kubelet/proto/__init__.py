@@ -1,0 +1,1 @@
+"""The pod resources API of the kubelet, generated from our .proto file."""

@@ -1,0 +1,1 @@
+"""Metrics: the catalog, counters, and the Prometheus text format."""

@@ -1,0 +1,1 @@
+"""Decisions as records and log lines."""

@@ -1,0 +1,281 @@
+"""One log line per decision, after its outcome is known, and the record of it for ``explain``."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from cri_proxy import events
+from cri_proxy.clock import Clock
+from cri_proxy.logs import Log
+from cri_proxy.metrics import catalog
+from cri_proxy.metrics.catalog import Metric
+from cri_proxy.metrics.counters import Counters
+from cri_proxy.node.decision_log.records import Open, Records
+from cri_proxy.node.decision_log.summary import change_code, change_text, is_same_wish, record_of
+from cri_proxy.node.observer import Circumstances
+from cri_proxy.node.persistence import Persistence
+from cri_proxy.state.decisions import DecisionRecord, Named
+from cri_proxy.state.rows import Row, Saved
+from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request
+from policies.topology_aware.reasons import CPUS_PICKED, DISPLACED, POOL
+
+# Names of others in one log line; how many there were stands beside them.
+NAMED_DISPLACED = 8
+
+_WORTH_A_LOOK = frozenset(
+    {
+        events.CHECK_FAILED,
+        events.CONFIG_NOT_KEPT,
+        events.CONFIG_REJECTED,
+        events.CONFIG_WARNING,
+        events.DRIFTED,
+        events.KUBELET_MANAGER,
+        events.LEFT_TO_ANOTHER,
+        events.MACHINE_UNREADABLE,
+        events.NOT_ADOPTED,
+        events.NOT_TOLD,
+        events.NOTIFY_FAILED,
+        events.RUNTIME_AWAY,
+        events.STORE_DEGRADED,
+        events.UNKNOWN_CONTAINERS,
+        events.UNPLACED,
+        events.UNREADABLE,
+    }
+)
+
+
+# Events that only need to be counted when they are told of: the row, and its label values.
+_COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
+    events.CHECK_FAILED: (catalog.CHECKS_FAILED,),
+    events.DRIFTED: (catalog.DRIFTS, "put_back"),
+    events.LEFT_TO_ANOTHER: (catalog.DRIFTS, "left_alone"),
+    events.UNPLACED: (catalog.DECISIONS, "passthrough", "fault"),
+    events.VIOLATION: (catalog.VIOLATIONS,),
+}
+# Reasons that say nothing special about a place.
+_USUAL: Final = frozenset({POOL, CPUS_PICKED, DISPLACED})
+# Where a fault is told to have happened; a call is told by its method.
+_FAULTS: Final = {
+    "background": "background",
+    "background task": "background",
+    "fallback": "call",
+    "notify-exec": "telling",
+    "relay": "relay",
+    "telling containers": "telling",
+    "update": "update",
+}
+
+
+class Journal:
+    """Implements ``node.observer.Observer``."""
+
+    def __init__(self, log: Log, clock: Clock) -> None:
+        """Logs to ``log``."""
+        self._log = log
+        self._clock = clock
+        self._records = Records(clock, self._damaged)
+        self.faults = 0
+        self.counters = Counters(catalog.JOURNAL_ROWS)
+
+    def record_of(self, key: ContainerKey) -> DecisionRecord | None:
+        """The last decision about this container, a refusal too; None when none is known."""
+        return self._records.get(key)
+
+    def names(self) -> dict[ContainerKey, Named]:
+        """Whose decisions are known, by the names that people use."""
+        return self._records.names()
+
+    def refused_since(self, at_seconds: float, most: int) -> tuple[DecisionRecord, ...]:
+        """The newest of those that were refused or not created since then."""
+        return self._records.refused_since(at_seconds, most)
+
+    def recall(self, saved: Saved, persistence: Persistence) -> None:
+        """Take over the records of earlier processes."""
+        self._records.recall(saved, persistence)
+
+    def _damaged(self, problem: str) -> None:
+        """A saved record that cannot be read: told of when somebody asks for it, and forgotten."""
+        self._log.warning(events.RECORD_IGNORED, reason=problem)
+
+    def decided(
+        self,
+        request: Request,
+        decision: Decision,
+        *,
+        problems: tuple[str, ...],
+        seconds: float,
+        circumstances: Circumstances,
+    ) -> None:
+        """Keep the record. A refusal is final and logged; a place is logged when somebody is in it."""
+        self.counters.measure(catalog.DECISION_SECONDS, seconds)
+        for problem in problems:
+            self.counters.add(catalog.ANNOTATIONS_IGNORED)
+            self._log.warning(events.ANNOTATION_IGNORED, **_who(request), reason=problem)
+        record = record_of(request, decision, circumstances, at_seconds=self._clock.now_seconds())
+        record = replace(record, problems=problems, duration_seconds=seconds)
+        self._log.debug(events.DECIDED, **_who(request), decision=record)
+        if isinstance(decision, Placed):
+            self._records.open(record, decision, circumstances)
+            return
+        self.counters.add(catalog.DECISIONS, "refused", decision.reason.code)
+        self._records.refused(replace(record, company=circumstances.company()), circumstances.row)
+        self._log.warning(
+            events.REFUSED,
+            **_who(request),
+            reason=decision.reason.text,
+            code=decision.reason.code,
+            duration_seconds=round(seconds, 6),
+        )
+
+    def carried_out(self, row: Row) -> None:
+        """The runtime has done as was decided: one line with what was chosen, why, and what it displaced."""
+        opened = self._records.confirmed(row)
+        if opened is not None:
+            event = _event(opened)
+            self.counters.add(catalog.DECISIONS, event, notable_code(opened.record.reasons))
+            self._log.info(event, **_placement(opened))
+
+    def not_created(self, row: Row, why: str, *, code: str) -> None:
+        """The runtime did not create a container that had a place: nothing is held, and ``explain`` says so."""
+        if code in catalog.ROLLED_BACK_CODES:
+            self.counters.add(catalog.DECISIONS, "rolled_back", code)
+        record = self._records.given_up(row, why)
+        self._log.warning(
+            events.ROLLED_BACK,
+            **_who(record.request),
+            pool=row.grant.pool,
+            exclusive=str(row.grant.owned) or None,
+            reason=why,
+            duration_seconds=round(record.duration_seconds, 6),
+        )
+
+    def not_resized(self, row: Row, why: str) -> None:
+        """A live container keeps its size."""
+        self._records.kept(row, why)
+        self._log.warning(events.ROLLED_BACK, **_who(row.grant.request), pool=row.grant.pool, reason=why)
+
+    def changed(self, before: Grant | None, after: Grant, why: str) -> None:
+        """A container holds something else from now on, by nobody's request."""
+        self._records.changed(before, after, why)
+        change = "placed" if before is None else change_code(before, after)
+        self.counters.add(catalog.GRANT_CHANGES, change)
+        is_move = change in ("placed", "re-placed")
+        self._log.info(
+            events.REPLACED if is_move else events.MEMORY_MOVED,
+            **_who(after.request),
+            pool=after.pool,
+            exclusive=str(after.owned) or None,
+            change=change_text(before, after) if before is not None else "placed at last",
+            reason=why,
+        )
+
+    def happened(self, row: Row, what: str, text: str) -> None:
+        """Only ``explain`` tells: whoever saw it has logged it."""
+        self._records.happened(row, what, text)
+
+    def failed_open(self, what: str, error: BaseException) -> None:
+        """A fault of ours: loud, with where it happened."""
+        self.faults += 1
+        self.counters.add(catalog.FAULTS, _FAULTS.get(what, "call" if what.startswith("/") else catalog.OTHER))
+        self._log.error(events.FAULT, what=what, reason=repr(error), where=_where(error))
+
+    def relay_failed(self, error: BaseException) -> None:
+        """The relay went on without its interceptor, or closed a connection that broke HTTP/2."""
+        self.failed_open("relay", error)
+
+    def updated(self, row: Row, pinning: Pinning) -> None:
+        """An update of a container was confirmed."""
+        self.counters.add(catalog.UPDATES, "confirmed")
+        if takes_memory(row, pinning):
+            self.counters.add(catalog.MEMORY_MOVES)
+        self._log.info(events.UPDATED, **_who(row.grant.request), cpus=_text(pinning.cpus), mems=_text(pinning.mems))
+
+    def update_failed(self, row: Row, problem: str) -> None:
+        """An update was refused for good."""
+        self.counters.add(catalog.UPDATES, "refused")
+        self._log.error(events.UPDATE_FAILED, **_who(row.grant.request), reason=problem)
+        self._records.happened(row, "update-refused", problem)
+
+    def released(self, row: Row, why: str) -> None:
+        """A grant is free again."""
+        self.counters.add(catalog.RELEASED)
+        self._log.info(events.RELEASED, **_who(row.grant.request), exclusive=str(row.grant.owned) or None, reason=why)
+
+    def forgotten(self, keys: Sequence[ContainerKey]) -> None:
+        """The rows of these containers are gone."""
+        self._records.forgotten(keys)
+
+    def saved(self, seconds: float) -> None:
+        """A save has succeeded: nothing to say, but how long it took."""
+        self.counters.measure(catalog.SAVE_SECONDS, seconds)
+
+    def noted(self, event: str, **fields: object) -> None:
+        """Anything else, as loud as it is serious."""
+        if event in _COUNTED:
+            row, *labels = _COUNTED[event]
+            self.counters.add(row, *labels)
+        if event == events.VIOLATION:
+            self._log.error(event, **fields)
+        elif event in _WORTH_A_LOOK:
+            self._log.warning(event, **fields)
+        else:
+            self._log.info(event, **fields)
+
+
+def takes_memory(row: Row, pinning: Pinning) -> bool:
+    """Whether this update takes memory nodes from a running container; without a record it could use all of them."""
+    if pinning.mems is None or row.state != "running":
+        return False
+    held = row.acknowledged.mems if row.acknowledged is not None else None
+    return held is None or not held <= pinning.mems
+
+
+def notable_code(reasons: Sequence[Reason]) -> str:
+    """The code that a place is counted under: of its first reason that is not there for most places, else 'pool'."""
+    return next((reason.code for reason in reasons if reason.code not in _USUAL), POOL)
+
+
+def _event(opened: Open) -> str:
+    """A live container is decided on again for a new size, or because it cannot have the CPUs that it was to have."""
+    if opened.row is None:
+        return events.PLACED
+    is_same = is_same_wish(opened.row.grant.request, opened.record.request)
+    return events.REPLACED if is_same else events.RESIZED
+
+
+def _placement(opened: Open) -> dict[str, object]:
+    """The fields of a decision that was carried out."""
+    record, granted = opened.record, opened.record.granted
+    if granted is None:
+        return _who(record.request)
+    displaced = [f"{other.who.pod}/{other.who.name}" for other in record.displaced[:NAMED_DISPLACED]]
+    return {
+        **_who(record.request),
+        "kind": granted.kind.value,
+        "pool": granted.pool,
+        "cpus": _text(granted.pinning.cpus),
+        "mems": _text(granted.pinning.mems),
+        "exclusive": str(granted.exclusive | granted.isolated) or None,
+        "reason": record.reasons[0].text if record.reasons else "",
+        "displaced": displaced or None,
+        "displaced_count": record.displaced_count or None,
+        "moved": [f"{moved.who.pod}/{moved.who.name}" for moved in record.moved] or None,
+        "duration_seconds": round(record.duration_seconds, 6),
+    }
+
+
+def _who(request: Request) -> dict[str, object]:
+    return {"namespace": request.pod.namespace, "pod": request.pod.name, "container": request.container.name}
+
+
+def _text(ids: object) -> str | None:
+    return None if ids is None else str(ids)
+
+
+def _where(error: BaseException) -> str:
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"

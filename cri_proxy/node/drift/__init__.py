@@ -1,0 +1,1 @@
+"""Find cpusets that somebody else has rewritten."""

@@ -1,0 +1,229 @@
+"""Somebody else rewrote a cpuset: found by a slow look at the cgroups, put back through the runtime, or left alone.
+
+CRI cannot show it, for the runtime reports its own record. A container whose kernel set differs from what the runtime
+has acknowledged, twice in a row with no call about it in flight, is updated again. Whoever keeps rewriting it wins: a
+container that the runtime made differently from the start, or that was put back three times within an hour, is left to
+the other manager, by name, instead of fought over. Processes that the kernel has moved out of their cgroup (v1, when
+all its CPUs go offline) cannot be moved back by an update: an operator is told.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cri_proxy import events
+from cri_proxy.cri.read_status import Existing
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.node.context import Context
+from cri_proxy.node.drift.cgroups import Cpusets, Enforced
+from cri_proxy.node.drift.kubelet_managers import KubeletManagers
+from cri_proxy.node.drift.suspects import suspect
+from cri_proxy.node.effects import Effects
+from cri_proxy.node.sync.adoption import Adoption, Left
+from cri_proxy.state.rows import Row
+from policies.base import CpuKind, Pinning
+from sysfs.cpuset import CpuSet
+from sysfs.model import Machine
+
+REPAIRS = 3
+WINDOW_SECONDS = 3600.0
+# How often the option is looked at while the check is off.
+OFF_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How the kernel and the kubelet are looked at, and how often (seconds; 0 = never)."""
+
+    cpusets: Cpusets
+    managers: Callable[[], KubeletManagers]
+    period_seconds: Callable[[], float]
+
+
+class Drift:
+    """Compares the kernel with the ledger. ``repairs`` counts what was put back."""
+
+    def __init__(self, context: Context, effects: Effects, adoption: Adoption, sight: Sight) -> None:
+        """Works on the node's shared parts."""
+        self._context = context
+        self._ledger = context.ledger
+        self._effects = effects
+        self._adoption = adoption
+        self._sight = sight
+        self._pids: dict[str, int] = {}
+        self._repaired: dict[str, deque[float]] = {}
+        self._left: dict[str, str] = {}
+        self._fled: dict[str, tuple[str, CpuSet]] = {}  # what is said of it, and where its processes run
+        self.repairs = 0
+
+    async def watch(self) -> None:
+        """Check again and again, for ever, as often as the operator says."""
+        while True:
+            period = self._sight.period_seconds()
+            await self._context.clock.sleep(period or OFF_SECONDS)
+            if period:
+                await self.check()
+
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each container that another manager or the kernel has elsewhere, by pod and container."""
+        texts = {**self._left, **{container_id: text for container_id, (text, _) in self._fled.items()}}
+        rows = ((self._ledger.holder(container_id), text) for container_id, text in texts.items())
+        return tuple(sorted(f"{_name(row)}: {text}" for row, text in rows if row is not None))
+
+    def left(self) -> tuple[Row, ...]:
+        """Containers that were left to another manager."""
+        rows = (self._ledger.holder(container_id) for container_id in self._left)
+        return tuple(row for row in rows if row is not None)
+
+    def fled(self) -> tuple[Left, ...]:
+        """Containers that the kernel has moved out of their cgroup, each with the CPUs that it runs on, by name."""
+        rows = ((self._ledger.holder(container_id), cpus) for container_id, (_, cpus) in self._fled.items())
+        there = (Left(_name(row), cpus) for row, cpus in rows if row is not None)
+        return tuple(sorted(there, key=lambda left: left.name))
+
+    async def check(self) -> None:
+        """Look at every container that we pin, once; and again, alone, at those that differ."""
+        rows = [row for row in self._ledger.active() if self._is_to_be_checked(row)]
+        self._forget_gone()
+        await asyncio.gather(*(self._learn_pid(row) for row in rows))
+        known = [(row, pid) for row in rows if (pid := self._pids.get(row.container_id))]
+        for row, enforced in zip((row for row, _ in known), await asyncio.to_thread(self._read, known), strict=True):
+            self._note_fled(row, enforced)
+            if enforced is None:
+                self._pids.pop(row.container_id, None)
+            elif enforced.has_fled:
+                continue  # an update would change a cgroup that is empty
+            elif not self._agrees(row, enforced):
+                await self._look_again(row)
+            else:  # the runtime made it as we said: whoever changes it later did not do so at its creation
+                self._effects.untouched.discard(row.container_id)
+
+    def _note_fled(self, row: Row, enforced: Enforced | None) -> None:
+        if enforced is None or not enforced.has_fled:
+            self._fled.pop(row.container_id, None)
+            return
+        text = (
+            f"its processes run on CPUs {enforced.cpus}, outside its cgroup: cgroup v1 moves them to {enforced.path} "
+            "when all CPUs of a container go offline. Restart the container to have it on its own CPUs again"
+        )
+        if row.container_id not in self._fled:
+            self._context.observer.noted(events.FLED, **_who(row), reason=text)
+            self._context.observer.happened(row, "fled", text)
+        self._fled[row.container_id] = (text, enforced.cpus)
+
+    async def _look_again(self, row: Row) -> None:
+        """Under the container's lock: nobody talks to the runtime about it while this is decided."""
+        async with self._effects.lock(row.key):
+            pid = self._pids.get(row.container_id, 0)
+            (enforced,) = await asyncio.to_thread(self._read, [(row, pid)])
+            found, managers = await self._inspect(row), await asyncio.to_thread(self._sight.managers)
+            current = self._ledger.holder(row.container_id)
+            if current is None or enforced is None or found is None or not self._is_to_be_checked(current, alone=True):
+                return
+            if not enforced.has_fled and not self._agrees(current, enforced):
+                self._decide(current, enforced, found, managers)
+        self._effects.kick()
+
+    def _decide(self, row: Row, enforced: Enforced, found: Existing, managers: KubeletManagers) -> None:
+        known = row.acknowledged
+        told = {cpus for cpus in (found.cpus, found.spec_cpus) if cpus is not None}
+        differs = known is not None and any(cpus != known.cpus for cpus in told)
+        who = suspect(enforced, self._machine, managers, runtime_differs=differs)
+        if differs and row.container_id in self._effects.untouched:
+            self._leave(row, enforced, f"the runtime gave it CPUs {enforced.cpus} when it was created: {who}")
+        elif len(self._repaired_lately(row.container_id)) >= REPAIRS:
+            self._leave(row, enforced, f"put back {REPAIRS} times within an hour, again on {enforced.cpus}: {who}")
+        else:
+            self._put_back(row, enforced, who)
+
+    def _put_back(self, row: Row, enforced: Enforced, who: str) -> None:
+        """It may be anywhere between what is believed and what was seen, until an update is confirmed."""
+        self.repairs += 1
+        self._repaired_lately(row.container_id).append(self._context.clock.monotonic_seconds())
+        known = row.acknowledged or Pinning(None, None)
+        self._context.observer.noted(
+            events.DRIFTED, **_who(row), cpus=str(enforced.cpus), mems=str(enforced.mems), was=str(known.cpus), by=who
+        )
+        self._context.observer.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {who}")
+        has_cpus, has_mems = self._agrees_by_field(row, enforced)
+        self._ledger.doubt(
+            row.key,
+            Pinning(None if has_cpus else enforced.cpus, None if has_mems else enforced.mems or known.mems),
+        )
+
+    def _leave(self, row: Row, enforced: Enforced, text: str) -> None:
+        """It is the other manager's from now on: not written by us, its CPUs withheld from exclusive use."""
+        text = f"left alone, because another manager pins it: {text}"
+        self._left[row.container_id] = text
+        self._context.observer.noted(events.LEFT_TO_ANOTHER, **_who(row), reason=text)
+        self._context.observer.happened(row, "left-to-another", text)
+        self._ledger.confirm(row.key, Pinning(enforced.cpus, enforced.mems or None))
+        self._ledger.leave_to_another(row.container_id, enforced.cpus)
+
+    @property
+    def _machine(self) -> Machine:
+        return self._ledger.policy.machine
+
+    def _is_to_be_checked(self, row: Row, *, alone: bool = False) -> bool:
+        """Whether it runs on CPUs that we wrote, and no call about it is under way (``alone``: but ours)."""
+        wanted = self._ledger.desired().get(row.key)
+        if row.state != "running" or row.grant.kind is CpuKind.PRESERVE or wanted is None or wanted.cpus is None:
+            return False
+        if row.acknowledged is None or row.acknowledged.cpus is None:
+            return False
+        in_doubt = self._ledger.doubted(row.key) != Pinning(None, None)
+        return not in_doubt and (alone or not self._effects.is_busy(row.key))
+
+    def _agrees(self, row: Row, enforced: Enforced) -> bool:
+        return self._agrees_by_field(row, enforced) == (True, True)
+
+    def _agrees_by_field(self, row: Row, enforced: Enforced) -> tuple[bool, bool]:
+        """Whether CPUs and memory nodes are as acknowledged. What is offline does not count: v1 drops it for good."""
+        known = row.acknowledged
+        if known is None or known.cpus is None:
+            return True, True
+        online, nodes = self._machine.online, self._machine.memory_nodes
+        if enforced.online is not None:  # a CPU may have gone since the machine was discovered
+            online &= enforced.online
+        same_cpus = enforced.cpus & online == known.cpus & online
+        same_mems = known.mems is None or not enforced.mems or enforced.mems & nodes == known.mems & nodes
+        return same_cpus, same_mems
+
+    def _read(self, known: Sequence[tuple[Row, int]]) -> list[Enforced | None]:
+        return [self._sight.cpusets.enforced(pid, row.container_id) for row, pid in known]
+
+    async def _learn_pid(self, row: Row) -> None:
+        """The runtime is asked once; the pid stays for as long as its cgroup bears the container's id."""
+        if row.container_id not in self._pids:
+            found = await self._inspect(row)
+            if found is not None and found.pid:
+                self._pids[row.container_id] = found.pid
+
+    async def _inspect(self, row: Row) -> Existing | None:
+        try:
+            return await self._adoption.inspect(row.container_id)
+        except (CallFailed, RuntimeUnavailable):
+            return None  # gone, or nobody to ask: the next check looks again
+
+    def _repaired_lately(self, container_id: str) -> deque[float]:
+        times = self._repaired.setdefault(container_id, deque())
+        while times and times[0] < self._context.clock.monotonic_seconds() - WINDOW_SECONDS:
+            times.popleft()
+        return times
+
+    def _forget_gone(self) -> None:
+        live = {row.container_id for row in self._ledger.active()}
+        for memory in (self._pids, self._repaired, self._left, self._fled):
+            for container_id in memory.keys() - live:
+                del memory[container_id]
+
+
+def _name(row: Row) -> str:
+    pod = row.grant.request.pod
+    return f"{pod.namespace}/{pod.name}/{row.key.name}"
+
+
+def _who(row: Row) -> dict[str, object]:
+    pod = row.grant.request.pod
+    return {"namespace": pod.namespace, "pod": pod.name, "container": row.key.name}

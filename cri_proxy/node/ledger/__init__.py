@@ -1,0 +1,1 @@
+"""Who holds what, and what the runtime has confirmed."""

@@ -1,0 +1,383 @@
+"""The one object that changes: who holds what, what the runtime has confirmed, and what should be written next.
+
+Owned by the coordinator and touched only from the event loop, never across an ``await``: that is the lock
+(docs/adr/0002). Policies get frozen snapshots; the version tells whether a snapshot is still current.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from cri_proxy.node.ledger.confirmed_cpus import Claims
+from cri_proxy.node.ledger.ordered_rows import ACTIVE, OrderedRows
+from cri_proxy.state.rows import Row, SandboxRow
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Policy
+from sysfs.cpuset import CpuSet
+
+__all__ = ["ACTIVE", "Ledger", "needs_call", "unmet"]
+
+_UNKNOWN = Pinning(None, None)
+
+
+class Ledger:
+    """Rows by container, their index by container id, and the snapshot that policies see."""
+
+    def __init__(self, policy: Policy) -> None:
+        """An empty ledger for this policy."""
+        self._policy = policy
+        self._rows = OrderedRows()
+        self._keys_by_id: dict[str, ContainerKey] = {}
+        self._claims = Claims()
+        self._parked: set[ContainerKey] = set()
+        self._hands_off: dict[str, CpuSet] = {}
+        self._foreign: dict[str, CpuSet] = {}
+        self._allocations = Allocations()
+        self._desired: tuple[int, Mapping[ContainerKey, Pinning]] | None = None
+        self._next_order = 0
+        self.sandboxes: dict[str, SandboxRow] = {}
+        self.version = 0
+        # Hears of every change of a grant or of a confirmed pinning; must not wait, raise, or change anything.
+        self.on_change: Callable[[], None] = _nobody_listens
+
+    def copy(self) -> "Ledger":
+        """A ledger in the same state, to try something on: nobody hears of its changes."""
+        other = Ledger(self._policy)
+        other._rows, other._claims = self._rows.copy(), self._claims.copy()
+        other._keys_by_id = dict(self._keys_by_id)
+        other._parked, other._hands_off, other._foreign = set(self._parked), dict(self._hands_off), dict(self._foreign)
+        other._allocations, other._desired = self._allocations, self._desired
+        other._next_order, other.version = self._next_order, self.version
+        other.sandboxes = dict(self.sandboxes)
+        return other
+
+    @property
+    def policy(self) -> Policy:
+        """The policy whose grants these are."""
+        return self._policy
+
+    @property
+    def allocations(self) -> Allocations:
+        """A frozen snapshot of all grants that count, and of the CPUs withheld from exclusive use."""
+        return self._allocations
+
+    def use_policy(self, policy: Policy, allocations: Allocations) -> tuple[Row, ...]:
+        """Switch to another policy (new options or machine) with these grants; gives the rows that changed."""
+        self._policy = policy
+        self._changed()
+        rows = [replace(self._rows[g.container], grant=g) for g in allocations.grants if g.container in self._rows]
+        changed = tuple(row for row in rows if row.grant != self._rows[row.grant.container].grant)
+        self.put(*changed)
+        return changed
+
+    def rows(self) -> Iterator[Row]:
+        """Every row, by container."""
+        return iter(self._rows.ordered())
+
+    def active(self) -> tuple[Row, ...]:
+        """Rows whose grant counts, by container: the same tuple until a row changes."""
+        return self._rows.active()
+
+    def get(self, key: ContainerKey) -> Row | None:
+        """The row of this container, whatever its state."""
+        return self._rows.get(key)
+
+    def holder(self, container_id: str) -> Row | None:
+        """The row whose *current* container id this is: an old attempt's id finds nothing."""
+        key = self._keys_by_id.get(container_id)
+        return self._rows.get(key) if key is not None else None
+
+    def full_id(self, container_id: str) -> str:
+        """The id that this stands for: containerd takes unambiguous prefixes of ids, and people type them."""
+        return _full_id(container_id, self._keys_by_id)
+
+    def full_sandbox_id(self, sandbox_id: str) -> str:
+        """The same for a sandbox."""
+        return _full_id(sandbox_id, self.sandboxes)
+
+    def next_order(self) -> int:
+        """A number for a new row: rows sort by it in the order of their creation."""
+        self._next_order += 1
+        return self._next_order
+
+    def put(self, *rows: Row) -> None:
+        """Add or replace rows."""
+        for row in rows:
+            key = row.grant.container
+            old = self._rows.put(row)
+            if old is not None and old.container_id != row.container_id:
+                self._keys_by_id.pop(old.container_id, None)
+            if row.container_id:
+                self._keys_by_id[row.container_id] = key
+            self._claims.granted(row)
+            if row.state not in ACTIVE or row.acknowledged is None:
+                self._claims.forget(key)
+            if row.state not in ACTIVE:
+                self._parked.discard(key)
+                self._hands_off.pop(row.container_id, None)
+            self._next_order = max(self._next_order, row.created_order)
+        if rows:
+            self._changed()
+
+    def drop(self, *keys: ContainerKey) -> None:
+        """Forget these rows; unknown ones are no error."""
+        for key in keys:
+            row = self._rows.drop(key)
+            if row is not None:
+                self._keys_by_id.pop(row.container_id, None)
+                self._claims.forget(key)
+                self._parked.discard(key)
+                self._hands_off.pop(row.container_id, None)
+        self._changed()
+
+    def confirm(self, key: ContainerKey, pinning: Pinning) -> Row | None:
+        """The runtime has confirmed this pinning for this container."""
+        row = self._rows.get(key)
+        if row is None or row.state not in ACTIVE:
+            return None
+        known, before = row.acknowledged, self.doubted(key)
+        doubted = Pinning(before.cpus if pinning.cpus is None else None, before.mems if pinning.mems is None else None)
+        if known is not None:  # a field that was not written keeps its value
+            pinning = Pinning(
+                known.cpus if pinning.cpus is None else pinning.cpus,
+                known.mems if pinning.mems is None else pinning.mems,
+            )
+        confirmed = replace(row, acknowledged=pinning, doubted=_or_none(doubted))
+        self._rows.put(confirmed)
+        self.on_change()
+        if pinning.cpus is not None:
+            self._claims.confirmed(confirmed, known, self.active())
+            self._claims.settle(self.active())
+        if row.grant.kind is CpuKind.PRESERVE:
+            self._changed()  # the CPUs that it brought along are withheld
+        return confirmed
+
+    def doubt(self, key: ContainerKey, sent: Pinning) -> None:
+        """An update whose outcome nobody knows: until the next answer the container may be on both sets."""
+        row = self._rows.get(key)
+        if row is None or row.state not in ACTIVE:
+            return
+        known, before = row.acknowledged, self.doubted(key)
+        doubted = Pinning(sent.cpus or before.cpus, sent.mems or before.mems)
+        if known is not None:
+            known = Pinning(
+                known.cpus | sent.cpus if known.cpus is not None and sent.cpus is not None else known.cpus,
+                known.mems | sent.mems if known.mems is not None and sent.mems is not None else known.mems,
+            )
+        self._rows.put(replace(row, acknowledged=known, doubted=_or_none(doubted)))
+
+    def doubted(self, key: ContainerKey) -> Pinning:
+        """What was last sent to this container without a known outcome, field by field; None where all is known."""
+        row = self._rows.get(key)
+        return row.doubted if row is not None and row.doubted is not None else Pinning(None, None)
+
+    def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet]) -> None:
+        """Containers that we leave alone but that have a cpuset of their own: it is withheld."""
+        self._foreign = dict(cpus_by_container_id)
+        self._changed()
+
+    def leave_to_another(self, container_id: str, cpus: CpuSet) -> None:
+        """Somebody else pins this container and will not stop: it is not ours to write, its CPUs are withheld."""
+        self._hands_off[container_id] = cpus
+        self._changed()
+
+    def is_left_to_another(self, container_id: str) -> bool:
+        """Whether ``leave_to_another`` was said of this container."""
+        return container_id in self._hands_off
+
+    def desired(self) -> Mapping[ContainerKey, Pinning]:
+        """What every container should be pinned to, by the grants as they are now."""
+        if self._desired is None or self._desired[0] != self.version:
+            wanted = self._policy.pinnings(self._allocations)
+            left = [key for i in self._hands_off if (key := self._keys_by_id.get(i)) in wanted and key is not None]
+            if left:
+                wanted = {**wanted, **dict.fromkeys(left, Pinning(None, None))}
+            self._desired = (self.version, wanted)
+        return self._desired[1]
+
+    def sendable(self, key: ContainerKey) -> Pinning | None:
+        """What may be written for this container right now; None when nothing may be, or nothing is ours.
+
+        The wanted value, less the CPUs that others still sit on or still hold alone as far as the runtime has
+        confirmed: so whoever must shrink does so first, whatever the order in which calls go out.
+        """
+        row = self._rows.get(key)
+        wanted = self.desired().get(key)
+        if row is None or row.state not in ACTIVE or wanted is None or wanted.cpus is None:
+            return wanted
+        blocked = self.blocked_for(row, wanted.cpus)
+        if not blocked and wanted.cpus:
+            return wanted
+        held = (row.acknowledged.cpus if row.acknowledged is not None else None) or CpuSet()
+        if row.state != "running":  # it has not been on its CPUs yet, so it need not come onto them now
+            held = held - self._claims.of_others(key)
+        cpus = wanted.cpus - (blocked - held)
+        if not cpus and key in self._parked:
+            cpus = self._parking_place(key)
+        return replace(wanted, cpus=cpus) if cpus else None
+
+    def park(self, key: ContainerKey) -> None:
+        """Let this container step aside until its own CPUs are free (see ``node.ledger.deadlock``).
+
+        What it is on and does not own any more is no longer its alone, though no call has moved it.
+        """
+        self._parked.add(key)
+        self._claims.confirmed(self._rows[key], self._rows[key].acknowledged, self.active())
+
+    def can_park(self, key: ContainerKey) -> bool:
+        """Whether it is not parked yet and there are CPUs for it to step aside to, or to stay on with others."""
+        row = self._rows.get(key)
+        if row is None or key in self._parked:
+            return False
+        wanted = self.desired().get(key)
+        stays = wanted is not None and wanted.cpus is not None and self.sendable(key) is not None
+        return stays or bool(self._parking_place(key))
+
+    def let_go(self) -> None:
+        """End the claims of who is where it should be, to CPUs that it does not own any more: no call will do it.
+
+        And forget who was parked and is on its own CPUs again, with nobody else left there.
+        """
+        for key in sorted(self._parked | self._claims.beyond(self._rows)):
+            row, wanted = self._rows[key], self.desired().get(key)
+            known = row.acknowledged.cpus if row.acknowledged is not None else None
+            if known is None or wanted is None or wanted.cpus is None:
+                continue
+            if known <= wanted.cpus and not self.sitting_on(row):
+                self._parked.discard(key)
+                self._claims.confirmed(row, row.acknowledged, self.active())
+
+    def _parking_place(self, key: ContainerKey) -> CpuSet:
+        """CPUs that nobody owns: of the root's shared set, else reserved ones; less what others still hold alone."""
+        root = self._policy.pools(self._allocations)[0]
+        others = self._claims.of_others(key)
+        return (root.shared - others) or (root.reserved - others)
+
+    def waits_for(self, row: Row) -> frozenset[ContainerKey]:
+        """Who must leave or let go of CPUs before this container can have all that it should."""
+        wanted = self.desired().get(row.key)
+        if wanted is None or wanted.cpus is None:
+            return frozenset()
+        held = row.acknowledged.cpus if row.acknowledged is not None else None
+        missing = wanted.cpus - (held or CpuSet())
+        if row.state != "running":
+            missing = wanted.cpus
+        alone = self._claims.holders_of(missing)
+        sitting = {other.key for other in self.sitting_on(row) if not self.sat_on(row, other).isdisjoint(missing)}
+        return frozenset((alone | sitting) - {row.key})
+
+    def blocked_for(self, row: Row, cpus: CpuSet) -> CpuSet:
+        """Those of ``cpus`` that this row may not have yet: held alone by others, or owned but still sat on."""
+        blocked = self._claims.of_others(row.grant.container).mask
+        for other in self.sitting_on(row) if row.grant.owned else ():
+            blocked |= self.sat_on(row, other).mask
+        return CpuSet(blocked & cpus.mask)
+
+    def sat_on(self, row: Row, other: Row) -> CpuSet:
+        """CPUs that ``row`` owns and ``other`` may be on: all of them where the runtime has said nothing of it."""
+        known = other.acknowledged
+        if known is None:
+            return row.grant.owned
+        return row.grant.owned & known.cpus if known.cpus is not None else CpuSet()
+
+    def held_alone(self, key: ContainerKey) -> CpuSet:
+        """CPUs that are this container's alone as far as the runtime has confirmed."""
+        return self._claims.of(key)
+
+    def sitting_on(self, row: Row) -> tuple[Row, ...]:
+        """Other live containers that may still be on CPUs that this row owns, and that are ours to move."""
+        owned, key = row.grant.owned.mask, row.grant.container
+        if not owned or not self._is_pinned(row):
+            return ()
+        found = []
+        for other in self.active():
+            known = other.acknowledged
+            if known is not None and (known.cpus is None or not known.cpus.mask & owned):
+                continue
+            if other.container_id and other.grant.container != key and self._is_pinned(other):
+                found.append(other)
+        return tuple(found)
+
+    def _is_pinned(self, row: Row) -> bool:
+        """Whether its CPUs are ours to write: not where the operator or an annotation says otherwise."""
+        wanted = self.desired().get(row.key)
+        return wanted is not None and wanted.cpus is not None
+
+    def unmet(self) -> tuple[Row, ...]:
+        """Live containers whose confirmed pinning differs from what they should have, whether or not it may be sent."""
+        desired = self.desired()
+        live = [(row, desired.get(row.grant.request.container)) for row in self.active() if row.container_id]
+        return tuple([row for row, wanted in live if wanted is not None and needs_call(wanted, row)])
+
+    def outstanding(self) -> Iterator[tuple[Row, Pinning, Pinning | None]]:
+        """Of each container that is ``unmet``: its row, what it should have, and what may be written right now."""
+        desired = self.desired()
+        return ((row, desired[row.grant.container], self.sendable(row.grant.container)) for row in self.unmet())
+
+    def unsettled(self) -> tuple[Row, ...]:
+        """Live containers whose confirmed pinning differs from what may be written now."""
+        return tuple(row for row in self.active() if row.container_id and self.differs(row))
+
+    def differs(self, row: Row) -> bool:
+        """Whether a call is needed to bring this container where it may be now."""
+        # One that has not started can have been created onto CPUs that another has alone until its call is confirmed.
+        target = self.sendable(row.key) if row.state == "created" or self._is_unmet(row) else None
+        return target is not None and needs_call(target, row)
+
+    def _is_unmet(self, row: Row) -> bool:
+        wanted = self.desired().get(row.key)
+        return wanted is not None and needs_call(wanted, row)
+
+    def of_pod(self, pod_uid: str) -> tuple[Row, ...]:
+        """Active rows of this pod."""
+        return tuple(row for row in self.active() if row.grant.container.pod_uid == pod_uid)
+
+    def of_sandbox(self, sandbox_id: str) -> tuple[Row, ...]:
+        """All rows of this sandbox, remembered ones too."""
+        return tuple(row for row in self.rows() if row.sandbox_id == sandbox_id)
+
+    def grants_with(self, grants: Iterable[Grant]) -> tuple[Row, ...]:
+        """The rows of these grants, with the grants in them."""
+        return tuple(replace(self._rows[g.container], grant=g) for g in grants if g.container in self._rows)
+
+    def _changed(self) -> None:
+        self.version += 1
+        withheld = CpuSet.of_masks(cpus.mask for cpus in (*self._foreign.values(), *self._hands_off.values())).mask
+        grants = []
+        for row in self.rows():
+            if row.state in ACTIVE:
+                grants.append(row.grant)
+                # What the policy none let through has no wish to keep its CPUs: the next policy may give them away.
+                if row.grant.request.preferences.preserve_cpu and row.acknowledged and row.acknowledged.cpus:
+                    withheld |= row.acknowledged.cpus.mask
+        self._allocations = Allocations(grants=tuple(grants), withheld=CpuSet(withheld))
+        self.on_change()
+
+
+def _nobody_listens() -> None:
+    return
+
+
+def _or_none(pinning: Pinning) -> Pinning | None:
+    return pinning if pinning != Pinning(None, None) else None
+
+
+def _full_id(text: str, known: Collection[str]) -> str:
+    if not text or text in known:
+        return text
+    matches = [full for full in known if full.startswith(text)]
+    return matches[0] if len(matches) == 1 else text
+
+
+def unmet(target: Pinning, acknowledged: Pinning | None, doubted: Pinning) -> Pinning:
+    """Those fields of ``target`` that the runtime has not confirmed; None for the others."""
+    known = acknowledged if acknowledged is not None else Pinning(None, None)
+    return Pinning(
+        target.cpus if doubted.cpus is not None or target.cpus != known.cpus else None,
+        target.mems if doubted.mems is not None or target.mems != known.mems else None,
+    )
+
+
+def needs_call(target: Pinning, row: Row) -> bool:
+    """Whether something of ``target`` is ``unmet`` for this row: asked of all rows at every change."""
+    known, doubted = row.acknowledged or _UNKNOWN, row.doubted or _UNKNOWN
+    needs_cpus = target.cpus is not None and (doubted.cpus is not None or target.cpus != known.cpus)
+    return needs_cpus or (target.mems is not None and (doubted.mems is not None or target.mems != known.mems))

@@ -1,0 +1,1 @@
+"""The files below /.cri-proxy that say what a container has."""

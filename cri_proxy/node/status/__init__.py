@@ -1,0 +1,1 @@
+"""The node as status, explain and metrics show it."""

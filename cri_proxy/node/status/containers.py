@@ -1,0 +1,146 @@
+"""One container and the node's memory as ``status`` shows them, from one moment of the ledger."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from cri_proxy.node.effects import EffectFailure
+from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.node.status.contested_cpus import Others, late, unpinned
+from cri_proxy.node.status.model import ContainerView, MemoryNodeView
+from cri_proxy.node.sync.adoption import Left
+from cri_proxy.state.rows import Row
+from policies.base import ContainerKey, Grant, Pinning, PoolView
+from policies.topology_aware.supply.memory_account import promised_bytes
+from sysfs.cpuset import NodeSet
+from sysfs.model import Machine
+
+# A name or two tell an operator where to look; hundreds would hide the rest of the page.
+NAMES_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What containers are shown by. ``ledger`` is a copy where its owner may change it before all are shown.
+
+    ``late`` are those that are not where they should be and ``unheld`` those that our pinning does not hold: both may
+    be on CPUs that somebody owns.
+    """
+
+    ledger: Ledger
+    failures: Mapping[ContainerKey, EffectFailure]
+    mems_of_pools: Mapping[str, NodeSet]
+    late: Others
+    unheld: Others
+
+    @classmethod
+    def of(
+        cls,
+        ledger: Ledger,
+        pools: Sequence[PoolView],
+        *,
+        left: Sequence[Left] = (),
+        failures: Mapping[ContainerKey, EffectFailure],
+    ) -> Self:
+        """``left`` are containers that our pinning does not hold, beside those of the ledger."""
+        mems = {pool.name: pool.mems for pool in pools}
+        there, unheld = late(ledger, ledger.unmet()), unpinned(ledger, left)
+        return cls(ledger, failures, mems, Others.of(there), Others.of_left(unheld))
+
+
+def container_view(row: Row, moment: Moment) -> ContainerView:
+    """What a row holds, what it should be on, what the runtime has confirmed, and who is in its way."""
+    grant, request, ledger = row.grant, row.grant.request, moment.ledger
+    wanted = ledger.desired().get(row.key, Pinning(None, None))
+    known = row.acknowledged or Pinning(None, None)
+    waits_for, reachable = moment.late.on(row), moment.unheld.on(row)
+    return ContainerView(
+        namespace=request.pod.namespace,
+        pod=request.pod.name,
+        name=row.key.name,
+        pod_uid=row.key.pod_uid,
+        container_id=row.container_id,
+        qos=request.pod.qos.value,
+        state=row.state,
+        kind=grant.kind.value,
+        pool=grant.pool,
+        cpus=wanted.cpus,
+        mems=wanted.mems,
+        exclusive=grant.exclusive,
+        isolated=grant.isolated,
+        shared_mcpu=grant.shared_mcpu,
+        reserved_mcpu=grant.reserved_mcpu,
+        notes=_notes(row, ledger, waits_for, reachable, moment.failures.get(row.key)),
+        acknowledged_cpus=known.cpus,
+        acknowledged_mems=known.mems,
+        home_mems=moment.mems_of_pools.get(grant.pool, NodeSet()),
+        memory_bytes=promised_bytes(request),
+        is_cold=grant.is_cold,
+        warm_at_seconds=row.warm_at_seconds,
+        waits_for=waits_for,
+        reachable_by=reachable,
+    )
+
+
+def _notes(
+    row: Row,
+    ledger: Ledger,
+    waits_for: Sequence[str],
+    reachable: Sequence[str],
+    failure: EffectFailure | None,
+) -> tuple[str, ...]:
+    notes = []
+    if row.container_id and failure is None and ledger.differs(row):
+        known = row.acknowledged.cpus if row.acknowledged is not None else "unknown"
+        notes.append(f"an update waits: the runtime has it on CPUs {known}")
+    if failure is not None:
+        notes.append(f"the runtime refuses its update: {failure.message}")
+    if waits_for:
+        notes.append(f"its CPUs are still in use by: {names_text(waits_for)}")
+    if row.state == "pending":
+        notes.append("the runtime has not said whether it was created")
+    if reachable:
+        notes.append(f"its CPUs are reachable by: {names_text(reachable)} (not held by our pinning)")
+    return tuple(notes)
+
+
+def names_text(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are.
+
+    >>> names_text(["a", "b", "c", "d", "e"])
+    'a, b, c, d and 1 more'
+    """
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def violations(containers: Sequence[ContainerView], fled: Sequence[Left] = ()) -> tuple[str, ...]:
+    """Running containers whose own CPUs somebody else is on, a sentence each.
+
+    ``fled`` are those that the kernel has moved out of their cgroups: pinned by us, and elsewhere.
+    """
+    movers, sentences = {left.name for left in fled}, []
+    for c in containers:
+        there = (*c.waits_for, *(name for name in c.reachable_by if name in movers))
+        if c.state == "running" and there:
+            own = f"{c.namespace}/{c.pod}/{c.name} runs on CPUs {c.exclusive | c.isolated} that are not its alone"
+            sentences.append(f"{own}: still used by {names_text(there)}")
+    return tuple(sentences)
+
+
+def memory_views(machine: Machine, grants: Sequence[Grant]) -> tuple[MemoryNodeView, ...]:
+    """The nodes that have memory, ascending, with what containers are promised there."""
+    zones: dict[int, tuple[int, int]] = {}  # by the mask of their nodes: bytes promised there, and to how many
+    for grant in grants:
+        promised, count = zones.get(grant.mems.mask, (0, 0))
+        zones[grant.mems.mask] = promised + promised_bytes(grant.request), count + 1
+    views = []
+    for node in machine.nodes:
+        if node.memory_bytes:
+            bit = 1 << node.id
+            here = [(mask == bit, *found) for mask, found in zones.items() if mask & bit]
+            alone = sum(promised for is_alone, promised, _ in here if is_alone)
+            wide = sum(promised for is_alone, promised, _ in here if not is_alone)
+            count = sum(count for _, _, count in here)
+            views.append(MemoryNodeView(node.id, node.kind.value, node.memory_bytes, alone, wide, count))
+    return tuple(views)

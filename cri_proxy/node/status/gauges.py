@@ -1,0 +1,141 @@
+"""The node's state as metrics, read at each scrape: nothing is remembered, so nothing that is gone can linger."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cri_proxy.metrics import catalog
+from cri_proxy.metrics.catalog import Metric
+from cri_proxy.metrics.exposition import Sample
+from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.node.node import Node
+from cri_proxy.node.status.containers import memory_views
+from cri_proxy.node.status.contested_cpus import Others, late, unpinned
+from cri_proxy.node.status.model import ConfigurationView, Health
+from cri_proxy.state.rows import Row
+from policies.base import PoolView
+
+
+def health_samples(health: Health) -> Iterator[Sample]:
+    """What /healthz and /readyz say."""
+    yield Sample(catalog.LIVE, health.is_alive)
+    yield Sample(catalog.READY, health.is_ready)
+    for part in health.parts:
+        yield Sample(catalog.PART_HEALTHY, not part.problem, (part.name,))
+
+
+def config_samples(view: ConfigurationView | None) -> Iterator[Sample]:
+    """What became of changed configurations; nothing where none can change."""
+    if view is None:
+        return
+    counts = {"applied": view.applied, "unchanged": view.unchanged, "rejected": view.rejected}
+    yield from (Sample(catalog.RELOADS, count, (outcome,)) for outcome, count in counts.items())
+    yield Sample(catalog.CONFIG_GENERATION, 1 + view.applied)
+    yield Sample(catalog.RELOAD_SUCCESSFUL, view.last is None or view.last.outcome != "rejected")
+    yield Sample(catalog.CONFIG_IS_KEPT, view.is_kept)
+    yield Sample(catalog.CONFIG_APPLIED, round(view.since_seconds, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What one walk over the ledger's active rows finds, CPUs as masks.
+
+    ``dead`` are owned by containers that the runtime's last list did not have alive.
+    """
+
+    kinds: Mapping[tuple[str, str], int]
+    running_owners: tuple[Row, ...]
+    exclusive: int
+    isolated: int
+    dead: int
+
+
+def node_samples(node: Node) -> Iterator[Sample]:
+    """Who holds what now, and what is not as it should be."""
+    ledger = node.context.ledger
+    rows = _walk(ledger.active(), node.resync.ended_ids)
+    yield from _cpu_samples(ledger.policy.pools(ledger.allocations), rows)
+    yield from _memory_samples(ledger)
+    yield from _container_samples(node, rows)
+    yield from _count_samples(node)
+
+
+def _walk(active: Sequence[Row], ended_ids: Collection[str]) -> _Rows:
+    kinds = Counter[tuple[str, str]]()
+    owners, exclusive, isolated, dead = [], 0, 0, 0
+    for row in active:
+        grant = row.grant
+        kinds[row.state, grant.kind] += 1
+        owned = grant.exclusive.mask | grant.isolated.mask
+        if owned:
+            exclusive |= grant.exclusive.mask
+            isolated |= grant.isolated.mask
+            if row.state == "running":
+                owners.append(row)
+            if row.container_id in ended_ids:
+                dead |= owned
+    return _Rows(kinds, tuple(owners), exclusive, isolated, dead)
+
+
+def _cpu_samples(pools: Sequence[PoolView], rows: _Rows) -> Iterator[Sample]:
+    for pool in pools:
+        by_kind = _by_kind(pool, rows)
+        if not pool.parent:
+            yield from (Sample(catalog.CPUS, count, (kind,)) for kind, count in by_kind)
+        yield from (Sample(catalog.POOL_CPUS, count, (pool.name, kind)) for kind, count in by_kind)
+        yield Sample(catalog.POOL_SHARED_FREE, pool.shared_free_mcpu / 1000, (pool.name,))
+        yield Sample(catalog.POOL_SHARED_GRANTED, pool.shared_granted_mcpu / 1000, (pool.name,))
+        yield Sample(catalog.POOL_MEMORY, pool.memory_bytes, (pool.name,))
+        yield Sample(catalog.POOL_MEMORY_FREE, pool.memory_free_bytes, (pool.name,))
+
+
+def _by_kind(pool: PoolView, rows: _Rows) -> list[tuple[str, int]]:
+    """How many of a pool's CPUs are of each kind. One that is owned is of no other kind, whatever else it may be."""
+    left, counts = pool.cpus.mask, []
+    masks = (rows.exclusive, rows.isolated, pool.isolated_free.mask, pool.shared.mask, pool.reserved.mask)
+    for kind, mask in zip(catalog.CPU_KINDS, masks, strict=False):
+        counts.append((kind, (left & mask).bit_count()))
+        left &= ~mask
+    return [*counts, ("unused", left.bit_count())]
+
+
+def _memory_samples(ledger: Ledger) -> Iterator[Sample]:
+    for view in memory_views(ledger.policy.machine, ledger.allocations.grants):
+        values: tuple[tuple[Metric, int], ...] = (
+            (catalog.NODE_MEMORY, view.memory_bytes),
+            (catalog.NODE_PROMISED, view.promised_bytes),
+            (catalog.NODE_WIDELY_PROMISED, view.widely_promised_bytes),
+            (catalog.NODE_CONTAINERS, view.containers),
+        )
+        yield from (Sample(metric, value, (str(view.node), view.kind)) for metric, value in values)
+
+
+def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
+    ledger = node.context.ledger
+    states, kinds = catalog.CONTAINERS.labels
+    for state in states.values:
+        for kind in kinds.values:
+            yield Sample(catalog.CONTAINERS, rows.kinds.get((state, kind), 0), (state, kind))
+    fled, unmet = node.drift.fled(), ledger.unmet()
+    moved, sitting = Others.of_left(fled), Others.of(late(ledger, unmet))
+    unheld = Others.of_left(unpinned(ledger, (*node.adoption.left(), *fled)))
+    yield Sample(catalog.LATE, len(unmet))
+    yield Sample(catalog.VIOLATED, sum(sitting.is_on(row) or moved.is_on(row) for row in rows.running_owners))
+    yield Sample(catalog.REACHABLE, sum(unheld.is_on(row) for row in rows.running_owners))
+    yield Sample(catalog.FLED, len(fled))
+    yield Sample(catalog.DEAD_CPUS, rows.dead.bit_count())
+
+
+def _count_samples(node: Node) -> Iterator[Sample]:
+    """What other parts of the node count themselves."""
+    telling = node.telling
+    yield Sample(catalog.UNPLACED, len(node.adoption.unplaced()))
+    yield Sample(catalog.LEFT_ALONE, len(node.adoption.left()), ("adopt",))
+    yield Sample(catalog.LEFT_ALONE, len(node.drift.left()), ("other_manager",))
+    yield Sample(catalog.UPDATE_REFUSED, len(node.effects.failures))
+    yield Sample(catalog.UPDATE_CALLS, node.effects.sent)
+    yield Sample(catalog.SAVES_FAILED, node.context.persistence.failures)
+    yield Sample(catalog.TOLD, telling.written)
+    yield Sample(catalog.TELLING_FAILED, telling.failed)
+    yield Sample(catalog.COMMANDS, telling.notifier.run, ("ran",))
+    yield Sample(catalog.COMMANDS, telling.notifier.failed, ("failed",))

@@ -1,0 +1,282 @@
+"""What the daemon lets others see: frozen values, filled by the node, shown by HTTP and the commands alike."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from cri_proxy.config.model import Config
+from cri_proxy.metrics.exposition import Sample
+from cri_proxy.slices import Slices
+from cri_proxy.state.decisions import Change, Granted, Moved
+from policies.base import Default, PoolView, Reason, Request
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that must be good for the daemon to be ready: ``name`` of ``metrics.PARTS``, ``problem`` '' = good.
+
+    ``is_vital``: where it is bad the daemon is of no use until it is started anew.
+    """
+
+    name: str
+    problem: str = ""
+    is_vital: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """``is_alive``: a new start would not help. ``is_ready``: decisions are made, nothing is degraded.
+
+    ``problems`` are those of the ``parts`` that are bad, in their order.
+    """
+
+    is_alive: bool
+    is_ready: bool
+    problems: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    @classmethod
+    def of(cls, *parts: Part) -> Self:
+        """What these parts come to."""
+        bad = [part for part in parts if part.problem]
+        is_alive = not any(part.is_vital for part in bad)
+        return cls(is_alive, not bad, tuple(part.problem for part in bad), parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    """A container with what it holds. ``kind`` is a ``CpuKind`` value, ``state`` a ``RowState``.
+
+    ``cpus`` and ``mems`` are what it should be pinned to now, None where that is not ours to write;
+    ``acknowledged_cpus`` and ``acknowledged_mems`` are what the runtime has confirmed last, None before it has.
+    ``pool`` is '' for kinds that have none, ``home_mems`` are that pool's memory nodes. ``waits_for`` names who is
+    still on its CPUs, ``reachable_by`` who can run on CPUs that it owns and is not ours to move. ``notes`` are
+    sentences: an update that waits or failed, an outcome that is not known, all that was said before.
+    ``warm_at_seconds``, since the epoch, is when its cold start ends.
+    """
+
+    namespace: str
+    pod: str
+    name: str
+    pod_uid: str
+    container_id: str
+    qos: str
+    state: str
+    kind: str
+    pool: str
+    cpus: CpuSet | None
+    mems: NodeSet | None
+    exclusive: CpuSet = CpuSet()
+    isolated: CpuSet = CpuSet()
+    shared_mcpu: int = 0
+    reserved_mcpu: int = 0
+    notes: tuple[str, ...] = ()
+    acknowledged_cpus: CpuSet | None = None
+    acknowledged_mems: NodeSet | None = None
+    home_mems: NodeSet = NodeSet()
+    memory_bytes: int = 0
+    is_cold: bool = False
+    warm_at_seconds: float | None = None
+    waits_for: tuple[str, ...] = ()
+    reachable_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNodeView:
+    """A NUMA node with memory. ``promised_bytes`` to containers that have no other node.
+
+    Of ``widely_promised_bytes`` any part may come from this node, and any from others.
+    """
+
+    node: int
+    kind: str
+    memory_bytes: int
+    promised_bytes: int
+    widely_promised_bytes: int
+    containers: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedView:
+    """A container that has no place, or whose place was given back, and why."""
+
+    namespace: str
+    pod: str
+    name: str
+    at_seconds: float  # since the epoch
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadView:
+    """What became of the last configuration that was found changed. ``outcome``: applied, unchanged or rejected.
+
+    ``reason`` is why it was rejected. ``is_asked``: by SIGHUP, not because the file changed.
+    """
+
+    at_seconds: float  # since the epoch
+    outcome: str
+    reason: str
+    file: str
+    is_asked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationView:
+    """Where the configuration in force came from: ``file`` is '' for the command line alone.
+
+    ``digest`` is the SHA-256 of the file's content, ``since_seconds`` since the epoch. ``needs_restart`` are options
+    whose new value waits for one. ``applied``, ``unchanged`` and ``rejected`` count reloads since the start.
+    ``is_kept``: the file was invalid at the start, and what was in force before still is. ``overridden`` are options
+    that the command line sets, whatever the file says.
+    """
+
+    file: str
+    group: str
+    digest: str
+    since_seconds: float
+    needs_restart: tuple[str, ...] = ()
+    applied: int = 0
+    unchanged: int = 0
+    rejected: int = 0
+    last: ReloadView | None = None
+    is_kept: bool = False
+    overridden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name.
+
+    ``violations`` are sentences: CPUs that were granted alone and that somebody else is still on. ``refused`` are the
+    containers that were refused or not created in the last hour and hold nothing, newest first, a few of them.
+    """
+
+    node: str
+    policy: str
+    is_ready: bool
+    pools: tuple[PoolView, ...]
+    containers: tuple[ContainerView, ...]
+    warnings: tuple[str, ...] = ()
+    memory: tuple[MemoryNodeView, ...] = ()
+    violations: tuple[str, ...] = ()
+    refused: tuple[RefusedView, ...] = ()
+    configuration: ConfigurationView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DisplacedView:
+    """Another container whose pinning changed by a decision, from what (None = not known, or not ours) to what."""
+
+    namespace: str
+    pod: str
+    name: str
+    cpus: CpuSet | None
+    mems: NodeSet | None
+    cpus_before: CpuSet | None = None
+    mems_before: NodeSet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """What a configuration would come to if it were taken over now. ``problem``: why it would not be ('' = it would).
+
+    ``needs_restart`` are options whose new value would wait for one, ``moves`` the containers that would be updated.
+    ``is_kept`` as in ``ConfigurationView``.
+    """
+
+    problem: str
+    needs_restart: tuple[str, ...] = ()
+    moves: tuple[DisplacedView, ...] = ()
+    is_kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FieldView:
+    """A field of the ranking's keys: what its value says, and why a pool with a smaller one loses."""
+
+    name: str
+    meaning: str
+    worse: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankedView:
+    """A pool as it was considered, with its key in order of comparison.
+
+    ``outcome``: chosen, not tried, or why it could not be had. ``why``: why it is not the chosen one, in words.
+    """
+
+    pool: str
+    key: tuple[tuple[str, int | float | str], ...]
+    outcome: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionView:
+    """Why a container sits where it sits, or was refused.
+
+    ``outcome``: placed, refused, not created (it had a place that was given back, ``failure`` says why), adopted
+    (it ran before it was known), or restored (it is kept from a time of which no record is left).
+    ``decided_at_seconds`` is since the epoch, None when it is not known. ``container`` is what it holds now, None
+    when it holds nothing; ``granted`` what was decided then, ``differences`` between the two in words.
+    ``displaced`` are the first of ``displaced_count`` containers whose pinning changed; ``moves`` those whose grant
+    did, to make room, and ``moved`` their names. ``ranking`` holds the best of ``pools_considered``.
+    ``company`` says who drew it to a pool or pushed it away by affinity.
+    ``problems`` are annotations that could not be read, ``without_effect`` those that are known and change nothing.
+    ``history`` is what happened to it before and since, oldest first.
+    """
+
+    request: Request
+    outcome: str
+    container: ContainerView | None
+    decided_at_seconds: float | None
+    duration_seconds: float
+    reasons: tuple[Reason, ...] = ()
+    ranking: tuple[RankedView, ...] = ()
+    displaced: tuple[DisplacedView, ...] = ()
+    moved: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    fields: tuple[FieldView, ...] = ()
+    pools_considered: int = 0
+    displaced_count: int = 0
+    moves: tuple[Moved, ...] = ()
+    defaults: tuple[Default, ...] = ()
+    company: tuple[str, ...] = ()
+    without_effect: tuple[str, ...] = ()
+    granted: Granted | None = None
+    differences: tuple[str, ...] = ()
+    failure: str = ""
+    history: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainView:
+    """The last decision of each container that was asked about, by namespace, pod and container name."""
+
+    decisions: tuple[DecisionView, ...] = ()
+
+
+class DaemonView(Protocol):
+    """Read-only and quick: called on the event loop, for every request. No slice takes more than a few milliseconds."""
+
+    def health(self) -> Health:
+        """Whether it lives and decides."""
+
+    def samples(self) -> Iterable[Sample]:
+        """Every metric's series now."""
+
+    def status_slices(self) -> Slices[StatusView]:
+        """Pools and containers as they are when the first slice is done."""
+
+    def explain(self, pod: str, container: str | None) -> ExplainView:
+        """Decisions of the pods of this name, NAMESPACE/NAME or uid; of one container when it is named."""
+
+    def topology(self) -> Machine:
+        """The machine as discovered."""
+
+    def config(self) -> Config:
+        """The configuration in force."""

@@ -1,0 +1,172 @@
+"""The node as others may look at it: ``node.status.model.DaemonView`` filled from the ledger and the journal."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from cri_proxy.config.model import Config
+from cri_proxy.metrics.exposition import Sample
+from cri_proxy.node.decision_log.journal import Journal
+from cri_proxy.node.ledger.ledger import ACTIVE
+from cri_proxy.node.node import Node
+from cri_proxy.node.status.containers import Moment, container_view, memory_views, violations
+from cri_proxy.node.status.explain import by_name, decision_view, is_meant, refused_views, undecided_view
+from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
+from cri_proxy.node.status.model import (
+    ConfigurationView,
+    ContainerView,
+    DecisionView,
+    ExplainView,
+    Health,
+    Part,
+    RefusedView,
+    StatusView,
+)
+from cri_proxy.slices import Slices, at_once, bunches
+from cri_proxy.state.decisions import named
+from cri_proxy.state.rows import Row
+from policies.base import ContainerKey
+from sysfs.model import Machine
+
+# How long a refusal is shown in the status.
+LATELY_SECONDS = 3600.0
+REFUSED_SHOWN = 5
+NOT_RECOVERED = "the saved placements are not yet checked against the runtime"
+
+
+class NodeView:
+    """Reads, never changes. Every answer is made from one moment of the ledger."""
+
+    def __init__(self, node: Node, journal: Journal, *, config: Config, name: str, warnings: tuple[str, ...]) -> None:
+        """``warnings`` are about the configuration and the machine; ``use`` replaces them."""
+        self._node = node
+        self._ledger = node.context.ledger
+        self._journal = journal
+        self._config = config
+        self._name = name
+        self._warnings = warnings
+        # What the daemon around the node adds: whether the runtime can be reached, the relays' state, more metrics.
+        self.reaches_runtime: Callable[[], bool] = lambda: True
+        self.more_parts: list[Callable[[], Part]] = []
+        self.more_samples: list[Callable[[], Iterable[Sample]]] = []
+        self.configuration_of: Callable[[], ConfigurationView | None] = lambda: None
+
+    def use(self, config: Config, warnings: tuple[str, ...]) -> tuple[str, ...]:
+        """Another configuration, or another machine, is in force from now on; gives those warnings that are new."""
+        fresh = tuple(warning for warning in warnings if warning not in self._warnings)
+        self._config = config
+        self._warnings = warnings
+        return fresh
+
+    def health(self) -> Health:
+        """Alive while it answers; ready when decisions are made and nothing is degraded."""
+        coordinator, store = self._node.coordinator, self._node.context.persistence.problem
+        recovery = "" if coordinator.is_ready else coordinator.fault or NOT_RECOVERED
+        runtime = "" if self.reaches_runtime() else "nobody answers on its socket"
+        runtime = runtime or self._node.resync.problem
+        return Health.of(
+            Part("recovery", recovery),
+            Part("runtime", f"the runtime is away: {runtime}" if runtime else ""),
+            Part("store", f"the store fails: {store}" if store else ""),
+            *(part() for part in self.more_parts),
+        )
+
+    def samples(self) -> Iterator[Sample]:
+        """Every metric's series now: what was counted, what is read off the node, what the daemon adds."""
+        yield from health_samples(self.health())
+        yield from config_samples(self.configuration_of())
+        yield from self._journal.counters.samples()
+        yield from node_samples(self._node)
+        for more in self.more_samples:
+            yield from more()
+
+    def status(self) -> StatusView:
+        """Pools and containers now."""
+        return at_once(self.status_slices())
+
+    def status_slices(self) -> Slices[StatusView]:
+        """Pools and containers as they are when the first slice is done: what changes meanwhile is not seen."""
+        ledger, fled, failures = self._ledger.copy(), self._node.drift.fled(), dict(self._node.effects.failures)
+        left, policy = (*self._node.adoption.left(), *fled), ledger.policy
+        view = StatusView(
+            node=self._name,
+            policy=policy.name,
+            is_ready=self._node.coordinator.is_ready,
+            pools=policy.pools(ledger.allocations),
+            containers=(),
+            warnings=(*self.health().problems, *self._warnings, *self._present_warnings()),
+            refused=self._refused(),
+            configuration=self.configuration_of(),
+        )
+        yield
+        moment = Moment.of(ledger, view.pools, left=left, failures=failures)
+        yield
+        memory = memory_views(policy.machine, ledger.allocations.grants)
+        containers: list[ContainerView] = []
+        for rows in bunches(sorted(ledger.active(), key=_place)):
+            yield
+            for row in rows:
+                if moment.late.is_on(row):  # to say who is there takes as long as a whole bunch
+                    yield
+                containers.append(container_view(row, moment))
+        yield
+        broken = violations(containers, fled)
+        return replace(view, containers=tuple(containers), memory=memory, violations=broken)
+
+    def explain(self, pod: str, container: str | None) -> ExplainView:
+        """The last decision about each container of this pod: what was refused, too."""
+        names = self._journal.names() | {row.key: named(row.grant.request) for row in self._ledger.active()}
+        wanted = by_name({key: who for key, who in names.items() if is_meant(key, who, pod, container)})
+        found = (self._ledger.get(key) for key in wanted)
+        rows = [row for row in found if row is not None and row.state in ACTIVE]
+        held = dict(zip((row.key for row in rows), self._containers(rows), strict=True))
+        decisions = (self._decision(key, held.get(key)) for key in wanted)
+        return ExplainView(tuple(decision for decision in decisions if decision is not None))
+
+    def topology(self) -> Machine:
+        """The machine as discovered."""
+        return self._ledger.policy.machine
+
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self._config
+
+    def _refused(self) -> tuple[RefusedView, ...]:
+        """Those of the last hour that hold nothing: what an older one was told is for ``explain``."""
+        since_seconds = self._node.context.clock.now_seconds() - LATELY_SECONDS
+        records = self._journal.refused_since(since_seconds, REFUSED_SHOWN)
+        return refused_views(record for record in records if not self._is_held(record.key))
+
+    def _is_held(self, key: ContainerKey) -> bool:
+        row = self._ledger.get(key)
+        return row is not None and row.state in ACTIVE
+
+    def _present_warnings(self) -> tuple[str, ...]:
+        notes = [
+            f"container {container_id[:12]} runs unplaced: deciding failed when it was created, see the log"
+            for container_id in self._node.adoption.unplaced()
+        ]
+        notes += [
+            f"{request.pod.namespace}/{request.pod.name}/{key.name}: the runtime refuses its update: {failure.message}"
+            for key, failure in sorted(self._node.effects.failures.items())
+            if (row := self._ledger.get(key)) is not None and (request := row.grant.request)
+        ]
+        return (*notes, *self._node.warnings())
+
+    def _containers(self, rows: Sequence[Row]) -> list[ContainerView]:
+        pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
+        left = (*self._node.adoption.left(), *self._node.drift.fled())
+        moment = Moment.of(self._ledger, pools, left=left, failures=self._node.effects.failures)
+        return [container_view(row, moment) for row in rows]
+
+    def _decision(self, key: ContainerKey, holds: ContainerView | None) -> DecisionView | None:
+        """The decision about this container; None where its record cannot be read and it holds nothing."""
+        record, row = self._journal.record_of(key), self._ledger.get(key)
+        if record is not None:
+            return decision_view(record, holds)
+        return undecided_view(row.grant.request, holds) if row is not None and holds is not None else None
+
+
+def _place(row: Row) -> tuple[str, str, str]:
+    """The order in which containers are shown."""
+    request = row.grant.request
+    return request.pod.namespace, request.pod.name, request.container.name

@@ -1,0 +1,1 @@
+"""Hold the ledger against what the runtime has."""

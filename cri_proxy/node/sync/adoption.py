@@ -1,0 +1,171 @@
+"""Containers that run without a row of ours: read from the runtime, rebuilt from their annotation, or left alone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from cri_proxy import events
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_status import Existing, read_status
+from cri_proxy.errors import CallFailed
+from cri_proxy.node.context import Context, Rules
+from cri_proxy.node.sync import runtime_state
+from cri_proxy.node.sync.restore_grant import rebuild
+from cri_proxy.node.sync.runtime_state import LiveContainer
+from cri_proxy.state.rows import Row
+from policies.base import Grant, Pinning, QosClass, Request
+from sysfs.cpuset import CpuSet
+
+_QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
+_ENDS = {pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_DELETED_EVENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A live container as read from the runtime; ``grant`` is what its annotation says it holds, else None."""
+
+    container: LiveContainer
+    request: Request
+    pinning: Pinning
+    grant: Grant | None
+
+    @property
+    def rank(self) -> tuple[int, int, int, str]:
+        """The order of placing: QoS class, most whole CPUs first, oldest first, id (spec section 8)."""
+        qos = _QOS_ORDER.index(self.request.pod.qos)
+        return (qos, -(self.request.cpu_request_mcpu // 1000), self.container.created_at_ns, self.container.id)
+
+    def row(self, grant: Grant, order: int) -> Row:
+        """The container as a row that holds ``grant``; a cold start counts from its creation, which is known."""
+        warm_at_seconds = None
+        if grant.is_cold and self.container.state == "running":
+            warm_at_seconds = self.container.created_at_ns / 1e9 + grant.request.preferences.cold_start_seconds
+        return Row(
+            grant=grant,
+            sandbox_id=self.container.sandbox_id,
+            container_id=self.container.id,
+            state="running" if self.container.state == "running" else "created",
+            acknowledged=self.pinning,
+            created_order=order,
+            warm_at_seconds=warm_at_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A container that is left alone by the operator's choice; ``cpus`` None = it can run anywhere."""
+
+    name: str
+    cpus: CpuSet | None
+
+
+class Adoption:
+    """Reads containers that we have no row for."""
+
+    def __init__(self, context: Context, rules: Callable[[], Rules]) -> None:
+        """``rules`` gives the operator's present choices."""
+        self._context = context
+        self._rules = rules
+        self._left: dict[str, Left] = {}
+        self._unplaced: set[str] = set()
+        self._slots = runtime_state.status_slots()
+
+    def is_left(self, container_id: str) -> bool:
+        """Whether this container was seen and left alone by the operator's choice."""
+        return container_id in self._left
+
+    def left(self) -> tuple[Left, ...]:
+        """The containers that are left alone, by name."""
+        return tuple(sorted(self._left.values(), key=lambda left: left.name))
+
+    def forget_left(self) -> bool:
+        """They are to be placed after all: the next check of the node finds them unknown. Whether there were any."""
+        had_some, self._left = bool(self._left), {}
+        self._withhold()
+        return had_some
+
+    def note_unplaced(self, container_id: str) -> None:
+        """A container was created while deciding failed: it waits for its place."""
+        self._unplaced.add(container_id)
+
+    def unplaced(self) -> tuple[str, ...]:
+        """Ids of the containers that still wait for their place, ascending."""
+        return tuple(sorted(i for i in self._unplaced if self._context.ledger.holder(i) is None))
+
+    def keep_left(self, live_ids: Collection[str]) -> None:
+        """Forget those left alone, or unplaced, that are no longer among these: their CPUs are free again."""
+        self._unplaced &= set(live_ids)
+        kept = {container_id: left for container_id, left in self._left.items() if container_id in live_ids}
+        if kept != self._left:
+            self._left = kept
+            self._withhold()
+
+    async def read_all(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> tuple[Adopted, ...]:
+        """Read these containers; those that vanish meanwhile, or are to be left alone, are left out.
+
+        A container that is left alone but has a cpuset of its own has those CPUs withheld from exclusive use.
+        Raises RuntimeUnavailable.
+        """
+        read_ones = await asyncio.gather(*(self._read(c) for c in containers), return_exceptions=True)
+        for failure in read_ones:
+            if isinstance(failure, BaseException):
+                raise failure
+        kept = []
+        for adopted in read_ones:
+            if adopted is None or isinstance(adopted, BaseException):
+                continue
+            if may_leave and adopted.grant is None and self._rules().adopt == "leave":
+                everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
+                own = None if everywhere else adopted.pinning.cpus
+                pod = adopted.request.pod
+                self._left[adopted.container.id] = Left(f"{pod.namespace}/{pod.name}/{adopted.container.key.name}", own)
+            else:
+                kept.append(adopted)
+        self._withhold()
+        return tuple(kept)
+
+    def _withhold(self) -> None:
+        """CPUs of a container that brought its own cpuset are not given to others alone."""
+        self._context.ledger.note_foreign({i: left.cpus for i, left in self._left.items() if left.cpus is not None})
+
+    async def present_pinning(self, container_id: str) -> Pinning:
+        """What the runtime has recorded for this container. Raises CallFailed and RuntimeUnavailable."""
+        return self._pinning(await self.inspect(container_id))
+
+    async def inspect(self, container_id: str) -> Existing:
+        """The runtime's verbose status of this container. Raises CallFailed and RuntimeUnavailable."""
+        async with self._slots:
+            status = await runtime_state.container_status(self._context.channel, container_id)
+        return read_status(status, pb.PodSandboxStatus())
+
+    async def exits(self) -> AsyncIterator[str]:
+        """Ids of containers that end, from GetContainerEvents."""
+        stream = self._context.channel.stream(
+            runtime_state.SERVICE + "GetContainerEvents", pb.GetEventsRequest().SerializeToString()
+        )
+        async for message in stream:
+            event = pb.ContainerEventResponse.FromString(message)
+            if event.container_event_type in _ENDS:
+                yield event.container_id
+
+    async def _read(self, container: LiveContainer) -> Adopted | None:
+        try:
+            async with self._slots:
+                status = await runtime_state.container_status(self._context.channel, container.id)
+                sandbox = await runtime_state.sandbox_status(self._context.channel, container.sandbox_id)
+        except CallFailed as error:
+            self._context.observer.noted(events.NOT_ADOPTED, container=container.key.name, reason=str(error))
+            return None
+        found = self._understood(status, sandbox.status)
+        if found.state not in (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING):
+            return None  # it has ended since it was listed
+        rebuilt = rebuild(found, self._context.ledger.policy.machine)
+        return Adopted(container, rebuilt.request, self._pinning(found), rebuilt.grant)
+
+    def _understood(self, status: pb.ContainerStatusResponse, sandbox: pb.PodSandboxStatus) -> Existing:
+        capacity_bytes = sum(node.memory_bytes for node in self._context.ledger.policy.machine.nodes)
+        return read_status(status, sandbox, domains=self._rules().domains, node_memory_bytes=capacity_bytes)
+
+    def _pinning(self, found: Existing) -> Pinning:
+        """The runtime's record; without a cpuset the container can run anywhere."""
+        return Pinning(found.cpus or self._context.ledger.policy.machine.online, found.mems)

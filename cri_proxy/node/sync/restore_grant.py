@@ -1,0 +1,114 @@
+"""A grant out of what the runtime has: our annotation tells its parts at creation, the live cpuset wins (pure).
+
+The annotation stays as it was at creation while a container is resized, narrowed and warmed. Where the cpuset and the
+request tell what came of that, the grant is rebuilt to the bit; where they do not, the container is placed anew and
+wants back what it surely has.
+"""
+
+from dataclasses import dataclass, replace
+
+from cri_proxy.cri.grant_text import GrantParts, GrantTextError, grant_parts_from_text
+from cri_proxy.cri.read_status import Existing
+from policies.base import CpuKind, Grant, Previous, QosClass, Request
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Machine, MemoryKind
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """``grant`` None: placed anew by ``request``, which names what it had as far as that is known."""
+
+    request: Request
+    grant: Grant | None = None
+
+
+def rebuild(found: Existing, machine: Machine) -> Rebuilt:
+    """What this container holds, as well as it can be told."""
+    anew = Rebuilt(found.request)
+    if not found.grant_text or found.cpus is None:
+        return anew
+    try:
+        parts = grant_parts_from_text(found.grant_text)
+    except GrantTextError:
+        return anew
+    owned = parts.exclusive | parts.isolated
+    if parts.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
+        now = _owner_now(found.request, owned, found.cpus, machine)
+        if now is not None:
+            return Rebuilt(found.request, _grant(found, parts, now, machine))
+    elif owned <= found.cpus and _is_as_created(found.request, parts, machine):
+        return Rebuilt(found.request, _grant(found, parts, owned, machine))
+    if parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
+        return anew
+    previous = Previous(parts.pool, owned & found.cpus, _held(parts.added, owned & found.cpus))
+    return Rebuilt(replace(found.request, previous=previous))
+
+
+def _owner_now(request: Request, owned: CpuSet, cpus: CpuSet, machine: Machine) -> CpuSet | None:
+    """What a container that shares nothing owns: all that it is on, and hidden siblings; None when nothing fits."""
+    if cpus == owned or _hides_siblings(owned, cpus, machine):
+        return owned
+    is_resized = owned <= cpus or cpus <= owned
+    return (
+        cpus if is_resized and len(cpus) in _counts(request, machine) and not request.cpu_request_mcpu % 1000 else None
+    )
+
+
+def _hides_siblings(owned: CpuSet, cpus: CpuSet, machine: Machine) -> bool:
+    """Whether ``cpus`` are one thread of each of the cores that ``owned`` consists of."""
+    if not cpus <= owned:
+        return False
+    cores = [core.cpus & owned for core in machine.cores if not core.cpus.isdisjoint(owned)]
+    return any(len(core) > 1 for core in cores) and all(len(core & cpus) == 1 for core in cores)
+
+
+def _counts(request: Request, machine: Machine) -> tuple[int, int]:
+    """How many CPUs the whole part of the request may be: as asked, or rounded up to whole cores."""
+    whole = request.cpu_request_mcpu // 1000
+    threads = max(len(core.cpus) for core in machine.cores)
+    return whole, -(-whole // threads) * threads
+
+
+def _is_as_created(request: Request, parts: GrantParts, machine: Machine) -> bool:
+    """Whether the request is still the one that these parts were granted for."""
+    mcpu = 0 if request.pod.qos is QosClass.BEST_EFFORT else request.cpu_request_mcpu
+    match parts.kind:
+        case CpuKind.MIXED:
+            count = len(parts.exclusive | parts.isolated)
+            return count in _counts(request, machine) and parts.shared_mcpu == mcpu % 1000
+        case CpuKind.SHARED:
+            return parts.shared_mcpu == mcpu
+        case CpuKind.RESERVED:
+            return parts.reserved_mcpu == mcpu
+        case _:
+            return True
+
+
+def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) -> Grant:
+    """The grant with these CPUs; those that it was not created with came last, in one growth: more is not known."""
+    created = parts.exclusive | parts.isolated
+    isolated = parts.isolated if owned == created else owned & machine.isolated
+    mems = found.mems or parts.mems
+    return Grant(
+        request=found.request,
+        pool=parts.pool,
+        kind=parts.kind,
+        exclusive=owned - isolated,
+        isolated=isolated,
+        shared_mcpu=parts.shared_mcpu,
+        reserved_mcpu=parts.reserved_mcpu,
+        mems=mems,
+        added=_held((*parts.added, owned - created), owned),
+        is_cold=_is_cold(found.request, parts.mems, mems, machine),
+    )
+
+
+def _held(added: tuple[CpuSet, ...], owned: CpuSet) -> tuple[CpuSet, ...]:
+    """The growths, oldest first, as far as they are still held."""
+    return tuple(held for cpus in added if (held := cpus & owned))
+
+
+def _is_cold(request: Request, created: NodeSet, mems: NodeSet, machine: Machine) -> bool:
+    """Whether it asked for a cold start and has nothing but the PMEM that it began with."""
+    slow = NodeSet.of(node.id for node in machine.nodes if node.kind is MemoryKind.PMEM)
+    return request.preferences.cold_start_seconds > 0 and bool(mems) and mems == created and mems <= slow

@@ -1,0 +1,342 @@
+"""Holds what we believe against what the runtime has: at start, for every unknown outcome, and slowly for ever.
+
+At start nothing that is right is touched: a saved grant whose pinning the runtime has acknowledged causes no
+call at all. What is unknown is asked for, what is unplaced is placed, what differs is updated, shrinks first.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+
+from cri_proxy import events
+from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.node.context import Context
+from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.effects import NOT_FOUND, Effects
+from cri_proxy.node.ledger.ledger import ACTIVE
+from cri_proxy.node.replan import replan
+from cri_proxy.node.sync import runtime_state
+from cri_proxy.node.sync.adoption import Adopted, Adoption
+from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
+from cri_proxy.node.sync.runtime_state import LiveContainer
+from cri_proxy.state.rows import Row, Saved
+from policies.base import Allocations, Grant, Reinstated, Request
+
+RETRY_SECONDS = 0.2
+POLL_SECONDS = 30.0
+# After a start without an answer: looks at the container, RETRY_SECONDS apart.
+START_LOOKS = 50
+UNIMPLEMENTED = 12  # gRPC status
+
+
+class Resync:
+    """Asks the runtime and puts the ledger right."""
+
+    def __init__(self, context: Context, effects: Effects, coordinator: Coordinator, adoption: Adoption) -> None:
+        """Hooks itself into the coordinator's questions about pods and the node."""
+        self._context = context
+        self._ledger = context.ledger
+        self._effects = effects
+        self._coordinator = coordinator
+        self._adoption = adoption
+        # Why the runtime could not be asked for its containers last time, and whose containers had ended by its word.
+        self.problem = ""
+        self.ended_ids: frozenset[str] = frozenset()
+        self.on_slow_check: Callable[[], Awaitable[None]] = _nothing_else
+        coordinator.check_pod = self.check_pod
+        coordinator.check_all = self.check_all
+        context.persistence.everything = lambda: (*self._ledger.rows(), *self._ledger.sandboxes.values())
+
+    async def recover(self, saved: Saved) -> None:
+        """Restore the saved state, adopt what is unknown, then let decisions be made. Waits for the runtime."""
+        while True:
+            node = await self._first_list()
+            try:
+                await self._take_up(saved, node)
+                return
+            except RuntimeUnavailable:  # half of the node would be unknown, and its CPUs seem free
+                await self._context.clock.sleep(RETRY_SECONDS)
+
+    async def _take_up(self, saved: Saved, node: runtime_state.LiveNode) -> None:
+        found = reconcile(saved.rows, node)
+        known_sandboxes = {sandbox_id for sandbox_id, _ in node.sandboxes}
+        self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes if s.sandbox_id in known_sandboxes})
+        gone = [s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in known_sandboxes]
+        self._ledger.put(*found.rows)
+        await self._ask_unacknowledged(found.rows)
+        adopted = await self._adoption.read_all(found.unknown)
+        changed = [*await self._reinstate(adopted, self._ledger.next_order())]
+        dropped = (row for row in saved.rows if row.key in found.dropped)
+        for row in sorted(dropped, key=lambda r: -r.created_order):  # the last to have moved others first
+            changed += self._coordinator.put_back(row)
+        self._context.persistence.save_later(changed, [*found.dropped, *gone])
+        self._context.observer.forgotten(found.dropped)
+        self._context.observer.noted(
+            events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
+        )
+        self._coordinator.open()
+        if found.dropped:  # before updates go out
+            self._coordinator.on_room()
+        self._effects.kick()
+
+    async def _first_list(self) -> runtime_state.LiveNode:
+        """Everything that the runtime has, as soon as it answers; its absence is said once."""
+        told = False
+        while True:
+            try:
+                return await runtime_state.list_node(self._context.channel, GRANT_KEY)
+            except (CallFailed, RuntimeUnavailable) as error:
+                if not told:
+                    self._context.observer.noted(events.RUNTIME_AWAY, reason=str(error))
+                told = True
+                await self._context.clock.sleep(RETRY_SECONDS)
+
+    async def check_pod(self, pod_uid: str) -> None:
+        """Release what has ended in this pod; its sandboxes are listed, nothing else of the node."""
+        rows = self._ledger.of_pod(pod_uid)
+        for sandbox_id in sorted({row.sandbox_id for row in rows}):
+            await self._check([r for r in rows if r.sandbox_id == sandbox_id], sandbox_id)
+
+    async def check_all(self, why: str) -> None:
+        """Hold every row against one full list; adopt what is unknown."""
+        unknown = await self._check(tuple(self._ledger.rows()), "")
+        if unknown:
+            self._context.observer.noted(events.UNKNOWN_CONTAINERS, count=len(unknown), reason=why)
+            await self.adopt(unknown)
+
+    async def start_ended(self, container_id: str, let_go: Callable[[], None]) -> None:
+        """Nobody heard what came of a start: ``let_go`` once it runs or has ended, or is never going to.
+
+        Until then runc accepts updates and loses them (spec section 7), and whoever needs its CPUs waits.
+        """
+        try:
+            for _ in range(START_LOOKS):
+                try:
+                    if (await self._adoption.inspect(container_id)).state != pb.CONTAINER_CREATED:
+                        break
+                except CallFailed:
+                    break
+                except RuntimeUnavailable:
+                    pass  # it may go on meanwhile
+                await self._context.clock.sleep(RETRY_SECONDS)
+        finally:
+            let_go()
+        await self.check_all("unknown start")
+
+    async def adopt(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> None:
+        """Place running containers that nobody has placed: after a fault of ours, or restored from a checkpoint.
+
+        ``may_leave``: ``adopt: leave`` applies, which is about containers that were there before us.
+        """
+        order = self._ledger.next_order()
+        try:
+            found = await self._adoption.read_all(containers, may_leave=may_leave)
+        except RuntimeUnavailable as error:
+            self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
+            return
+        changed = await self._reinstate(found, order)
+        self._context.persistence.save_later(changed)
+        self._effects.kick()
+
+    async def adopt_id(self, container_id: str) -> None:
+        """The same for one container that is known by its id alone."""
+        if not self._coordinator.is_ready or self._adoption.is_left(container_id):
+            return  # it will be found when the saved state is taken up; or was, and left alone
+        try:
+            node = await runtime_state.list_node(self._context.channel, GRANT_KEY)
+        except (CallFailed, RuntimeUnavailable) as error:
+            self._context.observer.noted(events.CHECK_FAILED, container_id=container_id, reason=str(error))
+            return
+        found = [c for c in newest_by_key(node.containers).values() if c.id == container_id]
+        await self.adopt(found, may_leave=False)
+
+    async def poll(self) -> None:
+        """The slow check, for ever: exits that nobody announced, updates that failed, outcomes that are unknown."""
+        while True:
+            await self._context.clock.sleep(POLL_SECONDS)
+            await self._coordinator.wait_ready()
+            await self.check_all("slow check")
+            self._effects.retry_failed()
+            self._context.persistence.catch_up()
+            await self.on_slow_check()
+
+    async def watch(self) -> None:
+        """Hear of exits from the runtime's events where it has them; ends where it has none."""
+        while True:
+            try:
+                async for container_id in self._adoption.exits():
+                    row = self._ledger.holder(container_id)
+                    if row is not None:
+                        self._coordinator.release(row, "exited")
+            except CallFailed as error:
+                if error.code == UNIMPLEMENTED:
+                    return
+            except RuntimeUnavailable:
+                pass
+            await self._context.clock.sleep(1.0)
+            await self._coordinator.wait_ready()
+            await self.check_all("event stream ended")
+
+    async def _check(self, rows: Iterable[Row], sandbox_id: str) -> tuple[LiveContainer, ...]:
+        """Release and settle ``rows`` by a list of their sandbox or of the node; gives the unknown containers.
+
+        Only rows as they were *before* the list was asked for are judged by it: a container created meanwhile is
+        missing from the list and well.
+        """
+        before = [row for row in rows if row.state != "reserved"]
+        sandboxes_before = tuple(self._ledger.sandboxes)
+        pods = {row.sandbox_id: row.key.pod_uid for row in before}
+        try:
+            if sandbox_id:
+                containers = await runtime_state.list_containers(
+                    self._context.channel, pods, GRANT_KEY, sandbox_id=sandbox_id
+                )
+            else:
+                node = await runtime_state.list_node(self._context.channel, GRANT_KEY)
+                containers = node.containers
+        except (CallFailed, RuntimeUnavailable) as error:
+            self.problem = str(error)
+            self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
+            return ()
+        self.problem = ""
+        by_id = {c.id: c for c in containers}
+        newest = newest_by_key(containers)
+        for row in before:
+            self._judge(row, by_id.get(row.container_id), newest.get(row.key))
+        if not sandbox_id:
+            live_ids = {c.id for c in containers if c.is_live}
+            self.ended_ids = frozenset(row.container_id for row in before) - live_ids
+            self._forget_gone(before, sandboxes_before, node)
+        creating = {row.key for row in self._ledger.active() if not row.container_id}
+        return tuple(c for key, c in sorted(newest.items()) if self._is_unknown(c) and key not in creating)
+
+    def _forget_gone(
+        self, before: Sequence[Row], sandboxes_before: Sequence[str], node: runtime_state.LiveNode
+    ) -> None:
+        """Drop what is remembered of sandboxes that were removed behind our back."""
+        present = {sandbox_id for sandbox_id, _ in node.sandboxes}
+        for sandbox_id in {row.sandbox_id for row in before} | set(sandboxes_before):
+            rows = self._ledger.of_sandbox(sandbox_id)
+            if sandbox_id not in present and all(row.state == "exited" for row in rows):
+                self._coordinator.forget_sandbox(sandbox_id, "gone")
+        self._adoption.keep_left({c.id for c in node.containers if c.is_live})
+
+    def _is_unknown(self, container: LiveContainer) -> bool:
+        """Live, and nothing is held for it. One that was released and has not run since holds nothing."""
+        row = self._ledger.holder(container.id)
+        if row is not None and (row.state in ACTIVE or container.state != "running"):
+            return False
+        return not self._adoption.is_left(container.id)
+
+    def _judge(self, row: Row, listed: LiveContainer | None, newest: LiveContainer | None) -> None:
+        current = self._ledger.get(row.key)
+        if current is None or current.created_order != row.created_order:
+            return
+        if row.state == "pending":
+            if current.state == "pending":  # else another check has resolved it meanwhile
+                self._resolve(current, newest)
+        elif row.container_id == current.container_id and (listed is None or not listed.is_live):
+            self._coordinator.release(current, "exited" if listed is not None else "gone")
+        elif listed is not None and listed.state == "running":
+            if current.state == "created" and current.acknowledged and not self._effects.is_busy(current.key):
+                # Nobody saw it start: what was written meanwhile may have been lost, and is sent again.
+                self._ledger.doubt(current.key, current.acknowledged)
+            self._coordinator.set_state(self._ledger.get(current.key) or current, "running")
+            self._effects.kick()
+
+    def _resolve(self, row: Row, newest: LiveContainer | None) -> None:
+        """A create whose outcome was unknown: the runtime has the container, or it never came to be."""
+        if newest is None or newest.sandbox_id != row.sandbox_id or self._ledger.holder(newest.id) is not None:
+            self._context.observer.not_created(row, "the runtime does not have it", code="not-found")
+            self._ledger.drop(row.key)
+            self._context.persistence.save_later(self._coordinator.put_back(row), [row.key])
+            self._effects.kick()
+            return
+        resolved = replace(
+            row,
+            container_id=newest.id,
+            state="running" if newest.state == "running" else "created",
+            acknowledged=None,
+            displaced=(),
+        )
+        self._ledger.put(resolved)
+        self._context.persistence.save_later([resolved])
+        self._context.observer.carried_out(resolved)
+        self._effects.kick()
+
+    async def _ask_unacknowledged(self, rows: Sequence[Row]) -> None:
+        """Learn the present pinning of rows whose last update has no known outcome."""
+
+        async def ask(row: Row) -> None:
+            try:
+                pinning = await self._adoption.present_pinning(row.container_id)
+            except CallFailed as error:
+                if error.code == NOT_FOUND:
+                    self._coordinator.release(row, "gone")
+                return
+            except RuntimeUnavailable:
+                return
+            self._ledger.confirm(row.key, pinning)
+
+        async with asyncio.TaskGroup() as group:
+            for row in rows:
+                if row.state in ACTIVE and row.acknowledged is None:
+                    group.create_task(ask(row))
+                elif row.state in ACTIVE and row.acknowledged is not None:
+                    self._ledger.confirm(row.key, row.acknowledged)
+                    if row.doubted is not None:  # whoever sent it did not live to see the answer: it is sent again
+                        self._ledger.doubt(row.key, row.doubted)
+
+    async def _reinstate(self, found: Sequence[Adopted], order: int) -> tuple[Row, ...]:
+        """Put saved, rebuilt and new grants on the machine together; gives the rows that changed.
+
+        ``order`` is when ``found`` were listed: whoever has been decided on since is newer than they.
+        """
+        adopted: list[Adopted] = []
+
+        def inputs() -> tuple[Allocations, Sequence[Request]]:
+            held = self._ledger.allocations
+            adopted[:] = [a for a in found if self._is_wanted(a, order)]
+            rebuilt = {a.request.container: a.grant for a in adopted if a.grant and _is_free(held, a.grant)}
+            new = sorted((a for a in adopted if a.request.container not in rebuilt), key=lambda a: a.rank)
+            return held.with_grants(*rebuilt.values()), [a.request for a in new]
+
+        result = await replan(self._ledger, self._ledger.policy, inputs)
+        self._tell(result)
+        sources = {a.request.container: a for a in adopted}
+        changed: list[Row] = []
+        for grant in result.allocations.grants:
+            row, source = self._ledger.get(grant.container), sources.get(grant.container)
+            if source is not None:
+                changed.append(source.row(grant, self._ledger.next_order()))
+            elif row is not None and row.grant != grant:
+                changed.append(replace(row, grant=grant))
+        self._ledger.put(*changed)
+        for row in changed:
+            if row.key in sources and row.acknowledged is not None:
+                self._ledger.confirm(row.key, row.acknowledged)
+        return tuple(changed)
+
+    def _is_wanted(self, adopted: Adopted, order: int) -> bool:
+        row = self._ledger.get(adopted.request.container)
+        if row is None or row.state not in ACTIVE:
+            return True
+        return row.container_id not in ("", adopted.container.id) and row.created_order < order
+
+    def _tell(self, result: Reinstated) -> None:
+        before = self._ledger.allocations
+        for key, reason in (*result.replaced, *result.unplaced):
+            after = result.allocations.get(key)
+            if after is not None:
+                self._context.observer.changed(before.get(key), after, reason.text)
+
+
+def _is_free(held: Allocations, grant: Grant) -> bool:
+    """Whether nobody else owns these CPUs: whoever has them now keeps them."""
+    return all(g.owned.isdisjoint(grant.owned) for g in held.grants if g.container != grant.container)
+
+
+async def _nothing_else() -> None:
+    return

@@ -1,1 +1,0 @@
-"""The kubelet's pod resources interface as written by this project, and the stubs generated from it."""

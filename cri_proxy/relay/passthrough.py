@@ -1,0 +1,121 @@
+"""Calls that nobody wants: counted, followed to their end, and sent on where a chunk holds nothing else.
+
+Nearly all traffic is this, and what it costs is mostly how much code runs for it: a process that wakes up for one call
+finds its caches cold. So both directions have a loop of their own here, which stops at the first frame that needs a
+look; from there on ``direction.py`` goes on. It would have done the same with what went before.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from cri_proxy.http2 import frames
+from cri_proxy.http2.fields import FieldReader
+from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2.headers import Headers
+from cri_proxy.relay.direction import Parts, slice_of
+from cri_proxy.relay.traffic import Passed, count_passed
+from cri_proxy.relay.unary_methods import ENDLESS
+from cri_proxy.relay.upstream import Upstream
+
+_ENDLESS_PATHS: Final = frozenset(method.encode() for method in ENDLESS)
+_DATA: Final = frames.DATA
+_HEADERS: Final = frames.HEADERS
+_END_STREAM: Final = frames.END_STREAM
+_END_HEADERS: Final = frames.END_HEADERS
+_HEADER_BYTES: Final = frames.HEADER_BYTES
+_FRAME_BYTES: Final = frames.DEFAULT_FRAME_BYTES
+
+OnNew = Callable[[int, Headers], None]
+"""A call of a method that is not known to pass has begun, on this stream; its request is not complete."""
+
+
+class Passing:
+    """The passing calls of one pair of connections."""
+
+    def __init__(self, upstream: Upstream, reader: FieldReader, on_new: OnNew, passed: Passed | None) -> None:
+        """``reader`` reads every header block of the client, ``passed`` counts calls by their path."""
+        self.last_stream = 0  # the client's latest
+        self.streams: set[int] = set()  # calls that the runtime has not ended, but for those without end
+        self._upstream = upstream
+        self._read = reader.read
+        self._on_new = on_new
+        self._passed: Passed = passed if passed is not None else {}
+        self._paths: set[bytes] = set()
+
+    def knows(self, stream: int, path: bytes) -> bool:
+        """Count a call whose method is known to pass; False where it is not."""
+        if path not in self._paths:
+            return False
+        self._passed[path] += 1
+        if path not in _ENDLESS_PATHS:
+            self.streams.add(stream)
+        return True
+
+    def learn(self, stream: int, path: bytes) -> None:
+        """Count a call whose method turned out to pass, and remember that; beyond a bound it has to be found again."""
+        count_passed(self._passed, path)
+        if path in self._passed:
+            self._paths.add(path)
+        if path not in _ENDLESS_PATHS:
+            self.streams.add(stream)
+
+    def requests(self, data: bytes) -> bytes:
+        """Send whole frames of passing calls on to the runtime; gives what is left.
+
+        Raises ProtocolError; what came before is sent on.
+        """
+        upstream, unpack = self._upstream, frames.HEADER.unpack_from
+        position, end = 0, len(data)
+        while end - position >= _HEADER_BYTES:
+            high, low, kind, flags, stream = unpack(data, position)
+            length = high << 8 | low
+            after = position + _HEADER_BYTES + length
+            if after > end or length > _FRAME_BYTES:
+                break
+            if kind == _DATA:
+                if stream not in self.streams or upstream.waiting or length > upstream.window_bytes:
+                    break
+                upstream.window_bytes -= length
+            elif kind == _HEADERS and flags == _END_HEADERS and stream > self.last_stream:
+                try:
+                    headers = self._read(data[position + _HEADER_BYTES : after])
+                except ProtocolError:
+                    _send_on(upstream.to_runtime, data, position)
+                    raise
+                self.last_stream = stream
+                if not self.knows(stream, headers.get(b":path", b"")):
+                    upstream.to_runtime.append(data[:after])
+                    self._on_new(stream, headers)
+                    return data[after:]
+            else:
+                break
+            position = after
+        return _send_on(upstream.to_runtime, data, position)
+
+    def replies(self, data: bytes) -> bytes:
+        """Send whole frames of replies to passing calls on to the client; gives what is left."""
+        streams, unpack = self.streams, frames.HEADER.unpack_from
+        position, end = 0, len(data)
+        while end - position >= _HEADER_BYTES:
+            high, low, kind, flags, stream = unpack(data, position)
+            length = high << 8 | low
+            after = position + _HEADER_BYTES + length
+            if after > end or length > _FRAME_BYTES or stream not in streams:
+                break
+            if kind != _DATA and (kind != _HEADERS or not flags & _END_HEADERS):
+                break
+            if flags & _END_STREAM:
+                streams.discard(stream)
+            position = after
+        return _send_on(self._upstream.to_client, data, position)
+
+
+def _send_on(out: Parts, data: bytes, position: int) -> bytes:
+    """Send on what is before this position; gives the rest."""
+    if position == len(data):
+        out.append(data)
+        return b""
+    if position:
+        out.append(slice_of(data, 0, position))
+        return data[position:]
+    return data

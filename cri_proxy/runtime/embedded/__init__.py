@@ -1,0 +1,1 @@
+"""A CRI v1 runtime in memory."""

@@ -1,0 +1,94 @@
+"""What an author got wrong in the steps themselves: found before anything is played, whatever the node would answer.
+
+A refusal (the machine is full, the container has ended or was removed) is an answer; a name that no step before
+gives, or an option that no running daemon takes on, cannot be answered.
+"""
+
+from collections.abc import Mapping
+
+from cri_proxy.config.model import known_options
+from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.scenario.model import (
+    Action,
+    Create,
+    Delete,
+    OnContainer,
+    Reconfigure,
+    Role,
+    Scenario,
+    Tamper,
+    Update,
+)
+
+# Containers by (namespace, pod), as the steps so far name them.
+_Names = dict[tuple[str, str], tuple[str, ...]]
+_DEFAULT_NAMESPACE = "default"
+
+
+def check_steps(scenario: Scenario) -> None:
+    """Raises ScenarioError for the first step with a mistake, with its line and its number as in the answers."""
+    names: _Names = {}
+    for index, step in enumerate(scenario.steps):
+        problem = _problem(step.action, names)
+        if problem:
+            raise ScenarioError(scenario.source, step.line, f"step {index}: {problem}")
+        if isinstance(step.action, Create):
+            key = _pod_of(step.action, names)
+            names[key] = (*names.get(key, ()), *(c.name for c in step.action.containers))
+
+
+def _problem(action: Action, names: _Names) -> str:
+    """Why this step cannot be meant; '' when it can."""
+    match action:
+        case OnContainer() | Update() | Tamper():
+            pod, _, name = action.container.rpartition("/")
+            return _unknown_pod(pod, names) or _unknown_container(pod, name, names)
+        case Delete():
+            return _unknown_pod(action.pod, names)
+        case Reconfigure():
+            return _needs_restart(action.config)
+        case Create():
+            return _premature(action, names)
+    return ""
+
+
+def _premature(create: Create, names: _Names) -> str:
+    """An ephemeral container is one of a pod that runs already."""
+    early = [c.name for c in create.containers if c.role is Role.EPHEMERAL]
+    if early and _pod_of(create, names) not in names:
+        return f"{early[0]} is an ephemeral container: create pod {create.pod} without it before"
+    return ""
+
+
+def _pod_of(create: Create, names: _Names) -> tuple[str, str]:
+    """The pod that a create step makes or adds to; without a namespace the only one of that name."""
+    if create.namespace is not None:
+        return create.namespace, create.pod
+    found = _pods_named(create.pod, names)
+    return found[0] if len(found) == 1 else (_DEFAULT_NAMESPACE, create.pod)
+
+
+def _pods_named(reference: str, names: _Names) -> list[tuple[str, str]]:
+    namespace, _, name = reference.rpartition("/")
+    return [key for key in names if key[1] == name and namespace in ("", key[0])]
+
+
+def _unknown_pod(reference: str, names: _Names) -> str:
+    if _pods_named(reference, names):
+        return ""
+    there = ", ".join(dict.fromkeys(name for _, name in names))
+    return f"there is no pod {reference}; the steps before create {there or 'none'}"
+
+
+def _unknown_container(pod: str, name: str, names: _Names) -> str:
+    there = [container for key in _pods_named(pod, names) for container in names[key]]
+    if name in there:
+        return ""
+    return f"pod {pod} has no container {name}; the steps before create {', '.join(dict.fromkeys(there)) or 'none'}"
+
+
+def _needs_restart(change: Mapping[str, object]) -> str:
+    """All options that need a restart are keys of the top."""
+    fixed = {known.key.casefold(): known.key for known in known_options() if not known.option.is_reloadable}
+    found = [fixed[key.casefold()] for key in change if key.casefold() in fixed]
+    return f"{found[0]} cannot be reconfigured: it needs a restart of the daemon; set it in config:" if found else ""

@@ -1,0 +1,220 @@
+"""The functions of ``expect``: what can be asked about containers, about the machine, and about the last step."""
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from itertools import combinations
+from typing import cast
+
+from cri_proxy.simulate.errors import ExpectationError
+from cri_proxy.simulate.expect.expressions import Function, Members, Value
+from cri_proxy.simulate.outcome import Seen, StepOutcome
+from policies import none
+from policies.base import PoolView
+from policies.topology_aware.memory.reasons import MEMORY_CODES
+from policies.topology_aware.reasons import REASON_CODES
+from sysfs.cpuset import CpuSet, CpuSetError
+from sysfs.model import Machine
+
+_CODES = (*REASON_CODES, *none.REASON_CODES, *MEMORY_CODES)
+# One line each for the reference page, which a test holds against ``vocabulary``.
+CONTAINER_FUNCTIONS = {
+    "cpus": "the CPUs it may run on",
+    "mems": "the memory nodes it may allocate from",
+    "exclusive": "ordinary CPUs that it owns alone",
+    "isolated": "kernel-isolated CPUs that it owns alone",
+    "owned": "all CPUs that it owns alone",
+    "shared": "the part of `cpus` that others may use too",
+    "reserved": "the part of `cpus` that is reserved for the system",
+    "shared_mcpu": "thousandths of a CPU booked in the shared set of its pool",
+    "kind": "`shared`, `exclusive`, `isolated`, `mixed`, `reserved`, `preserve`, or `''` if nothing is granted to it",
+    "pool": "the name of its pool",
+    "state": "`created`, `running`, `exited`, or `gone`",
+    "kernel_cpus": "the CPUs that the kernel lets it use, whatever the runtime has on record",
+    "kernel_mems": "the memory nodes that the kernel lets it use",
+    "cpu_shares": "its CPU shares, as the runtime has them",
+    "cpu_quota": "its CPU quota in microseconds per period, 0 when it has none",
+    "told": "what it reads in `/.cri-proxy/resources.sh`, `told('web/c0', 'EXCLUSIVE_CPUS')`; `''` if it is not told",
+}
+MACHINE_FUNCTIONS = {
+    "online": "all online CPUs",
+    "node": "CPUs of a NUMA node, `node(0)`",
+    "package": "CPUs of a package, `package(1)`",
+    "core": "a CPU and its thread siblings, `core(4)`",
+    "kernel_isolated": "the CPUs that the kernel isolates",
+    "reserved_cpus": "the CPUs reserved for the system",
+    "free": "sharable CPUs that nobody owns",
+    "nodes_of": "NUMA nodes that a set of CPUs lies in",
+    "packages_of": "packages that a set of CPUs lies in",
+    "pool_cpus": "CPUs of a pool, `pool_cpus('root')`",
+    "pools": "the names of all pools",
+    "memory_free": "MiB of a pool's memory that nobody is promised, `memory_free('NUMA node #0')`",
+}
+SET_FUNCTIONS = {
+    "cpuset": "the CPUs of a list, `cpuset('0-3,8')`",
+    "disjoint": "no two of these sets have a member in common",
+    "subset": "every member of the first set is in the second",
+    "whole_cores": "no thread sibling of the set is left out",
+    "len": "how many members a set has",
+}
+STEP_FUNCTIONS = {
+    "ok": "whether the last step before this one was done",
+    "error": "why not; `''` if it was",
+    "refused": "it said no to this container, in a sentence with these words, `refused('web/c0', 'wanted 2')`",
+    "because": "this code is among the reasons of the last decision about a container, `because('web/c0', 'pool')`",
+    "updated": "the other containers that it moved",
+    "updates": "how many UpdateContainerResources calls the runtime got in it",
+    "notices": "how many `notify-exec` commands were run in it",
+    "containers": "the names of all containers",
+}
+
+
+def vocabulary(
+    machine: Machine, pools: Iterable[PoolView], seen: Mapping[str, Seen], last: StepOutcome | None
+) -> Mapping[str, Function]:
+    """Every function by its name."""
+    return {
+        **_about_containers(seen),
+        **_about_machine(machine, tuple(pools)),
+        **_about_sets(machine),
+        **_about_step(seen, last),
+    }
+
+
+def _about_containers(seen: Mapping[str, Seen]) -> dict[str, Function]:
+    def find(name: Value) -> Seen:
+        if isinstance(name, str) and name in seen:
+            return seen[name]
+        raise ExpectationError(f"there is no container {name!r}; there are {', '.join(seen) or 'none'}")
+
+    def state(name: Value) -> str:
+        return seen[name].state if isinstance(name, str) and name in seen else "gone"
+
+    def told(name: Value, variable: Value) -> str:
+        variables = find(name).told
+        return variables[_known("variable", variable, variables)] if variables else ""
+
+    return {
+        "cpus": lambda name: frozenset(find(name).cpus),
+        "mems": lambda name: frozenset(find(name).mems),
+        "exclusive": lambda name: frozenset(find(name).exclusive),
+        "isolated": lambda name: frozenset(find(name).isolated),
+        "owned": lambda name: frozenset(find(name).exclusive | find(name).isolated),
+        "shared": lambda name: frozenset(find(name).shared),
+        "reserved": lambda name: frozenset(find(name).reserved),
+        "shared_mcpu": lambda name: find(name).shared_mcpu,
+        "kind": lambda name: find(name).kind,
+        "pool": lambda name: find(name).pool,
+        "state": state,
+        "kernel_cpus": lambda name: frozenset(find(name).kernel_cpus),
+        "kernel_mems": lambda name: frozenset(find(name).kernel_mems),
+        "cpu_shares": lambda name: find(name).cpu_shares,
+        "cpu_quota": lambda name: find(name).cpu_quota,
+        "told": told,
+    }
+
+
+def _about_machine(machine: Machine, pools: tuple[PoolView, ...]) -> dict[str, Function]:
+    nodes = {n.id: n.cpus for n in machine.nodes}
+    packages = {p.id: p.cpus for p in machine.packages}
+    cores = {cpu: core.cpus for core in machine.cores for cpu in core.cpus}
+    by_name = {pool.name: pool.cpus for pool in pools}
+    memory = {pool.name: pool.memory_free_bytes >> 20 for pool in pools}
+    root = pools[0] if pools else None
+    return {
+        "online": lambda: frozenset(machine.online),
+        "node": _lookup("NUMA node", nodes),
+        "package": _lookup("package", packages),
+        "core": _lookup("online CPU", cores),
+        "kernel_isolated": lambda: frozenset(machine.isolated),
+        "reserved_cpus": lambda: frozenset(root.reserved if root else ()),
+        "free": lambda: frozenset(root.shared if root else ()),
+        "nodes_of": lambda cpus: _holders(nodes, cpus),
+        "packages_of": lambda cpus: _holders(packages, cpus),
+        "pool_cpus": _lookup("pool", by_name),
+        "pools": lambda: frozenset(by_name),
+        "memory_free": lambda name: memory[_known("pool", name, memory)],
+    }
+
+
+def _about_sets(machine: Machine) -> dict[str, Function]:
+    cores = {cpu: frozenset(core.cpus) for core in machine.cores for cpu in core.cpus}
+
+    def whole_cores(cpus: Value) -> bool:
+        ids = _numbers(cpus)
+        return all(cores.get(cpu, frozenset()) <= ids for cpu in ids)
+
+    return {
+        "cpuset": _numbers,
+        "disjoint": lambda *sets: all(_set(a).isdisjoint(_set(b)) for a, b in combinations(sets, 2)),
+        "subset": lambda a, b: _set(a) <= _set(b),
+        "whole_cores": whole_cores,
+        "len": lambda members: len(_set(members)),
+    }
+
+
+def _about_step(seen: Mapping[str, Seen], last: StepOutcome | None) -> dict[str, Function]:
+    refusals = last.refused if last is not None else {}
+    codes = last.codes if last is not None else {}
+
+    def refused(name: Value, words: Value = "") -> bool:
+        if not isinstance(name, str) or not isinstance(words, str):
+            raise ExpectationError("refused takes a container and words, as in refused('web/c0', 'wanted 2')")
+        return name in refusals and words in refusals[name]
+
+    def because(name: Value, code: Value) -> bool:
+        if code not in _CODES:
+            near = get_close_matches(str(code), _CODES, 1) or _CODES
+            raise ExpectationError(f"there is no reason {code!r}; there is {', '.join(near)}")
+        return code in codes[_known("decision about a container", name, codes)]
+
+    return {
+        "ok": lambda: last is None or last.ok,
+        "error": lambda: last.error if last is not None else "",
+        "refused": refused,
+        "because": because,
+        "updated": lambda: frozenset(moved.container for moved in last.updated) if last is not None else frozenset(),
+        "updates": lambda: last.update_calls if last is not None else 0,
+        "notices": lambda: last.notices if last is not None else 0,
+        "containers": lambda: frozenset(seen),
+    }
+
+
+def _known(what: str, key: Value, table: Mapping[str, object]) -> str:
+    if isinstance(key, str) and key in table:
+        return key
+    raise ExpectationError(f"there is no {what} {key!r}; there are {', '.join(table) or 'none'}")
+
+
+def _lookup(what: str, table: Mapping[int, CpuSet] | Mapping[str, CpuSet]) -> Callable[[Value], Members]:
+    known = cast(Mapping[Value, CpuSet], table)
+
+    def look(key: Value) -> Members:
+        if key not in known or isinstance(key, bool):
+            raise ExpectationError(f"there is no {what} {key!r}; there are {', '.join(map(str, known))}")
+        return frozenset(known[key])
+
+    return look
+
+
+def _holders(table: Mapping[int, CpuSet], cpus: Value) -> Members:
+    ids = _numbers(cpus)
+    return frozenset(i for i, held in table.items() if not ids.isdisjoint(held))
+
+
+def _set(value: Value) -> frozenset[object]:
+    if isinstance(value, str):
+        return frozenset(_numbers(value))
+    if isinstance(value, frozenset):
+        return frozenset(value)
+    raise ExpectationError(f"expected a set, got {value!r}")
+
+
+def _numbers(value: Value) -> frozenset[int]:
+    if isinstance(value, str):
+        try:
+            return frozenset(CpuSet.parse(value))
+        except CpuSetError as error:
+            raise ExpectationError(str(error)) from None
+    if isinstance(value, frozenset) and all(isinstance(member, int) for member in value):
+        return cast(frozenset[int], value)
+    raise ExpectationError(f"expected a set of CPUs, got {value!r}")

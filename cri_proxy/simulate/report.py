@@ -1,0 +1,174 @@
+"""A scenario told to people: what every step did, to whom, and why."""
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from cri_proxy.simulate.outcome import Moved, Seen, StepOutcome
+from cri_proxy.simulate.scenario.model import (
+    Action,
+    Advance,
+    Create,
+    Delete,
+    Expect,
+    Hotplug,
+    OnContainer,
+    OnNode,
+    Reconfigure,
+    Reset,
+    Restart,
+    Scenario,
+    Step,
+    Tamper,
+    Update,
+)
+from policies.base import PoolView
+from sysfs.cpuset import IdSet
+from sysfs.model import Machine
+
+_DONE = {"stop": "stopped", "exit": "has ended", "restart-container": "restarted"}
+
+
+def heading(scenario: Scenario, machine: Machine, pools: Sequence[PoolView], warnings: Iterable[str]) -> list[str]:
+    """The lines before the first step."""
+    lines = [f"{scenario.source}:{scenario.line}{': ' + scenario.about if scenario.about else ''}"]
+    parts = [
+        count(len(machine.packages), "package"),
+        count(len(machine.nodes), "NUMA node"),
+        f"{count(len(machine.online), 'CPU')} ({machine.online})",
+    ]
+    if machine.isolated:
+        parts.append(f"isolated {machine.isolated}")
+    if pools and pools[0].reserved:
+        parts.append(f"reserved {pools[0].reserved}")
+    lines.append(f"  machine: {', '.join(parts)}")
+    lines += [f"  note: {warning}" for warning in warnings]
+    return lines
+
+
+def tell(step: Step, outcome: StepOutcome) -> list[str]:
+    """The lines of one step."""
+    lines = [f"{outcome.index:>3}  {headline(step.action)}"]
+    if outcome.is_expectation:
+        return [*lines, *(f"     NO: {problem}" for problem in outcome.problems)]
+    lines += [f"     REFUSED: {problem}" for problem in outcome.problems]
+    for name in outcome.named:
+        seen = outcome.containers.get(name)
+        if seen is not None and seen.is_live:
+            lines.append(f"     {name}: {place(seen)}")
+            lines += [f"         {reason}" for reason in outcome.reasons.get(name, ())]
+    lines += [f"     moved {moved.container}: {change(moved)}" for moved in outcome.updated]
+    if isinstance(step.action, OnNode) and not isinstance(step.action, Tamper) and outcome.ok and not outcome.updated:
+        again = f"; {count(outcome.update_calls, 'update')} sent again" if outcome.update_calls else ""
+        lines.append(f"     nobody moved{again}")
+    return lines
+
+
+def summary(outcomes: Sequence[StepOutcome]) -> str:
+    """The line after the last step."""
+    expectations = [o for o in outcomes if o.is_expectation]
+    others = [o for o in outcomes if not o.is_expectation]
+    refused = sum(not o.ok for o in others)
+    unmet = sum(not o.ok for o in expectations)
+    parts = [count(len(others), "step"), f"{refused} refused" if refused else "none refused"]
+    if expectations:
+        parts.append(f"{unmet} of {len(expectations)} expectations not met" if unmet else "all expectations met")
+    return f"  {', '.join(parts)}"
+
+
+def headline(action: Action) -> str:
+    """A step in one line."""
+    match action:
+        case Create():
+            names = ", ".join(container.name for container in action.containers)
+            qos = f" ({action.qos.value})" if action.qos is not None else ""
+            where = f" in {action.namespace}" if action.namespace is not None else ""
+            return f"create pod {action.pod}{where}{qos}: {names}"
+        case OnContainer():
+            return f"{action.container} {_DONE[action.what]}"
+        case Update():
+            return f"resize {action.container}"
+        case Delete():
+            return f"delete pod {action.pod}"
+        case Expect():
+            return f"expect {'; '.join(action.expressions)}"
+        case _:
+            return _node_headline(action)
+
+
+def _node_headline(action: OnNode) -> str:
+    match action:
+        case Reconfigure():
+            return f"reconfigure: {', '.join(action.config)}"
+        case Restart():
+            who = "proxy and runtime" if action.what == "both" else action.what
+            return f"restart {who}{', the state is lost' if action.loses_state else ''}"
+        case Reset():
+            return "reset: the proxy ends, every container is widened"
+        case Advance():
+            return f"{action.seconds:g} seconds pass"
+        case Hotplug():
+            return (
+                f"{plural(action.cpus, 'CPU')} {action.cpus} {'goes' if len(action.cpus) == 1 else 'go'} {action.what}"
+            )
+        case Tamper():
+            files = (("cpuset.cpus", action.cpus), ("cpuset.mems", action.mems))
+            written = ", ".join(f"{ids or 'nothing'} to {name}" for name, ids in files if ids is not None)
+            return f"somebody writes {written} of {action.container}"
+        case _:
+            assert_never(action)
+
+
+def place(seen: Seen) -> str:
+    """Where a container is, in one line: what the runtime has on record, made of what the policy granted."""
+    memory = f"{plural(seen.mems, 'memory node')} {seen.mems}" if seen.mems else "memory not pinned"
+    return f"{_cpus(seen)}, {memory}{f', {seen.pool}' if seen.pool else ''}{_elsewhere(seen)}"
+
+
+def _cpus(seen: Seen) -> str:
+    if not seen.cpus:
+        return "CPUs not pinned"  # whatever is booked for it: under PinCPU false nobody is kept off these CPUs
+    kinds = (
+        (seen.isolated & seen.cpus, "isolated"),
+        (seen.exclusive & seen.cpus, "exclusive"),
+        ((seen.isolated | seen.exclusive) - seen.cpus, "hidden"),
+        (seen.reserved, "reserved"),
+    )
+    parts = [f"{plural(ids, 'CPU')} {ids} {kind}" for ids, kind in kinds if ids]
+    if seen.shared:
+        booked = f" ({seen.shared_mcpu}m)" if seen.shared_mcpu else ""
+        parts.append(f"{plural(seen.shared, 'CPU')} {seen.shared} shared{booked}")
+    return " + ".join(parts)
+
+
+def _elsewhere(seen: Seen) -> str:
+    """What the kernel enforces, where it is not what the runtime has on record."""
+    parts = [
+        f"{what} {kernel}"
+        for what, recorded, kernel in (("CPUs", seen.cpus, seen.kernel_cpus), ("nodes", seen.mems, seen.kernel_mems))
+        if recorded and kernel and recorded != kernel
+    ]
+    return f"; the kernel says {' and '.join(parts)}" if parts else ""
+
+
+def change(moved: Moved) -> str:
+    """What changed for a container that was moved."""
+    parts = []
+    if moved.before.cpus != moved.after.cpus:
+        parts.append(f"CPUs {moved.before.cpus or 'any'} -> {moved.after.cpus or 'any'}")
+    if moved.before.mems != moved.after.mems:
+        parts.append(f"memory nodes {moved.before.mems or 'any'} -> {moved.after.mems or 'any'}")
+    return ", ".join(parts)
+
+
+def plural(ids: IdSet, word: str) -> str:
+    """The word for one or several."""
+    return word if len(ids) == 1 else f"{word}s"
+
+
+def count(number: int, word: str) -> str:
+    """A number of things.
+
+    >>> count(1, "CPU"), count(2, "CPU")
+    ('1 CPU', '2 CPUs')
+    """
+    return f"{number} {word}{'' if number == 1 else 's'}"

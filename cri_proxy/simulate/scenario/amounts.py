@@ -1,0 +1,119 @@
+"""CPU and memory of a container: what a scenario says, and the figures of the pod specification that it means."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
+from cri_proxy.simulate.scenario.yaml_lines import Located
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec
+from policies.base import QosClass
+from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
+
+AMOUNT_KEYS = ("cpu", "cpu_request", "cpu_limit", "memory", "memory_request", "memory_limit")
+CONTAINER_KEYS = ("name", "devices", "mounts", "cpuset_cpus", *AMOUNT_KEYS)
+UPDATE_KEYS = ("container", "cpuset_cpus", *AMOUNT_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredPod(PodSpec):
+    """A pod whose QoS class is told, because a scenario need not spell out every container of it.
+
+    ``is_static``: the kubelet made it from a file of the node.
+    """
+
+    declared_qos: QosClass = QosClass.BURSTABLE
+    is_static: bool = False
+
+    @property
+    def qos(self) -> QosClass:
+        """The class that was told."""
+        return self.declared_qos
+
+
+def amounts_of(part: Located, values: Mapping[str, Located], qos: QosClass | None) -> Amounts:
+    """What these keys ask for. Raises ScenarioError for what no pod of this class could ask for."""
+    found = Amounts(
+        cpu_mcpu=_amount(values, "cpu", parse_mcpu),
+        cpu_request_mcpu=_amount(values, "cpu_request", parse_mcpu),
+        cpu_limit_mcpu=_amount(values, "cpu_limit", parse_mcpu),
+        memory_bytes=_amount(values, "memory", parse_bytes),
+        memory_request_bytes=_amount(values, "memory_request", parse_bytes),
+        memory_limit_bytes=_amount(values, "memory_limit", parse_bytes),
+    )
+    problem = _contradiction(found, qos)
+    if problem:
+        raise part.refuse(problem)
+    return found
+
+
+def _amount(values: Mapping[str, Located], key: str, parse: Callable[[str], int]) -> int | None:
+    part = values.get(key)
+    if part is None or part.is_null:
+        return None
+    try:
+        return parse(part.text(key))
+    except QuantityError as error:
+        raise part.refuse(f"{key}: {error}") from None
+
+
+def _contradiction(found: Amounts, qos: QosClass | None) -> str:
+    """Why no container of such a pod asks for this; '' when one may."""
+    request, limit = found.cpu_request_mcpu or found.cpu_mcpu, found.cpu_limit_mcpu
+    both = request is not None and limit is not None
+    is_guaranteed = qos is QosClass.GUARANTEED
+    problems = (
+        (
+            found.cpu_mcpu is not None and found.cpu_request_mcpu is not None and limit is not None,
+            "cpu says what cpu_request and cpu_limit say as well; leave one out",
+        ),
+        (
+            both and (request or 0) > (limit or 0),
+            f"a request of {request}m is more than the limit of {limit}m",
+        ),
+        (
+            qos is QosClass.BEST_EFFORT and not found.is_empty,
+            "a BestEffort pod asks for nothing; leave cpu and memory out, or change qos",
+        ),
+        (
+            is_guaranteed and not (request or limit),
+            "a container of a Guaranteed pod asks for CPU; add cpu",
+        ),
+        (
+            is_guaranteed and both and request != limit,
+            "a Guaranteed pod's cpu_request is its cpu_limit; give cpu alone, or qos: burstable",
+        ),
+    )
+    return next((text for is_wrong, text in problems if is_wrong), "")
+
+
+def container_spec(name: str, amounts: Amounts, qos: QosClass | None) -> ContainerSpec:
+    """The container of a pod of this class; None = the class shall follow from the containers."""
+    cpu, memory = amounts.cpu_mcpu, amounts.memory_bytes
+    if qos is QosClass.GUARANTEED:
+        cpu = cpu or amounts.cpu_limit_mcpu or amounts.cpu_request_mcpu
+        memory = memory or amounts.memory_limit_bytes or amounts.memory_request_bytes or DEFAULT_MEMORY_BYTES
+        return ContainerSpec(name, cpu or 0, cpu or 0, memory, memory)
+    as_limit = qos is not QosClass.BURSTABLE
+    return ContainerSpec(
+        name,
+        cpu_request_mcpu=amounts.cpu_request_mcpu or cpu or 0,
+        cpu_limit_mcpu=amounts.cpu_limit_mcpu or (cpu if as_limit else 0) or 0,
+        memory_request_bytes=amounts.memory_request_bytes or memory or 0,
+        memory_limit_bytes=amounts.memory_limit_bytes or (memory if as_limit else 0) or 0,
+    )
+
+
+def resized(before: ContainerSpec, change: Amounts, qos: QosClass) -> ContainerSpec:
+    """The container after a resize; what the change does not speak of stays, the QoS class always does (KEP-1287)."""
+    cpu, memory = change.cpu_mcpu, change.memory_bytes
+    if qos is QosClass.GUARANTEED:
+        cpu = cpu or change.cpu_limit_mcpu or change.cpu_request_mcpu or before.cpu_limit_mcpu
+        memory = memory or change.memory_limit_bytes or change.memory_request_bytes or before.memory_limit_bytes
+        return ContainerSpec(before.name, cpu, cpu, memory, memory)
+    return ContainerSpec(
+        before.name,
+        cpu_request_mcpu=change.cpu_request_mcpu or cpu or before.cpu_request_mcpu,
+        cpu_limit_mcpu=change.cpu_limit_mcpu or before.cpu_limit_mcpu,
+        memory_request_bytes=change.memory_request_bytes or memory or before.memory_request_bytes,
+        memory_limit_bytes=change.memory_limit_bytes or before.memory_limit_bytes,
+    )

@@ -1,0 +1,95 @@
+"""The steps that operators, the hardware and time take, from YAML."""
+
+from collections.abc import Mapping
+from math import isfinite
+
+from cri_proxy.simulate.scenario.model import Advance, Hotplug, Reset, Restart, Tamper
+from cri_proxy.simulate.scenario.pod_steps import container_reference
+from cri_proxy.simulate.scenario.yaml_lines import Located
+from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+
+RESTART_KEYS = ("what", "loses_state")
+TAMPER_KEYS = ("container", "cpus", "mems")
+
+
+def options(part: Located | None, what: str) -> Mapping[str, object]:
+    """A mapping of the daemon's options; none where nothing stands. Raises ScenarioError."""
+    if part is None or part.is_null:
+        return {}
+    value = part.plain()
+    if not isinstance(value, Mapping):
+        raise part.refuse(f"{what}: expected a mapping of options, got {part.shown()}")
+    return value
+
+
+def restart(value: Located) -> Restart:
+    """Who restarts, and whether the proxy's state is there then. Raises ScenarioError."""
+    fields = {"what": value} if value.is_scalar else value.mapping(RESTART_KEYS, "restart")
+    if "what" not in fields:
+        raise value.refuse("restart: what is missing; give proxy, runtime or both")
+    loses_state = "loses_state" in fields and fields["loses_state"].truth("loses_state")
+    match fields["what"].text("restart"):
+        case "runtime" if loses_state:
+            raise value.refuse("restart: the runtime has no state of ours to lose; give proxy or both")
+        case ("proxy" | "runtime" | "both") as what:
+            return Restart(what, loses_state)
+    raise value.refuse(f"restart: expected proxy, runtime or both, got {fields['what'].shown()}")
+
+
+def reset(value: Located) -> Reset:
+    """There is nothing to say about a reset. Raises ScenarioError."""
+    if value.is_null or (value.is_scalar and value.text("reset") == "true"):
+        return Reset()
+    raise value.refuse(f"reset: expected true, got {value.shown()}")
+
+
+def advance(value: Located) -> Advance:
+    """How much time passes, in seconds. Raises ScenarioError."""
+    try:
+        seconds = float(value.text("advance"))
+    except ValueError:
+        seconds = -1.0
+    if not isfinite(seconds) or seconds <= 0:
+        raise value.refuse(f"advance: expected a number of seconds above 0, got {value.shown()}")
+    return Advance(seconds)
+
+
+def offline(value: Located) -> Hotplug:
+    """CPUs that go. Raises ScenarioError."""
+    return Hotplug("offline", _cpus(value, "offline"))
+
+
+def online(value: Located) -> Hotplug:
+    """CPUs that come back. Raises ScenarioError."""
+    return Hotplug("online", _cpus(value, "online"))
+
+
+def tamper(value: Located) -> Tamper:
+    """What somebody writes into a container's cgroup. Raises ScenarioError."""
+    fields = value.mapping(TAMPER_KEYS, "tamper")
+    if "container" not in fields:
+        raise value.refuse("tamper: container is missing; name it as pod/container")
+    if len(fields) == 1:
+        raise value.refuse("tamper: nothing is written; give cpus, mems, or both")
+    return Tamper(
+        container_reference(fields["container"], "tamper"),
+        _cpus(fields["cpus"], "cpus") if "cpus" in fields else None,
+        _mems(fields["mems"]) if "mems" in fields else None,
+    )
+
+
+def _cpus(value: Located, what: str) -> CpuSet:
+    try:
+        cpus = CpuSet.parse(value.text(what))
+    except CpuSetError as error:
+        raise value.refuse(f"{what}: {error}") from None
+    if not cpus:
+        raise value.refuse(f"{what}: expected CPUs like 0-3,8, got nothing")
+    return cpus
+
+
+def _mems(value: Located) -> NodeSet:
+    try:
+        return NodeSet.parse(value.text("mems"))
+    except CpuSetError as error:
+        raise value.refuse(f"mems: {error}") from None

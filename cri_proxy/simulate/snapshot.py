@@ -1,0 +1,100 @@
+"""Looking at the node from outside: what the runtime has on record, beside what the ledger says it is made of."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from cri_proxy.cri.annotations.read import without_effect
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.write import TOLD_AT
+from cri_proxy.node.ledger.ledger import ACTIVE
+from cri_proxy.node.resource_files.directories import SHELL
+from cri_proxy.simulate.node import World
+from cri_proxy.simulate.outcome import Seen
+from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
+from cri_proxy.state.decisions import DecisionRecord
+from policies.base import ContainerKey, Grant, Reason
+from sysfs.cpuset import CpuSet, NodeSet
+
+_STATES = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
+
+
+def see(world: World, pods: Pods) -> dict[str, Seen]:
+    """Every container that exists, by name, sorted."""
+    pools = world.policy.pools(world.node.context.ledger.allocations)
+    reserved = pools[0].reserved if pools else CpuSet()
+    seen = {
+        pods.name_of(pod.spec, attempt.spec.name): _see(world, pod, attempt, reserved)
+        for pod in pods
+        for attempt in pod.attempts
+    }
+    return {name: seen[name] for name in sorted(seen)}
+
+
+def _see(world: World, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> Seen:
+    container = world.runtime.node.containers.get(attempt.id)
+    state = _STATES.get(container.state, "exited") if container is not None else "exited"
+    if state == "exited":
+        return Seen(attempt.id, state)
+    record = world.runtime.record(attempt.id)
+    cpus, mems = CpuSet.parse(record.cpuset_cpus), NodeSet.parse(record.cpuset_mems)
+    grant = _grant(world, ContainerKey(pod.spec.pod_uid, attempt.spec.name), attempt.id)
+    owned = grant.owned if grant is not None else CpuSet()
+    kernel_cpus, kernel_mems = world.runtime.effective(attempt.id)
+    return Seen(
+        attempt.id,
+        state,
+        cpus,
+        mems,
+        exclusive=grant.exclusive if grant is not None else CpuSet(),
+        isolated=grant.isolated if grant is not None else CpuSet(),
+        shared=cpus - owned - reserved,
+        reserved=(cpus - owned) & reserved,
+        shared_mcpu=grant.shared_mcpu if grant is not None else 0,
+        pool=grant.pool if grant is not None else "",
+        kind=grant.kind.value if grant is not None else "",
+        kernel_cpus=kernel_cpus,
+        kernel_mems=kernel_mems,
+        cpu_shares=record.cpu_shares,
+        cpu_quota=max(0, record.cpu_quota),
+        told=_told(container.config.mounts) if container is not None else {},
+    )
+
+
+def _told(mounts: Iterable[pb.Mount]) -> dict[str, str]:
+    """What the container reads in its ``resources.sh``, by variable."""
+    root = next((Path(mount.host_path) for mount in mounts if mount.container_path == TOLD_AT), None)
+    if root is None:
+        return {}
+    pairs = (line.partition("=") for line in (root / SHELL).read_text().splitlines())
+    return {name: value.strip('"') for name, _, value in pairs}
+
+
+def _grant(world: World, key: ContainerKey, container_id: str) -> Grant | None:
+    row = world.node.context.ledger.get(key)
+    held = row is not None and row.state in ACTIVE and row.container_id == container_id
+    return row.grant if row is not None and held else None
+
+
+def codes_of(world: World, pods: Pods) -> dict[str, tuple[str, ...]]:
+    """The codes of the reasons of the last decision about every container, refused ones too, by name."""
+    found = {}
+    for pod in pods:
+        for container in pod.spec.containers:
+            record = world.journal.record_of(pods.key_of(pod.spec, container.name))
+            if record is not None:
+                found[pods.name_of(pod.spec, container.name)] = tuple(r.code for r in _decided(record))
+    return found
+
+
+def _decided(record: DecisionRecord) -> tuple[Reason, ...]:
+    return record.reasons
+
+
+def reasons_for(world: World, key: ContainerKey) -> tuple[str, ...]:
+    """Why the container is where it is: its annotations that count for nothing, and what the last decision says."""
+    record = world.journal.record_of(key)
+    if record is None:
+        return ()
+    idle = (f"annotation {key}: known, without effect yet" for key in without_effect(record.request.origins))
+    failed = (f"not created: {record.failure}",) if record.failure else ()
+    return (*record.problems, *failed, *idle, *(reason.text for reason in _decided(record)))

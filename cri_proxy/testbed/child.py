@@ -1,0 +1,93 @@
+"""A program that we start, watch and end, with what it prints kept in a file."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.testbed.wait import until
+
+TAIL_CHARACTERS = 2000
+GRACE_SECONDS = 20.0  # our daemon gives calls that are under way ten, and needs some for the rest
+KILLED_SECONDS = 30.0  # for the kernel to end what was killed, on a busy machine
+
+
+class Child:
+    """A running program. It has a session of its own, so Ctrl-C on the terminal reaches us and not it."""
+
+    def __init__(self, argv: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Start it; standard output and error are appended to ``log``. Raises TryoutError when it is not there."""
+        self.name = Path(argv[0]).name
+        self.log = log
+        with log.open("ab") as output:
+            try:
+                self._process = subprocess.Popen(
+                    list(argv),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    env={**os.environ, **(environment or {})},
+                )
+            except OSError as error:
+                raise TryoutError(argv[0], error.strerror or str(error)) from None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """None while it runs; negative = the signal that ended it."""
+        return self._process.poll()
+
+    def tail(self) -> str:
+        """The end of what it printed."""
+        return self.log.read_text(errors="replace")[-TAIL_CHARACTERS:] if self.log.exists() else ""
+
+    def require_running(self) -> None:
+        """Raises TryoutError with the end of its output when it has ended."""
+        if self.exit_status is not None:
+            raise TryoutError(self.name, f"ended with status {self.exit_status}", self.tail())
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens when it has ended."""
+        if self.exit_status is None:
+            self._process.send_signal(number)
+
+    async def end(self, *, number: signal.Signals = signal.SIGTERM, grace_seconds: float = GRACE_SECONDS) -> int:
+        """Signal it and wait; killed after ``grace_seconds``. Gives the exit status."""
+        self.send(number)
+        try:
+            return await until(f"{self.name} ended", self._ended, seconds=grace_seconds)
+        except TryoutError:
+            self.send(signal.SIGKILL)
+            return await until(f"{self.name} was killed", self._ended, seconds=KILLED_SECONDS)
+
+    async def _ended(self) -> int | None:
+        return self.exit_status
+
+
+def run(argv: Sequence[str], *, seconds: float, environment: Mapping[str, str] | None = None) -> str:
+    """What a short program prints. Raises TryoutError when it fails or takes longer."""
+    try:
+        done = subprocess.run(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            env={**os.environ, **(environment or {})},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TryoutError(" ".join(argv), str(error)) from None
+    if done.returncode:
+        raise TryoutError(
+            " ".join(argv), f"exit status {done.returncode}", (done.stdout + done.stderr)[-TAIL_CHARACTERS:]
+        )
+    return done.stdout

@@ -1,0 +1,126 @@
+"""The daemon as a process of its own in front of a runtime, with everything it writes below one directory."""
+
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cri_proxy.testbed.admin import AdminSocket
+from cri_proxy.testbed.child import Child
+from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.testbed.wait import finish, until
+
+READY_SECONDS = 60.0
+LOG = "cri-proxy.log"
+
+
+def program() -> tuple[str, ...]:
+    """How ``cri-proxy`` is started: the installed command beside this Python, else the package by this Python."""
+    script = Path(sys.executable).with_name("cri-proxy")
+    if script.exists():
+        return (str(script),)
+    return (sys.executable, "-c", "import sys; from cri_proxy.cli.main import main; sys.exit(main())")
+
+
+def run_arguments(directory: Path, runtime_endpoint: str, options: Sequence[str]) -> tuple[str, ...]:
+    """The command line, without the program's name: sockets and state below ``directory``, then ``options``."""
+    return (
+        *("run", "--listen", f"unix://{directory}/cri-proxy.sock", "--runtime-endpoint", runtime_endpoint),
+        *("--state-dir", str(directory / "state"), "--http", "off", *options),
+    )
+
+
+class DaemonProcess:
+    """``cri-proxy run`` as a child: started, restarted, killed, asked."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        runtime_endpoint: str,
+        options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        ready_seconds: float = READY_SECONDS,
+        command: Sequence[str] = (),
+    ) -> None:
+        """``directory`` holds its sockets, state and log; ``options`` follow the ones given here.
+
+        ``command`` is started instead of ``cri-proxy``.
+        """
+        self.directory = directory
+        self.endpoint = f"unix://{directory}/cri-proxy.sock"
+        self.admin = AdminSocket(directory / "admin.sock")
+        self._arguments = run_arguments(directory, runtime_endpoint, options)
+        self._environment = environment
+        self._program = tuple(command) or program()
+        self._ready_seconds = ready_seconds
+        self._child: Child | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await finish(self.stop())
+
+    @property
+    def log(self) -> Path:
+        """What it prints."""
+        return self.directory / LOG
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 when it does not run."""
+        return self._child.pid if self._child is not None else 0
+
+    @property
+    def exit_status(self) -> int | None:
+        """None while it runs, or has not begun."""
+        return self._child.exit_status if self._child is not None else None
+
+    async def start(self) -> None:
+        """Start it and wait until it decides. Raises TryoutError with its last words."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._child = Child((*self._program, *self._arguments), log=self.log, environment=self._environment)
+        try:
+            await until("the daemon is ready", self._is_ready, seconds=self._ready_seconds)
+        except BaseException:
+            await finish(self.stop())
+            raise
+
+    async def take_over(self) -> Child:
+        """Start another process in the place of this one; gives the old one, which ends when its clients have gone."""
+        if self._child is None:
+            raise TryoutError("taking over", "no daemon runs here")
+        arguments = (*self._program, *self._arguments, "--take-over")
+        old, self._child = self._child, Child(arguments, log=self.log, environment=self._environment)
+        await until("the new process decides", self._has_taken_over, seconds=self._ready_seconds)
+        return old
+
+    async def _has_taken_over(self) -> bool:
+        lock = (self.directory / "state" / "decider.lock").read_text().split()
+        return lock[:1] == [str(self.pid)] and await self._is_ready()
+
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> int | None:
+        """End it, as an operator does or by force; gives the exit status. Safe to call twice."""
+        child, self._child = self._child, None
+        return None if child is None else await child.end(number=number)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal that does not end it."""
+        if self._child is not None:
+            self._child.send(number)
+
+    async def restart(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End it and start it again on the same state."""
+        await self.stop(number)
+        await self.start()
+
+    async def _is_ready(self) -> bool:
+        if self._child is not None:
+            self._child.require_running()
+        return await self.admin.is_ready()

@@ -1,0 +1,59 @@
+"""What the kernel says: the CPUs and memory nodes a process may use, this machine's memory, our capabilities.
+
+Sources: proc_pid_status(5) (Cpus_allowed_list, Mems_allowed_list, CapEff), proc_meminfo(5), capabilities(7).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cri_proxy.testbed.errors import TryoutError
+from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+
+CAP_SYS_RESOURCE = 24  # capability number, linux/capability.h
+STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Where a process may run and allocate, as the kernel enforces it."""
+
+    cpus: CpuSet
+    mems: NodeSet
+
+
+def status_fields(text: str) -> dict[str, str]:
+    """The fields of a status file by name, values without surrounding blanks."""
+    pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
+    return {name: value.strip() for name, _, value in pairs}
+
+
+def read_allowed(text: str) -> Allowed:
+    r"""The allowed CPUs and nodes out of a status file. Raises TryoutError when they are not there.
+
+    >>> read_allowed("Cpus_allowed_list:\t4-5\nMems_allowed_list:\t1\n").cpus
+    CpuSet('4-5')
+    """
+    fields = status_fields(text)
+    try:
+        return Allowed(CpuSet.parse(fields["Cpus_allowed_list"]), NodeSet.parse(fields["Mems_allowed_list"]))
+    except KeyError as missing:
+        raise TryoutError("/proc/self/status", f"no field {missing} in {text[:200]!r}") from None
+    except CpuSetError as error:
+        raise TryoutError("/proc/self/status", str(error)) from None
+
+
+def own_allowed() -> Allowed:
+    """What this process may use."""
+    return read_allowed(STATUS.read_text())
+
+
+def has_capability(number: int, status: str | None = None) -> bool:
+    """Whether a capability is in the effective set (of this process, or of the given status text)."""
+    fields = status_fields(STATUS.read_text() if status is None else status)
+    return bool(int(fields.get("CapEff", "0"), 16) >> number & 1)
+
+
+def memory_total_bytes(meminfo: str | None = None) -> int:
+    """Memory of the machine, as the kubelet's node capacity counts it (MemTotal, in KiB). 0 when not told."""
+    fields = status_fields(Path("/proc/meminfo").read_text() if meminfo is None else meminfo)
+    return int(fields.get("MemTotal", "0 kB").split()[0]) * 1024

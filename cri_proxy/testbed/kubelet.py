@@ -1,0 +1,138 @@
+"""The kubelet's part of a pod's life, over any channel to a CRI runtime (directly, or through the proxy)."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed
+from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.testbed.kernel import Allowed, read_allowed
+from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, create_request, sandbox_config
+
+RUNTIME_SERVICE = "/runtime.v1.RuntimeService/"
+# A loaded machine of two slow cores, emulated: a sandbox took 2 s there, so this is far from usual
+CALL_SECONDS = 60.0
+NOT_FOUND = 5  # gRPC status
+
+Reply = TypeVar("Reply", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPod:
+    """A pod that runs: ``containers`` are (name, container id), in the order of the spec."""
+
+    spec: PodSpec
+    sandbox_id: str
+    containers: tuple[tuple[str, str], ...]
+
+    def container_id(self, name: str) -> str:
+        """The id of this container of the pod. Raises KeyError."""
+        return dict(self.containers)[name]
+
+
+class Kubelet:
+    """Makes, asks and removes pods; keeps no state but the channel and the node."""
+
+    def __init__(self, channel: RuntimeChannel, node: Node) -> None:
+        """``channel`` stays the caller's to close."""
+        self._channel = channel
+        self.node = node
+
+    async def call(self, method: str, request: Message, reply: type[Reply]) -> Reply:
+        """One unary call of the runtime service. Raises CallFailed and RuntimeUnavailable."""
+        data = await self._channel.unary(
+            RUNTIME_SERVICE + method, request.SerializeToString(), timeout_seconds=CALL_SECONDS
+        )
+        return reply.FromString(data)
+
+    async def run_pod(self, spec: PodSpec) -> RunningPod:
+        """Sandbox, then each container created and started, one after the other as the kubelet does."""
+        sandbox_id = await self.run_sandbox(spec)
+        ids = []
+        for container in spec.containers:
+            container_id = await self.create(spec, container, sandbox_id)
+            await self.start(container_id)
+            ids.append((container.name, container_id))
+        return RunningPod(spec, sandbox_id, tuple(ids))
+
+    async def run_sandbox(self, spec: PodSpec) -> str:
+        """The id of a new sandbox. The log directory is made, as the kubelet makes it."""
+        config = sandbox_config(spec, self.node)
+        if config.log_directory:
+            _make_log_directories(Path(config.log_directory), spec)
+        request = pb.RunPodSandboxRequest(config=config)
+        return (await self.call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
+
+    async def create(self, spec: PodSpec, container: ContainerSpec, sandbox_id: str, *, attempt: int = 0) -> str:
+        """The id of a new container in this sandbox."""
+        request = create_request(spec, container, sandbox_id, node=self.node, attempt=attempt)
+        return (await self.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
+
+    async def start(self, container_id: str) -> None:
+        """Start a created container."""
+        request = pb.StartContainerRequest(container_id=container_id)
+        await self.call("StartContainer", request, pb.StartContainerResponse)
+
+    async def update(self, container_id: str, linux: pb.LinuxContainerResources) -> None:
+        """Change resources of a container that runs."""
+        request = pb.UpdateContainerResourcesRequest(container_id=container_id, linux=linux)
+        await self.call("UpdateContainerResources", request, pb.UpdateContainerResourcesResponse)
+
+    async def stop(self, container_id: str, *, grace_seconds: int = 0) -> None:
+        """Stop a container; one that is gone is no error."""
+        request = pb.StopContainerRequest(container_id=container_id, timeout=grace_seconds)
+        await self.call("StopContainer", request, pb.StopContainerResponse)
+
+    async def remove(self, container_id: str) -> None:
+        """Remove a container; one that is gone is no error."""
+        request = pb.RemoveContainerRequest(container_id=container_id)
+        await self.call("RemoveContainer", request, pb.RemoveContainerResponse)
+
+    async def remove_pod(self, sandbox_id: str) -> None:
+        """Stop and remove a sandbox with everything in it; one that is gone is no error."""
+        try:
+            stop = pb.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
+            await self.call("StopPodSandbox", stop, pb.StopPodSandboxResponse)
+            remove = pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
+            await self.call("RemovePodSandbox", remove, pb.RemovePodSandboxResponse)
+        except CallFailed as failure:
+            if failure.code != NOT_FOUND:
+                raise
+
+    async def sandboxes(self, labels: dict[str, str] | None = None) -> tuple[str, ...]:
+        """Ids of all sandboxes that carry these labels, also of those that ended."""
+        request = pb.ListPodSandboxRequest(filter=pb.PodSandboxFilter(label_selector=labels or {}))
+        reply = await self.call("ListPodSandbox", request, pb.ListPodSandboxResponse)
+        return tuple(item.id for item in reply.items)
+
+    async def status(self, container_id: str) -> pb.ContainerStatusResponse:
+        """The verbose status of a container."""
+        request = pb.ContainerStatusRequest(container_id=container_id, verbose=True)
+        return await self.call("ContainerStatus", request, pb.ContainerStatusResponse)
+
+    async def pid(self, container_id: str) -> int:
+        """The container's first process as the host numbers it (in the verbose status of containerd and CRI-O)."""
+        info = (await self.status(container_id)).info.get("info", "{}")
+        return int(json.loads(info).get("pid", 0))
+
+    async def execute(self, container_id: str, *command: str) -> str:
+        """What a command run inside prints. Raises TryoutError when it fails."""
+        request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=30)
+        reply = await self.call("ExecSync", request, pb.ExecSyncResponse)
+        if reply.exit_code:
+            raise TryoutError(" ".join(command), f"exit status {reply.exit_code}: {reply.stderr.decode()}")
+        return reply.stdout.decode()
+
+    async def allowed(self, container_id: str, *, process: str = "self") -> Allowed:
+        """What the kernel lets a process inside use: the one that asks, which joins the container's cgroups, or '1'."""
+        return read_allowed(await self.execute(container_id, "/bin/cat", f"/proc/{process}/status"))
+
+
+def _make_log_directories(top: Path, spec: PodSpec) -> None:
+    for container in spec.containers:
+        (top / container.name).mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,0 @@
-"""The built-in policies, one module each; they do not import each other."""

@@ -1,1 +1,0 @@
-"""CPUs of containers: which ones a pool gives, whole cores, priorities, and what thread siblings mean."""

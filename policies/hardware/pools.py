@@ -1,0 +1,237 @@
+"""Machine -> the pool tree: root > package > die > NUMA node > L3 domain (spec section 1).
+
+A level with a single child is left out, as hardware has it: pool names must not change when the available
+CPUs do. Pools without available CPUs are dropped.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from policies.errors import PolicyOptionsError
+from policies.hardware.domains import Domain, Domains, Level, build_domains, cores_inside
+from policies.hardware.priorities import Preferences, preferences_of
+from policies.hardware.siblings import Shifts, sibling_shifts
+from policies.options import PolicyOptions
+from sysfs.cpuset import CpuSet
+from sysfs.model import Machine
+
+KINDS = {Level.ROOT: "root", Level.PACKAGE: "package", Level.DIE: "die", Level.NODE: "node", Level.L3: "l3"}
+ROOT = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One pool; sets are masks. ``index`` counts depth first, so that a subtree is ``range(index, end)``.
+
+    ``sharable`` are available CPUs that are neither reserved nor kernel-isolated; ``loose`` those of them that
+    lie in no child. ``path`` is the way up, this pool first, the root last; ``parent`` is -1 for the root.
+    """
+
+    index: int
+    end: int
+    name: str
+    kind: str
+    depth: int
+    path: tuple[int, ...]
+    parent: int
+    children: tuple[int, ...]
+    hardware: int
+    cpus: int
+    sharable: int
+    loose: int
+    isolated: int
+    reserved: int
+    mems: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTree:
+    """The pools, parents before children, and the hardware tree below them."""
+
+    machine: Machine
+    domains: Domains
+    pools: tuple[Pool, ...]
+    by_name: Mapping[str, int]
+    by_hardware: Mapping[int, int]  # CPU mask of a domain -> its pool
+    cores: tuple[int, ...]  # masks of the online CPUs of each core that lies inside one domain
+    smallest_core: int  # the fewest threads of a core
+    threads_per_core: int  # the most
+    sibling_shifts: Shifts
+    preferences: Preferences
+    notes: tuple[str, ...]
+
+    @property
+    def root(self) -> Pool:
+        """The pool of all available CPUs."""
+        return self.pools[0]
+
+    def named(self, name: str) -> Pool:
+        """The pool of this name; the root when there is none (a grant of another machine)."""
+        return self.pools[self.by_name.get(name, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The available CPUs by what they may be used for."""
+
+    available: int
+    sharable: int
+    isolated: int
+    reserved: int
+
+
+def build_pools(machine: Machine, options: PolicyOptions) -> PoolTree:
+    """The pool tree of this machine under these options. Raises PolicyOptionsError when no CPU is available."""
+    split, notes = _split_cpus(machine, options)
+    domains = build_domains(machine)
+    pools: list[Pool] = []
+    _add(pools, _Site(machine, options, split), domains.root, ())
+    by_name = {p.name: p.index for p in pools}
+    by_hardware = {p.hardware: p.index for p in reversed(pools)}
+    cores = [c.cpus.mask for c in machine.cores]
+    nested = cores_inside(domains.root)
+    sizes = [core.bit_count() for core in cores]
+    return PoolTree(
+        machine=machine,
+        domains=domains,
+        pools=tuple(pools),
+        by_name=MappingProxyType(by_name),
+        by_hardware=MappingProxyType(by_hardware),
+        cores=tuple(core for core in cores if core in nested),
+        smallest_core=min(sizes, default=1),
+        threads_per_core=max(sizes, default=1),
+        sibling_shifts=sibling_shifts(cores),
+        preferences=preferences_of(machine),
+        notes=domains.notes + notes,
+    )
+
+
+def _split_cpus(machine: Machine, options: PolicyOptions) -> tuple[_Split, tuple[str, ...]]:
+    available = options.available.mask & machine.online.mask
+    if not available:
+        raise PolicyOptionsError(
+            "availableResources.cpu",
+            str(options.available),
+            f"none of these CPUs is online; the online ones are {machine.online}",
+        )
+    reserved = options.reserved.mask & available
+    isolated = machine.isolated.mask & available & ~reserved
+    sharable = available & ~reserved & ~isolated
+    split = _Split(available, sharable, isolated, reserved)
+    if sharable:
+        return split, ()
+    if isolated and not reserved:
+        # A container needs some CPU to share: with every CPU isolated, isolation cannot be kept.
+        note = f"every available CPU ({CpuSet(isolated)}) is kernel-isolated, none reserved: used as ordinary CPUs"
+        return replace(split, sharable=isolated, isolated=0), (note,)
+    others = f"the others ({CpuSet(isolated)}) are kernel-isolated" if isolated else "there are no others"
+    note = f"no available CPU is left to share: {CpuSet(reserved)} reserved, {others}; requests for a share are refused"
+    return split, (note,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    machine: Machine
+    options: PolicyOptions
+    split: _Split
+
+
+def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...]) -> int:
+    """Append the pool of this domain and of everything below; give its index."""
+    split = site.split
+    index = len(pools)
+    pools.append(_bare_pool(site, domain, index, tuple(pools[i] for i in parents)))
+    children = tuple(
+        _add(pools, site, child, (index, *parents))
+        for child in _pool_children(site, domain)
+        if child.cpus & split.available
+    )
+    covered = 0
+    for child in children:
+        covered |= pools[child].sharable
+    bare = pools[index]
+    pools[index] = replace(bare, end=len(pools), children=children, loose=bare.sharable & ~covered)
+    return index
+
+
+def _bare_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...]) -> Pool:
+    """The pool without what only its children tell."""
+    machine, split = site.machine, site.split
+    mems = _own_memory(machine, domain)
+    if not mems and parents:
+        mems = parents[0].mems
+    return Pool(
+        index=index,
+        end=index + 1,
+        name=_name(machine, domain, parents),
+        kind=KINDS[domain.level],
+        depth=len(parents),
+        path=(index, *(p.index for p in parents)),
+        parent=parents[0].index if parents else -1,
+        children=(),
+        hardware=domain.cpus,
+        cpus=domain.cpus & split.available,
+        sharable=domain.cpus & split.sharable,
+        loose=0,
+        isolated=domain.cpus & split.isolated,
+        reserved=domain.cpus & split.reserved,
+        mems=mems,
+        memory_bytes=sum(n.memory_bytes for n in machine.nodes if mems >> n.id & 1),
+    )
+
+
+def _own_memory(machine: Machine, domain: Domain) -> int:
+    """Nodes with memory that belong to the domain's CPUs, and CPU-less ones nearest to them; all for the root."""
+    if domain.level is Level.ROOT:
+        return machine.memory_nodes.mask
+    homes = 0
+    for node in machine.nodes:
+        if node.cpus.mask & domain.cpus:
+            homes |= 1 << node.id
+    mems = 0
+    for node in machine.nodes:
+        if node.memory_bytes and (homes >> node.id & 1 or (not node.cpus and node.near.mask & homes)):
+            mems |= 1 << node.id
+    return mems
+
+
+def _name(machine: Machine, domain: Domain, parents: tuple[Pool, ...]) -> str:
+    match domain.level:
+        case Level.PACKAGE:
+            return f"socket #{domain.id}"
+        case Level.DIE:
+            return f"die #{domain.package}/{domain.id}"
+        case Level.NODE:
+            return f"NUMA node #{domain.id}"
+        case Level.L3:
+            # The NUMA level may have been left out; the name still says where the cache is.
+            node = next((n.id for n in machine.nodes if not domain.cpus & ~n.cpus.mask), None)
+            home = f"NUMA node #{node}" if node is not None else parents[0].name
+            return f"{home}/L3 #{domain.id}"
+        case _:
+            return ROOT
+
+
+def _pool_children(site: _Site, domain: Domain) -> tuple[Domain, ...]:
+    """The domains that become child pools: an only child is left out in favour of its own children."""
+    children = domain.children
+    if not children:
+        return ()
+    level = children[0].level
+    children = tuple(c for c in children if c.level is level)
+    if level > Level.L3:
+        return ()
+    if len(children) == 1:
+        return _pool_children(site, children[0])
+    if level is Level.L3 and not _wants_l3(site, children):
+        return ()
+    return children
+
+
+def _wants_l3(site: _Site, caches: tuple[Domain, ...]) -> bool:
+    if site.options.l3_pools is not None:
+        return site.options.l3_pools
+    cores = [sum(1 for core in site.machine.cores if core.cpus.mask & cache.cpus) for cache in caches]
+    return sum(1 for n in cores if n >= 2) >= 2

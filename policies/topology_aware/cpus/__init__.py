@@ -1,0 +1,1 @@
+"""Offer and take the CPUs of a pool."""

@@ -1,0 +1,66 @@
+"""Whole cores: which are wholly free, how many of their CPUs the pools can give, and which complete one's own."""
+
+from collections.abc import Sequence
+
+from policies.hardware.pools import PoolTree
+
+
+def on_free_cores(tree: PoolTree, free: int) -> int:
+    """The CPUs of ``free`` whose core has all of its online threads in it."""
+    whole = 0
+    for core in tree.cores:
+        if not core & ~free:
+            whole |= core
+    return whole
+
+
+def whole_core_counts(tree: PoolTree, free: int, count: int) -> tuple[int, ...]:
+    """Per pool, how many of ``count`` CPUs could be on cores that are wholly free; an odd one out never counts."""
+    whole, threads = 0, 1
+    for core in tree.cores:
+        if not core & ~free:
+            whole |= core
+            threads = max(threads, core.bit_count())
+    wanted = count - count % threads
+    return tuple(min(wanted, (p.cpus & whole).bit_count()) for p in tree.pools)
+
+
+def inner_on_cores(tree: PoolTree, free: int, give: Sequence[int]) -> tuple[int, ...]:
+    """Per pool, how many CPUs its subtree can give up as whole cores; ``give`` bounds the pools below.
+
+    ``free`` are CPUs on wholly free cores. A bound that would break a core is rounded down.
+    """
+    inner = [0] * len(tree.pools)
+    for pool in reversed(tree.pools):
+        i = pool.index
+        inner[i] += (pool.loose & free).bit_count()
+        if pool.parent >= 0:
+            inner[pool.parent] += min(inner[i], give[i] - give[i] % smallest_core(tree, pool.cpus & free))
+    return tuple(inner)
+
+
+def smallest_core(tree: PoolTree, free: int) -> int:
+    """The threads of the smallest core in ``free``, of which no core is only a part; 1 if there is none."""
+    if tree.smallest_core == tree.threads_per_core:
+        return tree.threads_per_core
+    return min((core.bit_count() for core in tree.cores if core & free), default=1)
+
+
+def core_sizes(tree: PoolTree, free: int) -> tuple[tuple[int, int], ...]:
+    """(threads, mask of the wholly free cores with so many), most threads first."""
+    by_size: dict[int, int] = {}
+    for core in tree.cores:
+        if not core & ~free:
+            size = core.bit_count()
+            by_size[size] = by_size.get(size, 0) | core
+    return tuple(sorted(by_size.items(), reverse=True))
+
+
+def completing(tree: PoolTree, mine: int, free: int, count: int) -> int:
+    """At most ``count`` CPUs of ``free`` that complete cores of which the rest is ``mine`` already."""
+    result = 0
+    for core in tree.cores:
+        part = core & free
+        if core & mine and part and not core & ~(mine | part) and (result | part).bit_count() <= count:
+            result |= part
+    return result

@@ -1,0 +1,103 @@
+"""CPUs that a container held before: which of them it gets again, and how old they are."""
+
+from dataclasses import dataclass, replace
+
+from policies.base import Previous, Threads
+from policies.hardware.pools import Pool
+from policies.topology_aware.cpus.picker import Quarry, pick_cpus, within_limits
+from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.demand import Isolation
+from policies.topology_aware.supply.supply import Room
+
+
+@dataclass(frozen=True, slots=True)
+class _Holding:
+    """Earlier CPUs that can be had, by kind: masks."""
+
+    ordinary: int
+    isolated: int
+
+    @property
+    def cpus(self) -> int:
+        return self.ordinary | self.isolated
+
+
+def earlier(case: Case, room: Room, pool: Pool, reach: int) -> tuple[int, int]:
+    """(rank, CPUs to keep) if this is the container's earlier pool or above it, else zeros.
+
+    The rank is higher for deeper pools. CPUs outside ``reach`` are not wanted again.
+    """
+    previous = case.request.previous
+    if previous is None:
+        return 0, 0
+    home = case.tree.by_name.get(previous.pool)
+    if home is not None and pool.index not in case.tree.pools[home].path:
+        return 0, 0
+    if (home is None and not previous.owned) or (previous.only_there and home not in (None, pool.index)):
+        return 0, 0
+    rank = pool.depth + 1
+    if not case.demand.whole or not previous.owned:
+        return rank, 0
+    keep = _keepable(case, pool, previous.owned.mask)
+    below = keep & case.supply.shared[pool.index]
+    if not keep or keep & ~reach or not within_limits(case.tree, pool, below, room.give):
+        return 0, 0
+    return rank, keep
+
+
+def _keepable(case: Case, pool: Pool, owned: int) -> int:
+    """All earlier CPUs if no fewer are asked, else as many of them as are asked; 0 if they cannot be had."""
+    ordinary = owned & case.supply.shared[pool.index] & ~case.supply.withheld
+    isolated = owned & case.supply.free_isolated(pool.index)
+    count = case.demand.whole
+    if case.demand.isolation is Isolation.REQUIRE:
+        ordinary = 0
+        if isolated != owned and isolated.bit_count() < count:
+            return 0
+    if owned.bit_count() <= count:
+        return owned if ordinary | isolated == owned else 0
+    if (ordinary | isolated).bit_count() < count:
+        return 0
+    return _oldest(case, pool, _Holding(ordinary, isolated), count)
+
+
+def _oldest(case: Case, pool: Pool, free: _Holding, count: int) -> int:
+    """So many of the earlier CPUs that are free: what was added last is given back first (spec section 7)."""
+    kept = 0
+    for batch in additions(case.request.previous):
+        here = _Holding(free.ordinary & batch, free.isolated & batch)
+        missing = count - kept.bit_count()
+        if here.cpus.bit_count() >= missing:
+            return kept | _pick_of_one_age(case, pool, here, missing, kept)
+        kept |= here.cpus
+    return kept
+
+
+def _pick_of_one_age(case: Case, pool: Pool, free: _Holding, count: int, near: int) -> int:
+    if case.demand.isolation is not Isolation.NO and free.isolated.bit_count() >= count:
+        return _pick_among(case, pool, free.isolated, count, near)
+    if free.ordinary.bit_count() >= count:
+        return _pick_among(case, pool, free.ordinary, count, near)
+    more = count - free.ordinary.bit_count()
+    return free.ordinary | _pick_among(case, pool, free.isolated, more, near | free.ordinary)
+
+
+def _pick_among(case: Case, pool: Pool, cpus: int, count: int, near: int) -> int:
+    """So many of these, on whole cores if such are wanted and the earlier ones were."""
+    unbounded = [cpus.bit_count()] * len(case.tree.pools)
+    quarry = Quarry(case.tree, cpus, unbounded, near, case.demand.priority)
+    if case.demand.threads is not Threads.ANY and (cores := pick_cpus(replace(quarry, whole=True), pool, count)):
+        return cores
+    return pick_cpus(quarry, pool, count)
+
+
+def additions(previous: Previous | None) -> tuple[int, ...]:
+    """The earlier CPUs as masks, in the order in which they came; every CPU is in one of them."""
+    if previous is None:
+        return ()
+    batches: list[int] = []
+    left = previous.owned.mask
+    for later in reversed(previous.added):
+        batches.append(later.mask & left)
+        left &= ~later.mask
+    return tuple(batch for batch in (left, *reversed(batches)) if batch)

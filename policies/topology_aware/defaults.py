@@ -1,0 +1,83 @@
+"""What options decide of a request where its annotations say nothing: the other half of its ``origins``."""
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from policies.base import CpuPriority, Default, QosClass, Request
+from policies.options import SYSTEM_NAMESPACE, PolicyOptions
+from policies.topology_aware.supply.demand import demand_of
+
+_GROUP = "topologyAware."
+
+
+def defaults_of(request: Request, options: PolicyOptions) -> tuple[Default, ...]:
+    """Return the options that decide a part of this request, in the order of ``Preferences``.
+
+    >>> from policies.base import ContainerKey, Pod
+    >>> from sysfs.cpuset import CpuSet
+    >>> pod = Pod("uid", "web", "default", QosClass.GUARANTEED)
+    >>> request = Request(ContainerKey("uid", "c0"), pod, 1000)
+    >>> [d.option for d in defaults_of(request, PolicyOptions(CpuSet(), CpuSet()))]
+    ['topologyAware.PreferIsolatedCPUs=true', 'topologyAware.PreferSharedCPUs=false', 'topologyAware.Hyperthreads=any']
+    """
+    if request.preferences.preserve_cpu:
+        return ()
+    return (*_of_cpus(request, options), *_of_company(request, options), *_of_pinning(options))
+
+
+def _of_cpus(request: Request, options: PolicyOptions) -> Iterator[Default]:
+    preferences, qos = request.preferences, request.pod.qos
+    namespace = request.pod.namespace
+    if preferences.prefer_reserved is None and options.is_reserved_namespace(namespace):
+        yield Default("prefer_reserved", f"as namespace {namespace} is reserved", _reserved_by(namespace, options))
+        return
+    demand = demand_of(request, options)
+    whole_mcpu = request.cpu_request_mcpu if qos is QosClass.GUARANTEED else 0
+    if whole_mcpu == 1000 and preferences.prefer_isolated is None and not preferences.require_isolated and demand.whole:
+        yield _default(
+            "prefer_isolated", _wanted(options.prefer_isolated), "PreferIsolatedCPUs", options.prefer_isolated
+        )
+    says_nothing = preferences.prefer_shared is None and not preferences.levels_up and not preferences.require_isolated
+    if whole_mcpu >= 1000 and says_nothing:
+        value = "whole CPUs are exclusive" if demand.whole else "preferred"
+        yield _default("prefer_shared", value, "PreferSharedCPUs", options.prefer_shared)
+    if preferences.threads is None and demand.whole:
+        yield _default("threads", options.threads.value, "Hyperthreads", options.threads.value)
+    if preferences.priority is None and options.cpu_priority is not CpuPriority.NONE:
+        yield _default("priority", options.cpu_priority.value, "DefaultCPUPriority", options.cpu_priority.value)
+    if preferences.burst_level is None and demand.burst_level is not None:
+        level = options.unlimited_burst.value
+        yield _default("burst_level", level, "UnlimitedBurstable", level)
+
+
+def _of_company(request: Request, options: PolicyOptions) -> Iterator[Default]:
+    """Colocation is skipped where a container has affinities of its own (spec section 3)."""
+    if request.affinities:
+        return
+    if options.colocate_pods:
+        yield _default("affinities", "near the containers of its pod", "ColocatePods", True)
+    if options.colocate_namespaces:
+        yield _default("affinities", "near the containers of its namespace", "ColocateNamespaces", True)
+
+
+def _of_pinning(options: PolicyOptions) -> Iterator[Default]:
+    if not options.pin_cpu:
+        yield _default("preserve_cpu", "nobody's are written", "PinCPU", False)
+    if not options.pin_memory:
+        yield _default("preserve_memory", "nobody's are written", "PinMemory", False)
+
+
+def _reserved_by(namespace: str, options: PolicyOptions) -> str:
+    if namespace == SYSTEM_NAMESPACE:
+        return f"{SYSTEM_NAMESPACE} always is"
+    glob = next((g for g in options.reserved_namespaces if fnmatchcase(namespace, g)), "")
+    return f"{_GROUP}ReservedPoolNamespaces: {glob}"
+
+
+def _wanted(is_wanted: bool) -> str:
+    return "preferred" if is_wanted else "not wanted"
+
+
+def _default(field: str, value: str, option: str, setting: str | bool) -> Default:
+    written = setting if isinstance(setting, str) else str(setting).lower()
+    return Default(field, value, f"{_GROUP}{option}={written}")

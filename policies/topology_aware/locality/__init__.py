@@ -1,0 +1,1 @@
+"""Affinity between containers, and distance to their devices."""

@@ -1,0 +1,161 @@
+"""Weighted attraction and repulsion between containers (spec section 3): scores of pools, and who pulls where."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from policies.base import Affinity, ContainerKey, CpuKind, Expression, Grant, Request
+from policies.expressions import expression_text, matches
+from policies.hardware.pools import PoolTree
+from policies.options import PolicyOptions
+
+COLOCATION_WEIGHT = 10
+MAX_WEIGHT = 1000
+DISTANCE_FACTOR = 0.75  # per link between two pools
+MAX_PULLS = 16
+_MAX_REASONS = 4
+
+_ANY = Expression("name", "AlwaysTrue")
+
+
+@dataclass(frozen=True, slots=True)
+class Implicit:
+    """Affinities that an option gives to containers without any of their own; ``name`` is the option."""
+
+    name: str
+    applies: Callable[[PolicyOptions], bool]
+    adds: Callable[[Request], tuple[Affinity, ...]]
+
+
+IMPLICIT: tuple[Implicit, ...] = (
+    Implicit(
+        "topologyAware.ColocatePods",
+        lambda options: options.colocate_pods,
+        lambda container: (Affinity(_ANY, COLOCATION_WEIGHT),),
+    ),
+    Implicit(
+        "topologyAware.ColocateNamespaces",
+        lambda options: options.colocate_namespaces,
+        lambda container: (
+            Affinity(Expression("namespace", "Equals", (container.pod.namespace,)), COLOCATION_WEIGHT, scope=_ANY),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """How much another container draws this one (negative: pushes) to the pool it is in, and by whose preferences."""
+
+    container: ContainerKey
+    pool: str
+    weight: int
+    why: str
+
+
+def affinity_scores(
+    tree: PoolTree, options: PolicyOptions, request: Request, others: Iterable[Grant]
+) -> tuple[float, ...]:
+    """Per pool, how much the preferences of this container and of the others towards it pull there.
+
+    A weight counts fully in the pool where the other container is, and 0.75 per link above and below it.
+    """
+    weights = [0] * len(tree.pools)
+    own = request.affinities or tuple(affinity for _, affinity in implied(options, request))
+    for grant in others:
+        theirs = grant.request.affinities
+        if (own or theirs) and _is_somewhere(grant):
+            weight = _weight(own, request, grant.request) + _weight(theirs, grant.request, request)
+            if weight:
+                weights[tree.named(grant.pool).index] += weight
+    return _spread(tree, weights)
+
+
+def pulls(tree: PoolTree, options: PolicyOptions, request: Request, others: Iterable[Grant]) -> tuple[Pull, ...]:
+    """Whom the scores come from: the strongest ``MAX_PULLS``, strongest first, then by container."""
+    own = [(affinity, _own_text(affinity)) for affinity in request.affinities]
+    own += [(affinity, name) for name, affinity in implied(options, request)]
+    found = []
+    for grant in others:
+        if _is_somewhere(grant):
+            met = list(_met(own, request, grant))
+            weight = sum(weight for weight, _ in met)
+            if weight:
+                found.append(Pull(grant.container, tree.named(grant.pool).name, weight, _why(met)))
+    return tuple(sorted(found, key=lambda p: (-abs(p.weight), p.container))[:MAX_PULLS])
+
+
+def implied(options: PolicyOptions, request: Request) -> tuple[tuple[str, Affinity], ...]:
+    """(option, affinity) that options give this container; none where it has affinities of its own."""
+    if request.affinities:
+        return ()
+    return tuple((row.name, affinity) for row in IMPLICIT if row.applies(options) for affinity in row.adds(request))
+
+
+def wish(subject: Request, other: Request) -> int:
+    """The sum of the weights of the subject's affinities that the other container matches."""
+    return _weight(subject.affinities, subject, other)
+
+
+def _is_somewhere(grant: Grant) -> bool:
+    """Reserved and preserved containers are in no pool that anybody could be near."""
+    return grant.kind is not CpuKind.PRESERVE and grant.kind is not CpuKind.RESERVED
+
+
+def _weight(affinities: Sequence[Affinity], subject: Request, other: Request) -> int:
+    total = 0
+    for affinity in affinities:
+        if _meets(affinity, subject, other):
+            total += _bounded(affinity)
+    return total
+
+
+def _bounded(affinity: Affinity) -> int:
+    return max(-MAX_WEIGHT, min(MAX_WEIGHT, affinity.weight))
+
+
+def _meets(affinity: Affinity, subject: Request, other: Request) -> bool:
+    """Whether the other container is in scope and matches."""
+    if affinity.scope is None:
+        return subject.pod.uid == other.pod.uid and matches(affinity.match, other)
+    return matches(affinity.scope, other) and matches(affinity.match, other)
+
+
+def _met(own: Sequence[tuple[Affinity, str]], request: Request, grant: Grant) -> Iterator[tuple[int, str]]:
+    """(weight, in words) of each affinity that draws the two together or apart, first the container's own."""
+    other = grant.request
+    for affinity, text in own:
+        if _meets(affinity, request, other):
+            yield _bounded(affinity), f"{text} ({_bounded(affinity):+})"
+    for affinity in other.affinities:
+        if _meets(affinity, other, request):
+            yield _bounded(affinity), f"the other's {_text(affinity)} ({_bounded(affinity):+})"
+
+
+def _why(met: Sequence[tuple[int, str]]) -> str:
+    """The strongest few of these, in the order given."""
+    strongest = sorted(range(len(met)), key=lambda i: -abs(met[i][0]))[:_MAX_REASONS]
+    told = "; ".join(met[i][1] for i in sorted(strongest))
+    return told if len(met) <= _MAX_REASONS else f"{told}; and {len(met) - _MAX_REASONS} more"
+
+
+def _own_text(affinity: Affinity) -> str:
+    return f"its {_text(affinity)}"
+
+
+def _text(affinity: Affinity) -> str:
+    kind = "anti-affinity" if affinity.weight < 0 else "affinity"
+    scope = "" if affinity.scope is None else f" where {expression_text(affinity.scope)}"
+    return f"{kind} to {expression_text(affinity.match)}{scope}"
+
+
+def _spread(tree: PoolTree, weights: Sequence[int]) -> tuple[float, ...]:
+    scores = [0.0] * len(tree.pools)
+    for i, weight in enumerate(weights):
+        if not weight:
+            continue
+        here = tree.pools[i]
+        for above in here.path:
+            scores[above] += weight * DISTANCE_FACTOR ** (here.depth - tree.pools[above].depth)
+        for below in range(i + 1, here.end):
+            scores[below] += weight * DISTANCE_FACTOR ** (tree.pools[below].depth - here.depth)
+    return tuple(round(s, 6) for s in scores)

@@ -1,0 +1,79 @@
+"""Where a container's devices are: how near a pool is to them, and which CPUs are local to which."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from policies.base import DeviceLocality
+from policies.hardware.pools import Pool, PoolTree
+from sysfs.cpuset import NodeSet
+from sysfs.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Locality:
+    """CPUs (a mask) that are local to one or more devices, named by their hints' sources."""
+
+    sources: tuple[str, ...]
+    cpus: int
+
+
+def hint_scores(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> tuple[float, ...]:
+    """Per pool, the mean nearness to each hint: 0 (far from all) to 1 (at each). All zero when no hint says anything.
+
+    A pool is at a device when all of the pool is local to it, or all that is local to it is in the pool; in between
+    counts the part. The mean, not the product: with two devices on different nodes, a pool that holds both wins.
+    """
+    telling = [m for m in (_cpus_or_nodes(tree.machine, h) for h in hints) if m[0] or m[1]]
+    if not telling:
+        return (0.0,) * len(tree.pools)
+    return tuple(round(sum(_nearness(p, m) for m in telling) / len(telling), 6) for p in tree.pools)
+
+
+def local_cpus(machine: Machine, hint: DeviceLocality) -> int | None:
+    """The online CPUs near this hint's device; None when it says nothing, as all are near it.
+
+    CPUs are believed before nodes. Near a node without CPUs are those of the nodes closest to it.
+    """
+    cpus = hint.cpus.mask & machine.online.mask or _cpus_of(machine, hint.nodes)
+    if not cpus:
+        for node in machine.nodes:
+            if node.id in hint.nodes:
+                cpus |= _cpus_of(machine, node.near)
+    says_nothing = cpus == machine.online.mask or not (hint.cpus or hint.nodes)
+    return None if says_nothing else cpus
+
+
+def localities(machine: Machine, hints: Iterable[DeviceLocality], within: int) -> tuple[Locality, ...]:
+    """The distinct sets of CPUs local to devices, cut to ``within`` and less than all of it; the smallest first."""
+    sources: dict[int, list[str]] = {}
+    for hint in hints:
+        cpus = (local_cpus(machine, hint) or 0) & within
+        if cpus and cpus != within:
+            names = sources.setdefault(cpus, [])
+            if hint.source not in names:
+                names.append(hint.source)
+    order = sorted(sources, key=lambda cpus: (cpus.bit_count(), cpus & -cpus, cpus))
+    return tuple(Locality(tuple(sources[cpus]), cpus) for cpus in order)
+
+
+def _cpus_or_nodes(machine: Machine, hint: DeviceLocality) -> tuple[int, int]:
+    """(CPU mask, node mask) of the hint: CPUs first, else the CPUs of its nodes. Nothing if it names all."""
+    cpus = hint.cpus.mask & machine.online.mask or _cpus_of(machine, hint.nodes)
+    if cpus == machine.online.mask:
+        return 0, 0
+    return cpus, (0 if cpus else hint.nodes.mask)
+
+
+def _cpus_of(machine: Machine, nodes: NodeSet) -> int:
+    cpus = 0
+    for node in machine.nodes:
+        if node.id in nodes:
+            cpus |= node.cpus.mask
+    return cpus
+
+
+def _nearness(pool: Pool, local: tuple[int, int]) -> float:
+    cpus, nodes = local
+    if cpus:
+        return (pool.hardware & cpus).bit_count() / min(pool.hardware.bit_count(), cpus.bit_count())
+    return (pool.mems & nodes).bit_count() / nodes.bit_count()

@@ -1,0 +1,151 @@
+"""Making room when a pool has the CPU time but fragments below it block: shared grants move to wider pools.
+
+A pool keeps a whole CPU for a fraction that is granted in it. Four nodes with 500m each keep four CPUs; lifted to
+the root the same grants need two.
+"""
+
+from dataclasses import replace
+
+from policies.base import ContainerKey, Grant, Threads
+from policies.hardware.pools import Pool
+from policies.topology_aware.cpus.cores import on_free_cores
+from policies.topology_aware.locality.strict_devices import reach_in
+from policies.topology_aware.memory.grants import in_pool
+from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.supply import Supply, givable
+
+
+class _Plan:
+    """The shared accounts while lifts are tried; never leaves this module."""
+
+    def __init__(self, case: Case, pool: Pool) -> None:
+        self._case = case
+        self._supply = _takeable(case, pool)
+        self._pool = pool
+        self._granted = list(case.supply.granted_mcpu)
+        self._keep = [0] * len(case.tree.pools)
+        self._keep[0] = int(case.supply.needs_root_cpu)
+
+    def gives(self) -> int:
+        """How many CPUs the pool's subtree can give up now."""
+        return givable(self._supply, self._granted, self._keep)[0][self._pool.index]
+
+    def shift(self, mcpu: int, low: int, high: int) -> None:
+        """Move this much from pool ``low`` to ``high``, one above it."""
+        for i in self._case.tree.pools[low].path:
+            if i == high:
+                return
+            self._granted[i] -= mcpu
+
+    def restore(self, mcpu: int, low: int, high: int) -> None:
+        """Take a shift back."""
+        self.shift(-mcpu, low, high)
+
+    def gives_after(self, mcpu: int, low: int) -> int:
+        """How many CPUs could be given if this much were lifted from ``low`` to the pool."""
+        self.shift(mcpu, low, self._pool.index)
+        result = self.gives()
+        self.restore(mcpu, low, self._pool.index)
+        return result
+
+    def overhang(self, pool: int) -> int:
+        """The part of a CPU that the pool's shared account reaches into its last one: 1 to 1000."""
+        return (self._granted[pool] - 1) % 1000 + 1
+
+
+def plan_lifts(case: Case, pool: Pool, count: int) -> tuple[Grant, ...] | None:
+    """Grants in wider pools, few of them, so that what is below ``pool`` gives ``count`` CPUs; None if impossible.
+
+    Whether the pool itself has the CPU time is not looked at: that is what the caller starts from.
+
+    The smallest grant that frees a CPU goes first, then by container; where none does alone, the largest of
+    the pool that is nearest to freeing one. What turns out to be needless is taken back, and what moves goes no
+    higher than it must.
+    """
+    plan = _Plan(case, pool)
+    waiting = _candidates(case, pool)
+    chosen: list[tuple[Grant, int]] = []
+    while plan.gives() < count:
+        found = _next_lift(plan, waiting)
+        if found is None:
+            return None
+        low, position = found
+        grant = waiting[low].pop(position)
+        plan.shift(grant.shared_mcpu, low, pool.index)
+        chosen.append((grant, low))
+    needed = _without_needless(plan, chosen, pool.index, count)
+    return tuple(sorted(_lowest_targets(case, plan, needed, pool, count), key=lambda g: g.container))
+
+
+def _takeable(case: Case, pool: Pool) -> Supply:
+    """The supply in which CPUs count as withheld that the container may not own: off its devices, on broken cores."""
+    supply = case.supply
+    usable = supply.shared[0] & ~supply.withheld & reach_in(case, pool)
+    if case.demand.threads is not Threads.ANY:
+        usable = on_free_cores(case.tree, usable)
+    return replace(supply, withheld=supply.withheld | supply.shared[0] & ~usable)
+
+
+def _candidates(case: Case, pool: Pool) -> dict[int, list[Grant]]:
+    """Grants with a share in the pools below, per pool, smallest first; not those that must be near their devices."""
+    result: dict[int, list[Grant]] = {}
+    for grant in case.others:
+        home = case.tree.named(grant.pool).index
+        stays = grant.request.preferences.strict_hints and grant.request.hints
+        if grant.shared_mcpu and pool.index < home < pool.end and not stays:
+            result.setdefault(home, []).append(grant)
+    for grants in result.values():
+        grants.sort(key=lambda g: (g.shared_mcpu, g.container))
+    return {i: result[i] for i in sorted(result)}
+
+
+def _next_lift(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, int] | None:
+    """(pool, position) of the grant to lift next, or None when none is left."""
+    now = plan.gives()
+    freeing: list[tuple[int, ContainerKey, int, int]] = []
+    for low, grants in waiting.items():
+        if grants and plan.gives_after(grants[-1].shared_mcpu, low) > now:
+            position = _smallest_freeing(plan, grants, low, now)
+            freeing.append((grants[position].shared_mcpu, grants[position].container, low, position))
+    if freeing:
+        return min(freeing)[2:]
+    left = [low for low, grants in waiting.items() if grants]
+    if not left:
+        return None
+    low = min(left, key=lambda i: (plan.overhang(i), i))
+    return low, len(waiting[low]) - 1
+
+
+def _smallest_freeing(plan: _Plan, grants: list[Grant], low: int, now: int) -> int:
+    """The position of the smallest grant that frees a CPU when lifted; the largest one is known to."""
+    first, last = 0, len(grants) - 1
+    while first < last:
+        middle = (first + last) // 2
+        if plan.gives_after(grants[middle].shared_mcpu, low) > now:
+            last = middle
+        else:
+            first = middle + 1
+    return first
+
+
+def _without_needless(plan: _Plan, chosen: list[tuple[Grant, int]], top: int, count: int) -> list[tuple[Grant, int]]:
+    needed = []
+    for grant, low in sorted(chosen, key=lambda c: (-c[0].shared_mcpu, c[0].container)):
+        plan.restore(grant.shared_mcpu, low, top)
+        if plan.gives() < count:
+            plan.shift(grant.shared_mcpu, low, top)
+            needed.append((grant, low))
+    return needed
+
+
+def _lowest_targets(case: Case, plan: _Plan, needed: list[tuple[Grant, int]], top: Pool, count: int) -> list[Grant]:
+    moved = []
+    for grant, low in needed:
+        plan.restore(grant.shared_mcpu, low, top.index)
+        for target in case.tree.pools[low].path[1:]:
+            plan.shift(grant.shared_mcpu, low, target)
+            if target == top.index or plan.gives() >= count:
+                moved.append(in_pool(case.supply, grant, case.tree.pools[target].name))
+                break
+            plan.restore(grant.shared_mcpu, low, target)
+    return moved

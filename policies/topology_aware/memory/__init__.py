@@ -1,0 +1,1 @@
+"""Choose, widen and narrow the memory nodes of containers."""

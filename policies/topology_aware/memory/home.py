@@ -1,0 +1,118 @@
+"""A container's home zone: the memory nodes it gets where there is room. It follows from machine, pool and request."""
+
+from dataclasses import dataclass
+
+from policies.base import DeviceLocality, Request
+from policies.hardware.pools import Pool
+from policies.topology_aware.memory.reasons import kinds_text
+from policies.topology_aware.supply.memory_account import wanted_kinds
+from policies.topology_aware.supply.memory_nodes import KINDS, USUAL, MemoryNodes
+from sysfs.model import Machine, MemoryKind
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """``zone`` is 0 where a strict wish cannot be met: ``refused`` says why, as the end of a sentence.
+
+    ``in_pool``: the pool itself has memory of every kind that is asked for. ``absent`` are kinds asked for that the
+    machine does not have; ``added_normal`` nodes that are there because all others hold movable memory only.
+    """
+
+    zone: int
+    in_pool: bool
+    absent: tuple[MemoryKind, ...] = ()
+    added_normal: int = 0
+    refused: str = ""
+
+
+def home_of(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request, *, owns: bool) -> Home:
+    """The home zone in this pool. ``owns``: the container has CPUs of its own, which its hints may spread."""
+    wanted = wanted_kinds(request)
+    asked = request.preferences.memory_kinds
+    mask = nodes.of_kinds(wanted)
+    absent = tuple(kind for kind in asked if not nodes.of_kind(kind))
+    # Who starts cold is to be where there is slow memory to start on.
+    needed = (*asked, MemoryKind.PMEM) if request.preferences.cold_start_seconds and nodes.pmem else asked
+    in_pool = bool(pool.mems & mask) and all(pool.mems & nodes.of_kind(kind) for kind in needed)
+    strict = request.preferences.strict_memory
+    if strict and (absent or not mask):
+        return Home(0, in_pool, absent, refused=f"this machine has no {kinds_text(absent or wanted)}")
+    zone = _of_wanted_kinds(nodes, pool, request, _spread(machine, nodes, pool, request) if owns else 0)
+    normal = _normal_for(nodes, zone, mask, strict=strict)
+    if normal is None:
+        return Home(0, in_pool, absent, refused="all of it is movable memory, in which the kernel cannot keep its part")
+    return Home(zone | normal, in_pool, absent, normal)
+
+
+def usual_of(nodes: MemoryNodes, mems: int) -> int:
+    """Of these nodes those that anybody gets; all of them where there is nothing but HBM."""
+    return mems & nodes.of_kinds(USUAL) or mems
+
+
+def _of_wanted_kinds(nodes: MemoryNodes, pool: Pool, request: Request, spread: int) -> int:
+    """The pool's nodes of the wanted kinds (or those ``spread`` by hints), and the nearest of kinds that it lacks."""
+    wanted = wanted_kinds(request)
+    zone = spread or pool.mems & nodes.of_kinds(wanted)
+    # Who asks for nothing in particular gets what is at hand: no far PMEM only because a machine has some.
+    lacking = request.preferences.memory_kinds or (() if zone else wanted)
+    start = zone or pool.mems
+    for kind in lacking:
+        if not start & nodes.of_kind(kind):
+            zone |= nodes.nearest(start, nodes.of_kind(kind))
+    return zone or usual_of(nodes, pool.mems)
+
+
+def _normal_for(nodes: MemoryNodes, zone: int, wanted: int, *, strict: bool) -> int | None:
+    """Normal memory for a zone that has none: the nearest of the wanted kinds, else of another; None = not allowed."""
+    if zone & nodes.normal or not nodes.normal:
+        return 0
+    if wanted & nodes.normal:
+        return nodes.nearest(zone, wanted & nodes.normal)
+    if strict:
+        return None
+    kinds = (nodes.nearest(zone, nodes.of_kind(kind) & nodes.normal) for kind in KINDS)
+    return next((found for found in kinds if found), 0)
+
+
+def _spread(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request) -> int:
+    """The memory at the container's devices, where they are at several places in the pool; else 0."""
+    if request.preferences.spread_by_hints is False:
+        return 0
+    places = {_memory_at(machine, nodes, hint) for hint in request.hints}
+    union = 0
+    for place in places:
+        union |= place
+    wanted = nodes.of_kinds(wanted_kinds(request))
+    inside = 0 not in places and not union & ~(pool.mems & wanted)
+    return union if len(places) > 1 and inside else 0
+
+
+def _memory_at(machine: Machine, nodes: MemoryNodes, hint: DeviceLocality) -> int:
+    """The memory nodes that a hint names, or those of the CPUs that it names."""
+    if hint.nodes:
+        return hint.nodes.mask & nodes.every
+    return sum(1 << n.id for n in machine.nodes if n.cpus.mask & hint.cpus.mask) & nodes.every
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStart:
+    """``zone`` is the home without DRAM; 0 where there is no cold start, and ``missing`` says why if one was asked."""
+
+    zone: int = 0
+    missing: str = ""
+
+
+def cold_start(nodes: MemoryNodes, home: Home, request: Request) -> ColdStart:
+    """The zone of a container whose DRAM is withheld at first: PMEM, if that can be all it has for a while."""
+    if not request.preferences.cold_start_seconds or not home.zone:
+        return ColdStart()
+    kinds = wanted_kinds(request)
+    if MemoryKind.PMEM not in kinds or MemoryKind.DRAM not in kinds:
+        return ColdStart(missing="memory-type does not name both DRAM and PMEM")
+    if not home.zone & nodes.pmem:
+        return ColdStart(missing="its pool has no PMEM")
+    if not home.zone & nodes.dram:
+        return ColdStart(missing="its pool has no DRAM to withhold")
+    if not home.zone & nodes.pmem & nodes.normal:
+        return ColdStart(missing="the PMEM is movable memory, in which the kernel cannot keep its part")
+    return ColdStart(home.zone & ~nodes.dram)

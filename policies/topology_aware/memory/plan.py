@@ -1,0 +1,187 @@
+"""Memory for one container: what every pool could give, cheaply, and a real plan for the pool that is chosen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from policies.base import Grant, Reason, Request
+from policies.hardware.pools import Pool
+from policies.topology_aware.memory import reasons as say
+from policies.topology_aware.memory.home import Home, cold_start, home_of
+from policies.topology_aware.memory.widen import widened
+from policies.topology_aware.supply.demand import Demand
+from policies.topology_aware.supply.memory_account import (
+    FIRST,
+    PRIORITY,
+    Claim,
+    MemoryAccount,
+    claims_of,
+    promised_bytes,
+    wanted_kinds,
+    widest_zone,
+)
+from policies.topology_aware.supply.memory_packing import Burden, burden, packed
+from policies.topology_aware.supply.supply import Supply
+from sysfs.cpuset import CpuSet, NodeSet
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOffer:
+    """What one pool could give. ``zone`` is the home zone: 0 where a strict wish cannot be met or memory is not ours.
+
+    ``room``: 2 = the zone has room, at most after containers of a lower QoS class were given more nodes; 1 = only if
+    its own zone, or that of its equals, is widened; 0 = the machine has less left of what it may use. ``as_is``: 1 =
+    there is room and nobody is widened. ``kinds``: 1 = the pool itself has the wanted kinds. ``holds_limit``: 1 = the
+    zone is as large as the memory limit, or there is no limit.
+    """
+
+    zone: int
+    room: int
+    as_is: int
+    kinds: int
+    holds_limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """As ``room`` and ``as_is`` of MemoryOffer."""
+
+    room: int
+    as_is: int
+
+
+_NOT_OURS = MemoryOffer(0, 2, 1, 1, 1)  # the same for all pools: memory does not choose among them
+_REFUSED = MemoryOffer(0, 0, 0, 0, 0)
+
+
+def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[MemoryOffer, ...]:
+    """What every pool could give; ``supply`` is without the container's own grant."""
+    pools, account = supply.tree.pools, supply.memory
+    if request.preferences.preserve_memory or not account.nodes.every:
+        return (_NOT_OURS,) * len(pools)
+    owns = bool(demand.whole)
+    homes = [home_of(supply.tree.machine, account.nodes, pool, request, owns=owns) for pool in pools]
+    rooms = _rooms(account, request, {home.zone for home in homes if home.zone})
+    return tuple(_offer(account, request, home, rooms) for home in homes)
+
+
+def _offer(account: MemoryAccount, request: Request, home: Home, rooms: dict[int, _Room]) -> MemoryOffer:
+    if not home.zone:
+        return _REFUSED
+    limit = request.memory_limit_bytes or 0
+    holds = int(account.nodes.capacity(home.zone) >= limit)
+    room = rooms[home.zone]
+    return MemoryOffer(home.zone, room.room, room.as_is, int(home.in_pool), holds)
+
+
+def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[int, _Room]:
+    """The room of each zone: the promises are laid out once or twice, and each zone is asked for the rest."""
+    wanted = promised_bytes(request)
+    if not wanted:
+        return dict.fromkeys(zones, _Room(2, 1))
+    widest = packed(account.nodes, account.widest)
+    if widest is None or not widest.takes(widest_zone(account.nodes, request), wanted):
+        return dict.fromkeys(zones, _Room(0, 0))
+    as_is = _taking(account, account.zones, zones, wanted)
+    yielded: set[int] = set()
+    if PRIORITY[request.pod.qos] == FIRST and as_is != zones:
+        yielded = _taking(account, account.yielding, zones - as_is, wanted)
+    return {zone: _Room(2 if zone in as_is | yielded else 1, int(zone in as_is)) for zone in zones}
+
+
+def _taking(account: MemoryAccount, burdens: tuple[Burden, ...], zones: set[int], wanted: int) -> set[int]:
+    """The zones that could take so many bytes beside these promises."""
+    # Most full zones are found by their own sum; the packing is asked for the rest.
+    free = {zone for zone in zones if burden(burdens, zone) + wanted <= account.nodes.capacity(zone)}
+    packing = packed(account.nodes, burdens) if free else None
+    return {zone for zone in free if packing.takes(zone, wanted)} if packing is not None else set()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """The container's zone (empty = not written), and the others' grants that get more memory nodes for it."""
+
+    mems: NodeSet
+    is_cold: bool = False
+    widened: tuple[Grant, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+
+
+def plan_memory(
+    supply: Supply, others: Sequence[Grant], request: Request, pool: Pool, *, owned: CpuSet, held: NodeSet = NodeSet()
+) -> MemoryPlan | Reason:
+    """The zone in this pool, beside ``others``; a Reason only where a strict wish cannot be met.
+
+    ``supply`` is that of ``others``. ``held`` is the zone of a running container: it is kept, and widened where it
+    must be, so that none of its pages moves. A cold start that is over does not begin again.
+    """
+    account = supply.memory
+    if request.preferences.preserve_memory or not account.nodes.every:
+        return MemoryPlan(NodeSet())
+    home = home_of(supply.tree.machine, account.nodes, pool, request, owns=bool(owned))
+    if home.refused:
+        return say.strict_memory(wanted_kinds(request), home.refused)
+    case = _Case(account, others, request, home, held.mask & account.nodes.every)
+    why = _about(case)
+    cold = cold_start(account.nodes, home, request)
+    if cold.zone and not case.held & account.nodes.dram:
+        plan = _planned(case, cold.zone, account.nodes.pmem | cold.zone)
+        if plan is not None:
+            text = say.starts_cold(plan.mems.mask, home.zone & ~plan.mems.mask, request.preferences.cold_start_seconds)
+            return replace(plan, is_cold=True, reasons=(*why, *plan.reasons, text))
+        why = (*why, say.no_cold_start(f"PMEM does not have {say.amount_text(promised_bytes(request))} left"))
+    elif cold.missing and not case.held:
+        why = (*why, say.no_cold_start(cold.missing))
+    plan = _planned(case, home.zone, widest_zone(account.nodes, request))
+    if plan is not None:
+        return replace(plan, reasons=(*why, *plan.reasons))
+    return _without_room(case, why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One container in its circumstances."""
+
+    account: MemoryAccount
+    others: Sequence[Grant]
+    request: Request
+    home: Home
+    held: int
+
+
+def _about(case: _Case) -> tuple[Reason, ...]:
+    """What is to be told of the home zone itself."""
+    home = case.home
+    why = [say.kinds_absent(home.absent, home.zone)] if home.absent else []
+    if home.added_normal and case.request.preferences.memory_kinds:
+        why.append(say.normal_added(home.added_normal))
+    return tuple(why)
+
+
+def _planned(case: _Case, home: int, most: int) -> MemoryPlan | None:
+    """The plan that starts from this zone and may widen it to ``most``; None where not even that has room."""
+    zone = case.held | home
+    request, nodes = case.request, case.account.nodes
+    wanted = promised_bytes(request)
+    mine = Claim(request.container, PRIORITY[request.pod.qos], zone, most | zone, wanted, is_new=True)
+    after = case.account.plus(mine)
+    if not wanted or after.holds:
+        return MemoryPlan(NodeSet(zone))
+    if not after.could_hold:
+        return None
+    zones = dict(widened(nodes, (*claims_of(nodes, case.others), mine)))
+    mems = zones.pop(request.container, zone)
+    moved = tuple(replace(g, mems=NodeSet(zones[g.container])) for g in case.others if g.container in zones)
+    why = [say.widened(home, mems, wanted)] if mems != zone else []
+    if moved:
+        why.append(say.others_widened(moved))
+    return MemoryPlan(NodeSet(mems), widened=moved, reasons=tuple(why))
+
+
+def _without_room(case: _Case, why: tuple[Reason, ...]) -> MemoryPlan | Reason:
+    """Too little memory anywhere: refused under a strict wish, else the kernel may look in every node."""
+    request, nodes = case.request, case.account.nodes
+    wanted = promised_bytes(request)
+    zone = widest_zone(nodes, request) | case.held
+    if request.preferences.strict_memory:
+        return say.strict_memory(wanted_kinds(request), say.no_room(zone, wanted))
+    return MemoryPlan(NodeSet(zone), reasons=(*why, say.short(zone, wanted)))

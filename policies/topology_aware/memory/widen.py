@@ -1,0 +1,94 @@
+"""Widening: where zones are promised more than they have, some containers get more nodes. Nobody jumps, nobody shrinks.
+
+A zone only ever grows to a superset of itself, so no page moves. Who widens, in this order: lower QoS class, the
+container that is decided on (it has no pages yet), smaller, then by container. Other kinds of memory are drawn in
+last: DRAM, then PMEM, then HBM.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from policies.base import ContainerKey, QosClass
+from policies.topology_aware.supply.memory_account import PRIORITY, Claim
+from policies.topology_aware.supply.memory_nodes import KINDS, MemoryNodes
+from policies.topology_aware.supply.memory_packing import Overflow, first_overflow, in_order
+from sysfs.model import MemoryKind
+
+_CEILINGS = (PRIORITY[QosClass.BURSTABLE], PRIORITY[QosClass.GUARANTEED])
+_EXTRA_KINDS = tuple(KINDS[:count] for count in range(len(KINDS) + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Exit:
+    """A claim and the zone with which it would leave an overflowing one."""
+
+    claim: Claim
+    zone: int
+
+
+def widened(nodes: MemoryNodes, claims: Iterable[Claim]) -> Mapping[ContainerKey, int]:
+    """The new zones of those who must widen so that nothing overflows; nobody that need not.
+
+    Where even the widest zones would not do, that overflow is left as it is and nobody moves for it.
+    """
+    now = {c.container: c for c in claims if c.promised_bytes}
+    before = dict(now)
+    tolerated: frozenset[int] = frozenset()
+    while overflow := first_overflow(nodes, _burdens(now.values()), tolerated):
+        exits = _exits(nodes, now.values(), overflow)
+        if not exits:
+            tolerated |= {overflow.zone}
+        for found in exits:
+            now[found.claim.container] = replace(found.claim, zone=found.zone)
+    return {key: now[key].zone for key in sorted(now) if now[key] is not before[key]}
+
+
+def _burdens(claims: Iterable[Claim]) -> tuple[tuple[int, int], ...]:
+    sums: dict[int, int] = {}
+    for claim in claims:
+        sums[claim.zone] = sums.get(claim.zone, 0) + claim.promised_bytes
+    return in_order(sums.items())
+
+
+def _exits(nodes: MemoryNodes, claims: Iterable[Claim], overflow: Overflow) -> Sequence[_Exit]:
+    """Who leaves the overflowing zone, and for where, so that the excess is gone; empty if that cannot be."""
+    inside = [c for c in claims if not c.zone & ~overflow.zone and c.widest & ~overflow.zone]
+    waiting = sorted(inside, key=lambda c: (c.priority, not c.is_new, c.promised_bytes, c.container))
+    exits: list[_Exit] = []
+    left = overflow.excess_bytes
+    for ceiling in _CEILINGS:
+        for extra in _EXTRA_KINDS:
+            staying = []
+            for claim in waiting:
+                zone = _zone_outside(nodes, claim, overflow.zone, extra) if _may(claim, ceiling, left) else 0
+                if not zone:
+                    staying.append(claim)
+                    continue
+                exits.append(_Exit(claim, zone))
+                left -= claim.promised_bytes
+            if left <= 0:
+                return _needed(exits, -left)
+            waiting = staying
+    return ()
+
+
+def _may(claim: Claim, ceiling: int, left_bytes: int) -> bool:
+    return left_bytes > 0 and claim.priority <= ceiling
+
+
+def _zone_outside(nodes: MemoryNodes, claim: Claim, overflowing: int, extra: tuple[MemoryKind, ...]) -> int:
+    """The claim's zone grown by the overflowing one and the nearest nodes around that; 0 where none are allowed."""
+    kinds = {*nodes.kinds_in(claim.zone), *extra}
+    new = nodes.expand(overflowing, kinds, claim.widest)
+    return claim.zone | (overflowing & nodes.of_kinds(kinds) & claim.widest) | new if new else 0
+
+
+def _needed(exits: Sequence[_Exit], spare_bytes: int) -> Sequence[_Exit]:
+    """Without those whose bytes are spare: a large one at the end may do alone what smaller ones began."""
+    needed = []
+    for found in reversed(exits):
+        if found.claim.promised_bytes <= spare_bytes:
+            spare_bytes -= found.claim.promised_bytes
+        else:
+            needed.append(found)
+    return needed

@@ -1,0 +1,71 @@
+"""What every container is pinned to, as it follows from all grants, and whose pinning a change touches."""
+
+from collections.abc import Iterable
+
+from policies.base import ContainerKey, CpuKind, Grant, Pinning, Threads, Update
+from policies.hardware.siblings import one_thread_per_core, siblings_of
+from policies.options import PolicyOptions
+from policies.topology_aware.supply.supply import Supply
+from sysfs.cpuset import CpuSet
+
+
+def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: PolicyOptions) -> Pinning:
+    """The pinning of one grant. ``effective`` is ``supply.effective()``."""
+    mems = grant.mems if options.pin_memory and grant.mems and not grant.request.preferences.preserve_memory else None
+    if not options.pin_cpu or grant.kind is CpuKind.PRESERVE:
+        return Pinning(None, mems)
+    owned, shared = grant.exclusive.mask | grant.isolated.mask, _shared_of(grant, supply, effective)
+    if (grant.request.preferences.threads or options.threads) is Threads.HIDE:
+        cpus = _one_of_each_core(supply, owned, shared)
+    else:
+        cpus = owned | shared
+    return Pinning(CpuSet(cpus) if cpus else None, mems)
+
+
+def _shared_of(grant: Grant, supply: Supply, effective: tuple[int, ...]) -> int:
+    """The CPUs that it runs on with others."""
+    kind = grant.kind
+    if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
+        return effective[supply.tree.by_name.get(grant.pool, 0)]
+    return supply.reserved_set() if kind is CpuKind.RESERVED else 0
+
+
+def _one_of_each_core(supply: Supply, owned: int, shared: int) -> int:
+    """The lowest thread of every core that it may run on; where it owns one, one that it owns.
+
+    The siblings of shared CPUs stay in the shared set: others may use them.
+    """
+    shifts = supply.tree.sibling_shifts
+    mine = one_thread_per_core(shifts, owned)
+    return mine | one_thread_per_core(shifts, shared) & ~siblings_of(shifts, owned)
+
+
+def all_pinnings(grants: Iterable[Grant], supply: Supply, options: PolicyOptions) -> dict[ContainerKey, Pinning]:
+    """The pinning of every container, in the order of the grants."""
+    effective = supply.effective()
+    return {g.container: pinning_of(g, supply, effective, options) for g in grants}
+
+
+def changed_pinnings(
+    before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: PolicyOptions
+) -> tuple[Update, ...]:
+    """Updates of those whose pinning differs. ``grants`` are (before, after) pairs sorted by container."""
+    old, new = before.effective(), after.effective()
+    touched = {p.name for p, a, b in zip(before.tree.pools, old, new, strict=True) if a != b}
+    reserved_moves = before.reserved_set() != after.reserved_set()
+    updates = []
+    for was, now in grants:
+        if was is now and not _is_touched(was, touched, reserved_moves=reserved_moves):
+            continue
+        pinning = pinning_of(now, after, new, options)
+        if pinning != pinning_of(was, before, old, options):
+            updates.append(Update(now.container, pinning))
+    return tuple(updates)
+
+
+def _is_touched(grant: Grant, touched: set[str], *, reserved_moves: bool) -> bool:
+    """True when the grant's cpuset follows from a set that changes. An unknown pool counts as the root."""
+    kind = grant.kind
+    if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
+        return grant.pool in touched
+    return kind is CpuKind.RESERVED and reserved_moves

@@ -1,0 +1,155 @@
+"""The topology-aware policy: wiring of pools, scoring, CPU choice and pinning into one Policy."""
+
+from collections.abc import Mapping, Sequence
+
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    Decision,
+    Default,
+    Grant,
+    Pinning,
+    Placed,
+    PoolView,
+    Reason,
+    Reinstated,
+    Rejected,
+    Request,
+    Update,
+)
+from policies.hardware.pools import build_pools
+from policies.options import PolicyOptions
+from policies.topology_aware import reasons
+from policies.topology_aware.defaults import defaults_of
+from policies.topology_aware.locality.affinity_reasons import company_of
+from policies.topology_aware.memory.grants import warmed
+from policies.topology_aware.memory.home import usual_of
+from policies.topology_aware.memory.narrow import narrowed
+from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of
+from policies.topology_aware.place import Placement, place
+from policies.topology_aware.pool_views import pool_views
+from policies.topology_aware.reinstate import Rules, Standing, reinstate
+from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.demand import demand_of
+from policies.topology_aware.supply.supply import Supply, empty_supply, followed, room_of
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Machine
+
+NAME = "topology-aware"
+
+
+class TopologyAware:
+    """Implements ``policies.base.Policy``. Holds nothing that changes but a memo of the last allocations summed up."""
+
+    def __init__(self, machine: Machine, options: PolicyOptions) -> None:
+        """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
+        self._tree = build_pools(machine, options)
+        self._options = options
+        empty = Allocations()
+        self._last = (empty, empty_supply(self._tree, 0))
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+        return NAME
+
+    @property
+    def machine(self) -> Machine:
+        """The machine it places on."""
+        return self._tree.machine
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence for every level that the pools leave out as it does not nest, and for want of ordinary CPUs."""
+        return self._tree.notes
+
+    def _supply(self, held: Allocations) -> Supply:
+        last, supply = self._last
+        if last is held:
+            return supply
+        if last.withheld == held.withheld:
+            supply = followed(supply, last.grants, held.grants)
+        else:
+            supply = empty_supply(self._tree, held.withheld.mask).plus(*held.grants)
+        self._last = (held, supply)
+        return supply
+
+    def _place(self, standing: Standing, request: Request) -> tuple[Case, Placement | Rejected]:
+        own = standing.held.get(request.container)
+        base = standing.supply if own is None else standing.supply.minus(own)
+        others = standing.held.without(request.container).grants
+        demand = demand_of(request, self._options, self._tree.threads_per_core)
+        case = Case(self._tree, self._options, base, others, request, demand, own)
+        return case, place(case)
+
+    def defaults(self, request: Request) -> tuple[Default, ...]:
+        """What options decide of this request where it says nothing itself."""
+        return defaults_of(request, self._options)
+
+    def company(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
+        """Who draws this container to a pool or pushes it away by affinity, strongest first, a sentence each."""
+        return company_of(self._tree, self._options, held, request)
+
+    def decide(self, held: Allocations, request: Request) -> Decision:
+        """Where this container goes, given what others hold."""
+        before = self._supply(held)
+        case, placement = self._place(Standing(held, before), request)
+        if isinstance(placement, Rejected):
+            return placement
+        moved = {g.container: g for g in placement.moved}
+        pairs = [(g, moved.get(g.container, g)) for g in case.others] if moved else [(g, g) for g in case.others]
+        after = case.supply.minus(*(a for a, b in pairs if a is not b)).plus(*placement.moved, placement.grant)
+        updates = changed_pinnings(before, after, pairs, self._options)
+        why = placement.reasons
+        if updates:
+            why += (reasons.displaced(CpuSet(before.shared[0] & ~after.shared[0]), len(updates)),)
+        return Placed(
+            placement.grant,
+            pinning_of(placement.grant, after, after.effective(), self._options),
+            updates,
+            placement.moved,
+            why,
+            placement.ranking,
+        )
+
+    def pinnings(self, held: Allocations) -> Mapping[ContainerKey, Pinning]:
+        """What every container should be pinned to now."""
+        return all_pinnings(held.grants, self._supply(held), self._options)
+
+    def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
+        """Whose pinning changes when this container's grant goes."""
+        own = held.get(container)
+        if own is None:
+            return ()
+        before = self._supply(held)
+        others: list[tuple[Grant, Grant]] = [(g, g) for g in held.grants if g is not own]
+        return changed_pinnings(before, before.minus(own), others, self._options)
+
+    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
+        """Grants that can come back to fewer memory nodes now that there is room; a bounded number, best first."""
+        return narrowed(self._supply(held), held.grants)
+
+    def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+        """What changes when this container's cold start is over: its own grant. Nothing if it is not cold."""
+        own = held.get(container)
+        return (warmed(self._supply(held), own),) if own is not None and own.is_cold else ()
+
+    def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
+        """Keep every grant that is legal here, re-place the others, then place ``requests``; refuses nothing."""
+
+        def placed(standing: Standing, request: Request) -> Placement | Rejected:
+            return self._place(standing, request)[1]
+
+        return reinstate(Rules(self._tree, self._options, placed), held, requests)
+
+    def fallback(self, held: Allocations) -> Pinning:
+        """The root's shared set (else the reserved CPUs) and memory nodes but HBM. No CPUs when every one is owned."""
+        supply = self._supply(held)
+        cpus = CpuSet(supply.effective()[0]) or None
+        mems = NodeSet(usual_of(supply.memory.nodes, self._tree.root.mems)) or None
+        return Pinning(cpus if self._options.pin_cpu else None, mems if self._options.pin_memory else None)
+
+    def pools(self, held: Allocations) -> tuple[PoolView, ...]:
+        """The pool tree, parents before children."""
+        supply = self._supply(held)
+        return pool_views(supply, room_of(supply, keep_busy=True))

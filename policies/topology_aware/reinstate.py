@@ -1,0 +1,254 @@
+"""Putting saved grants and new requests on a machine: what is legal stays, the fewest move, none is refused."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    CpuKind,
+    Grant,
+    QosClass,
+    Reason,
+    Reinstated,
+    Rejected,
+    Request,
+)
+from policies.hardware.pools import PoolTree
+from policies.options import PolicyOptions
+from policies.topology_aware import reasons
+from policies.topology_aware.memory import reasons as memory_reasons
+from policies.topology_aware.memory.grants import in_pool
+from policies.topology_aware.memory.plan import MemoryPlan
+from policies.topology_aware.memory.restore import gone_nodes, joined, plan_in_any_case, relieved, zone_again
+from policies.topology_aware.place import Placement
+from policies.topology_aware.supply.demand import demand_of
+from policies.topology_aware.supply.supply import Supply, empty_supply
+from sysfs.cpuset import CpuSet, NodeSet
+
+_QOS_ORDER = {QosClass.GUARANTEED: 0, QosClass.BURSTABLE: 1, QosClass.BEST_EFFORT: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Grants and what they leave: the two always belong together."""
+
+    held: Allocations
+    supply: Supply
+
+
+Placer = Callable[[Standing, Request], Placement | Rejected]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decides here: the pools, the options, and who places under them."""
+
+    tree: PoolTree
+    options: PolicyOptions
+    place: Placer
+
+
+def reinstate(rules: Rules, held: Allocations, requests: Sequence[Request]) -> Reinstated:
+    """Keep every grant that is legal here, re-place the others, then place the requests in their order.
+
+    Where ``place`` rejects, the container shares the root with nothing booked, and is reported.
+    """
+    work = _Work(rules, held)
+    illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
+    work.rezone()
+    for grant, reason in illegal:
+        work.add(work.again(grant), reason, keep=grant.request, old=grant)
+    for request in requests:
+        work.add(work.resized(request), reasons.added(), keep=request)
+    if work.has_changed:
+        work.relieve()
+    return work.result()
+
+
+def _urgency(grant: Grant) -> tuple[int, int, int, ContainerKey]:
+    """Smallest first. What was let through under the policy none owns nothing: its request tells its size."""
+    request = grant.request
+    return (_QOS_ORDER[request.pod.qos], -len(grant.owned), -request.cpu_request_mcpu, grant.container)
+
+
+class _Work:
+    """The standing while it is rebuilt; never leaves this module."""
+
+    def __init__(self, rules: Rules, held: Allocations) -> None:
+        self._rules = rules
+        self._tree = rules.tree
+        empty = Allocations((), held.withheld)
+        self._standing = Standing(empty, empty_supply(rules.tree, held.withheld.mask))
+        self._replaced: dict[ContainerKey, Reason] = {}
+        self._unplaced: dict[ContainerKey, Reason] = {}
+        self._homeless: list[Grant] = []  # as they were saved
+
+    @property
+    def has_changed(self) -> bool:
+        """False where every grant was kept as it is, as after a restart: then nothing at all changes."""
+        return bool(self._replaced or self._unplaced)
+
+    def keep(self, grant: Grant) -> Reason | None:
+        """Take the grant over as it is, or say why not. Memory nodes that are gone are no reason: ``rezone``."""
+        problem = why_illegal(self._rules, self._standing.supply, grant)
+        if problem:
+            return reasons.illegal(problem)
+        supply = self._standing.supply.plus(grant)
+        if not supply.holds():
+            return reasons.illegal(f"{grant.pool} no longer covers {grant.shared_mcpu}m beside what others hold")
+        self._standing = Standing(self._standing.held.with_grants(grant), supply)
+        if gone_nodes(supply, grant):
+            self._homeless.append(grant)
+        return None
+
+    def rezone(self) -> None:
+        """Give those who lost memory nodes what is left of them, and others instead; they keep their CPUs."""
+        for saved in self._homeless:
+            held = self._standing.held
+            own = held.get(saved.container) or saved  # widened for another one, maybe
+            supply = self._standing.supply.minus(own)
+            *others, mine = zone_again(supply, held.without(own.container).grants, own)
+            self._moved(others)
+            self._take(*others, mine)
+            self._replaced[own.container] = memory_reasons.rezoned(mine.mems.mask, gone=gone_nodes(supply, saved))
+
+    def relieve(self) -> None:
+        """Widen zones that hold less than is promised in them: their nodes may have less memory than they had."""
+        for grant in relieved(self._standing.supply, self._standing.held.grants):
+            self._take(grant)
+            self._note(grant, memory_reasons.rezoned(grant.mems.mask, gone=0))
+
+    def again(self, grant: Grant) -> Request:
+        """The request of a grant that cannot be kept, wanting back its pool and what can be had of its CPUs."""
+        root, supply = self._tree.root, self._standing.supply
+        previous = grant.as_previous
+        if previous is not None:
+            owned = grant.owned.mask & (root.sharable | root.isolated) & ~supply.owned & ~supply.withheld
+            # With half of its CPUs in another package it would never come together again.
+            previous = replace(previous, owned=CpuSet(owned), only_there=owned != grant.owned.mask)
+        return replace(grant.request, previous=previous)
+
+    def resized(self, request: Request) -> Request:
+        """A new request of a container that holds something wants that back."""
+        own = self._standing.held.get(request.container)
+        if own is None or request.previous is not None:
+            return request
+        return replace(request, previous=own.as_previous)
+
+    def add(self, request: Request, reason: Reason, *, keep: Request, old: Grant | None = None) -> None:
+        """Place a container; ``keep`` is the request that its grant remembers, ``old`` what it runs on now."""
+        placement = self._rules.place(self._standing, request)
+        if isinstance(placement, Rejected):
+            self._share_root(keep, placement.reason)
+            return
+        grant = replace(placement.grant, request=keep)
+        self._moved(placement.moved)
+        self._take(*placement.moved, grant if old is None else joined(self._standing.supply, old, grant))
+        self._replaced[keep.container] = reason
+
+    def _moved(self, grants: Sequence[Grant]) -> None:
+        """Note why others are not where they were: lifted to another pool, or only to more memory nodes."""
+        for grant in grants:
+            before = self._standing.held.get(grant.container)
+            lifted = before is None or before.pool != grant.pool
+            self._note(grant, reasons.lifted((grant,)) if lifted else memory_reasons.others_widened((grant,)))
+
+    def _note(self, grant: Grant, reason: Reason) -> None:
+        """Remember why a grant differs from the saved one, unless something worse is known of it."""
+        if grant.container not in self._unplaced:
+            self._replaced.setdefault(grant.container, reason)
+
+    def _share_root(self, request: Request, reason: Reason) -> None:
+        if not self._standing.supply.someone_shares:
+            self._give_up_one()
+        root = self._tree.root
+        plan = self._root_memory(request)
+        demand = demand_of(request, self._rules.options, self._tree.threads_per_core)
+        # Somebody shares by now: on what, the kind tells.
+        kind = CpuKind.RESERVED if demand.kind is CpuKind.RESERVED else CpuKind.SHARED
+        grant = Grant(
+            request, root.name, kind, reserved_mcpu=demand.reserved_mcpu, mems=plan.mems, is_cold=plan.is_cold
+        )
+        self._moved(plan.widened)
+        self._take(*plan.widened, grant)
+        self._unplaced[request.container] = reason
+
+    def _root_memory(self, request: Request) -> MemoryPlan:
+        own = self._standing.held.get(request.container)
+        supply = self._standing.supply if own is None else self._standing.supply.minus(own)
+        others = self._standing.held.without(request.container).grants
+        held = NodeSet() if own is None else own.mems
+        return plan_in_any_case(supply, others, request, self._tree.root, owned=CpuSet(), held=held)
+
+    def _give_up_one(self) -> None:
+        """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
+        owners = [g for g in self._standing.held.grants if g.exclusive]
+        grant = max(owners, key=_urgency)
+        bare = Grant(grant.request, grant.pool, CpuKind.SHARED, mems=grant.mems, is_cold=grant.is_cold)
+        self._take(in_pool(self._standing.supply, bare, self._tree.root.name))
+        self._replaced.pop(grant.container, None)
+        self._unplaced[grant.container] = reasons.demoted()
+
+    def _take(self, *grants: Grant) -> None:
+        supply = self._standing.supply
+        for grant in grants:
+            older = self._standing.held.get(grant.container)
+            supply = supply.plus(grant) if older is None else supply.minus(older).plus(grant)
+        self._standing = Standing(self._standing.held.with_grants(*grants), supply)
+
+    def result(self) -> Reinstated:
+        """What came of it; kept are those whose grant is the same as before."""
+        return Reinstated(
+            self._standing.held,
+            kept=tuple(
+                g.container
+                for g in self._standing.held.grants
+                if g.container not in self._replaced and g.container not in self._unplaced
+            ),
+            replaced=tuple(sorted(self._replaced.items())),
+            unplaced=tuple(sorted(self._unplaced.items())),
+        )
+
+
+def why_illegal(rules: Rules, supply: Supply, grant: Grant) -> str:
+    """What makes a saved grant impossible here beside those already kept; '' when nothing does.
+
+    Options that only say what new containers prefer make no grant illegal: nobody moves for them.
+    """
+    tree = rules.tree
+    if grant.kind is CpuKind.PRESERVE:
+        # Without the wish to be left alone it is what the policy none left of a container.
+        return "" if grant.request.preferences.preserve_cpu else "it was not placed under the policy none"
+    other_kind = _why_other_kind(rules.options, grant)
+    if other_kind:
+        return other_kind
+    if grant.pool not in tree.by_name:
+        return f"there is no pool {grant.pool!r}"
+    if grant.kind is CpuKind.RESERVED:
+        return "" if supply.reserved_set() else "no CPU is reserved or shared"
+    return _why_cpus_illegal(tree, supply, grant)
+
+
+def _why_other_kind(options: PolicyOptions, grant: Grant) -> str:
+    """Containers that belong on the reserved CPUs run there and no others do; preserved ones are let go."""
+    request = grant.request
+    wanted = demand_of(request, options).kind
+    if wanted is CpuKind.PRESERVE:
+        return "its cpuset is to be preserved"
+    if (wanted is CpuKind.RESERVED) == (grant.kind is CpuKind.RESERVED):
+        return ""
+    if request.preferences.prefer_reserved is not None:
+        return f"its annotation {'asks for' if wanted is CpuKind.RESERVED else 'declines'} the reserved CPUs"
+    return f"its namespace {request.pod.namespace} is {'now' if wanted is CpuKind.RESERVED else 'no longer'} reserved"
+
+
+def _why_cpus_illegal(tree: PoolTree, supply: Supply, grant: Grant) -> str:
+    pool = tree.named(grant.pool)
+    if grant.exclusive.mask & ~pool.sharable:
+        return f"CPUs {grant.exclusive} are not all available and unreserved in {grant.pool}"
+    if grant.isolated.mask & ~pool.isolated:
+        return f"CPUs {grant.isolated} are not all isolated in {grant.pool}"
+    if grant.owned.mask & supply.owned:
+        return f"CPUs {grant.owned} are not all free"
+    return ""

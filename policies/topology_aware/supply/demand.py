@@ -1,0 +1,131 @@
+"""Request + options -> what kind of CPUs, and how many (spec section 2)."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from policies.base import BurstLevel, CpuKind, CpuPriority, QosClass, Request, Threads
+from policies.options import PolicyOptions
+
+
+class Isolation(Enum):
+    """How much the container wants kernel-isolated CPUs."""
+
+    NO = "no"
+    PREFER = "prefer"
+    REQUIRE = "require"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one container is to get. ``kind`` is PRESERVE, RESERVED, or SHARED for everything that is placed in a pool.
+
+    ``whole`` CPUs are owned alone (isolated ones if wanted and free), ``shared_mcpu`` comes from the shared set.
+    ``whole`` is a multiple of ``threads_per_core`` where whole cores are wanted (``threads``), else as asked.
+    ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 = no preference.
+    ``burst_level`` is how wide the pool should be for a Burstable container without a limit; None = no preference.
+    ``conflict`` is what else was asked for that makes the strict wish for isolated CPUs impossible; '' = nothing.
+    """
+
+    kind: CpuKind
+    whole: int = 0
+    shared_mcpu: int = 0
+    reserved_mcpu: int = 0
+    isolation: Isolation = Isolation.NO
+    levels_up: int = 0
+    burst_mcpu: int = 0
+    conflict: str = ""
+    burst_level: BurstLevel | None = None
+    threads: Threads = Threads.ANY
+    priority: CpuPriority = CpuPriority.NONE
+    strict_hints: bool = False
+
+    @property
+    def is_zero(self) -> bool:
+        """True for containers that ask for no CPU time at all: they only need some CPU to share."""
+        return not self.whole and not self.shared_mcpu
+
+
+def demand_of(request: Request, options: PolicyOptions, threads_per_core: int = 1) -> Demand:
+    """What this request amounts to under these options. Annotated preferences beat options.
+
+    ``threads_per_core`` is the most threads that a core of the machine has.
+    """
+    preferences = request.preferences
+    mcpu = 0 if request.pod.qos is QosClass.BEST_EFFORT else request.cpu_request_mcpu
+    if preferences.preserve_cpu:
+        return Demand(CpuKind.PRESERVE)
+    reserved = preferences.prefer_reserved
+    if reserved is None:
+        reserved = options.is_reserved_namespace(request.pod.namespace)
+    if reserved:
+        return Demand(CpuKind.RESERVED, reserved_mcpu=mcpu, conflict=_conflict(request, mcpu, reserved=True))
+    asked = mcpu // 1000 if _wants_exclusive(request, options) else 0
+    threads = preferences.threads or options.threads
+    whole = asked if threads is Threads.ANY else -(-asked // threads_per_core) * threads_per_core
+    burstable = request.pod.qos is QosClass.BURSTABLE
+    return Demand(
+        CpuKind.SHARED,
+        whole=whole,
+        shared_mcpu=mcpu - 1000 * asked,
+        isolation=_isolation(request, options) if whole else Isolation.NO,
+        levels_up=0 if whole else preferences.levels_up,
+        burst_mcpu=(request.cpu_limit_mcpu or 0) if burstable else 0,
+        conflict=_conflict(request, mcpu, reserved=False),
+        burst_level=_burst_level(request, options) if burstable and not whole else None,
+        threads=threads if whole else Threads.ANY,
+        priority=(preferences.priority or options.cpu_priority),
+        strict_hints=preferences.strict_hints and bool(request.hints),
+    )
+
+
+def without_whole_cores(demand: Demand, request: Request) -> Demand:
+    """The same for threads of any cores: when no pool has so many whole ones."""
+    whole = (request.cpu_request_mcpu - demand.shared_mcpu) // 1000
+    return replace(demand, whole=whole, threads=Threads.ANY)
+
+
+def _burst_level(request: Request, options: PolicyOptions) -> BurstLevel | None:
+    """The level for a container that may use all the CPU time it finds; None for one with a limit."""
+    return None if request.cpu_limit_mcpu is not None else request.preferences.burst_level or options.unlimited_burst
+
+
+def _conflict(request: Request, mcpu: int, *, reserved: bool) -> str:
+    """Why a strict wish for isolated CPUs can be met by no machine, as the end of a sentence."""
+    preferences = request.preferences
+    if not preferences.require_isolated:
+        return ""
+    namespace = request.pod.namespace
+    conflicts = (
+        (reserved and preferences.prefer_reserved, "prefer-reserved-cpus asks for the reserved CPUs"),
+        (reserved, f"namespace {namespace} runs on the reserved CPUs, unless prefer-reserved-cpus is false"),
+        (preferences.levels_up, f"prefer-shared-cpus asks for shared CPUs, {preferences.levels_up} up"),
+        (preferences.prefer_shared, "prefer-shared-cpus asks for shared CPUs"),
+        (not mcpu, "no CPU is requested"),
+        (mcpu % 1000, f"only whole CPUs can be isolated, and {mcpu}m are requested"),
+    )
+    return next((text for is_so, text in conflicts if is_so), "")
+
+
+def _wants_exclusive(request: Request, options: PolicyOptions) -> bool:
+    """True when the integer part is to be owned alone: by default for Guaranteed pods (seed: 2.5 = 2 + 500m)."""
+    preferences = request.preferences
+    if preferences.levels_up:
+        return False
+    if preferences.prefer_shared is not None:
+        return not preferences.prefer_shared
+    if preferences.require_isolated:
+        return True
+    if request.pod.qos is not QosClass.GUARANTEED:
+        return False
+    return not options.prefer_shared or preferences.prefer_isolated is True
+
+
+def _isolation(request: Request, options: PolicyOptions) -> Isolation:
+    """By default for exactly one CPU of a Guaranteed pod; for any other number only when annotated."""
+    preferences = request.preferences
+    if preferences.require_isolated:
+        return Isolation.REQUIRE
+    if preferences.prefer_isolated is not None:
+        return Isolation.PREFER if preferences.prefer_isolated else Isolation.NO
+    exactly_one = request.pod.qos is QosClass.GUARANTEED and request.cpu_request_mcpu == 1000
+    return Isolation.PREFER if options.prefer_isolated and exactly_one else Isolation.NO

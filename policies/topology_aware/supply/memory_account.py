@@ -1,0 +1,110 @@
+"""The memory that is promised: each grant's zone and bytes, summed up per zone."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from policies.base import ContainerKey, CpuKind, Grant, QosClass, Request
+from policies.topology_aware.supply.memory_nodes import USUAL, MemoryNodes
+from policies.topology_aware.supply.memory_packing import Burden, in_order, packed
+from sysfs.model import MemoryKind
+
+PRIORITY = {QosClass.BEST_EFFORT: 0, QosClass.BURSTABLE: 1, QosClass.GUARANTEED: 2}
+FIRST = PRIORITY[QosClass.GUARANTEED]  # for these the others give way
+
+
+def promised_bytes(request: Request) -> int:
+    """What a container counts for: its memory request, or the limit where there is no request."""
+    return request.memory_request_bytes or request.memory_limit_bytes or 0
+
+
+def wanted_kinds(request: Request) -> tuple[MemoryKind, ...]:
+    """The kinds of memory that a container asks for; every kind but HBM if it does not say."""
+    return request.preferences.memory_kinds or USUAL
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One container's promise. ``zone`` may be widened up to ``widest``; where they are equal it is never touched."""
+
+    container: ContainerKey
+    priority: int
+    zone: int
+    widest: int
+    promised_bytes: int
+    is_new: bool = False  # the container that is decided on: it widens before its equals
+
+
+def claim_of(nodes: MemoryNodes, grant: Grant) -> Claim:
+    """The claim of a grant. Memory that we do not write counts in the whole machine.
+
+    Reserved containers and those that are left alone stay where they are; a strict wish keeps a container within
+    its kinds, a cold start that lasts within PMEM.
+    """
+    request = grant.request
+    zone = grant.mems.mask & nodes.every or nodes.every
+    if grant.kind in (CpuKind.PRESERVE, CpuKind.RESERVED) or request.preferences.preserve_memory or not grant.mems:
+        widest = zone
+    elif grant.is_cold:
+        widest = zone | nodes.pmem
+    else:
+        widest = zone | widest_zone(nodes, request)
+    return Claim(request.container, PRIORITY[request.pod.qos], zone, widest, promised_bytes(request))
+
+
+def widest_zone(nodes: MemoryNodes, request: Request) -> int:
+    """The most nodes that a container may come to: all, or under a strict wish those of its kinds."""
+    return nodes.of_kinds(wanted_kinds(request)) if request.preferences.strict_memory else nodes.every
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccount:
+    """All promises of a moment. ``zones`` as they are; ``widest`` if every zone were as wide as it may become.
+
+    ``yielding``: if those of the containers that are not Guaranteed were.
+    """
+
+    nodes: MemoryNodes
+    zones: tuple[Burden, ...] = ()
+    widest: tuple[Burden, ...] = ()
+    yielding: tuple[Burden, ...] = ()
+
+    def plus(self, *claims: Claim) -> "MemoryAccount":
+        """The same with these promises made."""
+        return self._changed(claims, 1)
+
+    def minus(self, *claims: Claim) -> "MemoryAccount":
+        """The same with these promises taken back."""
+        return self._changed(claims, -1)
+
+    def _changed(self, claims: Iterable[Claim], sign: int) -> "MemoryAccount":
+        counted = [(c, sign * c.promised_bytes) for c in claims if c.promised_bytes]
+        if not counted:
+            return self
+        return MemoryAccount(
+            self.nodes,
+            _summed(self.zones, ((c.zone, amount) for c, amount in counted)),
+            _summed(self.widest, ((c.widest, amount) for c, amount in counted)),
+            _summed(self.yielding, ((c.zone if c.priority >= FIRST else c.widest, amount) for c, amount in counted)),
+        )
+
+    @property
+    def holds(self) -> bool:
+        """True when all promises can be kept at once."""
+        return packed(self.nodes, self.zones) is not None
+
+    @property
+    def could_hold(self) -> bool:
+        """True when they could be if zones were widened."""
+        return packed(self.nodes, self.widest) is not None
+
+
+def _summed(burdens: Iterable[Burden], changes: Iterable[Burden]) -> tuple[Burden, ...]:
+    sums = dict(burdens)
+    for zone, amount in changes:
+        sums[zone] = sums.get(zone, 0) + amount
+    return in_order((zone, amount) for zone, amount in sums.items() if amount)
+
+
+def claims_of(nodes: MemoryNodes, grants: Iterable[Grant]) -> tuple[Claim, ...]:
+    """The claims of these grants."""
+    return tuple(claim_of(nodes, grant) for grant in grants)

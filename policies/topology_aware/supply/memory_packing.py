@@ -1,0 +1,147 @@
+"""Whether promises of memory can all be kept at once: exact, for any zones, nested or crossing.
+
+A container's memory may lie on any nodes of its zone. By Hall's theorem all promises can be kept exactly when no
+union of zones is promised more than it has; looking at single zones is not enough where zones cross. There are too
+many unions to try, so the promises are laid out on the nodes as a flow (Ford and Fulkerson): what cannot be laid out
+names the union that is too small.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from policies.topology_aware.supply.memory_nodes import MemoryNodes, node_ids
+
+Burden = tuple[int, int]  # (zone, bytes promised to containers with just this zone)
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """A union of zones that is promised more than it has, by so many bytes."""
+
+    zone: int
+    excess_bytes: int
+
+
+class Packing:
+    """Promises laid out on the nodes. Made and thrown away within one decision."""
+
+    def __init__(self, nodes: MemoryNodes) -> None:
+        """Nothing is promised yet."""
+        self._nodes = nodes
+        self._free = dict(nodes.capacity_bytes)
+        self._laid: dict[int, dict[int, int]] = {}
+
+    def add(self, zone: int, amount_bytes: int) -> int:
+        """Lay out a promise, moving others within their zones for it; the bytes that found no place."""
+        left = self._fill(zone, amount_bytes)
+        while left:
+            moved = self._augment(zone, left)
+            if not moved:
+                return left
+            left -= moved
+        return 0
+
+    def takes(self, zone: int, amount_bytes: int) -> bool:
+        """Whether this promise could be kept as well. Changes nothing."""
+        if sum(self._free[node] for node in node_ids(zone)) >= amount_bytes:
+            return True
+        trial = Packing(self._nodes)
+        trial._free = dict(self._free)
+        trial._laid = {other: dict(where) for other, where in self._laid.items()}
+        return not trial.add(zone, amount_bytes)
+
+    def reach(self, zone: int) -> int:
+        """All nodes that a promise in this zone can be given, at once or by moving others within their zones."""
+        reached = seen = zone
+        while seen:
+            node = seen & -seen
+            seen ^= node
+            for other, where in self._laid.items():
+                if other & ~reached and where.get(node.bit_length() - 1):
+                    seen |= other & ~reached
+                    reached |= other
+        return reached
+
+    def _fill(self, zone: int, amount_bytes: int) -> int:
+        """Use what is free in the zone; the bytes that are left."""
+        where = self._laid.setdefault(zone, {})
+        for node in node_ids(zone):
+            if not amount_bytes:
+                break
+            here = min(amount_bytes, self._free[node])
+            if here:
+                self._free[node] -= here
+                where[node] = where.get(node, 0) + here
+                amount_bytes -= here
+        return amount_bytes
+
+    def _augment(self, zone: int, most_bytes: int) -> int:
+        """Push others along the shortest chain that ends at a free node, and use the room; 0 = there is none."""
+        came: dict[int, tuple[int, int]] = dict.fromkeys(node_ids(zone), (zone, -1))
+        queue = list(came)
+        for node in queue:  # grows while we walk it
+            if self._free[node]:
+                return self._shift(came, node, most_bytes)
+            for other, where in self._laid.items():
+                if where.get(node):
+                    for to in node_ids(other):
+                        if to not in came:
+                            came[to] = (other, node)
+                            queue.append(to)
+        return 0
+
+    def _shift(self, came: dict[int, tuple[int, int]], end: int, most_bytes: int) -> int:
+        """Move along the chain that leads to ``end``: each zone gives its part of a node to the one before it."""
+        chain = []
+        node, amount = end, min(most_bytes, self._free[end])
+        while node >= 0:
+            zone, before = came[node]
+            chain.append((zone, before, node))
+            if before >= 0:
+                amount = min(amount, self._laid[zone][before])
+            node = before
+        self._free[end] -= amount
+        for zone, before, to in chain:
+            where = self._laid[zone]
+            where[to] = where.get(to, 0) + amount
+            if before >= 0:
+                where[before] -= amount
+        return amount
+
+
+def in_order(burdens: Iterable[Burden]) -> tuple[Burden, ...]:
+    """Narrow zones before wide ones, then by their nodes: nested zones fill up without anything being moved."""
+    return tuple(sorted(burdens, key=lambda b: (b[0].bit_count(), b[0])))
+
+
+def packed(nodes: MemoryNodes, burdens: Iterable[Burden]) -> Packing | None:
+    """The promises laid out; None when not all can be kept. ``burdens`` as ``in_order`` gives them."""
+    packing = Packing(nodes)
+    return None if any(packing.add(zone, amount) for zone, amount in burdens) else packing
+
+
+def first_overflow(
+    nodes: MemoryNodes, burdens: tuple[Burden, ...], tolerated: frozenset[int] = frozenset()
+) -> Overflow | None:
+    """The first union of zones that is promised too much, narrow zones looked at first; None when there is none.
+
+    Unions that are ``tolerated`` are passed over. The answer does not depend on how the promises are laid out: what
+    can be reached from the first zone that does not fit is the smallest such union with it.
+    """
+    packing = Packing(nodes)
+    dropped = 0
+    for zone, amount in burdens:
+        left = packing.add(zone, amount)
+        if not left:
+            continue
+        union = packing.reach(zone)
+        if union in tolerated:
+            dropped += left
+            continue
+        return Overflow(union, max(left, burden(burdens, union) - nodes.capacity(union) - dropped))
+    return None
+
+
+def burden(burdens: Iterable[Burden], zone: int) -> int:
+    """The bytes promised to containers that can only be in this zone."""
+    return sum(amount for one, amount in burdens if not one & ~zone)

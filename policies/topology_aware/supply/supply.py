@@ -1,0 +1,196 @@
+"""What is left: the grants summed up per pool, and what every pool can still give. Masks and plain integers.
+
+The rule that all of it serves (spec section 5): in every pool, 1000 x the CPUs of the shared set is at least the
+shared capacity granted in the pool's subtree, and a pool whose shared set is used keeps at least one CPU.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from policies.base import CpuKind, Grant
+from policies.hardware.pools import PoolTree
+from policies.topology_aware.supply.memory_account import MemoryAccount, claims_of
+from policies.topology_aware.supply.memory_nodes import memory_nodes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """The grants of a moment, summed up. Tuples have one entry per pool.
+
+    ``shared`` are the shared sets: sharable CPUs that nobody owns. ``granted_mcpu`` are sums over the subtree;
+    ``sharers`` counts the containers that use this pool's shared set, ``resting`` those of them that are booked with
+    no CPU time. ``withheld`` CPUs are shared but not given away. ``memory`` is what is promised of it, by zones.
+    """
+
+    tree: PoolTree
+    withheld: int
+    owned: int
+    shared: tuple[int, ...]
+    granted_mcpu: tuple[int, ...]
+    sharers: tuple[int, ...]
+    resting: tuple[int, ...]
+    reserved_users: int
+    memory: MemoryAccount
+
+    @property
+    def needs_root_cpu(self) -> bool:
+        """True when the last CPU of the root's shared set must stay: someone without a share has only that."""
+        return not self.tree.root.reserved and (self.reserved_users > 0 or any(self.resting))
+
+    @property
+    def someone_shares(self) -> bool:
+        """True when there is a CPU for containers that own none: shared in the root, or reserved."""
+        return bool(self.shared[0] or self.tree.root.reserved)
+
+    def plus(self, *grants: Grant) -> "Supply":
+        """The same with these grants taken."""
+        return self._changed(grants, 1)
+
+    def minus(self, *grants: Grant) -> "Supply":
+        """The same with these grants given back."""
+        return self._changed(grants, -1)
+
+    def _changed(self, grants: tuple[Grant, ...], sign: int) -> "Supply":
+        tree = self.tree
+        claims = claims_of(self.memory.nodes, grants)
+        granted = list(self.granted_mcpu)
+        sharers, resting = list(self.sharers), list(self.resting)
+        owned, reserved_users = self.owned, self.reserved_users
+        for grant in grants:
+            kind = grant.kind
+            if kind is CpuKind.PRESERVE:
+                continue
+            if kind is CpuKind.RESERVED:
+                reserved_users += sign
+                continue
+            path = tree.named(grant.pool).path
+            here = path[0]
+            mine = grant.exclusive.mask | grant.isolated.mask
+            owned = owned | mine if sign > 0 else owned & ~mine
+            if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
+                sharers[here] += sign
+                if not grant.shared_mcpu:
+                    resting[here] += sign
+            if grant.shared_mcpu:
+                for i in path:
+                    granted[i] += sign * grant.shared_mcpu
+        shared = self.shared
+        if owned != self.owned:
+            shared = tuple(p.sharable & ~owned for p in tree.pools)
+        return Supply(
+            tree=tree,
+            withheld=self.withheld,
+            owned=owned,
+            shared=shared,
+            granted_mcpu=tuple(granted),
+            sharers=tuple(sharers),
+            resting=tuple(resting),
+            reserved_users=reserved_users,
+            memory=self.memory.plus(*claims) if sign > 0 else self.memory.minus(*claims),
+        )
+
+    def effective(self) -> tuple[int, ...]:
+        """Per pool, what its sharers run on: its shared set, the nearest non-empty one above, or the reserved CPUs."""
+        result: list[int] = []
+        for pool, own in zip(self.tree.pools, self.shared, strict=True):
+            inherited = result[pool.parent] if pool.parent >= 0 else self.tree.root.reserved
+            result.append(own or inherited)
+        return tuple(result)
+
+    def reserved_set(self) -> int:
+        """What reserved containers run on: the reserved CPUs, or the root's shared set when none are reserved."""
+        return self.tree.root.reserved or self.shared[0]
+
+    def free_isolated(self, pool: int) -> int:
+        """Kernel-isolated CPUs of the pool that can still be given."""
+        return self.tree.pools[pool].isolated & ~self.owned & ~self.withheld
+
+    def holds(self) -> bool:
+        """True when every pool covers what is granted in it and everyone has some CPU to run on."""
+        if self.needs_root_cpu and not self.shared[0]:
+            return False
+        return all(
+            1000 * shared.bit_count() >= granted
+            for shared, granted in zip(self.shared, self.granted_mcpu, strict=True)
+            if granted
+        )
+
+
+def empty_supply(tree: PoolTree, withheld: int) -> Supply:
+    """The supply of a machine on which nothing is granted."""
+    zeros = (0,) * len(tree.pools)
+    memory = MemoryAccount(memory_nodes_of(tree.machine))
+    return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, zeros, 0, memory)
+
+
+def followed(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> Supply:
+    """The supply of ``new``, given that of ``old``: only what lies between their common ends is booked again.
+
+    Grants are exact integers, so the way there does not show in the result.
+    """
+    start = _common_start(old, new)
+    old, new = old[start:], new[start:]
+    end = _common_start(old[::-1], new[::-1])
+    return supply.minus(*old[: len(old) - end]).plus(*new[: len(new) - end])
+
+
+def _common_start(a: tuple[Grant, ...], b: tuple[Grant, ...]) -> int:
+    """How many leading grants are the same objects."""
+    count = 0
+    for one, other in zip(a, b, strict=False):
+        if one is not other:
+            break
+        count += 1
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What every pool can still give, under one rule on busy pools. Tuples have one entry per pool.
+
+    ``free_mcpu`` is bounded by every pool above. ``spare`` is how many CPUs may be owned alone before a busy
+    pool at or above it is left without one. ``inner`` is what its subtree can give up, not looking at the pool
+    itself; ``give`` looks at it too. ``keep_busy`` is the rule.
+    """
+
+    keep_busy: bool
+    free_mcpu: tuple[int, ...]
+    spare: tuple[int, ...]
+    inner: tuple[int, ...]
+    give: tuple[int, ...]
+
+
+def room_of(supply: Supply, *, keep_busy: bool) -> Room:
+    """What can be given. ``keep_busy``: pools keep a CPU even for containers that are booked with no CPU time."""
+    pools = supply.tree.pools
+    keep = [1 if keep_busy and n else 0 for n in supply.resting]
+    if supply.needs_root_cpu:
+        keep[0] = 1
+    free: list[int] = []
+    spare: list[int] = []
+    for pool in pools:
+        cpus = supply.shared[pool.index].bit_count()
+        left = 1000 * cpus - supply.granted_mcpu[pool.index]
+        whole = cpus - keep[pool.index]
+        up = pool.parent
+        free.append(left if up < 0 else min(left, free[up]))
+        spare.append(whole if up < 0 else min(whole, spare[up]))
+    inner, give = givable(supply, supply.granted_mcpu, keep)
+    return Room(keep_busy, tuple(free), tuple(spare), tuple(inner), tuple(give))
+
+
+def givable(supply: Supply, granted_mcpu: Iterable[int], keep: list[int]) -> tuple[list[int], list[int]]:
+    """Per pool, how many CPUs the subtree can give up (``inner``), and the pool with it (``give``)."""
+    pools = supply.tree.pools
+    granted = list(granted_mcpu)
+    inner = [0] * len(pools)
+    give = [0] * len(pools)
+    untouchable = supply.owned | supply.withheld
+    for pool in reversed(pools):
+        i = pool.index
+        inner[i] += (pool.loose & ~untouchable).bit_count()
+        needed = max(-(-granted[i] // 1000), keep[i])
+        give[i] = max(0, min(inner[i], supply.shared[i].bit_count() - needed))
+        if pool.parent >= 0:
+            inner[pool.parent] += give[i]
+    return inner, give

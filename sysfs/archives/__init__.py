@@ -1,0 +1,1 @@
+"""Machines in archives: capture and read."""

@@ -1,0 +1,115 @@
+"""Writing what discovery reads of a machine into a small archive, for bug reports and simulation.
+
+The files are listed by ``archives.extent``, not by what a discovery happened to read, so a capture is complete also
+where discovery fails. Loading it gives the same machine: links stay links, and files that give an error when read
+are listed so that they give it again. Times and owners are not kept.
+"""
+
+import errno
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from io import BytesIO
+from pathlib import Path
+
+from sysfs.archives.archive import UNREADABLE
+from sysfs.archives.extent import PATTERNS, PCI_FILES
+from sysfs.pci import device_paths
+from sysfs.reader import MAX_FILE_BYTES, DirectoryTree, Reader, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What a capture wrote: how many files and links, and which files gave an error."""
+
+    files: int
+    links: int
+    unreadable: tuple[str, ...]
+
+
+def capture(file: Path, root: Path = Path("/")) -> Captured:
+    """Write the capture of the machine below ``root`` to ``file``. Raises OSError when that cannot be written."""
+    return capture_tree(DirectoryTree(root), file)
+
+
+def capture_tree(tree: Tree, file: Path) -> Captured:
+    """The same from any tree. The archive appears whole or not at all."""
+    files = links = 0
+    unreadable: list[str] = []
+    part = file.with_name(f".{file.name}.part")
+    try:
+        with tarfile.open(part, "w:xz", format=tarfile.GNU_FORMAT) as archive:
+            for path in _paths(tree):
+                try:
+                    links += _add(archive, tree, path)
+                except OSError as error:
+                    unreadable.append(f"{errno.errorcode.get(error.errno or 0, 'EIO')} {path}")
+                    continue
+                files += 1
+            if unreadable:
+                _add_file(archive, UNREADABLE, "".join(f"{line}\n" for line in unreadable).encode())
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+    return Captured(files - links, links, tuple(unreadable))
+
+
+def _paths(tree: Tree) -> Iterator[str]:
+    """Everything that discovery may read of this tree, each path once."""
+    seen: dict[str, None] = {}
+    for pattern in PATTERNS:
+        seen.update(dict.fromkeys(_expanded(tree, "", pattern.split("/"))))
+    for device in device_paths(Reader(tree)):
+        seen.update(dict.fromkeys(f"{device}/{name}" for name in PCI_FILES if name in _names(tree, device)))
+    yield from seen
+
+
+def _names(tree: Tree, path: str) -> list[str]:
+    try:
+        return sorted(tree.names(path))
+    except OSError:
+        return []
+
+
+def _expanded(tree: Tree, base: str, parts: list[str]) -> Iterator[str]:
+    """The existing paths of a pattern. Nothing below a link: its target has a pattern of its own."""
+    first, rest = parts[0], parts[1:]
+    for name in _names(tree, base):
+        if fnmatchcase(name, first):
+            path = f"{base}/{name}" if base else name
+            if not rest:
+                yield path
+            elif not _is_link(tree, path):
+                yield from _expanded(tree, path, rest)
+
+
+def _is_link(tree: Tree, path: str) -> bool:
+    try:
+        tree.link(path)
+    except OSError:
+        return False
+    return True
+
+
+def _add(archive: tarfile.TarFile, tree: Tree, path: str) -> bool:
+    """Write one entry, whatever it is; true when it is a link. Raises OSError when it cannot be read."""
+    info = tarfile.TarInfo(path)
+    if _is_link(tree, path):
+        info.type, info.linkname = tarfile.SYMTYPE, tree.link(path)
+        archive.addfile(info)
+        return True
+    try:
+        content = tree.read(path)
+    except IsADirectoryError:
+        info.type = tarfile.DIRTYPE
+        archive.addfile(info)
+        return False
+    _add_file(archive, path, content[: MAX_FILE_BYTES + 1])
+    return False
+
+
+def _add_file(archive: tarfile.TarFile, path: str, content: bytes) -> None:
+    info = tarfile.TarInfo(path)
+    info.size = len(content)
+    archive.addfile(info, BytesIO(content))

@@ -1,0 +1,198 @@
+"""A machine from a short description: so many packages of so many dies of so many nodes of so many cores.
+
+The keys are those of the command line's ``--machine`` and of scenarios: ``docs`` lists them, ``KEYS`` below names them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from sysfs.assemble import CacheFacts, CpuFacts, Facts, NodeFacts, assemble
+from sysfs.cpuset import CpuSet
+from sysfs.descriptions.memory import far_distances, memory_nodes
+from sysfs.descriptions.pci import described_devices
+from sysfs.errors import MachineSourceError
+from sysfs.fields import Fields
+from sysfs.memory_kind import MemoryFacts
+from sysfs.model import CoreKind, Machine
+
+KEYS = (
+    "packages",
+    "dies",
+    "nodes",
+    "cores",
+    "threads",
+    "numbering",
+    "memory",
+    "isolated",
+    "offline",
+    "efficiency",
+    "distances",
+    "l3",
+    "memory_nodes",
+    "pci",
+)
+MAX_CPUS = 8192  # NR_CPUS of distribution kernels
+MAX_NODES = 1024  # CONFIG_NODES_SHIFT=10
+MAX_DISTANCE = 255
+DEFAULT_MEMORY = "4Gi"
+SAME_NODE, SAME_DIE, SAME_PACKAGE, REMOTE = 10, 11, 12, 21
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where one CPU sits; ``node`` and ``core`` count through the whole machine."""
+
+    package: int
+    die: int
+    node: int
+    core: int
+
+
+def describe(description: Mapping[str, object]) -> Machine:
+    """The described machine. Raises MachineSourceError naming the key, its value and the remedy.
+
+    >>> machine = describe({"packages": 2, "cores": 2, "threads": 2, "numbering": "split", "memory": "2Gi"})
+    >>> [str(core.cpus) for core in machine.cores]
+    ['0,4', '1,5', '2,6', '3,7']
+    """
+    fields = Fields(description, KEYS)
+    places = _places(fields)
+    count = len(places)
+    offline = fields.cpus("offline", count)
+    online = CpuSet.of(range(count)) - offline
+    if not online:
+        raise fields.refuse("offline", "leave at least one CPU online")
+    nodes = _nodes(fields, places, online)
+    return assemble(
+        Facts(
+            cpus=_cpus(fields, places, online),
+            nodes=nodes,
+            caches=_caches(fields, places, online),
+            devices=described_devices(fields, nodes, online),
+            offline=offline,
+            isolated=fields.cpus("isolated", count),
+        )
+    )
+
+
+def _places(fields: Fields) -> list[_Place]:
+    """The place of every CPU, by its number."""
+    packages, dies, nodes, cores, threads = (
+        fields.integer(key, 1, 1, MAX_CPUS) for key in ("packages", "dies", "nodes", "cores", "threads")
+    )
+    count = packages * dies * nodes * cores * threads
+    if count > MAX_CPUS:
+        raise MachineSourceError(
+            "description", f"packages x dies x nodes x cores x threads is {count} CPUs; at most {MAX_CPUS} will do"
+        )
+    if packages * dies * nodes > MAX_NODES:
+        raise MachineSourceError(
+            "description", f"packages x dies x nodes is {packages * dies * nodes}; at most {MAX_NODES} will do"
+        )
+    linear = [
+        _Place(p, d, (p * dies + d) * nodes + n, ((p * dies + d) * nodes + n) * cores + c)
+        for p, d, n, c in product(range(packages), range(dies), range(nodes), range(cores))
+    ]
+    if fields.word("numbering", "linear", ("linear", "split")) == "split":
+        return linear * threads
+    return [place for place in linear for _ in range(threads)]
+
+
+def _cpus(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CpuFacts]:
+    efficient = fields.cpus("efficiency", len(places))
+    siblings: dict[int, int] = {}
+    lowest: dict[int, int] = {}  # the first core of each package: core_id restarts there
+    for cpu, place in enumerate(places):
+        lowest[place.package] = min(lowest.get(place.package, place.core), place.core)
+        if cpu in online:
+            siblings[place.core] = siblings.get(place.core, 0) | 1 << cpu
+    return [
+        CpuFacts(
+            id=cpu,
+            package=places[cpu].package,
+            die=places[cpu].die,
+            core_id=places[cpu].core - lowest[places[cpu].package],
+            siblings=CpuSet(siblings[places[cpu].core]),
+            kind=CoreKind.EFFICIENCY if cpu in efficient else CoreKind.PERFORMANCE,
+        )
+        for cpu in online
+    ]
+
+
+def _nodes(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[NodeFacts]:
+    """The nodes with CPUs, then the memory-only ones."""
+    homes: dict[int, _Place] = {}
+    masks: dict[int, int] = {}
+    for cpu, place in enumerate(places):
+        homes.setdefault(place.node, place)
+        masks[place.node] = masks.get(place.node, 0) | 1 << cpu
+    memory = [MemoryFacts(memory_bytes) for memory_bytes in _memory(fields, len(homes))]
+    far = memory_nodes(fields, len(homes))
+    if len(homes) + len(far) > MAX_NODES:
+        raise fields.refuse("memory_nodes", f"a machine has at most {MAX_NODES} nodes")
+    near = [[_distance(homes[a], homes[b]) for b in sorted(homes)] for a in sorted(homes)]
+    rows = _matrix(fields, near, [node.near for node in far])
+    return [
+        NodeFacts(node, CpuSet(masks.get(node, 0)) & online, facts, tuple(enumerate(rows[node])))
+        for node, facts in enumerate([*memory, *(node.memory for node in far)])
+    ]
+
+
+def _distance(a: _Place, b: _Place) -> int:
+    if a.node == b.node:
+        return SAME_NODE
+    if a.package != b.package:
+        return REMOTE
+    return SAME_DIE if a.die == b.die else SAME_PACKAGE
+
+
+def _memory(fields: Fields, nodes: int) -> list[int]:
+    """Bytes of each node with CPUs: one quantity for all, or a list."""
+    value = fields.raw("memory")
+    if not isinstance(value, list | tuple):
+        return [fields.quantity("memory", DEFAULT_MEMORY if value is None else value)] * nodes
+    if len(value) != nodes:
+        raise fields.refuse("memory", f"give one quantity, or a list of {nodes}: one per node")
+    return [fields.quantity("memory", item) for item in value]
+
+
+def _matrix(
+    fields: Fields, default: Sequence[Sequence[int]], near: Sequence[Mapping[int, int]]
+) -> Sequence[Sequence[int]]:
+    """All distances: as given for all nodes, or as given (or default) between nodes with CPUs and extended."""
+    if "distances" not in fields:
+        return far_distances(fields, default, near)
+    rows = fields.items("distances")
+    remedy = f"give a square matrix of {len(default)} (or, with the memory nodes, {len(default) + len(near)}) rows"
+    if len(rows) not in {len(default), len(default) + len(near)}:
+        raise fields.refuse("distances", remedy)
+    matrix: list[list[int]] = []
+    for i, row in enumerate(rows):
+        if not isinstance(row, list | tuple) or len(row) != len(rows):
+            raise fields.refuse("distances", remedy)
+        if not all(isinstance(d, int) and not isinstance(d, bool) and SAME_NODE <= d <= MAX_DISTANCE for d in row):
+            raise fields.refuse("distances", f"give whole numbers from {SAME_NODE} to {MAX_DISTANCE}")
+        if row[i] != SAME_NODE:
+            raise fields.refuse("distances", f"the distance of a node to itself is {SAME_NODE}")
+        matrix.append(list(row))
+    return matrix if len(matrix) > len(default) else far_distances(fields, matrix, near)
+
+
+def _caches(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CacheFacts]:
+    """An L2 per core; L3 as given, or one per die."""
+    cores: dict[int, int] = {}
+    dies: dict[tuple[int, int], int] = {}
+    for cpu in online:
+        place = places[cpu]
+        cores[place.core] = cores.get(place.core, 0) | 1 << cpu
+        dies[place.package, place.die] = dies.get((place.package, place.die), 0) | 1 << cpu
+    if "l3" not in fields:
+        shared = [CpuSet(mask) for mask in dies.values()]
+    else:
+        shared = [fields.cpu_list("l3", item, len(places)) for item in fields.items("l3")]
+        if sum(len(cpus) for cpus in shared) > len(CpuSet.of(cpu for cpus in shared for cpu in cpus)):
+            raise fields.refuse("l3", "give lists that have no CPU in common")
+    return [CacheFacts(2, CpuSet(mask)) for mask in cores.values()] + [
+        CacheFacts(3, cpus & online) for cpus in shared if cpus & online
+    ]

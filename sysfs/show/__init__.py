@@ -1,0 +1,1 @@
+"""A machine as text, JSON or a picture."""

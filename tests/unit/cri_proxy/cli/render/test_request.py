@@ -1,0 +1,107 @@
+"""What a container asks for, with the origin of every part."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from cri_proxy.cli.render.request import LABELS, render_request
+from policies.base import (
+    BurstLevel,
+    CpuPriority,
+    Default,
+    DeviceLocality,
+    Preferences,
+    Previous,
+    Request,
+    Threads,
+)
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import MemoryKind
+from tests.fakes.grants import request
+
+ALL = Preferences(
+    prefer_isolated=True,
+    prefer_shared=False,
+    levels_up=0,
+    prefer_reserved=False,
+    preserve_cpu=True,
+    preserve_memory=True,
+    threads=Threads.HIDE,
+    priority=CpuPriority.HIGH,
+    burst_level=BurstLevel.NUMA,
+    memory_kinds=(MemoryKind.DRAM, MemoryKind.PMEM),
+    strict_memory=True,
+    strict_hints=True,
+    spread_by_hints=False,
+    cold_start_seconds=60,
+    tell=True,
+    notify=("/bin/reload", "now"),
+)
+
+
+def lines(asked: Request, *defaults: Default, width: int = 120) -> list[str]:
+    return render_request(asked, defaults, width=width)
+
+
+def test_every_wish_is_shown() -> None:
+    assert lines(replace(request("a", 1500), preferences=ALL))[3:] == [
+        "  isolated CPUs  preferred",
+        "  shared CPUs    not wanted",
+        "  reserved CPUs  not wanted",
+        "  CPUs           left alone",
+        "  memory nodes   left alone",
+        "  hyperthreads   hide",
+        "  CPU priority   high",
+        "  burst up to    numa",
+        "  memory kinds   dram, pmem",
+        "  memory kinds   required: no other kind, no more than there is",
+        "  devices        required to be near",
+        "  devices        CPUs wherever in the pool",
+        "  cold start     60 s on PMEM",
+        "  told of it     by the /.cri-proxy mount",
+        "  told of it     by running /bin/reload now",
+    ]
+
+
+def test_no_wish_is_forgotten() -> None:
+    assert {field.name for field in fields(Preferences)} <= LABELS.keys()
+
+
+@pytest.mark.parametrize(
+    ("preferences", "line"),
+    [
+        (Preferences(prefer_isolated=True, require_isolated=True), "  isolated CPUs  required"),
+        (Preferences(levels_up=2), "  levels up      2 above the best pool"),
+    ],
+)
+def test_a_stricter_wish_stands_for_the_milder_one(preferences: Preferences, line: str) -> None:
+    assert lines(replace(request("a", 1500), preferences=preferences))[3:] == [line]
+
+
+def test_the_origin_stands_beside_or_below() -> None:
+    asked = replace(
+        request("a", 1500), preferences=Preferences(threads=Threads.ANY), origins=(("threads", "x/" + "long" * 12),)
+    )
+    assert lines(asked)[3] == "  hyperthreads   any                   from x/" + "long" * 12
+    assert lines(asked, width=80)[3:] == ["  hyperthreads   any", "                 from x/" + "long" * 12]
+
+
+def test_what_an_option_decided_names_the_option() -> None:
+    default = Default("threads", "any", "topologyAware.Hyperthreads=any")
+    assert (
+        lines(request("a", 1500), default)[3] == "  hyperthreads   any                   by default: Hyperthreads=any"
+    )
+
+
+def test_memory_that_was_estimated_is_not_shown_to_the_byte() -> None:
+    asked = replace(request("a", 0), memory_request_bytes=1571958031, memory_limit_bytes=2 << 30)
+    assert lines(asked)[1] == "  memory         about 1.46Gi, limit 2Gi"
+
+
+def test_hints_and_the_earlier_place_are_part_of_the_request() -> None:
+    hint = DeviceLocality("/dev/nvidia0", CpuSet.parse("0-3"), NodeSet.of([0]))
+    asked = replace(request("a", 1000), hints=(hint,), previous=Previous("socket #0", CpuSet.parse("2-3")))
+    assert lines(asked)[3:] == [
+        "  device         /dev/nvidia0: CPUs 0-3, node 0",
+        "  earlier place  socket #0, CPUs 2-3",
+    ]

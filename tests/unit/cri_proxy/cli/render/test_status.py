@@ -1,0 +1,137 @@
+"""The tree of pools and containers."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cri_proxy.cli.render.status import pool_use_text, render_status, use_text
+from cri_proxy.node.status.model import ConfigurationView, RefusedView
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.views import container, pool, status_view
+
+EXPECTED = """\
+worker-1: topology-aware, ready, 4 containers
+
+POOL / CONTAINER         CPUS   USE                     MEM  MEMORY     STATE
+root                     1,4-7  4.5 CPU free            0-1
+├─ socket #0             1      0.5 CPU free            0    15Gi free
+│  ├─ default/web/c0     2-3    2 exclusive             0    1Gi
+│  └─ default/web/c1     1      500m shared             0               created
+└─ socket #1             4-6    3 CPU free; isolated 7  1
+reserved for the system  0
+└─ kube-system/dns/c2    0      100m reserved           0
+in no pool
+└─ default/web/c3        any    left alone              any
+   ! can reach the exclusive CPUs 2-3
+
+MEMORY NODE  KIND  CAPACITY  PROMISED  WITH OTHER NODES  CONTAINERS
+0            dram  16Gi      1Gi       -                 2
+1            pmem  64Gi      -         -                 0
+
+warning: reservedResources.cpu is not set"""
+
+
+def test_the_whole_picture() -> None:
+    assert render_status(status_view()) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("kind", "exclusive", "isolated", "shared_mcpu", "text"),
+    [
+        ("exclusive", "2-3", "", 0, "2 exclusive"),
+        ("isolated", "", "7", 0, "1 isolated"),
+        ("mixed", "2", "", 500, "1 exclusive + 500m shared"),
+        ("mixed", "", "7", 0, "1 isolated + shared"),
+        ("shared", "", "", 0, "shared"),
+        ("reserved", "", "", 0, "reserved"),
+        ("preserve", "", "", 0, "left alone"),
+    ],
+)
+def test_what_cpus_are_to_a_container(kind: str, exclusive: str, isolated: str, shared_mcpu: int, text: str) -> None:
+    view = container("c", kind, "1", exclusive=CpuSet.parse(exclusive), isolated=CpuSet.parse(isolated))
+    assert use_text(replace(view, shared_mcpu=shared_mcpu)) == text
+
+
+def test_a_pool_without_shared_cpus_says_so() -> None:
+    assert pool_use_text(pool("x", "", "", free_mcpu=0, mems="0", isolated="4-5")) == "nothing shared; isolated 4-5"
+
+
+def test_a_reserved_container_stands_with_the_reserved_cpus_whatever_its_pool() -> None:
+    view = status_view()
+    moved = tuple(replace(c, pool="root") if c.kind == "reserved" else c for c in view.containers)
+    assert render_status(replace(view, containers=moved)) == EXPECTED
+
+
+def test_a_node_that_does_not_decide_yet_says_so() -> None:
+    assert "not ready: no decisions are made yet" in render_status(replace(status_view(), is_ready=False))
+
+
+def test_a_column_that_says_nothing_of_anybody_is_left_out() -> None:
+    running = tuple(replace(c, state="running") for c in status_view().containers)
+    assert "STATE" not in render_status(replace(status_view(), containers=running))
+
+
+def test_memory_beyond_its_pool_and_a_cold_start_are_marked() -> None:
+    wide = container("c0", "shared", "1", pool="socket #0", mems=NodeSet.parse("0-1"), home_mems=NodeSet.of([0]))
+    text = render_status(replace(status_view(), containers=(replace(wide, is_cold=True),)))
+    assert " 0-1+ " in text
+    assert text.splitlines()[5].endswith("cold")
+    assert "\n  + uses memory nodes beyond its pool's\n" in text
+
+
+def test_violations_and_late_refusals_are_told() -> None:
+    refused = RefusedView("default", "giant", "c", 1_700_000_000.0, "refused: wanted 40")
+    text = render_status(replace(status_view(), violations=("web runs on CPUs of others",), refused=(refused,)))
+    assert "REFUSED LATELY\n2023-11-14 22:13:20  default/giant/c: refused: wanted 40\n" in text
+    assert "violation: web runs on CPUs of others\n\nwarning:" in text
+
+
+def test_a_wide_terminal_wraps_nothing() -> None:
+    cpus = ",".join(str(cpu) for cpu in range(0, 60, 2))
+    view = replace(status_view(), containers=(container("c" * 40, "shared", cpus, pool="socket #1"),))
+    assert any(cpus in line for line in render_status(view, width=200).splitlines())
+    assert max(map(len, render_status(view, width=160).splitlines())) <= 160
+
+
+def test_without_pools_the_containers_are_still_shown() -> None:
+    text = render_status(replace(status_view(), policy="none", pools=()))
+    assert all(f"c{i}" in text for i in range(4))
+
+
+def test_colours_only_add_colour() -> None:
+    painted = render_status(status_view(), colours=True)
+    assert "\x1b[32m" in painted
+    for code in ("0", "1", "2", "32", "33"):
+        painted = painted.replace(f"\x1b[{code}m", "")
+    assert [line.rstrip() for line in painted.splitlines()] == EXPECTED.splitlines()
+
+
+long_names = st.text(alphabet="abc-", min_size=1, max_size=70)
+
+
+@given(st.lists(st.tuples(long_names, st.integers(1, (1 << 200) - 1)), max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_no_line_is_longer_than_a_terminal_and_no_cpu_is_left_out(names: list[tuple[str, int]]) -> None:
+    more = tuple(container(name, "shared", str(CpuSet(mask)), pool="socket #1") for name, mask in names)
+    text = render_status(replace(status_view(), containers=status_view().containers + more))
+    assert max(map(len, text.splitlines())) <= 80
+    for _, mask in names:
+        assert all(part in text for part in str(CpuSet(mask)).split(","))
+
+
+def test_the_configuration_in_force_is_named_with_its_age() -> None:
+    known = ConfigurationView("/etc/cri-proxy/c.yaml", "rt", "0123456789abcdef", 1_700_000_000.0)
+    line = render_status(replace(status_view(), configuration=known), width=200).splitlines()[1]
+    assert line == "configuration: /etc/cri-proxy/c.yaml (group rt), sha256 0123456789ab, since 2023-11-14 22:13:20"
+
+
+def test_a_configuration_from_before_the_start_is_marked() -> None:
+    known = ConfigurationView("/etc/c.yaml", "", "0123456789abcdef", 1_700_000_000.0, is_kept=True)
+    assert "/etc/c.yaml (as it was before), sha256" in render_status(replace(status_view(), configuration=known))
+
+
+def test_without_a_file_no_configuration_is_named() -> None:
+    known = ConfigurationView("", "", "", 0.0)
+    assert render_status(replace(status_view(), configuration=known)) == render_status(status_view())

@@ -1,0 +1,177 @@
+"""The agent between a mounted ConfigMap and a directory of the host."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.clock import SystemClock
+from cri_proxy.config.files.agent import REPAIR_SECONDS, Agent, Origin
+from cri_proxy.config.files.location import Place
+from cri_proxy.testbed.wait import until
+from tests.fakes.clock import ManualClock
+from tests.fakes.kubelet_volume import KubeletVolume
+from tests.fakes.site import Silent
+
+
+class Scene:
+    """A mounted ConfigMap, a target, and the agent between them."""
+
+    def __init__(self, directory: Path, *, group_file: bool = False, clock: SystemClock | ManualClock) -> None:
+        self.volume = KubeletVolume(directory / "config")
+        self.labels = KubeletVolume(directory / "labels")
+        self.target = directory / "host" / "cluster"
+        self.log = Silent()
+        origin = Origin(directory / "config", "", directory / "labels" / "group" if group_file else None)
+        self.agent = Agent(origin, self.target, log=self.log, clock=clock)
+
+    def read(self) -> tuple[str, str, str]:
+        """What the daemon finds: file, text, group."""
+        source = Place(self.target, "w1").read()
+        return source.file.name, source.text, source.group
+
+    async def comes(self, *wanted: str) -> None:
+        async def is_there() -> bool:
+            return self.read() == wanted
+
+        await until(f"{wanted} in the target", is_there, seconds=20)
+
+
+def play(scene: Scene, act: Callable[[Scene], Awaitable[None]]) -> None:
+    async def run() -> None:
+        stop = asyncio.Event()
+        serving = asyncio.get_running_loop().create_task(scene.agent.serve(stop.wait()))
+        try:
+            await act(scene)
+        finally:
+            stop.set()
+            await serving
+
+    asyncio.run(run())
+
+
+def test_it_copies_once(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, clock=SystemClock())
+    scene.volume.write({"default.yaml": "adopt: pin", "node.w1.yaml": "adopt: leave"})
+    assert scene.agent.copy()
+    assert scene.read() == ("node.w1.yaml", "adopt: leave", "")
+
+
+def test_it_takes_over_a_directory_that_was_made_once_from_plain_files(tmp_path: Path) -> None:
+    """As for a new node, which has no agent before it has a proxy."""
+    scene = Scene(tmp_path, clock=SystemClock())
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "default.yaml").write_text("first")
+    assert Agent(Origin(tmp_path / "plain"), scene.target, log=scene.log, clock=SystemClock()).copy()
+    assert scene.read() == ("default.yaml", "first", "")
+    scene.volume.write({"default.yaml": "from the cluster"})
+    assert scene.agent.copy()
+    assert scene.read() == ("default.yaml", "from the cluster", "")
+
+
+def test_it_follows_the_kubelet_files_that_come_and_go_included(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        await scene.comes("default.yaml", "1", "")
+        scene.volume.write({"default.yaml": "2"})
+        await scene.comes("default.yaml", "2", "")
+        scene.volume.write({"default.yaml": "2", "node.w1.yaml": "3"})
+        await scene.comes("node.w1.yaml", "3", "")
+        scene.volume.write({"default.yaml": "2"})
+        await scene.comes("default.yaml", "2", "")
+
+    scene = Scene(tmp_path, clock=SystemClock())
+    scene.volume.write({"default.yaml": "1"})
+    play(scene, act)
+    assert scene.log.errors == []
+
+
+def test_the_group_of_the_label_comes_with_it_and_goes_with_it(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        await scene.comes("default.yaml", "d", "")
+        scene.labels.write({"group": "rt"})
+        await scene.comes("group.rt.yaml", "r", "rt")
+        scene.labels.write({"group": ""})
+        await scene.comes("default.yaml", "d", "")
+
+    scene = Scene(tmp_path, group_file=True, clock=SystemClock())
+    scene.volume.write({"default.yaml": "d", "group.rt.yaml": "r"})
+    scene.labels.write({"group": ""})
+    play(scene, act)
+
+
+def test_a_mounted_configmap_that_comes_late_is_copied_then(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        async def was_told() -> bool:
+            return len(scene.log.errors) == 1
+
+        await until("it says that there is nothing", was_told, seconds=20)
+        scene.volume.write({"default.yaml": "1"})
+        await scene.comes("default.yaml", "1", "")
+
+    play(Scene(tmp_path, clock=SystemClock()), act)
+
+
+def test_what_fails_again_is_told_once(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, clock=SystemClock())
+    assert [scene.agent.copy() for _ in range(3)] == [False] * 3
+    assert len(scene.log.errors) == 1
+
+
+def test_what_failed_is_tried_again_after_a_while(tmp_path: Path) -> None:
+    clock = ManualClock()
+
+    async def act(scene: Scene) -> None:
+        async def was_told() -> bool:
+            return len(scene.log.errors) == 1
+
+        await until("it was refused", was_told, seconds=20)
+        (scene.target / "default.yaml").unlink()
+        await clock.advance(REPAIR_SECONDS)
+        await scene.comes("default.yaml", "1", "")
+
+    scene = Scene(tmp_path, clock=clock)
+    scene.volume.write({"default.yaml": "1"})
+    scene.target.mkdir(parents=True)
+    (scene.target / "default.yaml").write_text("by hand")
+    play(scene, act)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [({}, "holds no file"), ({"a": "x" * (1 << 20), "b": "x"}, "larger than 1048576 bytes")],
+)
+def test_what_is_no_configmap_leaves_what_was_written(tmp_path: Path, data: dict[str, str], problem: str) -> None:
+    scene = Scene(tmp_path, clock=SystemClock())
+    scene.volume.write({"default.yaml": "1"})
+    scene.agent.copy()
+    scene.volume.write(data)
+    assert not scene.agent.copy()
+    assert problem in scene.log.errors[0]
+    assert scene.read() == ("default.yaml", "1", "")
+
+
+def test_a_label_that_is_no_name_is_refused(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, group_file=True, clock=SystemClock())
+    scene.volume.write({"default.yaml": "1"})
+    scene.labels.write({"group": "../../etc"})
+    assert not scene.agent.copy()
+    assert "labels/group: expected letters" in scene.log.errors[0]
+
+
+def test_after_every_step_of_the_kubelet_the_copy_is_the_old_or_the_new(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, clock=SystemClock())
+    scene.volume.write({"default.yaml": "old"})
+    seen = []
+    for _ in scene.volume.steps({"default.yaml": "new"}):
+        assert scene.agent.copy()
+        seen.append(scene.read()[1])
+    assert seen == ["old"] * 3 + ["new"] * 4
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "loop", "absent"])
+def test_a_mount_that_is_not_there_is_a_problem_and_no_fault(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    origin = Origin(tmp_path / name)
+    assert "cannot read" in origin.read().problem
+    assert tmp_path in origin.lookups()

@@ -1,0 +1,73 @@
+"""Links on the way, followed as the kernel does."""
+
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.config.files.symlinks import DATA_LINK, is_directory, leads_to, looked_up, of_one_generation, steps
+from tests.fakes.kubelet_volume import KubeletVolume
+
+
+def below(root: Path, path: Path) -> list[tuple[str, str]]:
+    """The steps inside this directory, from there."""
+    found = [(directory, name) for directory, name in steps(path) if directory.is_relative_to(root)]
+    return [(str(directory.relative_to(root)), name) for directory, name in found]
+
+
+def test_the_steps_lead_through_links_to_what_is_behind_them(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").touch()
+    (tmp_path / "relative").symlink_to("a/../a")
+    (tmp_path / "absolute").symlink_to(tmp_path / "relative" / "b")
+    ways = [(".", "absolute"), (".", "relative"), (".", "a"), (".", "a"), ("a", "b"), ("a/b", "file")]
+    assert below(tmp_path, tmp_path / "absolute" / "file") == ways
+
+
+def test_the_steps_end_where_nothing_is(tmp_path: Path) -> None:
+    assert below(tmp_path, tmp_path / "etc" / "c.yaml") == [(".", "etc")]
+    (tmp_path / "file").touch()
+    assert below(tmp_path, tmp_path / "file" / "c.yaml") == [(".", "file")]
+
+
+def test_a_circle_has_an_end(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert set(below(tmp_path, tmp_path / "loop")) == {(".", "loop")}
+
+
+def test_names_of_one_directory_are_looked_up_together(tmp_path: Path) -> None:
+    found = looked_up([tmp_path / "a", tmp_path / "b" / "c"])
+    assert found[tmp_path] == {"a", "b"}
+
+
+def test_what_is_no_link_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("gone")
+    assert [leads_to(tmp_path / name) for name in ("link", "missing", "x" * 300)] == [Path("gone"), None, None]
+    assert [is_directory(path) for path in (tmp_path, tmp_path / "link", tmp_path / ("x" * 300))] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(("swaps", "looks"), [(0, 1), (1, 2), (3, 4), (9, 5)])
+def test_it_is_looked_again_while_the_volume_is_swapped_and_not_for_ever(
+    tmp_path: Path, swaps: int, looks: int
+) -> None:
+    volume = KubeletVolume(tmp_path)
+    seen: list[str] = []
+
+    def look() -> str:
+        if len(seen) < swaps:
+            volume.write({"file": f"text {len(seen)}"})
+        seen.append((tmp_path / DATA_LINK / "file").read_text())
+        return seen[-1]
+
+    volume.write({"file": "before"})
+    assert of_one_generation(tmp_path, look) == seen[-1]
+    assert len(seen) == looks
+
+
+def test_without_a_volume_one_look_is_enough(tmp_path: Path) -> None:
+    seen: list[int] = []
+    of_one_generation(tmp_path, lambda: seen.append(1))
+    assert seen == [1]

@@ -1,0 +1,210 @@
+"""When a configuration is looked at, and when it is handed over. Time is virtual, and threads take none."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from cri_proxy.config.files.inotify import Lookups
+from cri_proxy.config.files.location import Source
+from cri_proxy.config.files.watch import DEBOUNCE_ROUNDS, DEBOUNCE_SECONDS, POLL_SECONDS, Watch
+from cri_proxy.testbed.wait import until
+from tests.fakes.clock import ManualClock
+from tests.fakes.threads import AtOnce
+
+
+class Scene:
+    """A place that holds what the test says, and the list of what was taken over."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.text = "old"
+        self.looks = 0
+        self.taken: list[tuple[str, bool]] = []
+        self.limit = ""
+        self.ways: list[str] = []
+        self.followed: list[Lookups] = []
+        self.is_closed = False
+        self.gate: asyncio.Event | None = None
+        self.watch = Watch(self, Source(Path("c"), "old"), self.take, clock=self.clock)
+
+    def read(self) -> Source:
+        self.looks += 1
+        return Source(Path("c"), self.text)
+
+    def lookups(self) -> Lookups:
+        """The directories ``ways``, one at each look, then none."""
+        return {Path(self.ways.pop(0)): frozenset({"c"})} if self.ways else {}
+
+    def follow(self, lookups: Lookups) -> str:
+        self.followed.append(lookups)
+        return self.limit
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    async def take(self, source: Source, is_asked: bool) -> None:
+        self.taken.append((source.text, is_asked))
+        if self.gate is not None:
+            await self.gate.wait()
+
+    async def saw(self, looks: int) -> None:
+        """Wait until it has looked so often, and sleeps or waits again."""
+
+        async def has_looked() -> bool:
+            return self.looks >= looks
+
+        await until(f"{looks} looks", has_looked, seconds=20)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def hears(self, text: str | None = None) -> None:
+        """Something happens to the file."""
+        self.text = text or self.text
+        self.watch.notice()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+def play(act: Callable[[Scene], Awaitable[None]]) -> Scene:
+    async def run() -> Scene:
+        asyncio.get_running_loop().set_default_executor(AtOnce())
+        scene = Scene()
+        tasks = [asyncio.get_running_loop().create_task(scene.watch.watch(scene))]
+        await scene.saw(1)
+        await act(scene)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return scene
+
+    return asyncio.run(run())
+
+
+def test_what_changed_between_the_start_and_the_first_look_is_taken() -> None:
+    async def run() -> list[tuple[str, bool]]:
+        scene = Scene()
+        scene.text = "new"
+        await scene.watch.check()
+        await scene.watch.check()
+        return scene.taken
+
+    assert asyncio.run(run()) == [("new", False)]
+
+
+def test_a_change_is_taken_once_it_is_quiet() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.hears("half")
+        await scene.clock.advance(DEBOUNCE_SECONDS / 2)
+        await scene.hears("new")
+        await scene.clock.advance(DEBOUNCE_SECONDS)
+        assert scene.looks == 1
+        await scene.clock.advance(DEBOUNCE_SECONDS)
+        await scene.saw(2)
+        assert scene.taken == [("new", False)]
+
+    play(act)
+
+
+def test_who_writes_all_the_time_is_looked_at_all_the_same() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.hears("0")
+        for i in range(1, DEBOUNCE_ROUNDS + 1):
+            assert scene.taken == []
+            await scene.clock.advance(DEBOUNCE_SECONDS / 2)
+            await scene.hears(f"{i}")
+            await scene.clock.advance(DEBOUNCE_SECONDS / 2)
+        await scene.saw(2)
+        assert scene.taken == [(f"{DEBOUNCE_ROUNDS}", False)]
+
+    play(act)
+
+
+def test_the_same_content_is_never_taken_again() -> None:
+    async def act(scene: Scene) -> None:
+        for _ in range(3):
+            await scene.hears()
+            await scene.clock.advance(DEBOUNCE_SECONDS)
+        await scene.saw(2)
+        assert scene.taken == []
+
+    play(act)
+
+
+def test_who_asks_gets_it_at_once_and_of_the_same_content_too() -> None:
+    async def act(scene: Scene) -> None:
+        scene.watch.ask()
+        await scene.saw(2)
+        assert scene.taken == [("old", True)]
+
+    play(act)
+
+
+def test_wishes_while_one_is_carried_out_are_one() -> None:
+    async def act(scene: Scene) -> None:
+        scene.gate = asyncio.Event()
+        scene.watch.ask()
+        await scene.saw(2)
+        for _ in range(3):
+            scene.watch.ask()
+        scene.gate.set()
+        await scene.saw(3)
+        assert scene.taken == [("old", True), ("old", True)]
+
+    play(act)
+
+
+def test_a_slow_look_finds_what_nobody_tells() -> None:
+    async def act(scene: Scene) -> None:
+        poll = asyncio.get_running_loop().create_task(scene.watch.poll())
+        await asyncio.sleep(0)
+        scene.text = "new"
+        await scene.clock.advance(POLL_SECONDS)
+        await scene.clock.advance(DEBOUNCE_SECONDS)
+        await scene.saw(2)
+        poll.cancel()
+        assert scene.taken == [("new", False)]
+
+    play(act)
+
+
+def test_that_the_kernel_does_not_tell_is_known_until_it_does() -> None:
+    async def act(scene: Scene) -> None:
+        for limit in ("inotify: no space left", ""):
+            scene.limit = limit
+            scene.watch.ask()
+
+            async def is_known(wanted: str = limit) -> bool:
+                return scene.watch.problem == wanted
+
+            await until("it is known", is_known, seconds=20)
+
+    play(act)
+
+
+def test_a_way_that_changes_while_it_is_being_followed_is_followed_as_it_is_then() -> None:
+    async def act(scene: Scene) -> None:
+        scene.followed.clear()
+        scene.ways = ["/old", "/new", "/new"]
+        scene.watch.ask()
+        await scene.saw(2)
+        assert scene.followed == [{Path("/old"): frozenset({"c"})}, {Path("/new"): frozenset({"c"})}]
+
+    play(act)
+
+
+def test_a_way_that_always_changes_is_left_to_the_slow_look() -> None:
+    async def act(scene: Scene) -> None:
+        scene.followed.clear()
+        scene.ways = [f"/{number}" for number in range(1000)]
+        scene.watch.ask()
+        await scene.saw(2)
+        assert len(scene.followed) < 10
+
+    play(act)
+
+
+def test_at_the_end_the_notices_are_closed() -> None:
+    async def act(scene: Scene) -> None:
+        return
+
+    assert play(act).is_closed

@@ -1,0 +1,201 @@
+"""What a start finds of the configuration that was in force before."""
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cri_proxy.bounded_yaml import MAX_BYTES
+from cri_proxy.config.last_known_good import FILE, Kept, decode, encode, find, keep
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.model import Config, Known, known_options
+from cri_proxy.config.values import is_list, read_value, with_values
+from cri_proxy.errors import ConfigError, StoreError
+
+PATH = Path("/etc/cri-proxy")
+KEPT = Kept(parse_config("adopt: leave"), PATH, PATH / "default.yaml", "rt", "ab" * 32, 1_700_000_000.25)
+
+# What the options that read their text themselves may hold; the others are told by their type.
+TEXTS: dict[str, tuple[str, ...]] = {
+    "availableResources.cpu": ("cpuset:0-3,8", "exclude-cpuset:0", "/kubepods", "kubepods/x"),
+    "reservedResources.cpu": ("750m", "2", "cpuset:0", "exclude-cpuset:4-5"),
+    "memoryKinds": ("2-3=pmem", "0=hbm", "1=dram"),
+    "driftCheckSeconds": ("0", "2.5", "86400", "1.000000001"),
+    "annotationDomains": ("cri-proxy.io", "a.b"),
+    "listen": ("/run/x.sock",),
+    "runtimeEndpoint": ("embedded", "unix:///run/crio/crio.sock"),
+    "imageListen": ("", "/run/i.sock"),
+    "imageEndpoint": ("", "/run/j.sock"),
+    "stateDir": ("/srv/state",),
+    "kubeletRoot": ("/srv/kubelet",),
+    "sysfsRoot": ("/srv/machine",),
+    "http": ("off", "[::1]:80"),
+    "nodeName": ("", "worker-7"),
+    "nodeGroup": ("", "rt"),
+}
+
+
+def texts(known: Known) -> st.SearchStrategy[str]:
+    if known.option.read is not None:
+        return st.sampled_from(TEXTS[known.key])
+    if known.type is bool:
+        return st.sampled_from(("true", "false"))
+    return st.sampled_from(get_args(known.type)) if get_origin(known.type) is Literal else st.text()
+
+
+def values(known: Known) -> st.SearchStrategy[object]:
+    if is_list(known):
+        return st.lists(texts(known), max_size=3).map(lambda found: read_value(known, tuple(found)))
+    return texts(known).map(lambda text: read_value(known, text))
+
+
+CONFIGS = st.lists(st.sampled_from(known_options()).flatmap(lambda k: st.tuples(st.just(k), values(k)))).map(
+    lambda chosen: with_values(Config(), chosen)
+)
+
+
+@settings(deadline=None)
+@given(CONFIGS, st.floats(0, 1e10), st.text(max_size=9))
+def test_every_configuration_comes_back_as_it_was(config: Config, since: float, group: str) -> None:
+    kept = replace(KEPT, config=config, since_seconds=since, group=group)
+    assert decode(encode(kept).encode(), "f") == kept
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200) | st.recursive(st.none() | st.text(), st.lists).map(lambda v: json.dumps(v).encode()))
+def test_garbage_is_refused_with_its_file_and_never_worse(raw: bytes) -> None:
+    with pytest.raises(ConfigError, match=r"^f: "):
+        decode(raw, "f")
+
+
+def changed(**fields: object) -> bytes:
+    return json.dumps(json.loads(encode(KEPT)) | fields).encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (changed(version=2), "version: expected 1: another version"),
+        (changed(options={"adpot": "pin"}), "adpot: unknown option: another version"),
+        (changed(options={"adopt": "kill"}), "adopt: expected pin or leave, got 'kill'"),
+        (changed(options={"adopt": None}), "adopt: expected a string or a list of strings, got None"),
+        (changed(options={"annotationDomains": [1]}), "annotationDomains: expected a string or a list"),
+        (changed(options=[]), "options: expected an object"),
+        (changed(path=7), "not as cri-proxy writes it"),
+        (changed(since_seconds=float("inf")), "since_seconds: expected seconds since the epoch, got inf"),
+        (changed(since_seconds=float("nan")), "since_seconds: expected seconds since the epoch, got nan"),
+        (b"[" * 100_000, "not JSON"),
+        (b" " * (MAX_BYTES + 1), f"larger than {MAX_BYTES} bytes"),
+    ],
+)
+def test_what_was_not_written_by_us_is_named(raw: bytes, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        decode(raw, "f")
+
+
+def test_only_what_is_not_a_default_is_written() -> None:
+    assert json.loads(encode(KEPT))["options"] == {"adopt": "leave"}
+
+
+def test_what_was_kept_is_found_by_who_names_the_same_path(tmp_path: Path) -> None:
+    keep(tmp_path / "state", KEPT)
+    assert find(tmp_path / "state", PATH) == KEPT
+    assert find(tmp_path / "state", PATH / "default.yaml") is None
+
+
+def test_where_nothing_was_kept_nothing_is_found_and_nothing_made(tmp_path: Path) -> None:
+    assert find(tmp_path / "state", PATH) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_kept_is_ours_alone(tmp_path: Path) -> None:
+    keep(tmp_path, KEPT)
+    assert [(path.name, stat.S_IMODE(path.stat().st_mode)) for path in tmp_path.iterdir()] == [(FILE, 0o600)]
+
+
+def test_the_same_again_leaves_the_time_and_the_file_alone(tmp_path: Path) -> None:
+    keep(tmp_path, KEPT)
+    before = (tmp_path / FILE).stat().st_ino
+    keep(tmp_path, replace(KEPT, since_seconds=1_800_000_000.0))
+    assert (find(tmp_path, PATH), (tmp_path / FILE).stat().st_ino) == (KEPT, before)
+
+
+def test_another_one_takes_its_place_at_once(tmp_path: Path) -> None:
+    """Who has the old file open still reads it: the new one is another file under its name."""
+    keep(tmp_path, KEPT)
+    other = replace(KEPT, config=Config())
+    with (tmp_path / FILE).open() as old:
+        keep(tmp_path, other)
+        assert old.read() == encode(KEPT)
+    assert find(tmp_path, PATH) == other
+
+
+def test_what_a_killed_process_left_half_written_is_in_nobodys_way(tmp_path: Path) -> None:
+    keep(tmp_path, KEPT)
+    (tmp_path / f"{FILE}.new").write_text('{"version": 1, "pa')
+    (tmp_path / f"{FILE}.new").chmod(0o600)
+    assert find(tmp_path, PATH) == KEPT
+    keep(tmp_path, replace(KEPT, config=Config()))
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+def damage(file: Path) -> None:
+    file.write_text("{")
+
+
+def link(file: Path) -> None:
+    file.rename(file.with_name("elsewhere"))
+    file.symlink_to("elsewhere")
+
+
+def open_up(file: Path) -> None:
+    file.chmod(0o666)
+
+
+def pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file, 0o600)
+
+
+@pytest.mark.parametrize("spoil", [damage, link, open_up, pipe])
+def test_what_others_could_have_written_is_refused_and_named(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    keep(tmp_path, KEPT)
+    spoil(tmp_path / FILE)
+    with pytest.raises(ConfigError, match=f"{tmp_path}/{FILE}: "):
+        find(tmp_path, PATH)
+
+
+@pytest.mark.parametrize("spoil", [damage, link, open_up])
+def test_it_is_replaced_by_the_next_that_is_kept(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    keep(tmp_path, KEPT)
+    spoil(tmp_path / FILE)
+    keep(tmp_path, KEPT)
+    assert find(tmp_path, PATH) == KEPT
+    assert not (tmp_path / FILE).is_symlink()
+
+
+def test_nothing_is_written_where_others_could_write(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(StoreError, match="chmod go-w"):
+        keep(tmp_path, KEPT)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_file_that_others_could_swap_is_refused(tmp_path: Path) -> None:
+    (tmp_path / f"{FILE}.new").symlink_to(tmp_path / "victim")
+    with pytest.raises(StoreError, match="symbolic link"):
+        keep(tmp_path, KEPT)
+    assert not (tmp_path / "victim").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(StoreError, match=f"{FILE}: cannot write: Is a directory"):
+        keep(tmp_path, KEPT)

@@ -1,0 +1,168 @@
+"""What the annotations of a pod say about one of its containers."""
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations, without_effect
+from cri_proxy.cri.annotations.table import OF_PEERS, TABLE
+from cri_proxy.cri.device_filter import HintFilter, PathPattern
+from policies.base import Affinity, BurstLevel, CpuPriority, Expression, Preferences, Threads
+from sysfs.model import MemoryKind
+
+NAME = "io.kubernetes.container.name"
+OURS, NRI, SEED = DOMAINS
+SEED_AFFINITY = """
+container3:
+- match:
+    key: io.kubernetes.container.name
+    operator: In
+    values:
+    - container1
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        (f"{OURS}/prefer-shared-cpu", "prefer-shared-cpus"),
+        (f"prefer-isolated-cpu.{NRI}/pod", "prefer-isolated-cpus"),
+        (f"anti-afinity.{SEED}", "anti-affinity"),
+        (f"memory-preserve.{OURS}/container.c0", "memory.preserve"),
+    ],
+)
+def test_a_misspelt_key_is_reported_with_what_was_meant(key: str, meant: str) -> None:
+    problem = parse_annotations({key: "true"}, "c0").problems[0]
+    assert (problem.key, problem.problem.endswith(f"did you mean {meant}?")) == (key, True)
+
+
+@pytest.mark.parametrize("key", [f"{OURS}/grant", f"{NRI}/rdtclass", f"irq-affinity.{NRI}/pod", "a.b/c"])
+def test_keys_of_the_peers_and_others_are_no_misspellings(key: str) -> None:
+    assert parse_annotations({key: "true"}, "c0").problems == ()
+
+
+@pytest.mark.parametrize("key", sorted(OF_PEERS))
+@pytest.mark.parametrize(
+    ("form", "is_told"),
+    [("{k}.{d}/container.c0", True), ("{k}.{d}/container.c1", False), ("{k}.{d}/pod", True), ("{d}/{k}", True)],
+)
+def test_a_known_key_without_effect_is_told_and_is_no_problem(key: str, form: str, is_told: bool) -> None:
+    full_key = form.format(k=key, d=NRI)
+    parsed = parse_annotations({full_key: "gold", f"{OURS}/prefer-shared-cpus": "true"}, "c0")
+    assert without_effect(parsed.origins) == ((full_key,) if is_told else ())
+    assert (parsed.problems, parsed.preferences.prefer_shared) == ((), True)
+
+
+@pytest.mark.parametrize(("value", "is_told"), [("{c0: gold}", True), ("{c1: gold}", False), ("{", True)])
+def test_a_map_without_effect_is_told_where_it_names_the_container(value: str, is_told: bool) -> None:
+    assert bool(without_effect(parse_annotations({f"{SEED}/rdtclass": value}, "c0").origins)) is is_told
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "preferences"),
+    [
+        ("hyperthreads", "own-core", Preferences(threads=Threads.OWN_CORE)),
+        ("hide-hyperthreads", "true", Preferences(threads=Threads.HIDE)),
+        ("hide-hyperthreads", "false", Preferences(threads=Threads.ANY)),
+        ("prefer-cpu-priority", "low", Preferences(priority=CpuPriority.LOW)),
+        ("prefer-cpu-priority", "default", Preferences()),
+        ("unlimited-burstable", "l3cache", Preferences(burst_level=BurstLevel.L3_CACHE)),
+        ("memory-type", "PMEM,DRAM", Preferences(memory_kinds=(MemoryKind.DRAM, MemoryKind.PMEM))),
+        ("cold-start", "duration: 60s", Preferences(cold_start_seconds=60)),
+        ("strict.topologyhints", "true", Preferences(strict_hints=True)),
+        ("pick-resources-by-hints", "false", Preferences(spread_by_hints=False)),
+        ("tell-resources", "true", Preferences(tell=True)),
+        ("notify-exec", "[kill, -HUP, 1]", Preferences(notify=("kill", "-HUP", "1"))),
+        ("cpu.preserve", "true", Preferences(preserve_cpu=True)),
+        ("memory.preserve", "true", Preferences(preserve_memory=True)),
+    ],
+)
+def test_a_value_becomes_its_wish(key: str, value: str, preferences: Preferences) -> None:
+    assert parse_annotations({f"{key}.{NRI}/container.c0": value}, "c0").preferences == preferences
+
+
+def test_strict_memory_needs_its_kind() -> None:
+    annotations = {f"{OURS}/memory-type": "hbm", f"{OURS}/strict.memory-type": "true"}
+    assert parse_annotations(annotations, "c0").preferences == Preferences(
+        memory_kinds=(MemoryKind.HBM,), strict_memory=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "threads"),
+    [
+        ("/pod", "/pod", Threads.OWN_CORE),
+        ("/container.c0", "/pod", Threads.OWN_CORE),
+        ("/pod", "/container.c0", Threads.HIDE),
+    ],
+)
+def test_of_two_words_on_threads_the_narrower_counts_then_ours(ours: str, theirs: str, threads: Threads) -> None:
+    annotations = {f"hyperthreads.{NRI}{ours}": "own-core", f"hide-hyperthreads.{OURS}{theirs}": "true"}
+    parsed = parse_annotations(annotations, "c0")
+    key = f"hyperthreads.{NRI}{ours}" if threads is Threads.OWN_CORE else f"hide-hyperthreads.{OURS}{theirs}"
+    assert (parsed.preferences.threads, dict(parsed.origins)["threads"]) == (threads, key)
+
+
+@pytest.mark.parametrize(
+    ("prefer", "require", "required"),
+    [("/pod", "/pod", True), ("/container.c0", "/pod", False), ("/pod", "/container.c0", True)],
+)
+def test_between_prefer_and_require_isolated_the_narrower_wins_then_require(
+    prefer: str, require: str, required: bool
+) -> None:
+    annotations = {f"prefer-isolated-cpus.{OURS}{prefer}": "false", f"require-isolated-cpus.{OURS}{require}": "true"}
+    preferences = parse_annotations(annotations, "c0").preferences
+    assert (preferences.require_isolated, preferences.prefer_isolated) == (required, required)
+
+
+def test_the_seeds_short_and_full_form_of_affinity_mean_the_same() -> None:
+    short = parse_annotations({f"{SEED}/affinity": "container3: [ container1 ]"}, "container3")
+    full = parse_annotations({f"{SEED}/affinity": SEED_AFFINITY}, "container3")
+    assert short.affinities == full.affinities == (Affinity(Expression(NAME, "In", ("container1",)), 1),)
+
+
+def test_affinity_and_anti_affinity_add_up() -> None:
+    annotations = {f"{SEED}/affinity": "c0: [a]", f"{SEED}/anti-affinity": "c0: [b]\nc1: [a, b]"}
+    assert [a.weight for a in parse_annotations(annotations, "c0").affinities] == [1, -1]
+    assert [a.match.values for a in parse_annotations(annotations, "c1").affinities] == [("a", "b")]
+
+
+def test_hints_count_unless_told_otherwise() -> None:
+    assert parse_annotations({}, "c0").hint_filter == HintFilter()
+    off = parse_annotations({f"{OURS}/topologyhints": "{c0: false}"}, "c0")
+    assert off.hint_filter.sources == frozenset()
+
+
+def test_the_words_on_hints_make_one_filter_with_one_origin() -> None:
+    annotations = {
+        f"{OURS}/topologyhints": "devices",
+        f"allow.topologyhints.{NRI}": "[/dev/dri]",
+        f"deny.topologyhints.{NRI}/pod": "type: glob\npaths: [/dev/*]",
+    }
+    parsed = parse_annotations(annotations, "c0")
+    expected = HintFilter(frozenset({"devices"}), (PathPattern("/dev/dri"),), (PathPattern("/dev/*", True),))
+    assert parsed.hint_filter == expected
+    assert parsed.origins == (("hints", " and ".join(annotations)),)
+
+
+def test_every_wish_that_is_set_has_an_origin() -> None:
+    annotations = {f"{OURS}/{row.key}": row.examples[0] for row in TABLE} | {f"{OURS}/memory-type": "mixed"}
+    parsed = parse_annotations(annotations, "c0")
+    default = Preferences()
+    known = dict(parsed.origins)
+    for field in fields(Preferences):
+        if getattr(parsed.preferences, field.name) != getattr(default, field.name):
+            assert known[field.name].startswith(OURS), field.name
+
+
+def test_a_preference_that_follows_from_a_strict_wish_names_that() -> None:
+    parsed = parse_annotations({f"{OURS}/require-isolated-cpus": "true"}, "c0")
+    assert dict(parsed.origins)["prefer_isolated"] == f"{OURS}/require-isolated-cpus"
+
+
+@given(st.dictionaries(st.sampled_from([f"{OURS}/{row.key}" for row in TABLE]), st.text(max_size=40)))
+def test_no_annotation_makes_the_parser_raise(annotations: dict[str, str]) -> None:
+    parsed = parse_annotations(annotations, "c0")
+    assert {p.key for p in parsed.problems} <= set(annotations)

@@ -1,0 +1,80 @@
+"""The rows of the table."""
+
+from dataclasses import fields
+
+import pytest
+
+from cri_proxy.cri.annotations.forms import Annotation
+from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
+from cri_proxy.cri.annotations.table import OF_PEERS, STRICT_MEMORY_TYPE, TABLE
+from policies.base import Preferences, Request
+
+OURS, NRI, SEED = DOMAINS
+EXAMPLES = [(row, example) for row in TABLE for example in row.examples]
+# Of nri-plugins 0.12 and cri-resource-manager 0.9; the effective resources are read by ``exact_resources``.
+KEYS_OF_THE_PEERS = [
+    "prefer-shared-cpus",
+    "prefer-isolated-cpus",
+    "require-isolated-cpus",
+    "prefer-reserved-cpus",
+    "prefer-cpu-priority",
+    "hide-hyperthreads",
+    "unlimited-burstable",
+    "memory-type",
+    "cold-start",
+    "topologyhints",
+    "allow.topologyhints",
+    "deny.topologyhints",
+    "strict.topologyhints",
+    "pick-resources-by-hints",
+    "scheduling-class",
+    "cpu-class",
+    "irq-affinity",
+    "cpu.preserve",
+    "memory.preserve",
+    "rdtclass",
+    "blockioclass",
+    "toptierlimit",
+    "affinity",
+    "anti-affinity",
+]
+
+
+@pytest.mark.parametrize(("row", "example"), EXAMPLES, ids=lambda v: v.key if isinstance(v, Annotation) else v)
+def test_every_example_of_the_table_is_understood(row: Annotation[object], example: str) -> None:
+    besides = {f"{OURS}/memory-type": "mixed"} if row is STRICT_MEMORY_TYPE else {}
+    parsed = parse_annotations({**besides, f"{OURS}/{row.key}": example}, "c0")
+    assert parsed.problems == ()
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.key)
+def test_every_bad_example_of_the_table_is_reported_and_ignored(row: Annotation[object]) -> None:
+    parsed = parse_annotations({f"{SEED}/{row.key}": row.bad_example}, "c0")
+    assert [(p.key, p.value) for p in parsed.problems] == [(f"{SEED}/{row.key}", row.bad_example)]
+    assert parsed == Parsed(problems=parsed.problems)
+
+
+@pytest.mark.parametrize("row", [r for r in TABLE if r is not STRICT_MEMORY_TYPE], ids=lambda row: row.key)
+def test_the_first_example_of_a_row_sets_its_field(row: Annotation[object]) -> None:
+    origins = parse_annotations({f"{OURS}/{row.key}": row.examples[0]}, "c0").origins
+    assert (row.fields[0], f"{OURS}/{row.key}") in origins
+
+
+def test_every_wish_can_be_annotated() -> None:
+    written = {field for row in TABLE for field in row.fields}
+    assert {f.name for f in fields(Preferences)} <= written
+    assert written <= {f.name for f in (*fields(Preferences), *fields(Request))}
+
+
+def test_every_key_of_the_peers_is_known() -> None:
+    assert set(KEYS_OF_THE_PEERS) == OF_PEERS | {row.key for row in TABLE} - {
+        "hyperthreads",
+        "notify-exec",
+        "strict.memory-type",
+        "tell-resources",
+    }
+
+
+def test_keys_are_there_once() -> None:
+    keys = [*OF_PEERS, *(row.key for row in TABLE)]
+    assert len(keys) == len(set(keys))

@@ -1,0 +1,207 @@
+"""What a daemon serves while what decides is still being loaded: the executor that would load it is kept busy."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.config.files.location import Place
+from cri_proxy.config.last_known_good import Kept, keep
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.settings import Settings
+from cri_proxy.daemon.app import Daemon
+from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
+from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.server import RuntimeServer
+from cri_proxy.state.lock import DeciderLock
+from cri_proxy.tasks import Tasks
+from cri_proxy.testbed.image import IMAGE
+from cri_proxy.testbed.kubelet import Kubelet
+from cri_proxy.testbed.pods import Node, PodSpec, guaranteed
+from cri_proxy.testbed.wait import until
+from tests.fakes.machines import small_machine
+from tests.fakes.settings import BROKEN, TEXT, settings_in
+from tests.fakes.site import Silent
+
+MACHINE = small_machine()
+SPEC = PodSpec("web", (guaranteed("c", 2000),))
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # RFC 9113, 3.4: no settings
+
+
+@dataclass(slots=True)
+class Starting:
+    """A daemon that serves and cannot decide before ``load`` is set."""
+
+    daemon: Daemon
+    log: Silent
+    kubelet: Kubelet
+    running: Tasks
+    start: asyncio.Task[None]
+    load: threading.Event
+
+
+def play(settings: Settings, act: Callable[[Starting], Awaitable[None]]) -> None:
+    """A runtime, a daemon in the middle of its start, and a kubelet."""
+
+    async def run() -> None:
+        load, executor, log = threading.Event(), ThreadPoolExecutor(max_workers=1), Silent()
+        asyncio.get_running_loop().set_default_executor(executor)
+        executor.submit(load.wait, 20)
+        runtime = RuntimeServer(EmbeddedRuntime(MACHINE, image_names=(IMAGE,)), settings.runtime_endpoint)
+        await runtime.start()
+        daemon, client = Daemon(settings, log=log, machine=MACHINE), RuntimeClient(settings.listen)
+        running = Tasks(lambda error: None)  # who waits for it sees it
+        start = running.start(daemon.start())
+        kubelet = Kubelet(client, Node(4 << 30, log_directory="", image=IMAGE))
+        try:
+            await act(Starting(daemon, log, kubelet, running, start, load))
+        finally:
+            load.set()
+            await asyncio.gather(start, return_exceptions=True)
+            await client.close()
+            await daemon.stop()
+            await runtime.stop()
+
+    asyncio.run(run())
+
+
+async def run_pod(kubelet: Kubelet) -> None:
+    await kubelet.run_pod(SPEC)
+
+
+async def is_served(kubelet: Kubelet) -> bool:
+    try:
+        return await kubelet.sandboxes() == ()
+    except RuntimeUnavailable:
+        return False
+
+
+def test_what_needs_no_decision_passes_and_the_rest_waits_for_it(tmp_path: Path) -> None:
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
+        pod = starting.running.start(run_pod(starting.kubelet))
+        assert await is_served(starting.kubelet)
+        assert not pod.done()
+        assert starting.daemon.node is None
+        starting.load.set()
+        await pod
+        assert starting.daemon.node is not None
+        (row,) = starting.daemon.node.context.ledger.active()
+        assert (row.state, len(row.grant.owned)) == ("running", 2)
+
+    play(settings_in(tmp_path), act)
+
+
+def test_who_waits_for_a_start_that_fails_is_turned_away_at_once(tmp_path: Path) -> None:
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
+        pod = starting.running.start(run_pod(starting.kubelet))
+        assert await is_served(starting.kubelet)
+        starting.load.set()
+        with pytest.raises(Exception, match="64-65"):
+            await starting.start
+        async with asyncio.timeout(9):  # a drain would give it 10, a deadline far more
+            await starting.daemon.stop()
+            with pytest.raises((CallFailed, RuntimeUnavailable)):
+                await pod
+
+    play(settings_in(tmp_path, BROKEN), act)
+
+
+def kept_instead(directory: Path, text: str) -> Settings:
+    """Of a start whose file cannot be had on this machine, where this was in force before."""
+    file, settings = directory / "config.yaml", settings_in(directory, BROKEN)
+    kept = parse_config(text.replace("DIR", str(directory)))
+    keep(directory / "state", Kept(kept, file, file, "", "0" * 64, 5.0))
+    return replace(settings, place=Place(file), from_file=settings.config)
+
+
+def test_a_start_that_goes_on_with_what_was_kept_serves_on_the_sockets_of_that(tmp_path: Path) -> None:
+    settings = kept_instead(tmp_path, TEXT.replace("proxy.sock", "before.sock"))
+
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
+        starting.load.set()
+        await starting.start
+        assert not (tmp_path / "proxy.sock").exists()
+        assert (tmp_path / "before.sock").exists()
+
+    play(settings, act)
+
+
+def test_and_by_its_relay_on_the_same_sockets(tmp_path: Path) -> None:
+    settings = kept_instead(tmp_path, f"{TEXT}relay: grpc\n")
+
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "proxy.sock")
+        writer.write(PREFACE)
+        await reader.readexactly(9)
+        starting.load.set()
+        await starting.start
+        with suppress(ConnectionResetError):
+            async with asyncio.timeout(20):
+                await reader.read()  # to its end: the relay that took this client has gone
+        writer.transport.abort()
+        await until("it serves again", lambda: is_served(starting.kubelet), seconds=20)
+
+    play(settings, act)
+
+
+def test_a_connection_that_breaks_http2_meanwhile_is_counted_as_soon_as_there_are_books(tmp_path: Path) -> None:
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "proxy.sock")
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(64))
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        assert starting.log.errors == []
+        starting.load.set()
+        await starting.start
+        assert any("relay" in error for error in starting.log.errors)
+
+    play(settings_in(tmp_path), act)
+
+
+def test_the_image_socket_needs_no_decision(tmp_path: Path) -> None:
+    images = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/runtime.sock\n"
+
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
+        assert (tmp_path / "images.sock").exists()
+
+    play(settings_in(tmp_path, TEXT + images), act)
+
+
+def test_a_socket_that_another_serves_ends_the_start_before_anything_is_loaded(tmp_path: Path) -> None:
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
+        second = Daemon(settings_in(tmp_path, TEXT.replace("DIR/state", "DIR/other")), log=Silent())
+        with pytest.raises(ConfigError, match="another process answers there"):
+            await second.start()
+        await second.stop()
+
+    play(settings_in(tmp_path), act)
+
+
+def test_who_is_stopped_in_the_middle_of_a_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def act(starting: Starting) -> None:
+        await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
+        pod = starting.running.start(run_pod(starting.kubelet))
+        assert await is_served(starting.kubelet)
+        starting.start.cancel()
+        async with asyncio.timeout(9):
+            await starting.daemon.stop()
+            with pytest.raises((CallFailed, RuntimeUnavailable)):
+                await pod
+        assert not (tmp_path / "proxy.sock").exists()
+        DeciderLock.acquire(tmp_path / "state").release()
+
+    play(settings_in(tmp_path), act)

@@ -1,0 +1,226 @@
+"""A configuration on a machine that changes under a running node."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cri_proxy import events
+from cri_proxy.config.files.location import Place
+from cri_proxy.config.last_known_good import Kept, keep
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.model import Config
+from cri_proxy.config.settings import Settings, settle
+from cri_proxy.daemon.apply import Built, Living, build, build_anyway, build_start
+from cri_proxy.daemon.host import Host
+from cri_proxy.errors import ConfigError
+from cri_proxy.intercept.reader import Reader, no_hints
+from cri_proxy.node.context import Rules
+from cri_proxy.node.node import NOWHERE
+from cri_proxy.node.status.view import NodeView
+from cri_proxy.simulate.hotplug import with_offline
+from cri_proxy.testbed.pods import ContainerSpec, guaranteed
+from policies.base import Allocations
+from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
+from sysfs.model import Machine
+from tests.fakes.site import Silent, Site
+from tests.unit.cri_proxy.node.stage import owned
+
+MACHINE = describe({"packages": 2, "cores": 4, "memory": "2Gi"})
+CONFIG = parse_config('reservedResources: {cpu: "cpuset:0"}')
+
+
+class Scene:
+    """A node and what must see a change of it."""
+
+    def __init__(self) -> None:
+        self.site = Site(build(CONFIG, MACHINE, NOWHERE).policy)
+
+    async def open(self) -> None:
+        await self.site.open()
+        node, journal = self.site.node, self.site.journal
+        self.view = NodeView(node, journal, config=CONFIG, name="n", warnings=())
+        self.living = Living(node, self.site.interceptor, self.view, self.reader_of)
+
+    def reader_of(self, built: Built) -> Reader:
+        memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
+        return Reader(memory_bytes, built.config.annotation_domains, no_hints)
+
+    async def lose(self, cpus: str) -> None:
+        """These CPUs go offline ('' = all come back), as the kernel and the runtime see it."""
+        machine = with_offline(MACHINE, CpuSet.parse(cpus))
+        self.site.runtime.node.machine = machine
+        assert not await self.living.change(build_anyway(CONFIG, machine, NOWHERE), must_fit=False)
+        await self.site.node.settle()
+
+
+def play(act: Callable[[Scene], Awaitable[None]]) -> None:
+    async def run() -> None:
+        scene = Scene()
+        await scene.open()
+        await act(scene)
+        assert scene.site.log.errors == []
+
+    asyncio.run(run())
+
+
+async def run(scene: Scene, name: str, spec: ContainerSpec) -> str:
+    return (await scene.site.run(name, spec)).container_id("c")
+
+
+def test_who_owns_no_cpu_that_went_away_stays_where_it_is() -> None:
+    async def act(scene: Scene) -> None:
+        ids = [await run(scene, name, guaranteed("c", 2000)) for name in ("a", "b")]
+        before = [scene.site.cpus(i) for i in ids]
+        owners = owned(scene.site, ids[0]) | owned(scene.site, ids[1])
+        await scene.lose(str(next(iter(MACHINE.online - owners - CpuSet.parse("0")))))
+        assert [scene.site.cpus(i) for i in ids] == before
+        assert scene.site.runtime.updates == ()
+
+    play(act)
+
+
+def test_who_lost_its_cpu_is_placed_anew_alone() -> None:
+    async def act(scene: Scene) -> None:
+        ids = [await run(scene, name, guaranteed("c", 2000)) for name in ("a", "b")]
+        lost = str(next(iter(owned(scene.site, ids[0]))))
+        stays = scene.site.cpus(ids[1])
+        await scene.lose(lost)
+        assert len(owned(scene.site, ids[0])) == 2
+        assert lost not in str(owned(scene.site, ids[0]))
+        assert scene.site.cpus(ids[0]) == str(owned(scene.site, ids[0]))
+        assert scene.site.cpus(ids[1]) == stays
+
+    play(act)
+
+
+def test_when_the_cpus_come_back_who_had_to_share_gets_what_it_asked_for() -> None:
+    async def act(scene: Scene) -> None:
+        container_id = await run(scene, "a", guaranteed("c", 6000))
+        await scene.lose("5-7")
+        assert not owned(scene.site, container_id)
+        await scene.lose("")
+        assert len(owned(scene.site, container_id)) == 6
+        assert scene.site.cpus(container_id) == str(owned(scene.site, container_id))
+
+    play(act)
+
+
+def test_everybody_who_looks_sees_the_new_machine() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.lose("7")
+        assert str(scene.view.topology().online) == "0-6"
+        assert scene.site.node.context.ledger.policy.machine.online == CpuSet.parse("0-6")
+
+    play(act)
+
+
+def test_what_a_new_configuration_warns_of_is_logged_once() -> None:
+    async def act(scene: Scene) -> None:
+        everything_reserved = parse_config('reservedResources: {cpu: "cpuset:0-7"}')
+        for _ in range(2):
+            assert not await scene.living.change(build(everything_reserved, MACHINE, NOWHERE), must_fit=True)
+        assert scene.site.log.warnings == [events.CONFIG_WARNING]
+        assert not await scene.living.change(build(CONFIG, MACHINE, NOWHERE), must_fit=True)
+        assert scene.site.log.warnings == [events.CONFIG_WARNING]
+
+    play(act)
+
+
+def test_a_change_of_domains_reaches_who_reads_annotations() -> None:
+    async def act(scene: Scene) -> None:
+        config = replace(CONFIG, annotation_domains=("example.com",))
+        assert not await scene.living.change(build(config, MACHINE, NOWHERE), must_fit=True)
+        assert scene.site.node.coordinator.rules == Rules.of(config)
+        container_id = (
+            await scene.site.run("a", guaranteed("c", 2000), **{"prefer-shared-cpus.example.com/pod": "true"})
+        ).container_id("c")
+        assert not owned(scene.site, container_id)
+        assert scene.view.config() == config
+
+    play(act)
+
+
+def test_what_does_not_fit_changes_nothing() -> None:
+    async def act(scene: Scene) -> None:
+        await run(scene, "a", guaranteed("c", 6000))
+        config = parse_config('reservedResources: {cpu: "cpuset:0-3"}')
+        assert "no room" in await scene.living.change(build(config, MACHINE, NOWHERE), must_fit=True)
+        assert (scene.view.config(), scene.site.node.coordinator.rules) == (CONFIG, Rules())
+
+    play(act)
+
+
+@pytest.mark.parametrize(("reserved", "lost", "instead"), [("0-1", "1", "0"), ("7", "7", "0")])
+def test_reserved_cpus_that_went_away_are_made_up_for(reserved: str, lost: str, instead: str) -> None:
+    config = parse_config(f'reservedResources: {{cpu: "cpuset:{reserved}"}}')
+    machine = with_offline(MACHINE, CpuSet.parse(lost))
+    with pytest.raises(ConfigError):
+        build(config, machine, NOWHERE)
+    built = build_anyway(config, machine, NOWHERE)
+    (root, *_) = built.policy.pools(Allocations())
+    assert (str(root.reserved), built.config) == (instead, config)
+    assert f"CPU {lost} is not available" in built.warnings[-1]
+
+
+def test_what_nothing_helps_is_an_error(tmp_path: Path) -> None:
+    config = parse_config('availableResources: {cpu: "cpuset:7"}')
+    with pytest.raises(ConfigError):
+        build_anyway(config, with_offline(MACHINE, CpuSet.parse("7")), tmp_path)
+
+
+FILE = Path("/etc/cri-proxy.yaml")
+LOST = with_offline(MACHINE, CpuSet.parse("0"))
+
+
+def settings_in(directory: Path, config: Config, *, kept: str = "") -> Settings:
+    """Of a start with this in the file, where this was kept ('' = nothing)."""
+    if kept:
+        keep(directory, Kept(parse_config(kept), FILE, FILE, "", "0" * 64, 5.0))
+    return replace(settle(replace(config, state_dir=str(directory))), place=Place(FILE), from_file=config)
+
+
+def started(settings: Settings, machine: Machine = MACHINE) -> tuple[Settings, Built]:
+    found, _, built = build_start(settings, Host(settings, Silent(), machine))
+    return found, built
+
+
+def reserved(built: Built) -> str:
+    return str(built.policy.pools(Allocations())[0].reserved)
+
+
+def test_what_the_machine_can_give_is_what_it_starts_with(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, CONFIG, kept="reservedResources: {cpu: 3}")
+    found, built = started(settings)
+    assert (found, reserved(built)) == (settings, "0")
+
+
+def test_what_it_cannot_give_leaves_in_force_what_was(tmp_path: Path) -> None:
+    config = parse_config('reservedResources: {cpu: "cpuset:64"}')
+    found, built = started(settings_in(tmp_path, config, kept='reservedResources: {cpu: "cpuset:1"}'))
+    assert reserved(built) == "1"
+    assert found.instead is not None
+    assert str(found.instead.problem).startswith("command line: reservedResources.cpu: CPU 64")
+
+
+def test_a_first_start_that_the_machine_cannot_give_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="CPU 64"):
+        started(settings_in(tmp_path, parse_config('reservedResources: {cpu: "cpuset:64"}')))
+
+
+def test_cpus_that_went_away_are_not_held_against_what_was_in_force(tmp_path: Path) -> None:
+    """The file says what was kept: it is in force, and its reserved CPU is made up for by another."""
+    text = f'reservedResources: {{cpu: "cpuset:0"}}\nstateDir: {tmp_path}'
+    found, built = started(settings_in(tmp_path, parse_config(text), kept=text), LOST)
+    assert (found.instead, reserved(built)) == (None, "1")
+    assert "reserved instead" in built.warnings[-1]
+
+
+def test_where_neither_can_be_had_both_are_named(tmp_path: Path) -> None:
+    config = parse_config('reservedResources: {cpu: "cpuset:64"}')
+    kept = 'availableResources: {cpu: "cpuset:65"}'
+    with pytest.raises(ConfigError, match=r"CPU 64.*; nor can what was in force before be had: .*65"):
+        started(settings_in(tmp_path, config, kept=kept))

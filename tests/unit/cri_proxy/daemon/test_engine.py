@@ -1,0 +1,56 @@
+"""What decides, before it is open: what it is built from, what it says, and what it refuses."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.config.files.location import Place
+from cri_proxy.config.last_known_good import Kept, keep
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.settings import Settings, settle
+from cri_proxy.daemon.engine import Decider
+from cri_proxy.errors import CriProxyError, StoreError
+from policies.errors import PolicyBaseError
+from tests.fakes.machines import small_machine
+from tests.fakes.site import Silent
+
+MACHINE = small_machine()
+GOOD = 'availableResources: {cpu: "cpuset:0-7"}\nreservedResources: {cpu: 1}\n'
+BROKEN = GOOD.replace("0-7", "64-65")  # not on this machine
+
+
+def settings_in(directory: Path, text: str) -> Settings:
+    file, config = directory / "config.yaml", parse_config(f"{text}stateDir: {directory}\n")
+    return replace(settle(config), place=Place(file), from_file=config)
+
+
+def test_it_is_built_for_the_machine_that_it_is_given(tmp_path: Path) -> None:
+    decider = Decider(settings_in(tmp_path, GOOD), Silent(), MACHINE)
+    assert decider.machine.online == MACHINE.online
+    assert decider.settings.instead is None
+
+
+def test_what_was_kept_is_in_force_where_the_file_cannot_be_and_that_is_said_loudly(tmp_path: Path) -> None:
+    settings, log = settings_in(tmp_path, BROKEN), Silent()
+    file, kept = tmp_path / "config.yaml", parse_config(f"{GOOD}stateDir: {tmp_path}\n")
+    keep(tmp_path, Kept(kept, file, file, "", "0" * 64, 5.0))
+    decider = Decider(settings, log, MACHINE)
+    assert decider.settings.config == kept
+    assert any("config_kept" in error and "64-65" in error for error in log.errors)
+
+
+def test_without_anything_kept_it_cannot_be_built(tmp_path: Path) -> None:
+    with pytest.raises((CriProxyError, PolicyBaseError), match="64-65"):
+        Decider(settings_in(tmp_path, BROKEN), Silent(), MACHINE)
+
+
+def test_a_store_that_a_newer_program_wrote_is_not_touched(tmp_path: Path) -> None:
+    decider = Decider(settings_in(tmp_path, GOOD), Silent(), MACHINE)
+    decider.require_readable_store()  # none yet
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match="start the newer program"):
+        decider.require_readable_store()

@@ -1,0 +1,170 @@
+"""Who may be asked for its place, who stands in line, and what a signal without a successor does."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.daemon.handover import Predecessor, Turn, successor_comes, unless
+from cri_proxy.errors import StoreError
+from cri_proxy.state.lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
+from tests.fakes.site import Silent
+
+# Gives its lock away when it is asked, as the daemon does; what it prints says that it can be asked.
+HOLDER = """
+import pathlib, signal, sys
+from cri_proxy.daemon.handover import ASK
+from cri_proxy.state.lock import DeciderLock
+signal.pthread_sigmask(signal.SIG_BLOCK, {ASK})
+lock = DeciderLock.acquire(pathlib.Path(sys.argv[1]))
+lock.offer_handover()
+print("asked for", flush=True)
+signal.sigwait({ASK})
+lock.release()
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Another process that decides, until it is asked; it ends when its input does."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"asked for\n"
+        yield process
+        process.terminate()
+
+
+def test_without_the_wish_who_decides_is_left_alone(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+    with pytest.raises(LockHeld, match=f"process {holder.pid} decides here already: stop it"):
+        Turn.begin(tmp_path, takes_over=False)
+    assert holder.poll() is None
+
+
+@pytest.mark.usefixtures("holder")
+def test_who_is_asked_gives_the_lock_away(tmp_path: Path) -> None:
+    turn = Turn.begin(tmp_path, takes_over=True)
+    asyncio.run(asyncio.wait_for(turn.come(Silent()), 20))
+    with pytest.raises(LockHeld, match=f"process {os.getpid()} decides"):
+        DeciderLock.acquire(tmp_path)
+    turn.end()
+    DeciderLock.acquire(tmp_path, SUCCESSOR).release()
+
+
+@pytest.mark.usefixtures("holder")
+def test_only_one_stands_in_line(tmp_path: Path) -> None:
+    first = Turn.begin(tmp_path, takes_over=True)
+    with pytest.raises(LockHeld, match=f"process {os.getpid()} is taking over here already"):
+        Turn.begin(tmp_path, takes_over=True)
+    first.end()
+
+
+def test_where_nobody_decides_there_is_nobody_to_ask(tmp_path: Path) -> None:
+    turn = Turn.begin(tmp_path, takes_over=True)
+    assert turn.predecessor is None
+    asyncio.run(turn.come(Silent()))
+    turn.end()
+    DeciderLock.acquire(tmp_path).release()
+
+
+async def acts_when_alone(turn: Turn, holder: "subprocess.Popen[bytes]") -> None:
+    acted = asyncio.Event()
+
+    async def act() -> None:
+        acted.set()
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(turn.when_alone(act))
+        await asyncio.sleep(0)
+        assert not acted.is_set()
+        assert holder.stdin is not None
+        holder.stdin.close()
+        await acted.wait()
+
+
+def test_the_end_of_the_old_process_is_noticed(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+    turn = Turn.begin(tmp_path, takes_over=True)
+    asyncio.run(turn.come(Silent()))
+    asyncio.run(acts_when_alone(turn, holder))
+    turn.end()
+
+
+@pytest.mark.parametrize(
+    ("pid", "ticks", "why"),
+    [
+        (os.getpid(), 0, "does not offer"),
+        (os.getpid(), started_ticks(os.getpid()) + 1, "another process here"),
+        (2**22 + 1, 1, "cannot be found from here"),
+        (0, 0, "does not offer"),
+    ],
+)
+def test_a_process_that_did_not_offer_or_is_not_the_one_is_never_signalled(pid: int, ticks: int, why: str) -> None:
+    with pytest.raises(StoreError, match=f"nothing can be taken over: .*{why}.*stop it first"):
+        Predecessor.find(LockHeld("lock", "", pid, ticks))
+
+
+class Relay:
+    """Has its socket's name, or not."""
+
+    def __init__(self, problem: str = "") -> None:
+        self.problem = problem
+
+    def socket_problem(self) -> str:
+        return self.problem
+
+
+async def asked(relay: Relay, listen: Path, log: Silent) -> bool:
+    """Whether one signal makes the process give way; else it waits for the next, and has said why."""
+    signal = asyncio.Event()
+    signal.set()
+    giving_way = asyncio.get_running_loop().create_task(successor_comes(signal, [relay], [listen], log))
+    async with asyncio.timeout(20):
+        while not giving_way.done() and not log.warnings:  # noqa: ASYNC110 - bounded
+            await asyncio.sleep(0.002)
+    gives_way = giving_way.done()
+    giving_way.cancel()
+    await asyncio.wait([giving_way])
+    return gives_way
+
+
+def test_who_has_the_sockets_name_and_listens_gets_the_place(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        listening.listen()
+        assert asyncio.run(asked(Relay("replaced"), tmp_path / "socket", Silent()))
+
+
+@pytest.mark.parametrize("problem", ["", "removed"])
+def test_a_signal_without_a_successor_changes_nothing_and_is_logged(tmp_path: Path, problem: str) -> None:
+    log = Silent()
+    assert not asyncio.run(asked(Relay(problem), tmp_path / "socket", log))
+    assert log.warnings == ["not_handed_over"]
+
+
+async def endless() -> None:
+    await asyncio.Event().wait()
+
+
+async def fails() -> None:
+    raise ValueError("as it was")
+
+
+async def stopped(work: object) -> None:
+    stopping = asyncio.Event()
+    stopping.set()
+    await asyncio.wait_for(unless(stopping, work), 20)  # type: ignore[arg-type]
+
+
+def test_work_ends_when_the_daemon_is_stopped() -> None:
+    asyncio.run(stopped(endless()))
+
+
+def test_what_work_raises_comes_through() -> None:
+    with pytest.raises(ValueError, match="as it was"):
+        asyncio.run(unless(asyncio.Event(), fails()))

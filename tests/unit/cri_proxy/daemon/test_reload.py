@@ -1,0 +1,263 @@
+"""What becomes of a configuration that was found changed."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.config.files.location import Place, Source
+from cri_proxy.config.last_known_good import Kept
+from cri_proxy.config.load import load_source, parse_config
+from cri_proxy.config.model import Config, Known, known_options
+from cri_proxy.config.settings import Instead, Settings, settle
+from cri_proxy.config.values import with_values
+from cri_proxy.daemon.reload import Reloading, held_back
+from cri_proxy.errors import ConfigError
+from tests.fakes.clock import ManualClock
+from tests.fakes.reloads import Heard
+
+FILE = Path("/etc/cri-proxy/cri-proxy.yaml")
+OLD = "adopt: leave\nlog: {level: info}\n"
+
+
+def settings_of(text: str, *overrides: tuple[str, object]) -> Settings:
+    place, source = Place(FILE), Source(FILE, text)
+    given = tuple((known, value) for key, value in overrides for known in known_options() if known.key == key)
+    loaded = load_source(place, source)
+    settings = settle(with_values(loaded.config, given))
+    return replace(settings, place=place, source=source, overrides=given, from_file=loaded.config)
+
+
+def kept_settings(found: str) -> Settings:
+    """Of a start that found this in the file, and went on with the old one."""
+    kept = Kept(parse_config(OLD), FILE, FILE, "", Source(FILE, OLD).digest, 5.0)
+    instead = Instead(kept, ConfigError(str(FILE), 2, "adpot", "unknown option; did you mean adopt?"))
+    return replace(settings_of(OLD), source=Source(FILE, found), instead=instead)
+
+
+class Scene:
+    """A daemon's configuration; ``refusal`` is what the node says to the next one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.observer = Heard()
+        self.told: list[str] = []
+        self.applied: list[tuple[Config, tuple[str, ...]]] = []
+        self.kept: list[Kept] = []
+        self.refusal = ""
+        self.fault: Exception | None = None
+        self.reloading = Reloading(
+            settings, self._apply, clock=ManualClock(), observer=self.observer, tell=self.told.append
+        )
+        self.reloading.keep = self.kept.append
+
+    async def _apply(self, config: Config, said: Sequence[str]) -> str:
+        if self.fault is not None:
+            raise self.fault
+        if not self.refusal:
+            self.applied.append((config, tuple(said)))
+        return self.refusal
+
+    def take(self, text: str = OLD, *, asked: bool = False, problem: str = "") -> str:
+        """The outcome of finding this."""
+        asyncio.run(self.reloading.take(Source(FILE, text, problem=problem), asked))
+        last = self.reloading.view().last
+        return last.outcome if last is not None else ""
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene(settings_of(OLD))
+
+
+def test_options_of_the_command_line_are_told_before_and_after_a_reload() -> None:
+    scene = Scene(settings_of(OLD, ("adopt", "pin"), ("http", "off")))
+    assert scene.reloading.view().overridden == ("adopt", "http")
+    assert scene.take("adopt: leave\nstrictAnnotations: true") == "applied"
+    assert scene.reloading.view().overridden == ("adopt", "http")
+
+
+def test_a_valid_one_is_applied_whole(scene: Scene) -> None:
+    assert scene.take("adopt: pin\nstrictAnnotations: true") == "applied"
+    ((config, said),) = scene.applied
+    assert (config.adopt, config.strict_annotations, said) == ("pin", True, ())
+    assert scene.reloading.config == config
+    assert scene.reloading.view().digest == Source(FILE, "adopt: pin\nstrictAnnotations: true").digest
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("adopt: pin\nadpot: x", f"{FILE}:2: adpot: unknown option; did you mean adopt?"),
+        ("log: {level: loud}", f"{FILE}:1: log.level: expected debug or info"),
+        ("a: [", "not YAML"),
+        ("imageListen: /a", "imageListen: needs imageEndpoint as well"),
+        (" \n", "is empty now: write {} if the defaults are meant"),
+    ],
+)
+def test_an_invalid_one_changes_nothing_and_the_reason_is_told_everywhere(scene: Scene, text: str, reason: str) -> None:
+    before = scene.reloading.config, scene.reloading.view().digest
+    assert scene.take(text) == "rejected"
+    assert (scene.reloading.config, scene.reloading.view().digest, scene.applied) == (*before, [])
+    last = scene.reloading.view().last
+    assert last is not None
+    said = [*scene.reloading.warnings(), last.reason, str(scene.observer.fields("config_rejected")["reason"])]
+    assert [reason in text for text in said] == [True] * 3
+
+
+def test_what_cannot_be_read_changes_nothing(scene: Scene) -> None:
+    assert scene.take("", problem="cannot read: No such file or directory") == "rejected"
+    assert scene.reloading.config.adopt == "leave"
+
+
+def test_what_the_node_refuses_changes_nothing(scene: Scene) -> None:
+    scene.refusal = "the change leaves no room for web/c0; nothing was changed"
+    assert scene.take("adopt: pin") == "rejected"
+    assert scene.reloading.config.adopt == "leave"
+    assert "no room for web/c0" in scene.reloading.warnings()[0]
+
+
+def test_a_text_that_means_the_same_moves_nobody(scene: Scene) -> None:
+    assert scene.take(f"# more words\n{OLD}") == "unchanged"
+    assert scene.applied == []
+    assert scene.reloading.view().digest == Source(FILE, f"# more words\n{OLD}").digest
+
+
+def test_the_old_one_put_back_ends_the_warning(scene: Scene) -> None:
+    scene.take("nonsense")
+    assert scene.take() == "unchanged"
+    assert scene.reloading.warnings() == ()
+
+
+def test_who_asks_has_the_same_one_applied_again(scene: Scene) -> None:
+    assert scene.take(asked=True) == "applied"
+    assert [config.adopt for config, _ in scene.applied] == ["leave"]
+
+
+def test_an_empty_file_is_taken_where_it_was_empty_before() -> None:
+    scene = Scene(settings_of(""))
+    assert scene.take("", asked=True) == "applied"
+
+
+def test_the_command_line_beats_the_new_file_too() -> None:
+    scene = Scene(settings_of(OLD, ("policy", "none")))
+    scene.take("policy: topology-aware\nadopt: pin")
+    assert (scene.reloading.config.policy, scene.reloading.config.adopt) == ("none", "pin")
+
+
+def test_what_is_read_at_start_only_keeps_its_value_and_the_rest_is_applied(scene: Scene) -> None:
+    assert scene.take("adopt: pin\nstateDir: /elsewhere") == "applied"
+    ((config, said),) = scene.applied
+    assert (config.adopt, config.state_dir) == ("pin", "/var/lib/cri-proxy")
+    assert said == ("stateDir: /var/lib/cri-proxy stays until a restart; the configuration says /elsewhere",)
+    assert scene.reloading.view().needs_restart == ("stateDir",)
+    assert scene.observer.fields("config_reloaded")["restart_for"] == ["stateDir"]
+
+
+def test_who_takes_it_back_needs_no_restart(scene: Scene) -> None:
+    scene.take("stateDir: /elsewhere")
+    scene.take("adopt: pin")
+    assert scene.reloading.view().needs_restart == ()
+
+
+@pytest.mark.parametrize("known", [k for k in known_options() if not k.option.is_reloadable], ids=lambda k: k.key)
+def test_every_option_that_does_not_reload_is_held_back(known: Known) -> None:
+    texts = {"relay": "grpc", "http": "off", "nodeName": "n", "nodeGroup": "g"}
+    wanted = load_source(Place(FILE), Source(FILE, f"{known.key}: {texts.get(known.key, '/x')}")).config
+    config, late = held_back(Config(), wanted)
+    assert config == Config()
+    assert [each.key for each in late] == [known.key]
+
+
+@pytest.mark.parametrize("text", ["adopt: pin", "nonsense", OLD])
+def test_systemd_hears_of_the_beginning_and_the_end(scene: Scene, text: str) -> None:
+    scene.take(text)
+    begin, end = scene.told
+    assert begin.startswith("RELOADING=1\nMONOTONIC_USEC=")
+    assert begin.rpartition("=")[2].isdigit()
+    assert end == "READY=1"
+
+
+def test_a_fault_of_ours_does_not_leave_systemd_waiting(scene: Scene) -> None:
+    scene.fault = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        scene.take("adopt: pin")
+    assert scene.told[-1] == "READY=1"
+    assert "a fault of ours" in scene.reloading.warnings()[0]
+
+
+def test_reloads_are_counted_by_outcome(scene: Scene) -> None:
+    for text in ("adopt: pin", "nonsense", "x: 1", "adopt: pin # same"):
+        scene.take(text)
+    view = scene.reloading.view()
+    assert (view.applied, view.unchanged, view.rejected) == (1, 1, 2)
+
+
+def test_without_a_file_asking_applies_the_command_line_again() -> None:
+    scene = Scene(settle(Config()))
+    asyncio.run(scene.reloading.take(Source(Path("command line"), ""), True))
+    view = scene.reloading.view()
+    assert (view.file, view.digest, view.applied, len(scene.applied)) == ("", "", 1, 1)
+
+
+def test_that_changes_are_found_late_is_a_warning(scene: Scene) -> None:
+    scene.reloading.watch_problem = lambda: "inotify: No space left on device"
+    assert "by a slow look only: inotify: No space left" in scene.reloading.warnings()[0]
+
+
+def test_what_is_in_force_is_kept_without_the_command_lines_part() -> None:
+    scene = Scene(settings_of(OLD, ("policy", "none")))
+    assert scene.reloading.in_force.config == parse_config(OLD)
+    text = "adopt: pin\nlog: {level: debug}"
+    scene.take(text)
+    (kept,) = scene.kept
+    assert (kept.config, kept.digest, kept.path) == (parse_config(text), Source(FILE, text).digest, FILE)
+
+
+def test_what_waits_for_a_restart_is_not_kept_as_if_it_were_in_force(scene: Scene) -> None:
+    scene.take("adopt: pin\nstateDir: /elsewhere")
+    assert scene.kept[0].config == parse_config("adopt: pin")
+
+
+def test_what_is_rejected_is_not_kept(scene: Scene) -> None:
+    scene.take("nonsense")
+    scene.refusal = "no room"
+    scene.take("adopt: pin")
+    assert scene.kept == []
+    assert scene.reloading.in_force.config == parse_config(OLD)
+
+
+def test_another_text_that_means_the_same_is_kept_with_its_digest(scene: Scene) -> None:
+    scene.take(f"# more words\n{OLD}")
+    assert scene.kept[0].digest == scene.reloading.view().digest == Source(FILE, f"# more words\n{OLD}").digest
+
+
+def test_without_a_file_nothing_is_kept() -> None:
+    scene = Scene(settle(Config()))
+    asyncio.run(scene.reloading.take(Source(Path("command line"), ""), True))
+    assert scene.kept == []
+
+
+def test_a_start_on_what_was_kept_is_told_until_something_is_taken() -> None:
+    scene = Scene(kept_settings("adpot: pin"))
+    view = scene.reloading.view()
+    assert (view.is_kept, view.rejected, view.digest) == (True, 1, Source(FILE, OLD).digest)
+    (said,) = scene.reloading.warnings()
+    assert "adpot: unknown option; did you mean adopt?" in said
+    assert scene.take("still: wrong") == "rejected"
+    assert scene.reloading.view().is_kept
+    assert "still: unknown option" in scene.reloading.warnings()[0]
+    assert scene.take("adopt: pin") == "applied"
+    assert (scene.reloading.view().is_kept, scene.reloading.warnings()) == (False, ())
+    assert [kept.config for kept in scene.kept] == [parse_config("adopt: pin")]
+
+
+def test_the_kept_one_back_in_the_file_ends_it_and_moves_nobody() -> None:
+    scene = Scene(kept_settings("adpot: pin"))
+    assert scene.take(OLD) == "unchanged"
+    assert (scene.applied, scene.reloading.view().is_kept, scene.reloading.warnings()) == ([], False, ())
+
+
+def test_a_file_that_was_emptied_before_the_start_is_refused_by_the_reload_as_well() -> None:
+    assert Scene(kept_settings("")).take("", asked=True) == "rejected"

@@ -1,0 +1,108 @@
+"""Header blocks: a passive reader stays in step with any encoder, and our literals disturb none."""
+
+import hpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2.headers import HeaderReader, write_literals
+
+NAMES = st.sampled_from([b":path", b"grpc-timeout", b"content-type", b"x", b"tracestate"]) | st.binary(max_size=12)
+VALUES = st.sampled_from([b"100m", b"application/grpc", b""]) | st.binary(max_size=60)
+FIELDS = st.lists(st.tuples(NAMES, VALUES, st.booleans()), max_size=8)
+# RFC 7541, appendix C.4: three requests on one connection, Huffman coded.
+RFC_BLOCKS = [
+    "828684418cf1e3c2e5f23a6ba0ab90f4ff",
+    "828684be5886a8eb10649cbf",
+    "828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf",
+]
+
+
+def test_the_example_of_the_standard_is_read() -> None:
+    reader = HeaderReader()
+    read = [reader.read(bytes.fromhex(block)) for block in RFC_BLOCKS]
+    assert [headers[b":authority"] for headers in read] == [b"www.example.com"] * 3
+    assert read[1][b"cache-control"] == b"no-cache"
+    assert (read[2][b"custom-key"], read[2][b":scheme"]) == (b"custom-value", b"https")
+
+
+@given(st.lists(st.tuples(FIELDS, st.booleans(), st.none() | st.sampled_from([0, 64, 200, 4096, 8192])), max_size=12))
+@settings(max_examples=50, deadline=None)
+def test_the_reader_follows_any_encoder(blocks: list[tuple[list[tuple[bytes, bytes, bool]], bool, int | None]]) -> None:
+    encoder, reader = hpack.Encoder(), HeaderReader()
+    for fields, huffman, table_bytes in blocks:
+        if table_bytes is not None:
+            encoder.header_table_size = table_bytes
+        block = encoder.encode(
+            [hpack.HeaderTuple(n, v) if i else hpack.NeverIndexedHeaderTuple(n, v) for n, v, i in fields],
+            huffman=huffman,
+        )
+        assert reader.read(block) == {name: value for name, value, _ in fields}
+
+
+@given(st.binary(max_size=60))
+@settings(max_examples=50, deadline=None)
+def test_any_block_is_read_or_is_a_protocol_error(block: bytes) -> None:
+    reader = HeaderReader()
+    try:
+        reader.read(block)
+    except ProtocolError:
+        return
+
+
+@given(st.binary(max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_any_huffman_string_is_read_as_the_library_reads_it(raw: bytes) -> None:
+    block = b"\x00\x01x" + bytes((0x80 | len(raw),)) + raw
+    try:
+        expected = dict(hpack.Decoder().decode(block, raw=True))[b"x"]
+    except hpack.HPACKError:
+        with pytest.raises(ProtocolError):
+            HeaderReader().read(block)
+    else:
+        assert HeaderReader().read(block)[b"x"] == expected
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"\x80",
+        b"\xbe",
+        b"\xff",
+        b"\xff\xff\xff\xff\xff\xff\xff",
+        b"\x40",
+        b"\x40\x05ab",
+        b"\x3f\xff\xff\xff\x7f",
+        b"\x7f\x80",
+    ],
+)
+def test_a_damaged_block_is_an_error(block: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        HeaderReader().read(block)
+
+
+def test_with_a_table_of_size_0_nothing_is_kept() -> None:
+    reader = HeaderReader(table_bytes=0)
+    reader.read(b"\x40\x01a\x01b")
+    with pytest.raises(ProtocolError):
+        reader.read(b"\xbe")
+
+
+@pytest.mark.parametrize("drives_out", [b"\x40\x01c\x01d", b"\x3f\x02"])
+def test_an_entry_that_was_driven_out_is_an_error(drives_out: bytes) -> None:
+    """By a younger one, or by a smaller table: what is kept of a connection that lives for months is bounded."""
+    reader = HeaderReader(table_bytes=64)  # of the 34 bytes of an entry (RFC 7541, 4.1) it has room for one
+    reader.read(b"\x40\x01a\x01b")
+    assert reader.read(b"\xbe") == {b"a": b"b"}
+    reader.read(drives_out)
+    with pytest.raises(ProtocolError):
+        reader.read(b"\xbf" if drives_out[0] == 0x40 else b"\xbe")
+
+
+@given(st.lists(st.tuples(st.binary(min_size=1, max_size=300), st.binary(max_size=5000)), max_size=5))
+@settings(max_examples=50, deadline=None)
+def test_our_literals_are_read_by_any_decoder_and_leave_its_table_alone(fields: list[tuple[bytes, bytes]]) -> None:
+    decoder = hpack.Decoder()
+    assert [tuple(field) for field in decoder.decode(write_literals(fields), raw=True)] == fields
+    assert len(decoder.header_table.dynamic_entries) == 0

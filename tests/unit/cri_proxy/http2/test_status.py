@@ -1,0 +1,69 @@
+"""Statuses: how they travel, and which of them leave an outcome unknown."""
+
+import grpc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
+from cri_proxy.http2.status import UNKNOWN_OUTCOME, Code, decode_message, encode_message, from_trailers, refusal
+from cri_proxy.relay.calls import Failed
+
+
+def test_numbers_are_those_of_grpc() -> None:
+    assert {code.name: code.value for code in Code} == {code.name: code.value[0] for code in grpc.StatusCode}
+
+
+@given(st.text(max_size=60).filter(lambda text: text.isprintable()))
+@settings(deadline=None)
+def test_a_message_survives_the_trip(message: str) -> None:
+    encoded = encode_message(message)
+    assert decode_message(encoded) == message
+    assert all(0x20 <= byte <= 0x7E for byte in encoded)
+
+
+@given(st.binary(max_size=60))
+@settings(deadline=None)
+def test_any_message_can_be_shown(raw: bytes) -> None:
+    assert isinstance(decode_message(raw), str)
+
+
+def test_ok_is_no_failure() -> None:
+    assert from_trailers({b"grpc-status": b"0"}) is None
+
+
+def test_a_status_has_its_message() -> None:
+    assert from_trailers({b"grpc-status": b"5", b"grpc-message": b"100%25"}) == Failed(5, "100%")
+
+
+@pytest.mark.parametrize("raw", [b"", b"x", b"-1", b"99999999999999999999"])
+def test_a_status_that_is_no_number_is_unknown(raw: bytes) -> None:
+    assert from_trailers({b"grpc-status": raw}) == Failed(Code.UNKNOWN, "")
+
+
+@pytest.mark.parametrize(
+    ("http", "code"),
+    [(b"404", Code.UNIMPLEMENTED), (b"503", Code.UNAVAILABLE), (b"200", Code.UNKNOWN), (b"", Code.UNKNOWN)],
+)
+def test_without_a_grpc_status_the_http_status_decides(http: bytes, code: Code) -> None:
+    failure = from_trailers({b":status": http} if http else {})
+    assert failure is not None
+    assert failure.code == code
+
+
+def test_a_runtime_that_stopped_waiting_leaves_the_outcome_unknown() -> None:
+    assert {Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE} == UNKNOWN_OUTCOME
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CallFailed("/m", 5, "gone"), 5),
+        (RuntimeUnavailable("/m", "no socket"), 14),
+        (StoreError("/p", "full"), 14),
+        (ConfigError("/p", 1, "k", "bad"), 9),
+        (CriProxyError(), 13),
+    ],
+)
+def test_each_error_of_ours_has_its_status(error: CriProxyError, code: int) -> None:
+    assert refusal(error).code == code

@@ -1,0 +1,265 @@
+"""What a container is created with beside its pinning, and that those who opt out are left as they came."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.node.context import Rules
+from cri_proxy.node.status.contested_cpus import reachable_by, unpinned
+from cri_proxy.testbed.kubelet import RunningPod
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, create_request, guaranteed
+from policies.base import Policy
+from policies.options import PolicyOptions
+from policies.registry import build_policy
+from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
+from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.stage import FragilePolicy, background, soon
+from tests.unit.cri_proxy.node.told import mounted, play_told, told
+
+OWNS_2 = guaranteed("c", 2000)
+MIXED = guaranteed("c", 1500)
+SHARES = ContainerSpec("c", cpu_request_mcpu=100, cpu_limit_mcpu=500)
+LIFT, FRACTION = Rules(lift_quota=True), Rules(fraction_shares=True)
+
+
+def policy(name: str = "topology-aware", *, pins: bool = True) -> Policy:
+    machine = describe({"packages": 2, "cores": 4})
+    chosen = PolicyOptions(machine.online, CpuSet.parse("0"))
+    return build_policy(name, machine, replace(chosen, pin_cpu=pins, pin_memory=pins))
+
+
+def play(act: Callable[[Site], Awaitable[None]], rules: Rules | None = None, chosen: Policy | None = None) -> None:
+    """Act on a node of 2 packages with 4 CPUs each; no fault of ours may have been reported."""
+    site = Site(chosen or policy(), rules=rules)
+
+    async def run() -> None:
+        await site.open()
+        await act(site)
+
+    asyncio.run(run())
+    assert site.log.errors == []
+
+
+def record(site: Site, pod: RunningPod) -> pb.LinuxContainerResources:
+    return site.runtime.record(pod.container_id("c"))
+
+
+def cpu_time(site: Site, pod: RunningPod) -> tuple[int, int]:
+    """Quota and shares at the runtime."""
+    return record(site, pod).cpu_quota, record(site, pod).cpu_shares
+
+
+async def resize(site: Site, pod: RunningPod, cpus: int) -> None:
+    figures = pb.LinuxContainerResources(cpu_quota=cpus * 100_000, cpu_period=100_000, cpu_shares=cpus * 1024)
+    await site.kubelet.update(pod.container_id("c"), figures)
+    await site.node.settle()
+
+
+def test_by_default_quota_and_shares_stay_the_kubelets() -> None:
+    async def act(site: Site) -> None:
+        assert cpu_time(site, await site.run("a", OWNS_2)) == (200_000, 2048)
+        assert cpu_time(site, await site.run("b", MIXED)) == (150_000, 1536)
+
+    play(act)
+
+
+def test_a_lifted_quota_stays_lifted_through_the_kubelets_updates() -> None:
+    async def act(site: Site) -> None:
+        pod = await site.run("a", OWNS_2)
+        assert cpu_time(site, pod) == (-1, 2048)
+        await resize(site, pod, 3)
+        assert cpu_time(site, pod) == (-1, 3072)
+        await site.kubelet.update(pod.container_id("c"), pb.LinuxContainerResources(memory_limit_in_bytes=64 << 20))
+        assert cpu_time(site, pod) == (-1, 3072)
+
+    play(act, LIFT)
+
+
+def test_who_shares_keeps_its_quota() -> None:
+    async def act(site: Site) -> None:
+        assert cpu_time(site, await site.run("a", MIXED)) == (150_000, 1536)
+        assert cpu_time(site, await site.run("b", SHARES))[0] == 50_000
+
+    play(act, LIFT)
+
+
+def test_shares_of_the_fraction_are_written_again_with_each_update() -> None:
+    async def act(site: Site) -> None:
+        pod = await site.run("a", MIXED)
+        assert cpu_time(site, pod) == (150_000, 512)
+        figures = pb.LinuxContainerResources(cpu_quota=250_000, cpu_period=100_000, cpu_shares=2560)
+        await site.kubelet.update(pod.container_id("c"), figures)
+        assert cpu_time(site, pod) == (250_000, 512)
+
+    play(act, FRACTION)
+
+
+def test_the_recorded_request_comes_from_the_kubelets_own_numbers() -> None:
+    async def act(site: Site) -> None:
+        pod = await site.run("a", MIXED)
+        figures = pb.LinuxContainerResources(cpu_quota=250_000, cpu_period=100_000, cpu_shares=2560)
+        await site.kubelet.update(pod.container_id("c"), figures)
+        row = site.node.context.ledger.holder(pod.container_id("c"))
+        assert row is not None
+        request = row.grant.request
+        assert (request.cpu_request_mcpu, request.cpu_limit_mcpu, len(row.grant.owned)) == (2500, 2500, 2)
+
+    play(act, Rules(lift_quota=True, fraction_shares=True))
+
+
+def test_our_own_updates_of_others_touch_nothing_but_cpusets() -> None:
+    async def act(site: Site) -> None:
+        shares = await site.run("s", SHARES)
+        before = record(site, shares)
+        await site.run("full", guaranteed("c", 4000))
+        await site.run("a", OWNS_2)
+        after = record(site, shares)
+        assert before.cpuset_cpus != after.cpuset_cpus
+        after.cpuset_cpus = before.cpuset_cpus
+        assert after == before
+
+    play(act, Rules(lift_quota=True, fraction_shares=True))
+
+
+def test_even_when_deciding_fails_an_update_does_not_undo_a_lifted_quota() -> None:
+    fragile = FragilePolicy(policy())
+    site = Site(fragile, rules=LIFT)
+
+    async def run() -> None:
+        await site.open()
+        pod = await site.run("a", OWNS_2)
+        fragile.broken.add("decide")
+        await resize(site, pod, 3)
+        assert cpu_time(site, pod) == (-1, 3072)
+
+    asyncio.run(run())
+
+
+def test_a_caller_that_leaves_while_the_files_are_written_holds_nothing(tmp_path: Path) -> None:
+    async def act(site: Site) -> None:
+        spec = PodSpec("a", (OWNS_2,))
+        sandbox = await site.kubelet.run_sandbox(spec)
+        creating = background(site.kubelet.create(spec, OWNS_2, sandbox))
+        await soon(lambda: bool(site.node.context.ledger.of_pod(spec.pod_uid)))
+        creating.cancel()
+        await asyncio.wait([creating])
+        await site.node.settle()
+        assert site.node.context.ledger.of_pod(spec.pod_uid) == ()
+
+    play_told(tmp_path, act)
+
+
+@pytest.mark.parametrize("broken", ["pinnings", "all"])
+def test_a_policy_that_breaks_stops_no_container_that_would_be_told(tmp_path: Path, broken: str) -> None:
+    fragile = FragilePolicy(policy())
+    site = Site(fragile, rules=Rules(tell_containers="always"))
+    site.told_root = tmp_path
+
+    async def run() -> None:
+        await site.open()
+        await site.run("before", MIXED)
+        fragile.broken.add(broken)
+        container = (await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))).container_id("c")
+        assert site.runtime.node.containers[container].running
+
+    asyncio.run(run())
+
+
+def came_with(site: Site, pod: RunningPod) -> tuple[str, str, list[tuple[str, str]]]:
+    """The container's sets and mounts at the runtime."""
+    return record(site, pod).cpuset_cpus, record(site, pod).cpuset_mems, mounted(site, pod)
+
+
+async def run_with_sets(site: Site, cpus: str, mems: str, **annotations: str) -> RunningPod:
+    """A pod whose container comes with cpuset fields of its own, as from another manager."""
+    spec = PodSpec("own", (OWNS_2,), annotations=tuple(sorted(annotations.items())))
+    sandbox = await site.kubelet.run_sandbox(spec)
+    asked = create_request(spec, OWNS_2, sandbox, node=site.kubelet.node)
+    asked.config.linux.resources.cpuset_cpus, asked.config.linux.resources.cpuset_mems = cpus, mems
+    reply = await site.kubelet.call("CreateContainer", asked, pb.CreateContainerResponse)
+    await site.kubelet.start(reply.container_id)
+    await site.node.settle()
+    return RunningPod(spec, sandbox, (("c", reply.container_id),))
+
+
+PRESERVE = {"cri-proxy.io/cpu.preserve": "true"}
+PRESERVE_MEMORY = {"cri-proxy.io/memory.preserve": "true"}
+
+
+@pytest.mark.parametrize(("cpus", "mems"), [("", ""), ("5-6", "1")])
+def test_a_container_that_preserves_its_cpus_is_left_as_it_came_and_not_told(
+    tmp_path: Path, cpus: str, mems: str
+) -> None:
+    async def act(site: Site) -> None:
+        pod = await run_with_sets(site, cpus, mems, **PRESERVE)
+        await site.run("other", OWNS_2)
+        assert came_with(site, pod) == (cpus, mems, [])
+
+    play_told(tmp_path, act)
+
+
+def test_preserved_memory_stays_and_the_cpus_are_ours(tmp_path: Path) -> None:
+    async def act(site: Site) -> None:
+        pod = await run_with_sets(site, "0", "0-1", **PRESERVE_MEMORY)
+        assert (record(site, pod).cpuset_cpus, record(site, pod).cpuset_mems) == ("4-5", "0-1")
+
+    play_told(tmp_path, act)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        (policy("none"), ("5-6", "1", [])),
+        (policy(pins=False), ("5-6", "1", [])),
+    ],
+)
+def test_what_the_operator_does_not_pin_is_left_as_it_came(chosen: Policy, expected: object) -> None:
+    async def act(site: Site) -> None:
+        assert came_with(site, await run_with_sets(site, "5-6", "1")) == expected
+
+    play(act, chosen=chosen)
+
+
+def test_who_opts_out_is_told_when_it_asks(tmp_path: Path) -> None:
+    async def act(site: Site) -> None:
+        pod = await run_with_sets(site, "5-6", "1", **PRESERVE, **{"cri-proxy.io/tell-resources": "true"})
+        assert (told(site, pod)["SHARED_CPUS"], told(site, pod)["ALL_MEMS"]) == ("5-6", "1")
+        assert record(site, pod).cpuset_cpus == "5-6"
+
+    play_told(tmp_path, act)
+
+
+def test_a_container_that_was_there_before_us_can_be_left_alone() -> None:
+    site = Site(policy(), rules=Rules(adopt="leave"))
+
+    async def run() -> None:
+        await site.open()
+        pod = await site.run("a", OWNS_2)
+        container = site.runtime.node.containers[pod.container_id("c")]
+        del container.config.annotations[GRANT_KEY]
+        container.record.cpuset_cpus, site.store = "6", type(site.store)()
+        await site.open()
+        await site.run("b", OWNS_2)
+        assert record(site, pod).cpuset_cpus == "6"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("brings", "expected"), [("", ("default/own/c",)), ("0-1", ())])
+def test_whoever_runs_unpinned_can_reach_cpus_that_others_own(brings: str, expected: tuple[str, ...]) -> None:
+    """With a cpuset of its own it cannot: those CPUs are withheld."""
+
+    async def act(site: Site) -> None:
+        await run_with_sets(site, brings, "", **PRESERVE)
+        owner = await site.run("owner", OWNS_2)
+        row = site.node.context.ledger.holder(owner.container_id("c"))
+        assert row is not None
+        assert reachable_by(row, unpinned(site.node.context.ledger, site.node.adoption.left())) == expected
+
+    play(act)

@@ -1,0 +1,148 @@
+"""Calls that need a decision wait until somebody decides, and are turned away once nobody does any more."""
+
+import asyncio
+
+import pytest
+
+from cri_proxy.http2.status import Code
+from cri_proxy.intercept.gate import Gate
+from cri_proxy.intercept.interest import CREATE, RUNTIME
+from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Verdict
+
+CALL = Call(1, CREATE, b"")
+STOP = Call(2, RUNTIME + "StopContainer", b"")
+
+
+class Decider:
+    """Answers Forward once it may, and remembers what it was told and whether it was given up."""
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.was_cancelled = False
+        self.outcomes: list[Outcome] = []
+
+    def wants(self, method: str) -> Interest:
+        raise AssertionError(f"the gate knows itself what is held: {method}")
+
+    async def on_request(self, call: Call) -> Verdict:
+        try:
+            await self.may_answer.wait()
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+        return Forward()
+
+    def on_outcome(self, call: Call, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+
+def opened() -> tuple[Gate, Decider]:
+    gate, decider = Gate(), Decider()
+    gate.open(decider)
+    return gate, decider
+
+
+def was_turned_away(verdict: Verdict) -> bool:
+    return isinstance(verdict, Refuse) and verdict.was_unseen and verdict.code == Code.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("method", "interest"),
+    [
+        (CREATE, Interest.HOLD),
+        (RUNTIME + "Version", Interest.PASS),
+        ("/runtime.v1alpha2.RuntimeService/Version", Interest.REFUSE),
+    ],
+)
+def test_what_is_held_is_known_before_anybody_decides(method: str, interest: Interest) -> None:
+    assert Gate().wants(method) is interest
+
+
+async def waits_for_a_decider() -> None:
+    gate = Gate()
+    async with asyncio.TaskGroup() as group:
+        asked = group.create_task(gate.on_request(CALL))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        gate.open(Decider())
+    assert asked.result() == Forward()
+
+
+def test_a_call_waits_for_the_decider() -> None:
+    asyncio.run(waits_for_a_decider())
+
+
+def test_a_call_that_has_waited_long_is_refused_and_not_sent_again_at_once() -> None:
+    verdict = asyncio.run(Gate(wait_seconds=0.01).on_request(CALL))
+    assert isinstance(verdict, Refuse)
+    assert (verdict.code, verdict.was_unseen) == (Code.UNAVAILABLE, False)
+
+
+async def outcome_is_waited_for() -> None:
+    gate, decider = opened()
+    await gate.on_request(CALL)
+    async with asyncio.TaskGroup() as group:
+        closing = group.create_task(gate.close(5))
+        await asyncio.sleep(0)
+        assert was_turned_away(await gate.on_request(Call(3, CREATE, b"")))
+        assert not closing.done()
+        gate.on_outcome(CALL, Replied(b"id"))
+    assert closing.result()
+    assert decider.outcomes == [Replied(b"id")]
+
+
+def test_closing_waits_for_what_was_sent_on_and_lets_nobody_else_in() -> None:
+    asyncio.run(outcome_is_waited_for())
+
+
+async def late_outcome() -> list[Outcome]:
+    gate, decider = opened()
+    await gate.on_request(CALL)
+    assert not await gate.close(0.01)
+    gate.on_outcome(CALL, Aborted(sent=True))
+    return decider.outcomes
+
+
+def test_after_closing_nobody_here_learns_an_outcome() -> None:
+    assert asyncio.run(late_outcome()) == []
+
+
+async def stop_in_flight() -> bool:
+    gate, _ = opened()
+    await gate.on_request(STOP)
+    return await gate.close(60)
+
+
+def test_a_stop_that_lasts_is_not_waited_for() -> None:
+    assert asyncio.run(asyncio.wait_for(stop_in_flight(), 20))
+
+
+async def undecided() -> None:
+    gate, decider = opened()
+    decider.may_answer.clear()
+    async with asyncio.TaskGroup() as group:
+        asked = group.create_task(gate.on_request(CALL))
+        await asyncio.sleep(0)
+        assert not await gate.close(0.01)
+    assert was_turned_away(asked.result())
+    assert decider.was_cancelled
+
+
+def test_what_is_not_decided_by_then_is_given_up_and_turned_away() -> None:
+    asyncio.run(undecided())
+
+
+async def broken() -> None:
+    class Broken(Decider):
+        async def on_request(self, call: Call) -> Verdict:
+            raise TimeoutError
+
+    gate = Gate()
+    gate.open(Broken())
+    await gate.on_request(CALL)
+
+
+def test_a_fault_of_the_decider_is_not_taken_for_the_end() -> None:
+    with pytest.raises(TimeoutError):
+        asyncio.run(broken())

@@ -1,0 +1,82 @@
+"""CRI messages as requests on this node."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+
+from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.intercept.reader import Reader, Understood, no_hints
+from cri_proxy.kubelet.pod_resources import PodResources
+from cri_proxy.node.decision_log.journal import Journal
+from cri_proxy.testbed.pods import Node, PodSpec, create_request, guaranteed, sandbox_config
+from policies.base import DeviceLocality, QosClass
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.clock import ManualClock
+from tests.fakes.site import Silent
+from tests.unit.cri_proxy.podresources.kubelet import KubeletService, devices
+from tests.unit.cri_proxy.podresources.kubelet import pod as kubelet_pod
+
+HINT = DeviceLocality("/dev/x", CpuSet.parse("1"), NodeSet.parse("0"))
+READER = Reader(4 << 30, DOMAINS, no_hints)
+
+
+def message(*annotations: tuple[str, str]) -> pb.CreateContainerRequest:
+    spec = PodSpec("web", (guaranteed("c", 2000),), annotations=annotations)
+    return create_request(spec, spec.containers[0], "sandbox", node=Node(4 << 30))
+
+
+async def one_hint(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
+    return (HINT,)
+
+
+def read(reader: Reader, request: pb.CreateContainerRequest) -> Coroutine[object, object, Understood]:
+    return reader.read_create(request, request.sandbox_config)
+
+
+def test_a_create_is_read_with_the_nodes_device_hints() -> None:
+    found = asyncio.run(read(Reader(4 << 30, DOMAINS, one_hint), message()))
+    assert (found.request.cpu_request_mcpu, found.request.hints, found.problems) == (2000, (HINT,), ())
+
+
+def test_an_annotation_that_is_not_understood_becomes_a_sentence() -> None:
+    found = asyncio.run(read(READER, message(("cri-proxy.io/prefer-isolated-cpus", "perhaps"))))
+    assert ["prefer-isolated-cpus" in problem for problem in found.problems] == [True]
+
+
+def test_only_the_operators_domains_count() -> None:
+    reader = Reader(4 << 30, ("example.com",), no_hints)
+    assert asyncio.run(read(reader, message(("cri-proxy.io/prefer-isolated-cpus", "perhaps")))).problems == ()
+
+
+def test_a_sandbox_is_read_as_its_pod() -> None:
+    spec = PodSpec("web", (guaranteed("c", 2000),))
+    pod = READER.pod_of(sandbox_config(spec, Node(4 << 30)))
+    assert (pod.uid, pod.name, pod.qos) == (spec.pod_uid, "web", QosClass.GUARANTEED)
+
+
+def test_an_update_changes_only_what_it_names() -> None:
+    request = asyncio.run(read(READER, message())).request
+    assert READER.merge_update(request, pb.LinuxContainerResources()) == request
+    merged = READER.merge_update(request, pb.LinuxContainerResources(memory_limit_in_bytes=1 << 20))
+    assert (merged.memory_limit_bytes, merged.cpu_request_mcpu) == (1 << 20, 2000)
+
+
+def places(*annotations: tuple[str, str]) -> list[str]:
+    """Sources of the hints of a container with a device of the kubelet's and one of its own."""
+    kubelet = KubeletService(kubelet_pod("web", {"c": [devices("example.com/nic", "eth1", nodes=(1,))]}))
+    resources = PodResources(
+        kubelet, ManualClock(), Journal(Silent(), ManualClock()), known=lambda: NodeSet.parse("0-1")
+    )
+    reader = replace(Reader(4 << 30, DOMAINS, one_hint), pod_resources=resources)
+    found = asyncio.run(read(reader, message(*annotations)))
+    return [hint.source for hint in found.request.hints]
+
+
+def test_what_the_kubelet_says_of_devices_counts_beside_their_paths() -> None:
+    assert places() == ["/dev/x", "podresapi:example.com/nic/eth1"]
+
+
+def test_annotations_choose_which_hints_count() -> None:
+    assert places(("cri-proxy.io/topologyhints", "pod-resources")) == ["podresapi:example.com/nic/eth1"]
+    assert places(("cri-proxy.io/deny.topologyhints", "[podresapi:example.com/nic]")) == ["/dev/x"]

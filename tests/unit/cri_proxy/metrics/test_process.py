@@ -1,0 +1,50 @@
+"""What the process says of itself."""
+
+import asyncio
+import gc
+import os
+import time
+from pathlib import Path
+
+from cri_proxy.metrics import catalog
+from cri_proxy.metrics.process import process_samples, task_samples
+
+
+def test_the_process_tells_its_start_time_memory_and_files() -> None:
+    said = {sample.metric: sample.value for sample in process_samples()}
+    start, memory = said[catalog.PROCESS_START], said[catalog.PROCESS_MEMORY]
+    assert isinstance(start, float)
+    assert isinstance(memory, int)
+    assert time.time() - 86400 < start <= time.time() + 1
+    assert memory > 1 << 20
+    assert said[catalog.PROCESS_FILES] in range(3, os.sysconf("SC_OPEN_MAX"))
+
+
+def test_a_process_that_may_not_look_says_nothing(tmp_path: Path) -> None:
+    assert list(process_samples(tmp_path)) == []
+
+
+def test_objects_that_are_kept_show_as_blocks() -> None:
+    gc.collect()  # else a collection in between may take away more than comes
+    before = blocks()
+    kept = [bytearray(100) for _ in range(1000)]
+    assert 1000 <= blocks() - before <= 1000 * 20
+    assert len(kept) == 1000
+
+
+def blocks() -> int:
+    (count,) = (sample.value for sample in process_samples() if sample.metric is catalog.BLOCKS)
+    assert isinstance(count, int)
+    return count
+
+
+def test_tasks_count_until_they_end() -> None:
+    async def count() -> tuple[object, object]:
+        task = asyncio.get_running_loop().create_task(asyncio.Event().wait())
+        (with_it,) = task_samples()
+        task.cancel()
+        await asyncio.wait([task])
+        (without,) = task_samples()
+        return with_it.value, without.value
+
+    assert asyncio.run(count()) == (2, 1)

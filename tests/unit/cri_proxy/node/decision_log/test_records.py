@@ -1,0 +1,203 @@
+"""The last decision about every container, and what happened since."""
+
+import asyncio
+from dataclasses import replace
+
+from cri_proxy.node.decision_log.records import Records
+from cri_proxy.node.observer import Circumstances
+from cri_proxy.node.persistence import Persistence
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, Moved, Outcome, named, pack
+from cri_proxy.state.rows import Row, Saved
+from cri_proxy.tasks import Tasks
+from policies.base import CpuKind, Grant, Pinning, Placed, Reason
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.clock import ManualClock
+from tests.fakes.grants import row
+from tests.fakes.store import MemoryStore
+
+ROW, OTHER = row("a", owned="2-3"), row("b", owned="4")
+PLACED = DecisionRecord(
+    ROW.grant.request,
+    Outcome.PLACED,
+    1.0,
+    granted=Granted("root", CpuKind.EXCLUSIVE, Pinning(CpuSet.parse("2-3"), None)),
+)
+DRAWN = (Reason("affinity", "b draws it"),)
+REFUSED = DecisionRecord(ROW.grant.request, Outcome.REFUSED, 2.0, reasons=(Reason("cpu-full", "no room"),))
+
+
+def records(*confirmed: DecisionRecord) -> Records:
+    kept = Records(ManualClock())
+    for record in confirmed:
+        opened(kept, record)
+        kept.confirmed(ROW)
+    return kept
+
+
+def opened(kept: Records, record: DecisionRecord, live: Row | None = None, moved: tuple[Grant, ...] = ()) -> None:
+    kept.open(record, Placed(ROW.grant, Pinning(None, None), (), moved), Circumstances(live, company=lambda: DRAWN))
+
+
+def last(kept: Records, of: DecisionRecord = PLACED) -> DecisionRecord:
+    record = kept.get(of.key)
+    assert record is not None
+    return record
+
+
+def said(kept: Records, of: DecisionRecord = PLACED) -> list[tuple[str, str]]:
+    return [(change.what, change.text) for change in last(kept, of).history]
+
+
+def test_a_place_counts_at_once_and_is_confirmed_later() -> None:
+    kept = records()
+    opened(kept, PLACED)
+    assert not last(kept).is_confirmed
+    assert kept.confirmed(ROW) is not None
+    assert last(kept).is_confirmed
+
+
+def test_what_was_confirmed_already_is_not_told_again() -> None:
+    assert records(PLACED).confirmed(ROW) is None
+
+
+def test_a_place_that_is_given_back_says_why() -> None:
+    kept = records()
+    opened(kept, PLACED)
+    failed = kept.given_up(ROW, "no such image")
+    assert (failed.outcome, failed.failure, last(kept)) == (Outcome.NOT_CREATED, "no such image", failed)
+
+
+def test_a_new_attempt_goes_on_with_what_happened_to_the_last() -> None:
+    kept = records(PLACED)
+    opened(kept, replace(PLACED, decided_at_seconds=9.0))
+    assert said(kept) == [("placed", "placed in root on CPUs 2-3")]
+
+
+def test_a_refused_new_attempt_is_what_counts() -> None:
+    kept = records(PLACED)
+    kept.refused(REFUSED, None)
+    assert (last(kept).outcome, said(kept)) == (Outcome.REFUSED, [("placed", "placed in root on CPUs 2-3")])
+
+
+def test_a_container_that_finds_no_other_place_is_not_told_to_be_resized() -> None:
+    kept = records(PLACED)
+    kept.refused(replace(REFUSED, request=ROW.grant.request), ROW)
+    assert said(kept) == [("no-other-place", "no room")]
+
+
+def test_a_refused_new_size_leaves_the_decision_and_is_noted() -> None:
+    kept = records(PLACED)
+    kept.refused(replace(REFUSED, request=replace(ROW.grant.request, cpu_request_mcpu=9000)), ROW)
+    assert (last(kept).outcome, said(kept)) == (
+        Outcome.PLACED,
+        [("resize-refused", "no room")],
+    )
+
+
+def test_a_new_size_that_is_undone_brings_the_decision_before_it_back() -> None:
+    kept = records(PLACED)
+    opened(kept, replace(PLACED, decided_at_seconds=9.0), ROW)
+    kept.kept(ROW, "the runtime refused: no")
+    assert last(kept).decided_at_seconds == 1.0
+    assert said(kept) == [("resize-undone", "the runtime refused: no")]
+
+
+def test_whoever_made_room_has_a_line_once_it_is_for_somebody() -> None:
+    moved = Moved(named(OTHER.grant.request), "socket #0", "root", NodeSet(), NodeSet())
+    kept = records()
+    opened(kept, replace(PLACED, moved=(moved,)), moved=(OTHER.grant,))
+    assert kept.get(OTHER.key) is None
+    kept.confirmed(ROW)
+    (change,) = last(kept, DecisionRecord(OTHER.grant.request, Outcome.PLACED, 0)).history
+    assert (change.what, change.text) == ("lifted", "from socket #0 to root, to make room for default/pod-1/a")
+
+
+def test_a_container_that_was_placed_again_says_what_changed_and_why() -> None:
+    kept = records(PLACED)
+    kept.changed(ROW.grant, replace(ROW.grant, pool="socket #1"), "CPUs went away")
+    assert said(kept) == [("re-placed", "from root to socket #1: CPUs went away")]
+
+
+def test_a_change_while_a_new_size_is_open_is_kept_whatever_becomes_of_it() -> None:
+    kept = records(PLACED)
+    opened(kept, PLACED, ROW)
+    kept.changed(ROW.grant, replace(ROW.grant, pool="socket #1"), "moved")
+    kept.kept(ROW, "no")
+    assert [what for what, _ in said(kept)] == ["re-placed", "resize-undone"]
+
+
+def test_a_container_that_ran_before_is_adopted() -> None:
+    kept = records()
+    kept.changed(None, ROW.grant, "had no grant yet")
+    assert last(kept).outcome is Outcome.ADOPTED
+
+
+def test_only_the_newest_without_a_row_are_kept() -> None:
+    kept = records(PLACED)
+    for number in range(KEPT_WITHOUT_ROW + 2):
+        each = replace(row(f"r{number}").grant.request)
+        kept.refused(replace(REFUSED, request=each), None)
+    assert len(kept.names()) == KEPT_WITHOUT_ROW + 1
+    assert kept.get(row("r1").key) is None
+    assert kept.get(ROW.key) is not None
+
+
+def test_a_container_whose_row_is_gone_is_known_for_a_while() -> None:
+    kept = records(PLACED)
+    kept.forgotten([ROW.key, OTHER.key])
+    assert kept.get(ROW.key) is not None
+    for number in range(KEPT_WITHOUT_ROW):
+        kept.refused(replace(REFUSED, request=row(f"r{number}").grant.request), None)
+    assert kept.get(ROW.key) is None
+
+
+def test_what_becomes_of_a_decision_is_saved_and_recalled() -> None:
+    async def run() -> Saved:
+        store, tasks = MemoryStore(), Tasks()
+        kept = records()
+        kept.recall(Saved(), Persistence(store, tasks, lambda _: None))
+        opened(kept, PLACED)
+        await tasks.join()
+        assert store.load() == Saved()
+        kept.confirmed(ROW)
+        await tasks.join()
+        return store.load()
+
+    saved = asyncio.run(run())
+    again = Records(ManualClock())
+    again.recall(saved, Persistence(MemoryStore(), Tasks(), lambda _: None))
+    assert again.get(ROW.key) == replace(PLACED, is_confirmed=True, company=DRAWN)
+    assert again.names() == {ROW.key: named(PLACED.request)}
+
+
+def test_a_record_that_cannot_be_read_is_told_of_once_and_forgotten() -> None:
+    told: list[str] = []
+    kept = Records(ManualClock(), told.append)
+    damaged = replace(pack(PLACED), text="{")
+    kept.recall(Saved(decisions=(damaged,)), Persistence(MemoryStore(), Tasks(), lambda _: None))
+    assert (kept.get(ROW.key), kept.get(ROW.key), kept.names()) == (None, None, {})
+    assert len(told) == 1
+    assert told[0].startswith("default/pod-1/a: ")
+
+
+def test_a_decision_of_this_process_counts_more_than_a_saved_one() -> None:
+    kept = records(PLACED)
+    older = replace(PLACED, decided_at_seconds=0.5)
+    kept.recall(Saved(decisions=(pack(older),)), Persistence(MemoryStore(), Tasks(), lambda _: None))
+    assert last(kept).decided_at_seconds == 1.0
+
+
+def test_late_refusals_are_found_newest_first() -> None:
+    kept = records(PLACED)
+    for number in range(4):
+        late = replace(REFUSED, request=row(f"r{number}").grant.request, decided_at_seconds=float(number))
+        kept.refused(late, None)
+    assert [r.key.name for r in kept.refused_since(1.0, 2)] == ["r3", "r2"]
+    assert len(kept.refused_since(1.0, 9)) == 3
+
+
+def test_what_happens_again_and_again_is_noted_once() -> None:
+    kept = records(PLACED)
+    for _ in range(3):
+        kept.happened(ROW, "drifted", "put back")
+    assert said(kept) == [("drifted", "put back")]

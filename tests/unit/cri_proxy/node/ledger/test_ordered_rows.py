@@ -1,0 +1,52 @@
+"""Rows by container, and all of them in order."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cri_proxy.node.ledger.ordered_rows import ACTIVE, OrderedRows
+from cri_proxy.state.rows import ROW_STATES, Row, RowState
+from policies.base import ContainerKey
+from tests.fakes.grants import row
+
+CHANGES = st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from((*ROW_STATES, None))), max_size=20)
+
+
+def put(*rows: Row) -> OrderedRows:
+    made = OrderedRows()
+    for each in rows:
+        made.put(each)
+    return made
+
+
+@given(CHANGES)
+def test_after_any_changes_all_are_there_once_in_order(changes: list[tuple[str, RowState | None]]) -> None:
+    made, wanted = OrderedRows(), dict[ContainerKey, Row]()
+    for name, state in changes:
+        key = row(name).key
+        if state is None:
+            assert made.drop(key) == wanted.pop(key, None)
+        else:
+            assert made.put(row(name, state=state)) == wanted.get(key)
+            wanted[key] = row(name, state=state)
+    assert made.ordered() == tuple(wanted[key] for key in sorted(wanted))
+    assert made.active() == tuple(r for r in made.ordered() if r.state in ACTIVE)
+    assert [made.get(row(name).key) for name in "abcde"] == [wanted.get(row(name).key) for name in "abcde"]
+
+
+def test_the_active_ones_are_the_same_object_until_something_changes() -> None:
+    made = put(row("a"), row("b"))
+    before = made.active()
+    assert made.active() is before
+    made.put(replace(row("a"), state="exited"))
+    assert [r.key.name for r in made.active()] == ["b"]
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    made = put(row("a"), row("b"))
+    other = made.copy()
+    other.drop(row("a").key)
+    other.put(row("c"))
+    assert [[r.key.name for r in rows.ordered()] for rows in (made, other)] == [["a", "b"], ["b", "c"]]
+    assert (row("a").key in made, row("a").key in other) == (True, False)

@@ -1,0 +1,138 @@
+"""What containers are told, and that shells and programs can read it."""
+
+import json
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from cri_proxy.node.resource_files.contents import (
+    Facts,
+    as_json,
+    as_shell,
+    facts_of,
+    generation_in,
+    ground_of,
+    unpinned_facts,
+)
+from policies.base import CpuKind, Grant, Pinning
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.descriptions.machine import describe
+from tests.fakes.grants import request
+
+# Two nodes of four CPUs and one of slow memory.
+GROUND = ground_of(
+    describe(
+        {
+            "packages": 2,
+            "cores": 4,
+            "memory": "4Gi",
+            "memory_nodes": [{"memory": "64Gi", "kind": "pmem", "near": {0: 17}}],
+        }
+    )
+)
+VARIABLES = ("SHARED_CPUS", "ISOLATED_CPUS", "EXCLUSIVE_CPUS", "ALL_MEMS", "DRAM_MEMS", "PMEM_MEMS", "HBM_MEMS")
+
+
+def pinned(cpus: str, mems: str = "0") -> Pinning:
+    return Pinning(CpuSet.parse(cpus), NodeSet.parse(mems))
+
+
+def told(
+    kind: CpuKind, wanted: Pinning, confirmed: Pinning | None = None, *, own: str = "", isolated: str = ""
+) -> Facts:
+    grant = Grant(request("c", 1000), "root", kind, CpuSet.parse(own), CpuSet.parse(isolated))
+    return facts_of(grant, wanted, confirmed, GROUND)
+
+
+def cpus(facts: Facts) -> tuple[str, str, str, str]:
+    return str(facts.shared), str(facts.isolated), str(facts.exclusive), str(facts.hidden)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (told(CpuKind.SHARED, pinned("1-3")), ("1-3", "", "", "")),
+        (told(CpuKind.RESERVED, pinned("0")), ("0", "", "", "")),
+        (told(CpuKind.EXCLUSIVE, pinned("1-2"), own="1-2"), ("", "", "1-2", "")),
+        (told(CpuKind.ISOLATED, pinned("7"), isolated="7"), ("", "7", "", "")),
+        (told(CpuKind.MIXED, pinned("1-3"), own="1"), ("2-3", "", "1", "")),
+        (told(CpuKind.PRESERVE, Pinning(None, None)), ("0-7", "", "", "")),
+        (told(CpuKind.PRESERVE, Pinning(None, None), pinned("5")), ("5", "", "", "")),
+    ],
+)
+def test_each_kind_of_grant_says_whose_its_cpus_are(facts: Facts, expected: tuple[str, str, str, str]) -> None:
+    assert cpus(facts) == expected
+
+
+def test_siblings_that_are_owned_and_not_run_on_are_hidden() -> None:
+    assert cpus(told(CpuKind.EXCLUSIVE, pinned("1"), own="1,5")) == ("", "", "1", "5")
+
+
+def test_without_pinning_a_container_is_told_the_cpus_that_it_should_pin_itself_to() -> None:
+    assert cpus(told(CpuKind.EXCLUSIVE, Pinning(None, None), own="1-2")) == ("", "", "1-2", "")
+
+
+def test_what_is_about_to_go_is_told_at_once_and_what_comes_when_it_is_there() -> None:
+    assert told(CpuKind.SHARED, pinned("1-2"), pinned("1-4")).shared == CpuSet.parse("1-2")
+    assert told(CpuKind.SHARED, pinned("1-4"), pinned("1-2")).shared == CpuSet.parse("1-2")
+
+
+def test_a_move_is_told_when_it_is_done() -> None:
+    assert told(CpuKind.SHARED, pinned("4-5"), pinned("1-2")).shared == CpuSet.parse("1-2")
+
+
+def test_memory_nodes_are_told_by_kind() -> None:
+    facts = told(CpuKind.SHARED, pinned("1", "0,2"))
+    assert (str(facts.mems), str(facts.dram), str(facts.pmem), str(facts.hbm)) == ("0,2", "0", "2", "")
+
+
+def test_memory_that_is_not_pinned_is_all_of_it() -> None:
+    assert str(told(CpuKind.SHARED, Pinning(CpuSet.parse("1"), None)).mems) == "0-2"
+
+
+def test_after_a_reset_everything_is_shared() -> None:
+    facts = unpinned_facts(pinned("0-7", "0-2"), GROUND)
+    assert (cpus(facts), str(facts.mems), facts.pool) == (("0-7", "", "", ""), "0-2", "")
+
+
+@pytest.mark.parametrize(
+    "facts", [told(CpuKind.MIXED, pinned("1-3", "0,2"), own="1"), told(CpuKind.SHARED, pinned("0"))]
+)
+def test_a_shell_finds_every_variable_and_nothing_else(facts: Facts) -> None:
+    script = as_shell(facts) + "".join(f'echo "{name}=${{{name}?}}"\n' for name in VARIABLES)
+    printed = subprocess.run(["sh", "-eu"], input=script, capture_output=True, text=True, check=True).stdout
+    sets = (facts.shared, facts.isolated, facts.exclusive, facts.mems, facts.dram, facts.pmem, facts.hbm)
+    assert printed.splitlines() == [f"{name}={ids}" for name, ids in zip(VARIABLES, sets, strict=True)]
+    assert len(as_shell(facts).splitlines()) == len(VARIABLES)
+
+
+def test_a_program_finds_the_same_facts_and_more() -> None:
+    facts = replace(told(CpuKind.MIXED, pinned("1-3", "0,2"), own="1"), shared_mcpu=500)
+    plain = json.loads(as_json(facts, 7))
+    assert plain == {
+        "version": 1,
+        "generation": 7,
+        "pool": "root",
+        "kind": "mixed",
+        "shared_cpus": "2-3",
+        "isolated_cpus": "",
+        "exclusive_cpus": "1",
+        "hidden_cpus": "",
+        "shared_mcpu": 500,
+        "all_mems": "0,2",
+        "dram_mems": "0",
+        "pmem_mems": "2",
+        "hbm_mems": "",
+    }
+
+
+def test_the_generation_is_found_again() -> None:
+    assert generation_in(as_json(told(CpuKind.SHARED, pinned("0")), 41)) == 41
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"generation": "x"}', '{"generation": true}', '{"generation": -1}', "[" * 9999]
+)
+def test_a_text_that_is_not_ours_has_no_generation(text: str) -> None:
+    assert generation_in(text) == 0

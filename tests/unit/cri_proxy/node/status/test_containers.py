@@ -1,0 +1,72 @@
+"""Containers and memory as ``status`` shows them."""
+
+from dataclasses import replace
+
+from cri_proxy.node.effects import EffectFailure
+from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.node.status.containers import Moment, container_view, memory_views, names_text, violations
+from cri_proxy.node.status.model import ContainerView
+from cri_proxy.node.sync.adoption import Left
+from cri_proxy.state.rows import Row
+from policies.base import ContainerKey
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.descriptions.machine import describe
+from tests.fakes.grants import ledger_with, row
+from tests.fakes.views import pool
+
+OWNER = row("a", owned="2-3", acknowledged="2-3")
+LATE = row("s", acknowledged="1-7")  # its shared set no longer has the owner's CPUs
+
+
+def shown(ledger: Ledger, of: Row, failures: dict[ContainerKey, EffectFailure] | None = None) -> ContainerView:
+    pools = [pool("root", "", "1", free_mcpu=0, mems="0")]
+    return container_view(of, Moment.of(ledger, pools, failures=failures or {}))
+
+
+def test_who_is_still_on_its_cpus_is_named() -> None:
+    assert shown(ledger_with(OWNER, LATE), OWNER).waits_for == ("default/pod-1/s",)
+
+
+def test_nobody_is_named_once_all_are_where_they_should_be() -> None:
+    ledger = ledger_with(OWNER, LATE)
+    settled = replace(LATE, acknowledged=ledger.desired()[LATE.key])
+    assert shown(ledger_with(OWNER, settled), OWNER).waits_for == ()
+
+
+def test_what_the_runtime_has_stands_beside_what_it_should_have() -> None:
+    view = shown(ledger_with(OWNER, LATE), LATE)
+    assert (str(view.cpus), str(view.acknowledged_cpus), str(view.home_mems)) == ("1,4-7", "1-7", "0")
+
+
+def test_a_refused_update_is_said_instead_of_one_that_waits() -> None:
+    view = shown(ledger_with(OWNER, LATE), LATE, {LATE.key: EffectFailure("id-s", "stuck")})
+    assert view.notes == ("the runtime refuses its update: stuck",)
+
+
+def test_a_running_owner_that_is_not_alone_is_a_violation() -> None:
+    view = shown(ledger_with(OWNER, LATE), OWNER)
+    assert len(violations([view])) == 1
+    assert violations([replace(view, state="created")]) == ()
+
+
+def test_a_container_that_the_kernel_moved_onto_its_cpus_is_a_violation_and_one_left_alone_is_not() -> None:
+    mover = Left("default/pod-1/m", CpuSet.parse("0-6"))
+    view = replace(shown(ledger_with(OWNER), OWNER), reachable_by=(mover.name,))
+    (sentence,) = violations([view], [mover])
+    assert sentence.endswith("runs on CPUs 2-3 that are not its alone: still used by default/pod-1/m")
+    assert violations([view]) == ()
+
+
+def test_memory_is_promised_alone_or_together_with_other_nodes() -> None:
+    machine = describe({"packages": 2, "cores": 2, "memory": "1Gi"})
+    grants = [
+        replace(r.grant, mems=NodeSet.parse(mems), request=replace(r.grant.request, memory_request_bytes=100))
+        for r, mems in ((row("a"), "0"), (row("b"), "0-1"))
+    ]
+    found = [(v.node, v.promised_bytes, v.widely_promised_bytes, v.containers) for v in memory_views(machine, grants)]
+    assert found == [(0, 100, 100, 2), (1, 0, 100, 1)]
+
+
+def test_of_many_names_a_few_are_shown() -> None:
+    assert names_text(["a", "b"]) == "a, b"
+    assert names_text([str(i) for i in range(300)]).endswith("and 296 more")

@@ -1,0 +1,49 @@
+"""Who can run on CPUs that were granted to somebody alone."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cri_proxy.node.status.contested_cpus import ANYWHERE, Other, Others, late, reachable_by, unpinned
+from cri_proxy.node.sync.adoption import Left
+from policies.base import ContainerKey, CpuKind
+from sysfs.cpuset import CpuSet
+from tests.fakes.grants import ledger_with, row
+
+OWNER = row("a", owned="2-3", acknowledged="2-3")
+
+
+def test_whoever_runs_anywhere_or_on_such_a_cpu_is_named() -> None:
+    others = [Left("anywhere", None), Left("near", CpuSet.parse("3-5")), Left("far", CpuSet.parse("4-5"))]
+    assert reachable_by(OWNER, others) == ("anywhere", "near")
+
+
+def test_a_container_that_owns_nothing_has_nothing_to_fear() -> None:
+    assert reachable_by(row("s", acknowledged="4-7"), [Left("anywhere", None)]) == ()
+
+
+def test_nobody_reaches_itself() -> None:
+    assert reachable_by(OWNER, [Left("default/pod-1/a", None)]) == ()
+
+
+def test_a_preserved_container_counts_with_the_cpus_that_it_brought() -> None:
+    preserved = row("p", acknowledged="1-3")
+    preserved = replace(preserved, grant=replace(preserved.grant, kind=CpuKind.PRESERVE))
+    left = Left("default/old/c", None)
+    assert unpinned(ledger_with(OWNER, preserved), [left]) == (Left("default/pod-1/p", CpuSet.parse("1-3")), left)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(-1, 255))), st.integers(0, 255))
+def test_whether_anybody_is_there_agrees_with_who_is(members: list[tuple[str, int]], owned: int) -> None:
+    others = Others.of(Other(name, mask, ContainerKey("pod-1", name)) for name, mask in members)
+    owner = row("a", owned=str(CpuSet(owned)))
+    assert others.on(owner) == tuple(name for name, mask in members if name != "a" and mask & owned)
+    assert others.is_on(owner) == bool(others.on(owner))
+
+
+def test_who_is_late_may_be_where_the_runtime_has_it_and_anywhere_if_that_is_not_known() -> None:
+    sits, unknown = row("s", acknowledged="1-7"), row("t")
+    ledger = ledger_with(OWNER, sits, unknown)
+    found = [(other.name, other.mask) for other in late(ledger, ledger.unmet())]
+    assert found == [("default/pod-1/s", 0b11111110), ("default/pod-1/t", ANYWHERE)]

@@ -1,0 +1,225 @@
+"""The node's state as metrics: what is there now, and nothing that is gone."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from cri_proxy.config.model import Config
+from cri_proxy.metrics import catalog
+from cri_proxy.metrics.catalog import Metric, Values
+from cri_proxy.metrics.exposition import Distribution, Sample
+from cri_proxy.node.drift.cgroups import Cgroups
+from cri_proxy.node.drift.drift import Drift, Sight
+from cri_proxy.node.drift.kubelet_managers import KubeletManagers
+from cri_proxy.node.effects import BACKOFF_SECONDS
+from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
+from cri_proxy.node.status.model import ConfigurationView, Health, Part, ReloadView
+from cri_proxy.node.status.view import NodeView
+from cri_proxy.testbed.pods import ContainerSpec, guaranteed
+from policies.options import PolicyOptions
+from policies.registry import build_policy
+from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
+from tests.fakes.cgroup_tree import CgroupTree
+from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.stage import background, entered, play
+
+SHARES = ContainerSpec("c", cpu_request_mcpu=500)
+EXPECTED = {("exclusive",): 2, ("shared",): 5, ("reserved",): 1}
+
+
+def shown(site: Site, metric: Metric) -> dict[Values, float]:
+    """The series of a metric that are not zero."""
+    found = [s for s in (*node_samples(site.node), *site.journal.counters.samples()) if s.metric is metric]
+    return {s.labels: s.value for s in found if s.value and not isinstance(s.value, Distribution)}
+
+
+def test_every_available_cpu_is_of_one_kind() -> None:
+    async def act(site: Site) -> None:
+        assert shown(site, catalog.CPUS) == {("shared",): 7, ("reserved",): 1}
+        await site.run("a", guaranteed("c", 2000))
+        assert shown(site, catalog.CPUS) == EXPECTED
+        root = {labels[1:]: value for labels, value in shown(site, catalog.POOL_CPUS).items() if labels[0] == "root"}
+        assert root == EXPECTED
+
+    play(act)
+
+
+def test_in_every_pool_the_kinds_add_up_to_its_cpus_isolated_ones_too() -> None:
+    machine = describe({"packages": 2, "cores": 6, "memory": "2Gi", "isolated": "4-5,10"})
+    options = PolicyOptions(machine.online, CpuSet.parse("0"))
+    site = Site(build_policy("topology-aware", machine, options))
+
+    async def act() -> None:
+        await site.open()
+        for mcpu in (1000, 2000, 1500, 3000):
+            await site.run(f"p{mcpu}", guaranteed("c", mcpu))
+        series = shown(site, catalog.POOL_CPUS)
+        for pool in site.policy.pools(site.node.context.ledger.allocations):
+            assert sum(count for (name, _), count in series.items() if name == pool.name) == len(pool.cpus)
+        assert (series["root", "isolated"], series["root", "isolated_free"]) == (1, 2)
+
+    asyncio.run(act())
+
+
+def test_a_policy_that_pins_nobody_is_shown_as_well() -> None:
+    machine = describe({"packages": 2, "cores": 2, "memory": "2Gi"})
+    site = Site(build_policy("none", machine, PolicyOptions(machine.online, CpuSet())))
+
+    async def act() -> None:
+        await site.open()
+        await site.run("a", guaranteed("c", 2000))
+        assert shown(site, catalog.CONTAINERS) == {("running", "preserve"): 1}
+        assert sum(shown(site, catalog.CPUS).values()) == 4
+        assert shown(site, catalog.DECISIONS) == {("placed", "not-managed"): 1}
+
+    asyncio.run(act())
+
+
+def test_what_is_gone_does_not_linger() -> None:
+    async def act(site: Site) -> None:
+        before = [s for s in node_samples(site.node) if s.metric.kind == "gauge"]
+        pod = await site.run("a", guaranteed("c", 2000))
+        assert shown(site, catalog.CONTAINERS) == {("running", "exclusive"): 1}
+        await site.kubelet.remove_pod(pod.sandbox_id)
+        await site.node.settle()
+        assert [s for s in node_samples(site.node) if s.metric.kind == "gauge"] == before
+
+    play(act)
+
+
+def test_a_pool_tells_what_it_granted_and_what_is_left() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", SHARES)
+        granted, free = shown(site, catalog.POOL_SHARED_GRANTED), shown(site, catalog.POOL_SHARED_FREE)
+        assert granted["root",] == 0.5
+        assert free["root",] == 6.5
+
+    play(act)
+
+
+def test_a_memory_node_tells_its_size_and_what_it_promised() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", guaranteed("c", 2000, memory_bytes=64 << 20))
+        assert sum(shown(site, catalog.NODE_PROMISED).values()) == 64 << 20
+        assert set(shown(site, catalog.NODE_MEMORY)) == {("0", "dram"), ("1", "dram")}
+
+    play(act)
+
+
+def test_an_update_that_the_runtime_refuses_is_seen_as_such_and_as_waiting() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", SHARES)
+        pod = await site.run("x", guaranteed("c", 5000))
+        site.runtime.faults.fail_next("UpdateContainerResources", 2, "no", times=len(BACKOFF_SECONDS) + 1)
+        await site.kubelet.remove_pod(pod.sandbox_id)
+        await site.node.settle()
+        assert shown(site, catalog.UPDATES)["refused",] == 1
+        assert shown(site, catalog.UPDATE_REFUSED) == shown(site, catalog.LATE) == {(): 1}
+        site.log.errors.clear()
+
+    play(act)
+
+
+def test_a_create_that_hangs_is_reserved_until_it_is_answered() -> None:
+    async def act(site: Site) -> None:
+        gate = site.runtime.faults.block("CreateContainer")
+        run = background(site.run("a", guaranteed("c", 2000)))
+        await entered(gate)
+        assert shown(site, catalog.CONTAINERS) == {("reserved", "exclusive"): 1}
+        gate.release()
+        await run
+        assert shown(site, catalog.CONTAINERS) == {("running", "exclusive"): 1}
+
+    play(act)
+
+
+def test_cpus_of_containers_that_the_runtime_lists_as_ended_would_show() -> None:
+    """The release that goes with every list makes it zero: the list is put in by hand to see that it would not be."""
+
+    async def act(site: Site) -> None:
+        pod = await site.run("a", guaranteed("c", 2000))
+        assert shown(site, catalog.DEAD_CPUS) == {}
+        site.node.resync.ended_ids = frozenset({pod.container_id("c")})
+        assert shown(site, catalog.DEAD_CPUS) == {(): 2}
+
+    play(act)
+
+
+def test_after_an_exit_that_nobody_announced_the_list_releases_and_no_cpu_is_held_by_the_dead() -> None:
+    async def act(site: Site) -> None:
+        pod = await site.run("a", guaranteed("c", 2000))
+        site.runtime.exit(pod.container_id("c"))
+        await site.node.resync.check_all("test")
+        assert site.node.resync.ended_ids == {pod.container_id("c")}
+        assert shown(site, catalog.DEAD_CPUS) == {}
+
+    play(act)
+
+
+def test_whoever_the_kernel_moved_onto_cpus_of_another_is_counted(tmp_path: Path) -> None:
+    async def act(site: Site) -> None:
+        ids = [(await site.run(name, guaranteed("c", 2000))).container_id("c") for name in ("a", "b")]
+        tree, pid = CgroupTree(tmp_path, v1=True), site.runtime.node.containers[ids[0]].pid
+        tree.write(pid, ids[0], "", "")
+        tree.flee(pid, ids[0], "0-7")
+        context, sight = site.node.context, Sight(Cgroups(tmp_path), KubeletManagers, lambda: 60.0)
+        drift = Drift(context, site.node.effects, site.node.adoption, sight)
+        await drift.check()
+        samples = {s.metric: s.value for s in node_samples(replace(site.node, drift=drift)) if not s.labels}
+        assert [samples[m] for m in (catalog.FLED, catalog.REACHABLE, catalog.VIOLATED)] == [1, 1, 1]
+
+    play(act)
+
+
+def test_what_is_counted_of_containers_is_what_the_status_shows_of_them() -> None:
+    async def act(site: Site) -> None:
+        await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
+        await site.run("s", SHARES)
+        site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
+        await site.run("a", guaranteed("c", 6000))
+        status = NodeView(site.node, site.journal, config=Config(), name="", warnings=()).status()
+        reached = [c for c in status.containers if c.reachable_by and c.state == "running"]
+        assert shown(site, catalog.VIOLATED) == {(): len(status.violations)} == {(): 1}
+        assert shown(site, catalog.REACHABLE) == {(): len(reached)} == {(): 1}
+        kinds = Counter((c.state, c.kind) for c in status.containers)
+        assert shown(site, catalog.CONTAINERS) == kinds
+        site.log.errors.clear()
+
+    play(act)
+
+
+def test_health_is_a_claim_per_part() -> None:
+    health = Health.of(Part("recovery"), Part("store", "the store fails: disk full"))
+    assert list(health_samples(health)) == [
+        Sample(catalog.LIVE, True),
+        Sample(catalog.READY, False),
+        Sample(catalog.PART_HEALTHY, True, ("recovery",)),
+        Sample(catalog.PART_HEALTHY, False, ("store",)),
+    ]
+
+
+def configuration(*, last: str) -> dict[Metric, list[float | Distribution]]:
+    view = ConfigurationView("f", "", "", 5.0, applied=2, rejected=1, last=ReloadView(7.0, last, "", "f", False))
+    found: dict[Metric, list[float | Distribution]] = {}
+    for sample in config_samples(view):
+        found.setdefault(sample.metric, []).append(sample.value)
+    return found
+
+
+def test_a_rejected_configuration_shows_until_one_is_taken() -> None:
+    assert configuration(last="rejected")[catalog.RELOAD_SUCCESSFUL] == [False]
+    taken = configuration(last="applied")
+    assert taken[catalog.RELOAD_SUCCESSFUL] == [True]
+    assert (taken[catalog.RELOADS], taken[catalog.CONFIG_GENERATION]) == ([2, 0, 1], [3])
+    assert list(config_samples(None)) == []
+
+
+def test_a_row_is_never_told_twice_with_the_same_labels() -> None:
+    async def act(site: Site) -> None:
+        await site.run("a", guaranteed("c", 2500), ContainerSpec("d", cpu_request_mcpu=500))
+        series = [(s.metric.name, s.labels) for s in (*node_samples(site.node), *site.journal.counters.samples())]
+        assert len(series) == len(set(series))
+
+    play(act)

@@ -1,0 +1,64 @@
+"""Views survive their way through JSON."""
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.codec import decode, encode
+from cri_proxy.http.routes import build_routes
+from cri_proxy.node.status.model import (
+    ConfigurationView,
+    ContainerView,
+    DaemonView,
+    DecisionView,
+    DisplacedView,
+    ExplainView,
+    FieldView,
+    Health,
+    MemoryNodeView,
+    RankedView,
+    RefusedView,
+    ReloadView,
+    StatusView,
+)
+from cri_proxy.state.decisions import Change, Granted, Moved
+from policies.base import Default, PoolView
+from tests.fakes.views import FixedDaemon, decision_view, status_view
+
+PAGE = Path(__file__).parents[5] / "docs" / "reference" / "status.md"
+
+
+@pytest.mark.parametrize("view", [status_view(), ExplainView((decision_view(),)), Health(True, False, ("x",))])
+def test_a_view_survives_json(view: object) -> None:
+    assert decode(type(view), json.loads(json.dumps(encode(view)))) == view
+
+
+def test_an_older_command_reads_a_newer_daemons_status() -> None:
+    plain = encode(status_view())
+    assert isinstance(plain, dict)
+    assert decode(StatusView, {**plain, "from_a_later_version": []}) == status_view()
+
+
+def test_the_fake_is_a_daemon() -> None:
+    view: DaemonView = FixedDaemon()
+    assert view.health().is_ready
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(StatusView, ConfigurationView, ReloadView, ContainerView, MemoryNodeView, RefusedView, PoolView),
+        *(ExplainView, DecisionView, DisplacedView, RankedView, FieldView, Granted, Moved, Change, Default),
+    ],
+)
+def test_every_field_is_documented(kind: type) -> None:
+    words = set(re.findall(r"`([a-z_]+)`|\"([a-z]+)\"", PAGE.read_text()))
+    documented = {word for pair in words for word in pair}
+    assert {field.name for field in fields(kind)} - documented == set()
+
+
+def test_every_path_is_documented() -> None:
+    assert [path for path in build_routes(FixedDaemon()) if f"`{path}" not in PAGE.read_text()] == []

@@ -1,0 +1,114 @@
+"""Containers that run without a row of ours, as they are read from the runtime."""
+
+from dataclasses import replace
+
+from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.node.context import Rules
+from cri_proxy.node.sync import runtime_state
+from cri_proxy.node.sync.adoption import Adopted, Adoption
+from cri_proxy.node.sync.runtime_state import LiveContainer
+from cri_proxy.testbed import pods
+from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
+from policies.base import ContainerKey, CpuKind, Grant, Pinning, QosClass
+from sysfs.cpuset import CpuSet
+from tests.fakes.embedded_calls import Calls
+from tests.fakes.grants import request
+from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.stage import direct, play
+
+
+def adoption(site: Site, rules: Rules | None = None) -> Adoption:
+    chosen = rules or Rules()
+    return Adoption(site.node.context, lambda: chosen)
+
+
+async def listed(site: Site) -> tuple[LiveContainer, ...]:
+    return (await runtime_state.list_node(site.runtime.channel(), GRANT_KEY)).containers
+
+
+def found(name: str, mcpu: int, qos: QosClass, created: int = 1) -> Adopted:
+    container = LiveContainer(f"id-{name}", "s", ContainerKey("p", name), "running", created)
+    return Adopted(container, request(name, mcpu, qos=qos), Pinning(None, None), None)
+
+
+def test_they_are_placed_by_qos_class_then_size_then_age() -> None:
+    ones = [
+        found("best effort", 0, QosClass.BEST_EFFORT),
+        found("burstable", 4000, QosClass.BURSTABLE),
+        found("young", 2000, QosClass.GUARANTEED, created=2),
+        found("old", 2000, QosClass.GUARANTEED, created=1),
+        found("large", 3000, QosClass.GUARANTEED, created=3),
+    ]
+    order = [each.request.container.name for each in sorted(ones, key=lambda each: each.rank)]
+    assert order == ["large", "old", "young", "burstable", "best effort"]
+
+
+def test_one_that_was_made_through_us_is_rebuilt_from_its_annotation() -> None:
+    async def act(site: Site) -> None:
+        a = await site.run("a", guaranteed("c", 2500))
+        (one,) = await adoption(site).read_all(await listed(site))
+        row = site.node.context.ledger.holder(a.container_id("c"))
+        assert row is not None
+        assert one.grant is not None
+        assert (one.grant.owned, one.grant.shared_mcpu, one.pinning) == (row.grant.owned, 500, row.acknowledged)
+        assert one.row(one.grant, 7).container_id == row.container_id
+
+    play(act)
+
+
+def test_one_that_grew_since_it_was_made_is_known_to_have_its_other_cpus_later() -> None:
+    async def act(site: Site) -> None:
+        run = await site.run("a", guaranteed("c", 1000))
+        small = CpuSet.parse(site.cpus(run.container_id("c")))
+        size = pods.resources(run.spec, guaranteed("c", 3000), site.kubelet.node)
+        await site.kubelet.update(run.container_id("c"), size)
+        (one,) = await adoption(site).read_all(await listed(site))
+        assert one.grant is not None
+        assert one.grant.added == (one.grant.owned - small,)
+        assert len(one.grant.owned) == 3
+
+    play(act)
+
+
+def test_one_that_ends_before_it_is_read_is_left_out() -> None:
+    async def act(site: Site) -> None:
+        a = await site.run("a", guaranteed("c", 2000))
+        ones = await listed(site)
+        site.runtime.exit(a.container_id("c"))
+        assert await adoption(site).read_all(ones) == ()
+        site.runtime.node.containers.clear()
+        assert await adoption(site).read_all(ones) == ()
+
+    play(act)
+
+
+def test_without_a_cpuset_on_record_it_may_be_anywhere() -> None:
+    async def act(site: Site) -> None:
+        await direct(site).run_pod(PodSpec("a", (ContainerSpec("c"),)))
+        (one,) = await adoption(site).read_all(await listed(site))
+        assert (one.pinning, one.grant) == (Pinning(CpuSet.parse("0-7"), None), None)
+
+    play(act)
+
+
+def test_left_alone_one_with_a_cpuset_has_it_withheld_and_one_without_nothing() -> None:
+    async def act(site: Site) -> None:
+        pinned = (await direct(site).run_pod(PodSpec("a", (ContainerSpec("c"),)))).container_id("c")
+        await direct(site).run_pod(PodSpec("b", (ContainerSpec("c"),)))
+        await Calls(site.runtime).update(pinned, cpuset_cpus="2-3")
+        leaving = adoption(site, Rules(adopt="leave"))
+        assert await leaving.read_all(await listed(site)) == ()
+        assert leaving.is_left(pinned)
+        assert str(site.node.context.ledger.allocations.withheld) == "2-3"
+        leaving.keep_left(set())
+        assert (leaving.is_left(pinned), str(site.node.context.ledger.allocations.withheld)) == (False, "")
+
+    play(act)
+
+
+def test_a_cold_start_of_an_adopted_one_counts_from_its_creation() -> None:
+    one = found("a", 1000, QosClass.GUARANTEED, created=5_000_000_000)
+    asks = replace(one.request, preferences=replace(one.request.preferences, cold_start_seconds=60))
+    grant = Grant(asks, "root", CpuKind.EXCLUSIVE, CpuSet.parse("1"), is_cold=True)
+    assert one.row(grant, 1).warm_at_seconds == 65.0
+    assert one.row(replace(grant, is_cold=False), 1).warm_at_seconds is None

@@ -1,0 +1,81 @@
+"""What becomes of saved rows when they are held against the runtime's lists."""
+
+from dataclasses import replace
+
+import pytest
+
+from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
+from cri_proxy.node.sync.runtime_state import LiveContainer, LiveNode
+from policies.base import ContainerKey, Pinning
+from sysfs.cpuset import CpuSet
+from tests.fakes.rows import make_row
+
+KEY = ContainerKey("pod-1", "c0")
+ROW = make_row()
+
+
+def live(container_id: str = ROW.container_id, *, state: str = "running", created: int = 1) -> LiveContainer:
+    return LiveContainer(container_id, ROW.sandbox_id, KEY, state, created)
+
+
+def node(*containers: LiveContainer, sandbox: str = ROW.sandbox_id) -> LiveNode:
+    return LiveNode(containers, ((sandbox, "pod-1"),))
+
+
+def test_a_row_whose_container_runs_is_kept_as_it_is() -> None:
+    assert reconcile([ROW], node(live())).rows == (ROW,)
+
+
+def test_a_row_takes_the_state_that_the_runtime_gives() -> None:
+    assert reconcile([ROW], node(live(state="created"))).rows[0].state == "created"
+
+
+def test_a_start_that_nobody_saw_may_have_lost_what_was_written_meanwhile() -> None:
+    """Its pinning is in doubt, so it is sent again (spec section 7: runc accepts an update during a start)."""
+    created = replace(ROW, state="created", doubted=None)
+    (row,) = reconcile([created], node(live(state="running"))).rows
+    assert (row.state, row.acknowledged, row.doubted) == ("running", ROW.acknowledged, ROW.acknowledged)
+
+
+def test_a_doubt_that_was_saved_outlives_the_process() -> None:
+    doubted = replace(ROW, state="created", doubted=Pinning(CpuSet.parse("7"), None))
+    assert reconcile([doubted], node(live(state="running"))).rows[0].doubted == doubted.doubted
+
+
+def test_an_exited_container_is_remembered_while_its_sandbox_is_there() -> None:
+    row = reconcile([ROW], node(live(state="exited"))).rows[0]
+    assert (row.state, row.acknowledged) == ("exited", None)
+
+
+def test_a_container_that_vanished_with_its_sandbox_is_dropped() -> None:
+    found = reconcile([ROW], node(sandbox="another"))
+    assert (found.rows, found.dropped) == ((), (KEY,))
+
+
+def test_a_create_whose_outcome_was_unknown_takes_the_container_that_came_of_it() -> None:
+    pending = replace(ROW, state="pending", container_id="", acknowledged=None)
+    row = reconcile([pending], node(live("new", state="created"))).rows[0]
+    assert (row.container_id, row.state) == ("new", "created")
+
+
+def test_a_create_that_never_happened_is_dropped() -> None:
+    reserved = replace(ROW, state="reserved", container_id="", acknowledged=None)
+    assert reconcile([reserved], node()).dropped == (KEY,)
+
+
+@pytest.mark.parametrize(("state", "unknown"), [("created", 0), ("running", 1)])
+def test_a_container_that_was_released_before_it_ran_holds_nothing_until_it_runs(state: str, unknown: int) -> None:
+    released = replace(ROW, state="exited", acknowledged=None)
+    assert len(reconcile([released], node(live(state=state))).unknown) == unknown
+
+
+def test_a_live_container_without_a_row_is_unknown() -> None:
+    assert reconcile([], node(live("x"))).unknown == (live("x"),)
+
+
+def test_of_two_live_containers_of_one_name_the_newer_counts() -> None:
+    assert newest_by_key([live("old", created=1), live("new", created=2)]) == {KEY: live("new", created=2)}
+
+
+def test_an_older_namesake_of_a_kept_row_is_not_adopted() -> None:
+    assert reconcile([ROW], node(live(created=2), live("old", created=1))).unknown == ()

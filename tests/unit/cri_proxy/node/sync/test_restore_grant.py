@@ -1,0 +1,145 @@
+"""A grant out of the annotation that we left and of the live cpuset."""
+
+from dataclasses import replace
+
+import pytest
+
+from cri_proxy.cri.grant_text import grant_to_text
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_status import Existing
+from cri_proxy.node.sync.restore_grant import Rebuilt, rebuild
+from policies.base import CpuKind, Grant, QosClass
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.descriptions.machine import describe
+from tests.fakes.grants import request
+
+# Threads 2n and 2n+1 are of one core; the kernel isolates CPUs 6 and 7; node 1 is PMEM.
+MACHINE = describe(
+    {
+        "cores": 4,
+        "threads": 2,
+        "isolated": "6-7",
+        "memory": "2Gi",
+        "memory_nodes": [{"memory": "8Gi", "kind": "pmem", "near": {0: 17}}],
+    }
+)
+OWNER = Grant(request("a", 2000), "root", CpuKind.EXCLUSIVE, CpuSet.parse("2-3"), mems=NodeSet.parse("0"))
+MIXED = replace(OWNER, request=request("a", 2500), kind=CpuKind.MIXED, shared_mcpu=500)
+SHARER = replace(OWNER, request=request("a", 500), kind=CpuKind.SHARED, exclusive=CpuSet(), shared_mcpu=500)
+
+
+def live(created: Grant, cpus: str, mcpu: int | None = None, mems: str = "0") -> Rebuilt:
+    """What is rebuilt of a container that was created with this grant and is now on these CPUs for this request."""
+    asks = created.request if mcpu is None else replace(created.request, cpu_request_mcpu=mcpu)
+    found = Existing(
+        container_id="id",
+        sandbox_id="s",
+        state=pb.CONTAINER_RUNNING,
+        created_at_ns=1,
+        request=asks,
+        cpus=CpuSet.parse(cpus) or None,
+        mems=NodeSet.parse(mems) or None,
+        pid=1,
+        grant_text=grant_to_text(created),
+    )
+    return rebuild(found, MACHINE)
+
+
+def held(rebuilt: Rebuilt) -> tuple[str, list[str]] | None:
+    """What it owns, and its growths."""
+    grant = rebuilt.grant
+    return None if grant is None else (str(grant.owned), [str(cpus) for cpus in grant.added])
+
+
+@pytest.mark.parametrize(("created", "cpus"), [(OWNER, "2-3"), (MIXED, "0-5"), (SHARER, "0-5")])
+def test_what_has_not_changed_since_creation_is_as_it_was(created: Grant, cpus: str) -> None:
+    assert live(created, cpus).grant == created
+
+
+def test_the_live_memory_nodes_win() -> None:
+    grant = live(OWNER, "2-3", mems="0-1").grant
+    assert grant is not None
+    assert str(grant.mems) == "0-1"
+
+
+def test_growths_of_before_creation_are_kept_and_later_ones_come_last() -> None:
+    """A container that was made again after it had grown has its growths in the annotation."""
+    grown = replace(OWNER, request=request("a", 4000), exclusive=CpuSet.parse("0-3"))
+    grown = replace(grown, added=(CpuSet.parse("1"), CpuSet.parse("0")))
+    assert held(live(grown, "0-5", 6000)) == ("0-5", ["1", "0", "4-5"])
+
+
+def test_growths_that_were_given_back_are_forgotten() -> None:
+    grown = replace(OWNER, request=request("a", 4000), exclusive=CpuSet.parse("0-3"))
+    grown = replace(grown, added=(CpuSet.parse("1"), CpuSet.parse("0")))
+    assert held(live(grown, "1-3", 3000)) == ("1-3", ["1"])
+
+
+def test_isolated_cpus_that_it_grew_by_are_isolated() -> None:
+    one = replace(OWNER, request=request("a", 1000), kind=CpuKind.ISOLATED, exclusive=CpuSet(), isolated=CpuSet.of([6]))
+    grant = live(one, "6-7", 2000).grant
+    assert grant is not None
+    assert (str(grant.exclusive), str(grant.isolated)) == ("", "6-7")
+
+
+def test_siblings_that_it_hides_are_its_own() -> None:
+    hiding = replace(OWNER, exclusive=CpuSet.parse("2-5"))
+    assert held(live(hiding, "2,4")) == ("2-5", [])
+
+
+def test_whole_cores_are_all_its_own() -> None:
+    assert held(live(OWNER, "2-5", 3000)) == ("2-5", ["4-5"])
+
+
+def test_of_a_mixed_one_that_grew_only_what_it_began_with_is_known() -> None:
+    rebuilt = live(MIXED, "0-5", 3500)
+    assert rebuilt.grant is None
+    assert rebuilt.request.previous is not None
+    assert (rebuilt.request.previous.pool, str(rebuilt.request.previous.owned)) == ("root", "2-3")
+
+
+def test_an_owner_that_had_to_share_wants_its_cpus_back() -> None:
+    rebuilt = live(OWNER, "0-5")
+    assert rebuilt.grant is None
+    assert rebuilt.request.previous is not None
+    assert str(rebuilt.request.previous.owned) == "2-3"
+
+
+def test_a_sharer_that_was_resized_wants_its_pool_back() -> None:
+    rebuilt = live(SHARER, "0-5", 900)
+    assert rebuilt.grant is None
+    assert rebuilt.request.previous is not None
+    assert not rebuilt.request.previous.owned
+
+
+def test_a_reserved_one_that_was_resized_is_placed_anew() -> None:
+    system = replace(SHARER, kind=CpuKind.RESERVED, shared_mcpu=0, reserved_mcpu=500)
+    assert live(system, "0").grant == system
+    assert live(system, "0", 700) == Rebuilt(replace(system.request, cpu_request_mcpu=700))
+
+
+def test_a_best_effort_one_asks_for_nothing() -> None:
+    asks = request("a", 0, qos=QosClass.BEST_EFFORT)
+    idle = replace(SHARER, request=asks, shared_mcpu=0)
+    assert live(idle, "0-5").grant == idle
+
+
+def test_without_an_annotation_or_a_cpuset_it_is_placed_anew() -> None:
+    assert live(OWNER, "") == Rebuilt(OWNER.request)
+    found = Existing("id", "s", pb.CONTAINER_RUNNING, 1, OWNER.request, OWNER.owned, None, 1, "garbage")
+    assert rebuild(found, MACHINE) == Rebuilt(OWNER.request)
+
+
+@pytest.mark.parametrize(("mems", "is_cold"), [("1", True), ("0-1", False)])
+def test_a_cold_start_that_lasts_is_known_by_its_memory(mems: str, is_cold: bool) -> None:
+    asks = replace(OWNER.request, preferences=replace(OWNER.request.preferences, cold_start_seconds=60))
+    cold = replace(OWNER, request=asks, mems=NodeSet.parse("1"), is_cold=True)
+    grant = live(cold, "2-3", mems=mems).grant
+    assert grant is not None
+    assert grant.is_cold is is_cold
+
+
+def test_who_asked_for_no_cold_start_has_none() -> None:
+    grant = live(replace(OWNER, mems=NodeSet.parse("1")), "2-3", mems="1").grant
+    assert grant is not None
+    assert not grant.is_cold

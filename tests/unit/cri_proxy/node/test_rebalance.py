@@ -1,0 +1,182 @@
+"""What gets better when room returns."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from cri_proxy.node.rebalance import gives_too_little
+from cri_proxy.state.rows import Row
+from cri_proxy.testbed.pods import ContainerSpec, guaranteed
+from policies.base import Allocations, CpuKind, Grant, Policy, QosClass
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.grants import request, small_policy
+from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.stage import FragilePolicy, owned, play
+
+WIDE, NARROW = NodeSet.parse("0-1"), NodeSet.parse("0")
+
+
+class Narrowing(FragilePolicy):
+    """A policy that brings one container at a time back to memory node 0."""
+
+    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
+        wide = [g for g in held.grants if g.mems == WIDE]
+        return tuple(replace(g, mems=NARROW) for g in wide[:1])
+
+
+def holder(site: Site, container_id: str) -> Row:
+    row = site.node.context.ledger.holder(container_id)
+    assert row is not None
+    return row
+
+
+def widen(site: Site, *container_ids: str) -> None:
+    """Their memory had to be widened when others came."""
+    rows = (holder(site, container_id) for container_id in container_ids)
+    site.node.context.ledger.put(*(replace(row, grant=replace(row.grant, mems=WIDE)) for row in rows))
+
+
+def unplace(site: Site, container_id: str) -> None:
+    """A forced re-plan had no room for it: it shares the root."""
+    row = holder(site, container_id)
+    shared = Grant(row.grant.request, "root", CpuKind.SHARED, mems=row.grant.mems)
+    site.node.context.ledger.put(replace(row, grant=shared))
+
+
+def on(policy: Policy) -> Site:
+    """A node with this policy."""
+    return Site(policy)
+
+
+def test_memory_comes_back_when_a_container_has_gone() -> None:
+    async def act() -> None:
+        site = on(Narrowing(small_policy()))
+        await site.open()
+        stays, goes = [(await site.run(name, guaranteed("c", 1000))) for name in ("a", "b")]
+        widen(site, stays.container_id("c"))
+        await site.node.effects.settle_all()
+        assert site.recorded()[stays.container_id("c")][1] == "0-1"
+        await site.kubelet.remove_pod(goes.sandbox_id)
+        await site.node.settle()
+        assert site.recorded()[stays.container_id("c")][1] == "0"
+        assert site.log.errors == []
+
+    asyncio.run(act())
+
+
+def test_the_slow_check_goes_on_until_nothing_is_left_to_narrow() -> None:
+    async def act() -> None:
+        site = on(Narrowing(small_policy()))
+        await site.open()
+        ids = [(await site.run(name, guaranteed("c", 1000))).container_id("c") for name in ("a", "b", "c")]
+        widen(site, *ids)
+        await site.node.settle()
+        await site.node.upkeep.improve_all()
+        await site.node.settle()
+        assert {mems for _, mems in site.recorded().values()} == {"0"}
+
+    asyncio.run(act())
+
+
+class Disturbed(Narrowing):
+    """The same; while it looks for the first time, something else is decided."""
+
+    def __init__(self, inner: Policy) -> None:
+        super().__init__(inner)
+        self.disturb: Callable[[], None] = lambda: None
+        self.looked = 0
+
+    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
+        self.looked += 1
+        if self.looked == 1:
+            self.disturb()
+        return super().narrowed(held)
+
+
+def test_what_was_found_while_somebody_decided_does_not_undo_it() -> None:
+    async def act() -> None:
+        policy = Disturbed(small_policy())
+        site = on(policy)
+        await site.open()
+        container_id = (await site.run("a", guaranteed("c", 1000))).container_id("c")
+        widen(site, container_id)
+
+        def give_it_another() -> None:
+            row = holder(site, container_id)
+            site.node.context.ledger.put(replace(row, grant=replace(row.grant, exclusive=CpuSet.parse("7"))))
+
+        policy.looked, policy.disturb = 0, give_it_another
+        await site.node.upkeep.improve_all()
+        grant = holder(site, container_id).grant
+        assert (str(grant.exclusive), str(grant.mems)) == ("7", "0")
+
+    asyncio.run(act())
+
+
+def test_nobody_with_a_call_under_way_is_touched() -> None:
+    async def act() -> None:
+        site = on(Narrowing(small_policy()))
+        await site.open()
+        container_id = (await site.run("a", guaranteed("c", 1000))).container_id("c")
+        widen(site, container_id)
+        async with site.node.effects.lock(holder(site, container_id).key):
+            assert not site.node.upkeep.improve()
+        assert site.node.upkeep.improve()
+
+    asyncio.run(act())
+
+
+def test_whoever_had_to_share_gets_its_cpus_when_room_returns() -> None:
+    async def act(site: Site) -> None:
+        waits = (await site.run("a", guaranteed("c", 2000))).container_id("c")
+        unplace(site, waits)
+        goes = await site.run("b", guaranteed("c", 6000))
+        await site.node.settle()
+        assert not owned(site, waits)
+        await site.kubelet.remove_pod(goes.sandbox_id)
+        await site.node.settle()
+        assert str(owned(site, waits)) == site.cpus(waits)
+        assert len(owned(site, waits)) == 2
+
+    play(act)
+
+
+def test_it_waits_while_it_would_get_less_than_it_asked_for() -> None:
+    async def act(site: Site) -> None:
+        waits = (await site.run("a", guaranteed("c", 2000))).container_id("c")
+        unplace(site, waits)
+        await site.run("b", guaranteed("c", 6000))
+        before = holder(site, waits).grant
+        await site.node.upkeep.improve_all()
+        assert holder(site, waits).grant == before
+
+    play(act)
+
+
+def test_the_largest_guaranteed_one_comes_first() -> None:
+    async def act(site: Site) -> None:
+        small, large = [(await site.run(f"p{n}", guaranteed("c", n * 1000))).container_id("c") for n in (1, 3)]
+        unplace(site, small)
+        unplace(site, large)
+        site.node.upkeep.improve()
+        assert (len(owned(site, small)), len(owned(site, large))) == (0, 3)
+
+    play(act)
+
+
+def test_who_has_its_place_keeps_it() -> None:
+    async def act(site: Site) -> None:
+        for spec in (guaranteed("c", 1000), ContainerSpec("c", cpu_request_mcpu=500), ContainerSpec("c")):
+            await site.run(f"p{spec.cpu_request_mcpu}", spec)
+        assert not site.node.upkeep.improve()
+
+    play(act)
+
+
+def test_what_gives_too_little_follows_from_grant_and_request() -> None:
+    asks = request("a", 1500)
+    idle = replace(asks, cpu_request_mcpu=0, pod=replace(asks.pod, qos=QosClass.BEST_EFFORT))
+    owner = Grant(asks, "root", CpuKind.EXCLUSIVE, CpuSet.parse("1"))
+    grants = [Grant(asks, "root", CpuKind.SHARED), Grant(asks, "root", CpuKind.SHARED, shared_mcpu=1500), owner]
+    grants += [Grant(idle, "root", CpuKind.SHARED), Grant(asks, "", CpuKind.PRESERVE)]
+    assert [gives_too_little(grant) for grant in grants] == [True, False, False, False, False]

@@ -1,0 +1,132 @@
+"""Passing calls in chunks of their own: what goes on at once, and where the loop leaves the rest to others."""
+
+import pytest
+
+from cri_proxy.http2 import frames
+from cri_proxy.http2.fields import FieldReader
+from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2.headers import Headers
+from cri_proxy.http2.message import pack
+from cri_proxy.relay.direction import Parts
+from cri_proxy.relay.passthrough import Passing
+from cri_proxy.relay.upstream import Upstream
+from tests.fakes.http2 import reply, reply_headers, request, request_headers, trailers
+
+KNOWN, NEW = "/s/Known", "/s/New"
+EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
+WINDOW_UPDATE = frames.window_update(0, 1)
+
+
+class Lane:
+    """Passing calls of which one method is known, and what they sent on."""
+
+    def __init__(self) -> None:
+        self.to_client: Parts = []
+        self.to_runtime: Parts = []
+        self.new: list[tuple[int, bytes]] = []
+        self.passed: dict[bytes, int] = {}
+        self.upstream = Upstream(self.to_client, self.to_runtime)
+        reader = FieldReader(frozenset({b":path"}))
+        self.passing = Passing(self.upstream, reader, self.on_new, self.passed)
+        self.passing.learn(1, KNOWN.encode())
+        self.passing.last_stream = 1
+
+    def on_new(self, stream: int, headers: Headers) -> None:
+        self.new.append((stream, headers[b":path"]))
+
+
+def test_calls_of_a_known_method_go_on_as_they_came_and_are_counted() -> None:
+    lane, data = Lane(), request(3, KNOWN, b"x") + request(5, KNOWN, b"y")
+    assert lane.passing.requests(data) == b""
+    assert lane.to_runtime == [data]
+    assert (lane.passed[KNOWN.encode()], lane.passing.last_stream, lane.passing.streams) == (3, 5, {1, 3, 5})
+
+
+def test_what_they_take_of_the_window_is_counted() -> None:
+    lane = Lane()
+    lane.passing.requests(request(3, KNOWN, b"x"))
+    assert lane.upstream.window_bytes == frames.DEFAULT_WINDOW_BYTES - len(pack(b"x"))
+
+
+def test_an_unknown_method_is_shown_after_its_headers_went_on_and_its_message_is_left() -> None:
+    lane, head = Lane(), request(3, KNOWN, b"x") + request_headers(5, NEW)
+    assert lane.passing.requests(head + WINDOW_UPDATE) == WINDOW_UPDATE
+    assert (b"".join(lane.to_runtime), lane.new) == (head, [(5, NEW.encode())])
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        WINDOW_UPDATE,
+        request(3, KNOWN, b"x")[:-1],
+        request(3, KNOWN, b"x")[:5],
+        request_headers(3, KNOWN, end=True),
+        request_headers(1, KNOWN),
+        frames.frame(frames.HEADERS, 0, 3),
+        frames.frame(frames.HEADERS, frames.END_HEADERS | frames.PADDED, 3, b"\0"),
+        frames.frame(frames.DATA, 0, 9),
+        frames.frame(frames.DATA, 0, 1, bytes(frames.DEFAULT_FRAME_BYTES + 1)),
+    ],
+)
+def test_the_first_frame_that_needs_a_look_and_all_after_it_are_left(rest: bytes) -> None:
+    lane, before = Lane(), frames.frame(frames.DATA, 0, 1, b"more")
+    left = lane.passing.requests(before + rest)
+    assert before + rest == b"".join(lane.to_runtime) + left
+    assert lane.passing.last_stream in (1, 3)
+    assert left
+    assert lane.to_client == []
+
+
+def test_what_came_before_a_malformed_block_goes_on() -> None:
+    lane, before = Lane(), request(3, KNOWN, b"x")
+    with pytest.raises(ProtocolError):
+        lane.passing.requests(before + frames.frame(frames.HEADERS, frames.END_HEADERS, 5, b"\x80"))
+    assert b"".join(lane.to_runtime) == before
+
+
+def test_data_beyond_the_window_is_left() -> None:
+    lane, data = Lane(), frames.frame(frames.DATA, 0, 1, b"12345")
+    lane.upstream.window_bytes = 4
+    assert lane.passing.requests(data) == data
+
+
+def test_an_end_that_needs_no_window_does_not_overtake_what_waits_for_it() -> None:
+    lane, end, data = Lane(), frames.frame(frames.DATA, frames.END_STREAM, 1), frames.frame(frames.DATA, 0, 1, b"12345")
+    lane.upstream.window_bytes = 4
+    assert not lane.upstream.pass_data(data, (frames.DATA, 0, 1, 0, len(data)))
+    assert lane.passing.requests(end) == end
+
+
+def test_replies_go_on_as_they_came_and_end_their_calls() -> None:
+    lane, data = Lane(), reply(1, b"x")
+    assert lane.passing.replies(data) == b""
+    assert (lane.to_client, lane.passing.streams) == ([data], set())
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        WINDOW_UPDATE,
+        reply(3, b"somebody else's"),
+        reply_headers(1)[:-1],
+        frames.frame(frames.HEADERS, frames.END_STREAM, 1),
+        frames.rst_stream(1, 0),
+        frames.frame(frames.DATA, 0, 1, bytes(frames.DEFAULT_FRAME_BYTES + 1)),
+    ],
+)
+def test_the_first_frame_that_is_no_reply_to_a_passing_call_is_left(rest: bytes) -> None:
+    lane, before = Lane(), reply_headers(1)
+    assert lane.passing.replies(before + rest) == rest
+    assert lane.to_client == [before]
+
+
+def test_nothing_follows_the_end_of_a_reply() -> None:
+    lane = Lane()
+    assert lane.passing.replies(trailers(1) + trailers(1)) == trailers(1)
+
+
+def test_a_stream_without_end_is_counted_and_not_followed() -> None:
+    lane = Lane()
+    lane.passing.learn(3, EVENTS.encode())
+    assert lane.passing.knows(5, EVENTS.encode())
+    assert (lane.passed[EVENTS.encode()], lane.passing.streams) == (2, {1})

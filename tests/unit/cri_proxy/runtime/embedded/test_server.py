@@ -1,0 +1,95 @@
+import asyncio
+import stat
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from cri_proxy.cri.methods import RUNTIME
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.server import RuntimeServer
+from tests.fakes.embedded_calls import Calls
+from tests.fakes.machines import small_machine
+
+
+class Served:
+    """A runtime on a socket, and a client of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.runtime = EmbeddedRuntime(small_machine())
+        self.server = RuntimeServer(self.runtime, f"unix://{directory / 'r.sock'}")
+        self.client = grpc.aio.insecure_channel(f"unix:{directory / 'r.sock'}")
+
+    async def __aenter__(self) -> "Served":
+        await self.server.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.close(None)
+        await self.server.stop()
+
+    async def call(self, method: str, message: bytes = b"") -> bytes:
+        return bytes(await self.client.unary_unary(method, None, None)(message, timeout=10))
+
+
+def test_a_call_over_the_socket_is_answered_by_the_runtime(tmp_path: Path) -> None:
+    async def conversation() -> None:
+        async with Served(tmp_path) as served:
+            reply = pb.VersionResponse.FromString(await served.call(RUNTIME + "Version"))
+            assert reply.runtime_api_version == "v1"
+
+    asyncio.run(conversation())
+
+
+@pytest.mark.parametrize(
+    ("method", "message", "code"),
+    [
+        (RUNTIME + "StartContainer", pb.StartContainerRequest(container_id="nosuch"), grpc.StatusCode.NOT_FOUND),
+        (RUNTIME + "MakeCoffee", pb.VersionRequest(), grpc.StatusCode.UNIMPLEMENTED),
+        ("/some.Service/Method", pb.VersionRequest(), grpc.StatusCode.UNIMPLEMENTED),
+    ],
+)
+def test_refusals_keep_their_code_on_the_wire(
+    method: str, message: pb.StartContainerRequest | pb.VersionRequest, code: grpc.StatusCode, tmp_path: Path
+) -> None:
+    async def conversation() -> None:
+        async with Served(tmp_path) as served:
+            with pytest.raises(grpc.aio.AioRpcError) as failed:
+                await served.call(method, message.SerializeToString())
+            assert failed.value.code() == code
+
+    asyncio.run(conversation())
+
+
+def test_a_runtime_that_is_away_reads_as_unavailable(tmp_path: Path) -> None:
+    async def conversation() -> None:
+        async with Served(tmp_path) as served:
+            served.runtime.go_away()
+            with pytest.raises(grpc.aio.AioRpcError) as failed:
+                await served.call(RUNTIME + "Version")
+            assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
+
+    asyncio.run(conversation())
+
+
+def test_streams_are_served(tmp_path: Path) -> None:
+    async def conversation() -> None:
+        async with Served(tmp_path) as served:
+            pod = await Calls(served.runtime).pod()
+            stream = served.client.unary_stream(RUNTIME + "StreamPodSandboxes", None, None)(b"", timeout=10)
+            replies = [pb.StreamPodSandboxesResponse.FromString(m) async for m in stream]
+            assert [r.pod_sandboxes[0].id for r in replies] == [pod]
+
+    asyncio.run(conversation())
+
+
+def test_the_socket_is_private_and_goes_with_the_server(tmp_path: Path) -> None:
+    async def conversation() -> None:
+        async with Served(tmp_path) as served:
+            mode = stat.S_IMODE(served.server.path.stat().st_mode)
+            assert mode == 0o600
+        assert not served.server.path.exists()
+
+    asyncio.run(conversation())

@@ -1,0 +1,62 @@
+"""CPU and memory of a scenario's containers."""
+
+import pytest
+
+from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.scenario.amounts import CONTAINER_KEYS, amounts_of, container_spec, resized
+from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
+from cri_proxy.simulate.scenario.yaml_lines import documents
+from cri_proxy.testbed.pods import ContainerSpec
+from policies.base import QosClass
+
+GUARANTEED, BURSTABLE, BEST_EFFORT = QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT
+MIB = 1 << 20
+
+
+def read(text: str, qos: QosClass | None) -> Amounts:
+    """The amounts of a container that is written like this."""
+    (part,) = documents(text, "s")
+    return amounts_of(part, part.mapping(CONTAINER_KEYS, "a container"), qos)
+
+
+def test_quantities_are_kubernetes_quantities() -> None:
+    assert read("{cpu: 1.5, memory: 100Mi}", GUARANTEED) == Amounts(cpu_mcpu=1500, memory_bytes=100 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("text", "qos", "problem"),
+    [
+        ("{cpu: lots}", None, "expected a quantity"),
+        ("{cpu: -1}", None, "expected a quantity"),
+        ("{cpu_request: 2, cpu_limit: 1}", None, "more than the limit"),
+        ("{cpu: 1, cpu_request: 1, cpu_limit: 1}", None, "leave one out"),
+        ("{cpu: 1}", BEST_EFFORT, "asks for nothing"),
+        ("{memory: 1Gi}", GUARANTEED, "add cpu"),
+        ("{cpu_request: 1, cpu_limit: 2}", GUARANTEED, "qos: burstable"),
+    ],
+)
+def test_what_no_such_pod_could_ask_for_is_refused(text: str, qos: QosClass | None, problem: str) -> None:
+    with pytest.raises(ScenarioError, match=problem):
+        read(text, qos)
+
+
+def test_cpu_is_request_and_limit_except_in_a_burstable_pod() -> None:
+    amounts = Amounts(cpu_mcpu=2000, memory_bytes=MIB)
+    assert container_spec("c", amounts, None) == ContainerSpec("c", 2000, 2000, MIB, MIB)
+    assert container_spec("c", amounts, BURSTABLE) == ContainerSpec("c", 2000, 0, MIB, 0)
+
+
+def test_a_guaranteed_container_has_some_memory_though_nobody_spoke_of_it() -> None:
+    spec = container_spec("c", Amounts(cpu_limit_mcpu=500), GUARANTEED)
+    assert spec == ContainerSpec("c", 500, 500, DEFAULT_MEMORY_BYTES, DEFAULT_MEMORY_BYTES)
+
+
+def test_a_resize_changes_what_it_speaks_of() -> None:
+    before = ContainerSpec("c", 1000, 2000, MIB, 2 * MIB)
+    assert resized(before, Amounts(cpu_request_mcpu=1500), BURSTABLE) == ContainerSpec("c", 1500, 2000, MIB, 2 * MIB)
+    assert resized(before, Amounts(memory_limit_bytes=9), BURSTABLE).memory_limit_bytes == 9
+
+
+def test_a_guaranteed_container_stays_one_when_it_is_resized() -> None:
+    before = ContainerSpec("c", 1000, 1000, MIB, MIB)
+    assert resized(before, Amounts(cpu_limit_mcpu=3000), GUARANTEED) == ContainerSpec("c", 3000, 3000, MIB, MIB)

@@ -1,0 +1,86 @@
+"""Devices and mounts of containers in scenarios."""
+
+import asyncio
+
+import pytest
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.scenario.devices import DevicePlaces, give, read_device, read_mount
+from cri_proxy.simulate.scenario.model import Given
+from cri_proxy.simulate.scenario.yaml_lines import documents
+from sysfs.descriptions.machine import describe
+
+NIC, DISK = "0000:3b:00.0", "0000:10:00.0"
+MACHINE = describe(
+    {
+        "nodes": 2,
+        "pci": [{"address": NIC, "class": 0x020000, "node": 1}, {"address": DISK, "class": 0x010802, "node": 0}],
+    }
+)
+RENDER = f"/dev/dri/by-path/pci-{NIC}-render"
+
+
+def device(text: str) -> Given:
+    """The device that this YAML stands for."""
+    return read_device(next(documents(text, "s")))
+
+
+def mount(text: str) -> Given:
+    """The mount that this YAML stands for."""
+    return read_mount(next(documents(text, "s")))
+
+
+def hints(*given: Given) -> list[tuple[str, str]]:
+    """(source, nodes) of a container that is given these."""
+    places, config = DevicePlaces(MACHINE), pb.ContainerConfig()
+    places.learn(given)
+    give(config, given)
+    return [(hint.source, str(hint.nodes)) for hint in asyncio.run(places.hints_of(config))]
+
+
+def test_a_pci_address_is_a_cdi_device() -> None:
+    assert device("3B:00.0") == Given(address=NIC)
+    assert hints(device(NIC)) == [(NIC, "1")]
+
+
+def test_a_path_that_spells_an_address_tells_its_place() -> None:
+    assert hints(device(RENDER), mount(f"/dev/disk/by-path/pci-{DISK}-nvme-1")) == [
+        (f"/dev/disk/by-path/pci-{DISK}-nvme-1", "0"),
+        (RENDER, "1"),
+    ]
+
+
+def test_a_path_may_be_said_to_lie_on_a_device() -> None:
+    assert hints(mount(f"{{path: /mnt/data, on: '{DISK}'}}"), device(f"{{path: /dev/nic, on: '{NIC}'}}")) == [
+        ("/dev/nic", "1"),
+        ("/mnt/data", "0"),
+    ]
+
+
+def test_a_path_of_which_nothing_is_known_tells_nothing() -> None:
+    assert hints(device("/dev/fuse"), mount("/var/lib/data")) == []
+
+
+def test_a_mount_that_is_only_read_counts_for_nothing() -> None:
+    assert hints(mount(f"{{path: /mnt/data, on: '{DISK}', read_only: true}}")) == []
+
+
+def test_a_container_sees_a_path_where_it_is_told_to() -> None:
+    assert mount("{path: /mnt/a, container: /data}").container_path == "/data"
+    assert mount("/mnt/a").container_path == "/mnt/a"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("gpu0", "expected a PCI address"), ("{path: gpu0}", "path is a path"), ("{on: '10:00.0'}", "path is a path")],
+)
+def test_a_wrong_device_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ScenarioError, match=problem):
+        device(text)
+
+
+@pytest.mark.parametrize("text", ["data", "{path: /a, on: disk}", "{path: /a, readonly: true}"])
+def test_a_wrong_mount_is_refused(text: str) -> None:
+    with pytest.raises(ScenarioError):
+        mount(text)

@@ -1,0 +1,8 @@
+"""Scenarios as values."""
+
+from cri_proxy.simulate.scenario.model import Amounts
+
+
+def test_amounts_are_empty_until_something_is_said_even_zero() -> None:
+    assert Amounts().is_empty
+    assert not Amounts(cpu_mcpu=0).is_empty

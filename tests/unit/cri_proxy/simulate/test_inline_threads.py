@@ -1,0 +1,29 @@
+"""Work for threads, done at once."""
+
+import asyncio
+import threading
+
+import pytest
+
+from cri_proxy.simulate.inline_threads import InlineExecutor
+
+
+async def on_a_thread(work: str) -> str:
+    """What this gives under ``asyncio.to_thread``; '' raises."""
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())
+
+    def give() -> str:
+        if not work:
+            raise ValueError("nothing to do")
+        return f"{work} on {threading.current_thread().name}"
+
+    return await asyncio.to_thread(give)
+
+
+def test_it_is_done_on_the_loops_own_thread() -> None:
+    assert asyncio.run(on_a_thread("done")) == f"done on {threading.main_thread().name}"
+
+
+def test_what_it_raises_is_raised_where_it_is_waited_for() -> None:
+    with pytest.raises(ValueError, match="nothing to do"):
+        asyncio.run(on_a_thread(""))

@@ -1,8 +1,0 @@
-"""Scenarios as values."""
-
-from cri_proxy.simulate.scenario import Amounts
-
-
-def test_amounts_are_empty_until_something_is_said_even_zero() -> None:
-    assert Amounts().is_empty
-    assert not Amounts(cpu_mcpu=0).is_empty

@@ -1,0 +1,50 @@
+"""Looking at a container from outside."""
+
+import asyncio
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.simulate.node import World
+from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
+from cri_proxy.simulate.scenario.parse import parse_scenario
+from cri_proxy.simulate.snapshot import reasons_for, see
+from cri_proxy.testbed.pods import PodSpec, guaranteed, sandbox_config
+from sysfs.descriptions.machine import describe
+
+SCENARIO = parse_scenario("machine: host\nsteps: [create: {pod: web, qos: guaranteed, containers: []}]")
+
+
+async def look(*, overwrite: str = "", end: bool = False) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What is seen of a container of one CPU (of four, one reserved), after what happened to it."""
+    world, pods = World(describe({"cores": 4}), {"reservedResources": {"cpu": "1"}}), Pods(SCENARIO)
+    await world.recover()
+    container = guaranteed("c0", 1000)
+    spec = pods.planned(SCENARIO.steps[0].action)  # type: ignore[arg-type]  # the step above is a create
+    spec = type(spec)(spec.name, (container,), declared_qos=spec.qos)
+    request = pb.RunPodSandboxRequest(config=sandbox_config(PodSpec("web", (container,)), world.kubelet.node))
+    sandbox = await world.kubelet.call("RunPodSandbox", request, pb.RunPodSandboxResponse)
+    container_id = await world.kubelet.create(spec, container, sandbox.pod_sandbox_id)
+    pods.put(KnownPod(spec, sandbox.pod_sandbox_id, (Attempt(container, container_id, 0),)))
+    await world.kubelet.start(container_id)
+    await world.settle()
+    if overwrite:
+        world.runtime.node.containers[container_id].record.cpuset_cpus = overwrite
+    if end:
+        world.runtime.exit(container_id)
+    seen = see(world, pods)["web/c0"].json_value()
+    reasons = reasons_for(world, pods.key_of(spec, "c0"))
+    await world.close()
+    return {key: str(seen[key]) for key in ("cpus", "exclusive", "shared", "state")}, reasons
+
+
+def test_the_runtimes_record_is_seen_with_what_the_ledger_says_of_it() -> None:
+    seen, reasons = asyncio.run(look())
+    assert seen == {"cpus": "1", "exclusive": "1", "shared": "", "state": "running"}
+    assert any("1 exclusive CPU" in reason for reason in reasons)
+
+
+def test_what_somebody_else_wrote_is_seen_as_it_is() -> None:
+    assert asyncio.run(look(overwrite="1-3"))[0]["cpus"] == "1-3"
+
+
+def test_an_ended_container_is_seen_with_nothing() -> None:
+    assert asyncio.run(look(end=True))[0] == {"cpus": "", "exclusive": "", "shared": "", "state": "exited"}

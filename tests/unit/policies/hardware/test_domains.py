@@ -1,0 +1,61 @@
+"""Nesting hardware: what lies inside what, and what is left out where sets do not nest."""
+
+from hypothesis import given
+
+from policies.hardware.domains import Domain, Level, build_domains
+from sysfs.cpuset import CpuSet
+from sysfs.model import Machine
+from tests.fakes.machines import machines, merge_nodes, small_machine
+
+
+def shape(domain: Domain) -> str:
+    inner = " ".join(shape(c) for c in domain.children)
+    return f"{domain.level.name.lower()}[{inner or CpuSet(domain.cpus)}]"
+
+
+def walk(domain: Domain) -> list[Domain]:
+    return [domain, *(d for c in domain.children for d in walk(c))]
+
+
+def test_every_level_of_a_plain_machine_nests() -> None:
+    machine = small_machine(packages=1, dies=2, cores=1, l3=["0-1", "2-3"])
+    expected = "root[package[die[node[l3[l2[core[0-1]]]]] die[node[l3[l2[core[2-3]]]]]]]"
+    assert shape(build_domains(machine).root) == expected
+
+
+def test_nodes_that_span_dies_are_left_out_with_a_note() -> None:
+    machine = merge_nodes(small_machine(packages=1, dies=2, cores=1, threads=1), 0, 1)
+    domains = build_domains(machine)
+    assert shape(domains.root) == "root[package[die[l3[l2[core[0]]]] die[l3[l2[core[1]]]]]]"
+    assert domains.notes == ("socket #0: its NUMA nodes are not pools, since NUMA node 0 does not lie inside one die",)
+
+
+def test_only_the_package_whose_sets_do_not_nest_loses_the_level() -> None:
+    machine = merge_nodes(small_machine(packages=2, dies=2, cores=1, threads=1), 0, 1)
+    levels = [[d.level for d in walk(package)] for package in build_domains(machine).root.children]
+    assert [Level.NODE in found for found in levels] == [False, True]
+
+
+def test_a_node_that_spans_packages_is_left_out_for_both() -> None:
+    machine = merge_nodes(small_machine(packages=2, cores=1, threads=1), 0, 1)
+    domains = build_domains(machine)
+    assert Level.NODE not in [d.level for d in walk(domains.root)]
+    assert len(domains.notes) == 2
+
+
+def test_a_cache_that_spans_nodes_is_no_domain_and_no_news() -> None:
+    domains = build_domains(small_machine(packages=1, nodes=2, cores=1, l3=["0-3"]))
+    assert Level.L3 not in [d.level for d in walk(domains.root)]
+    assert domains.notes == ()
+
+
+@given(machines())
+def test_children_are_disjoint_and_inside_and_the_cores_hold_every_cpu(machine: Machine) -> None:
+    domains = build_domains(machine)
+    everything = walk(domains.root)
+    assert [d.index for d in everything] == list(range(domains.count))
+    for domain in everything:
+        assert sum(c.cpus for c in domain.children) & ~domain.cpus == 0
+        assert sum(c.cpus.bit_count() for c in domain.children) in (0, domain.cpus.bit_count())
+    cores = [d.cpus for d in everything if d.level is Level.CORE]
+    assert sum(cores) == machine.online.mask

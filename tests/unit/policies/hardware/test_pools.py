@@ -1,0 +1,121 @@
+"""The pool tree: levels, names, memory, and what is available in each pool."""
+
+import pytest
+
+from policies.errors import PolicyOptionsError
+from policies.hardware.pools import PoolTree
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Machine
+from tests.fakes.machines import renumber, small_machine
+from tests.unit.policies.build import four_nodes, tree_of
+
+
+def names(tree: PoolTree) -> list[str]:
+    return [p.name for p in tree.pools]
+
+
+def mems(tree: PoolTree, name: str) -> str:
+    return str(NodeSet(tree.named(name).mems))
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        (small_machine(packages=1), ["root"]),
+        (small_machine(), ["root", "socket #0", "socket #1"]),
+        (small_machine(packages=1, nodes=2), ["root", "NUMA node #0", "NUMA node #1"]),
+        (small_machine(packages=1, dies=2), ["root", "die #0/0", "die #0/1"]),
+        (
+            four_nodes(),
+            ["root", "socket #0", "NUMA node #0", "NUMA node #1", "socket #1", "NUMA node #2", "NUMA node #3"],
+        ),
+    ],
+)
+def test_a_level_with_a_single_child_is_left_out(machine: Machine, expected: list[str]) -> None:
+    assert names(tree_of(machine)) == expected
+
+
+def test_all_levels_stand_below_each_other() -> None:
+    tree = tree_of(small_machine(dies=2, nodes=2, cores=4, threads=1, l3=[f"{i}-{i + 1}" for i in range(0, 32, 2)]))
+    deepest = tree.named("NUMA node #7/L3 #15")
+    assert [tree.pools[i].name for i in deepest.path] == [
+        "NUMA node #7/L3 #15",
+        "NUMA node #7",
+        "die #1/1",
+        "socket #1",
+        "root",
+    ]
+
+
+def test_pool_names_use_the_kernels_node_numbers() -> None:
+    machine = small_machine(packages=1, nodes=2)
+    sparse = renumber(machine, {}, {0: 4, 1: 9})
+    assert names(tree_of(sparse)) == ["root", "NUMA node #4", "NUMA node #9"]
+
+
+@pytest.mark.parametrize(
+    ("threads", "l3", "option", "count"),
+    [
+        (2, ["0-3", "4-7"], None, 2),  # two domains of two cores
+        (2, ["0-1", "2-3", "4-5", "6-7"], None, 0),  # domains of one core say nothing that a core does not
+        (2, ["0-1", "2-3", "4-5", "6-7"], True, 4),
+        (2, ["0-3", "4-7"], False, 0),
+        (2, ["0-7"], True, 0),  # a single child
+    ],
+)
+def test_l3_pools_are_made_where_they_mean_something(
+    threads: int, l3: list[str], option: bool | None, count: int
+) -> None:
+    tree = tree_of(small_machine(packages=1, cores=4, threads=threads, l3=l3), l3_pools=option)
+    assert [p.kind for p in tree.pools] == ["root"] + ["l3"] * count
+
+
+def test_l3_pools_are_named_by_their_node_even_when_it_is_no_pool() -> None:
+    tree = tree_of(small_machine(cores=4, threads=1, l3=["0-1", "2-3", "4-5", "6-7"]))
+    assert names(tree)[1:4] == ["socket #0", "NUMA node #0/L3 #0", "NUMA node #0/L3 #1"]
+
+
+def test_a_pool_has_the_memory_of_its_nodes_and_the_root_all() -> None:
+    tree = tree_of(four_nodes())
+    assert [mems(tree, n) for n in ("NUMA node #2", "socket #1", "root")] == ["2", "2-3", "0-3"]
+
+
+def test_a_node_without_memory_keeps_its_pool_and_uses_its_parents_memory() -> None:
+    tree = tree_of(four_nodes(memory=["2Gi", 0, "2Gi", "2Gi"]))
+    assert mems(tree, "NUMA node #1") == "0"
+    assert tree.named("NUMA node #1").memory_bytes == 2 << 30
+
+
+def test_memory_without_cpus_belongs_to_the_pools_of_its_closest_nodes() -> None:
+    tree = tree_of(four_nodes(memory_nodes=[{"memory": "8Gi", "near": {3: 17}}]))
+    found = [mems(tree, n) for n in ("NUMA node #2", "NUMA node #3", "socket #1", "socket #0", "root")]
+    assert found == ["2", "3-4", "2-4", "0-1", "0-4"]
+
+
+def test_pools_without_available_cpus_are_dropped_and_the_others_keep_their_names() -> None:
+    tree = tree_of(four_nodes(), available=CpuSet.parse("9-10"))
+    assert names(tree) == ["root", "socket #1", "NUMA node #2"]
+    assert mems(tree, "NUMA node #2") == "2"
+
+
+def test_cpus_are_split_into_reserved_isolated_and_sharable_ones() -> None:
+    pool = tree_of(small_machine(packages=1, isolated="3"), "0,7").root
+    found = [str(CpuSet(m)) for m in (pool.cpus, pool.sharable, pool.isolated, pool.reserved)]
+    assert found == ["0-3", "1-2", "3", "0"]
+
+
+def test_no_available_cpu_is_an_error_that_names_the_online_ones() -> None:
+    machine = small_machine(packages=1)
+    with pytest.raises(PolicyOptionsError, match="the online ones are 0-3"):
+        tree_of(machine, available=CpuSet.parse("64"))
+
+
+def test_a_machine_that_is_all_isolated_is_used_as_an_ordinary_one() -> None:
+    tree = tree_of(small_machine(packages=1, isolated="2-3"), available=CpuSet.parse("2-3"))
+    assert CpuSet(tree.root.sharable) == CpuSet.parse("2-3")
+    assert "kernel-isolated" in tree.notes[0]
+
+
+def test_an_unknown_pool_name_means_the_root() -> None:
+    tree = tree_of(four_nodes())
+    assert tree.named("NUMA node #77") is tree.root

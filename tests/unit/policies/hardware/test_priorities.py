@@ -1,0 +1,129 @@
+"""Which CPUs are faster, and in which order they are taken for a wish."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.base import CpuPriority
+from policies.hardware.priorities import preferences_of, speeds_of
+from sysfs.assemble import assemble
+from sysfs.cpuset import CpuSet
+from sysfs.discover import discover_tree
+from sysfs.model import Machine
+from tests.fakes.machines import facts_of, small_machine
+from tests.golden.machines.captures import others
+
+FLAT = {"threads": 1, "cores": 4}
+
+
+def told(machine: Machine, frequencies_mhz: str = "", preferences: str = "") -> Machine:
+    """The machine with these figures for its CPUs in order; blanks between them, fewer leave the rest untold."""
+    facts = facts_of(machine)
+    mhz = [int(word) for word in frequencies_mhz.split()] + [0] * len(facts.cpus)
+    words = preferences.split() + [""] * len(facts.cpus)
+    cpus = [
+        replace(cpu, base_frequency_khz=1000 * mhz[i], energy_preference=words[i]) for i, cpu in enumerate(facts.cpus)
+    ]
+    return assemble(replace(facts, cpus=cpus))
+
+
+def speeds(machine: Machine) -> tuple[str, str, str]:
+    found = speeds_of(machine)
+    return str(CpuSet(found.high)), str(CpuSet(found.normal)), str(CpuSet(found.low))
+
+
+def one_package(frequencies_mhz: str = "", preferences: str = "", **keys: object) -> tuple[str, str, str]:
+    return speeds(told(small_machine(packages=1, **FLAT | keys), frequencies_mhz, preferences))
+
+
+def test_where_nothing_tells_them_apart_all_are_normal() -> None:
+    assert one_package() == one_package("2100 2100 2100 2100", "power power power power") == ("", "0-3", "")
+
+
+def test_what_is_not_the_lowest_frequency_of_its_package_is_high() -> None:
+    assert one_package("2100 2400 2100 2700") == ("1,3", "", "0,2")
+
+
+def test_packages_are_not_compared() -> None:
+    assert speeds(told(small_machine(**FLAT), "21 21 21 21 24 24 24 24")) == ("", "0-7", "")
+
+
+def test_what_is_not_told_is_normal() -> None:
+    assert one_package("2100 2400") == ("1", "2-3", "0")
+
+
+@pytest.mark.parametrize(
+    ("preferences", "high"),
+    [
+        ("performance balance_performance", "0"),
+        ("balance_performance default", "0"),
+        ("normal balance_power", "0"),
+        ("balance_power power", "0"),
+        ("power performance", "1"),
+        ("128 power", "0"),
+        ("255 128", "1"),
+        ("performance strange", ""),
+        ("performance 12345", ""),
+    ],
+)
+def test_what_is_not_the_laziest_of_its_package_is_high(preferences: str, high: str) -> None:
+    assert one_package(preferences=preferences)[0] == high
+
+
+def test_one_sign_of_speed_is_enough() -> None:
+    assert one_package("2100 2400 2100 2100", "power power performance power") == ("1-2", "", "0,3")
+
+
+def test_efficiency_cores_are_low_whatever_else_is_told() -> None:
+    assert one_package(efficiency="2-3") == ("", "0-1", "2-3")
+    assert one_package("2600 2600 1900 2000", efficiency="2-3") == ("", "0-1", "2-3")
+
+
+def masks(machine: Machine, wish: CpuPriority) -> list[str]:
+    return [str(CpuSet(mask)) for mask in preferences_of(machine)[wish]]
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        (CpuPriority.HIGH, ["1", "1-3", "0-3"]),
+        (CpuPriority.NORMAL, ["2-3", "0,2-3", "0-3"]),
+        (CpuPriority.LOW, ["0", "0,2-3", "0-3"]),
+        (CpuPriority.NONE, ["1", "0-3"]),
+    ],
+)
+def test_a_wish_begins_with_its_own_and_goes_to_its_neighbours(wish: CpuPriority, expected: list[str]) -> None:
+    assert masks(told(small_machine(packages=1, **FLAT), "2100 2400"), wish) == expected
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        (CpuPriority.HIGH, ["0", "0-1", "2-3", "0-3"]),
+        (CpuPriority.NORMAL, ["1", "0-1", "2-3", "0-3"]),
+        (CpuPriority.LOW, ["2-3", "1-3", "0-1", "0-3"]),
+        (CpuPriority.NONE, ["0", "0-1", "2-3", "0-3"]),
+    ],
+)
+def test_kinds_of_core_are_not_mixed_while_one_suffices(wish: CpuPriority, expected: list[str]) -> None:
+    assert masks(told(small_machine(packages=1, efficiency="2-3", **FLAT), "2700 2600 1900 1900"), wish) == expected
+
+
+@pytest.mark.parametrize("wish", CpuPriority)
+def test_where_all_are_equal_there_is_nothing_to_prefer(wish: CpuPriority) -> None:
+    assert masks(small_machine(), wish) == ["0-7"]
+
+
+LAPTOP = "nri-hybrid-laptop_1s16cpu-4P8E-6clusters.tar.xz"
+SERVER = "nri-server_2s4numa80cpu-cpufreq.tar.bz2"
+
+
+@pytest.mark.parametrize(
+    ("file", "root", "expected"),
+    [
+        (LAPTOP, "sample1", ("", "0-7", "8-15")),
+        (SERVER, "sysfs/2-socket-4-node-40-core", ("", "0-15,20-35,40-55,60-75", "16-19,36-39,56-59,76-79")),
+    ],
+)
+def test_captured_machines_are_read_as_they_are(file: str, root: str, expected: tuple[str, str, str]) -> None:
+    assert speeds(discover_tree(others(file, root))) == expected

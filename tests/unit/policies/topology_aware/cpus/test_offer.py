@@ -1,0 +1,103 @@
+"""What one pool would give: counts, isolated or sliced, whole cores, near devices."""
+
+from policies.base import CpuKind, DeviceLocality, Grant, Request, Threads
+from policies.topology_aware.cpus.offer import Offer
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.machines import small_machine
+from tests.unit.policies.build import BEST_EFFORT, before, four_nodes, request, tree_of
+from tests.unit.policies.giving import offered, owned
+
+TREE = tree_of(four_nodes(isolated="3,7,11"), "0")
+
+
+def offer(pool: str, wanted: Request, *grants: Grant, keep_busy: bool = True) -> Offer:
+    return offered(TREE, pool, wanted, *grants, keep_busy=keep_busy)
+
+
+def test_one_cpu_is_isolated_where_one_is_free_and_sliced_where_none_is() -> None:
+    assert offer("NUMA node #1", request(mcpu=1000)) == Offer(True, 0, 0, 0, 1)
+    assert offer("NUMA node #3", request(mcpu=1000)) == Offer(True, 0, 0, 1, 0)
+
+
+def test_several_isolated_cpus_are_all_or_nothing() -> None:
+    wanted = request(mcpu=2000, prefer_isolated=True)
+    assert offer("NUMA node #1", wanted) == Offer(True, 0, 0, 2, 0)
+    assert offer("socket #0", wanted) == Offer(True, 0, 0, 0, 2)
+
+
+def test_required_isolated_cpus_are_never_sliced() -> None:
+    wanted = request(mcpu=2000, require_isolated=True)
+    assert not offer("NUMA node #1", wanted).fits
+    assert offer("socket #0", wanted).fits
+
+
+def test_a_container_without_a_share_needs_a_cpu_in_the_pool_while_others_have_one() -> None:
+    full = owned("o/c", "NUMA node #1", "4-6")
+    assert not offer("NUMA node #1", request(qos=BEST_EFFORT), full).fits
+    assert offer("NUMA node #1", request(qos=BEST_EFFORT), full, keep_busy=False).fits
+
+
+WHOLE = request("w/c", 2000, threads=Threads.OWN_CORE)
+
+
+def test_broken_cores_do_not_count_for_a_container_that_owns_its_cores() -> None:
+    tree = tree_of(four_nodes())
+    one_idle, none_idle = owned("a/c", "NUMA node #0", "0"), owned("b/c", "NUMA node #0", "0,2")
+    assert offered(tree, "NUMA node #0", WHOLE, one_idle).fits
+    assert not offered(tree, "NUMA node #0", WHOLE, none_idle).fits
+    assert offered(tree, "NUMA node #0", request("w/c", 2000), none_idle).fits
+
+
+def test_an_odd_number_is_rounded_up_to_cores() -> None:
+    tree = tree_of(four_nodes())
+    assert offered(tree, "NUMA node #0", request("w/c", 3000, threads=Threads.HIDE)).sliced == 4
+
+
+def test_the_shares_of_pools_below_break_no_core() -> None:
+    tree = tree_of(four_nodes())
+    share = Grant(request("s/c", 500), "NUMA node #0", CpuKind.SHARED, shared_mcpu=500)
+    assert offered(tree, "socket #0", request("w/c", 6000, threads=Threads.OWN_CORE), share).fits
+    assert not offered(tree, "socket #0", request("w/c", 7000, threads=Threads.OWN_CORE), share).fits
+    assert offered(tree, "socket #0", request("w/c", 7000), share).fits
+    other = Grant(request("t/c", 500), "NUMA node #1", CpuKind.SHARED, shared_mcpu=500)
+    assert offered(tree, "socket #0", request("w/c", 4000, threads=Threads.OWN_CORE), share, other).fits
+    assert not offered(tree, "socket #0", request("w/c", 6000, threads=Threads.OWN_CORE), share, other).fits
+    assert offered(tree, "socket #0", request("w/c", 6000), share, other).fits
+
+
+def test_isolated_cpus_are_owned_by_whole_cores_too() -> None:
+    tree = tree_of(four_nodes(isolated="2-3,5,7"))
+    wanted = request("w/c", 2000, threads=Threads.OWN_CORE, prefer_isolated=True)
+    assert offered(tree, "NUMA node #0", wanted).isolated == 2
+    assert offered(tree, "NUMA node #1", wanted).isolated == 0
+
+
+def test_earlier_threads_of_broken_cores_stay_and_are_completed() -> None:
+    tree = tree_of(four_nodes())
+    wanted = request("w/c", 4000, threads=Threads.OWN_CORE, previous=before("NUMA node #0", "0,2"))
+    assert offered(tree, "NUMA node #0", wanted) == Offer(True, 3, 0b101, 4, 0)
+    assert not offered(tree, "NUMA node #0", wanted, owned("a/c", "NUMA node #0", "1")).fits
+    assert offered(tree, "socket #0", wanted, owned("a/c", "socket #0", "1,3")).fits
+    assert not offered(tree, "socket #0", wanted, owned("a/c", "socket #0", "1,3-4,6")).fits
+
+
+def at(*places: str) -> tuple[DeviceLocality, ...]:
+    return tuple(DeviceLocality(f"/dev/{n}", CpuSet.parse(cpus), NodeSet()) for n, cpus in enumerate(places))
+
+
+def test_a_strict_wish_for_hints_leaves_pools_near_all_devices_and_cpus_near_any() -> None:
+    tree = tree_of(four_nodes())
+
+    def fitting(mcpu: int, *grants: Grant) -> list[str]:
+        wanted = request("w/c", mcpu, strict_hints=True, hints=at("0-3", "4-7"))
+        return [p.name for p in tree.pools if offered(tree, p.name, wanted, *grants).fits]
+
+    assert fitting(500) == ["socket #0"]
+    assert fitting(2000) == ["root", "socket #0"]
+    assert fitting(9000) == []
+    assert fitting(2000, owned("a/c", "NUMA node #0", "0-3")) == ["socket #0"]
+
+
+def test_hybrid_cores_of_one_thread_are_whole() -> None:
+    tree = tree_of(small_machine(packages=1, cores=4, offline="5,7"))
+    assert offered(tree, "root", request("w/c", 6000, threads=Threads.OWN_CORE)).fits

@@ -1,0 +1,92 @@
+"""Earlier CPUs: which are had again, in which order they are given back."""
+
+import pytest
+
+from policies.base import CpuKind, Grant, Request, Threads
+from policies.topology_aware.cpus.offer import Offer
+from policies.topology_aware.cpus.retained import additions
+from sysfs.cpuset import CpuSet
+from tests.unit.policies.build import before, four_nodes, request, tree_of
+from tests.unit.policies.giving import given, offered, owned
+
+TREE = tree_of(four_nodes(isolated="3,7,11"), "0")
+
+
+def offer(pool: str, wanted: Request, *grants: Grant) -> Offer:
+    return offered(TREE, pool, wanted, *grants)
+
+
+def taken(pool: str, wanted: Request) -> tuple[str, str] | None:
+    found = given(TREE, pool, wanted)
+    return None if found is None else (str(CpuSet(found.exclusive)), str(CpuSet(found.isolated)))
+
+
+def test_earlier_cpus_are_kept_and_the_pool_ranks_above_those_over_it() -> None:
+    wanted = request(mcpu=2000, previous=before("NUMA node #1", "5-6"))
+    assert offer("NUMA node #1", wanted) == Offer(True, 3, 0b1100000, 2, 0)
+    assert offer("socket #0", wanted).previous == 2
+    assert offer("NUMA node #0", wanted).previous == 0
+
+
+def test_earlier_cpus_that_another_took_are_not_waited_for() -> None:
+    wanted = request(mcpu=2000, previous=before("NUMA node #1", "5-6"))
+    found = offer("NUMA node #1", wanted, owned("o/c", "NUMA node #1", "6"))
+    assert (found.previous, found.keep) == (0, 0)
+
+
+def test_earlier_cpus_that_a_share_below_needs_are_not_taken_back() -> None:
+    share = Grant(request("s/c", 500), "NUMA node #2", CpuKind.SHARED, shared_mcpu=500)
+    wanted = request(mcpu=3000, previous=before("socket #1", "8-10"))
+    assert offer("socket #1", wanted).keep
+    assert not offer("socket #1", wanted, share).keep
+
+
+def test_shrinking_keeps_a_whole_core_of_the_earlier_cpus() -> None:
+    assert taken("NUMA node #3", request(mcpu=2000, previous=before("NUMA node #3", "13-15"))) == ("14-15", "")
+
+
+def test_shrinking_to_one_stays_on_ordinary_cpus_though_isolated_ones_are_free() -> None:
+    assert taken("NUMA node #1", request(mcpu=1000, previous=before("NUMA node #1", "4-5"))) == ("4", "")
+
+
+def test_a_strict_wish_drops_earlier_ordinary_cpus() -> None:
+    wanted = request(mcpu=1000, require_isolated=True, previous=before("NUMA node #1", "4"))
+    assert taken("NUMA node #1", wanted) == ("", "7")
+
+
+def test_the_earlier_pool_is_wanted_again_by_sharers_too() -> None:
+    wanted = request(mcpu=500, previous=before("NUMA node #3"))
+    assert [offer(p, wanted).previous for p in ("NUMA node #3", "socket #1", "socket #0", "root")] == [3, 2, 0, 1]
+
+
+def test_earlier_cpus_count_even_if_their_pool_is_gone() -> None:
+    wanted = request(mcpu=2000, previous=before("socket #9", "5-6"))
+    assert [offer(p, wanted).previous for p in ("NUMA node #1", "NUMA node #0")] == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("count", "kept"), [(1, "9"), (2, "9,14"), (3, "9,14-15"), (4, "9,12,14-15"), (5, "8-9,12,14-15")]
+)
+def test_shrinking_gives_back_what_was_added_last(count: int, kept: str) -> None:
+    previous = before("socket #1", "8-10,12,14-15", "14", "12,15", "8,10")
+    assert taken("socket #1", request(mcpu=1000 * count, previous=previous)) == (kept, "")
+
+
+def test_shrinking_keeps_an_isolated_cpu_that_was_there_first() -> None:
+    assert taken("NUMA node #1", request(mcpu=2000, previous=before("NUMA node #1", "5-7", "5-6"))) == ("6", "7")
+
+
+def test_ages_of_cpus_that_are_no_longer_held_are_forgotten() -> None:
+    assert additions(before("root", "1-3,5", "3-4", "4", "5")) == (0b110, 0b1000, 0b100000)
+
+
+def test_shrinking_gives_back_whole_cores() -> None:
+    wanted = request(mcpu=2000, threads=Threads.OWN_CORE, previous=before("NUMA node #3", "12-15"))
+    assert taken("NUMA node #3", wanted) == ("12-13", "")
+    wanted = request(mcpu=4000, threads=Threads.OWN_CORE, previous=before("socket #1", "8-10,12-14"))
+    assert taken("socket #1", wanted) == ("8-9,12-13", "")
+
+
+def test_threads_of_broken_cores_are_kept_by_one_that_wants_whole_ones() -> None:
+    wanted = request(mcpu=2000, threads=Threads.OWN_CORE, previous=before("NUMA node #3", "12,14"))
+    assert taken("NUMA node #3", wanted) == ("12,14", "")

@@ -1,0 +1,136 @@
+"""The pull between containers (spec section 3)."""
+
+import pytest
+
+from policies.base import Affinity, ContainerKey, CpuKind, Expression, Grant, Request
+from policies.topology_aware.locality.affinity import (
+    IMPLICIT,
+    MAX_PULLS,
+    Implicit,
+    affinity_scores,
+    implied,
+    pulls,
+    wish,
+)
+from tests.unit.policies.build import BURSTABLE, four_nodes, options, request, tree_of, wish_for
+
+TREE = tree_of(four_nodes())
+WEB = request(
+    "web/nginx", qos=BURSTABLE, namespace="shop", labels=(("tier", "front"), ("a.b/c", "d")), pod_labels=(("app", "w"),)
+)
+
+
+def test_weights_of_all_matches_are_summed_and_each_is_bounded() -> None:
+    subject = request("p/a", affinities=(*wish_for("b", 5000), *wish_for("b", -3)))
+    assert wish(subject, request("p/b")) == 997
+
+
+def test_without_a_scope_only_the_same_pod_counts_and_by_uid() -> None:
+    subject = request("p/a", affinities=wish_for("b"))
+    assert wish(subject, request("p/b")) == 1
+    assert wish(subject, request("q/b")) == 0
+
+
+def test_a_scope_opens_to_other_pods() -> None:
+    scope = Expression("namespace", "Equals", ("shop",))
+    subject = request("p/a", affinities=(Affinity(Expression("pod/labels/app", "In", ("w",)), 3, scope),))
+    assert wish(subject, WEB) == 3
+    assert wish(subject, request("q/b", pod_labels=(("app", "w"),))) == 0
+
+
+def scores(wanted: Request, *others: Grant, **keys: object) -> dict[str, float]:
+    found = affinity_scores(TREE, options(four_nodes(), **keys), wanted, others)  # type: ignore[arg-type]  # options
+    return {p.name: s for p, s in zip(TREE.pools, found, strict=True) if s}
+
+
+def sits(name: str, pool: str, kind: CpuKind = CpuKind.SHARED, wanted: Request | None = None) -> Grant:
+    return Grant(wanted or request(name), pool, kind)
+
+
+def test_a_pull_weakens_by_a_quarter_per_link_and_does_not_reach_siblings() -> None:
+    found = scores(request("p/a", affinities=wish_for("b", 16)), sits("p/b", "NUMA node #1"))
+    assert found == {"NUMA node #1": 16, "socket #0": 12, "root": 9}
+
+
+def test_a_pull_from_above_reaches_down() -> None:
+    found = scores(request("p/a", affinities=wish_for("b", 4)), sits("p/b", "socket #0"))
+    assert found == {"root": 3, "socket #0": 4, "NUMA node #0": 3, "NUMA node #1": 3}
+
+
+def test_the_wish_of_the_one_that_is_already_there_counts_too() -> None:
+    first = request("p/b", affinities=wish_for("a", -2))
+    assert scores(request("p/a"), sits("p/b", "NUMA node #1", wanted=first))["NUMA node #1"] == -2
+
+
+def test_reserved_and_preserved_containers_pull_nowhere() -> None:
+    wanted = request("p/a", affinities=wish_for("b"))
+    assert scores(wanted, sits("p/b", "root", CpuKind.RESERVED)) == {}
+    assert scores(wanted, sits("p/b", "", CpuKind.PRESERVE)) == {}
+
+
+def test_colocation_pulls_pods_and_namespaces_together() -> None:
+    there = sits("p/b", "NUMA node #1")
+    assert scores(request("p/a"), there, colocate_pods=True)["NUMA node #1"] == 10
+    assert scores(request("p/a"), there, colocate_pods=True, colocate_namespaces=True)["NUMA node #1"] == 20
+    assert scores(request("q/a"), there, colocate_pods=True) == {}
+
+
+def test_colocation_is_skipped_for_containers_with_affinities_of_their_own() -> None:
+    wanted = request("p/a", affinities=wish_for("nobody"))
+    assert scores(wanted, sits("p/b", "NUMA node #1"), colocate_pods=True) == {}
+
+
+@pytest.mark.parametrize("row", IMPLICIT, ids=lambda row: row.name)
+def test_what_an_option_implies_is_meant_for_those_near_and_for_nobody_else(row: Implicit) -> None:
+    (affinity,) = row.adds(request("p/a", namespace="shop"))
+    subject = request("p/a", namespace="shop", affinities=(affinity,))
+    assert wish(subject, request("p/b", namespace="shop")) == 10
+    assert wish(subject, request("q/b", namespace="bank")) == 0
+
+
+def test_options_imply_what_their_rows_say_where_a_container_says_nothing() -> None:
+    both = options(four_nodes(), colocate_pods=True, colocate_namespaces=True)
+    assert [name for name, _ in implied(both, request("p/a"))] == [row.name for row in IMPLICIT]
+    assert implied(options(four_nodes()), request("p/a")) == ()
+    assert implied(both, request("p/a", affinities=wish_for("b"))) == ()
+
+
+def pulled(wanted: Request, *others: Grant, **keys: object) -> list[tuple[str, int, str]]:
+    found = pulls(TREE, options(four_nodes(), **keys), wanted, others)  # type: ignore[arg-type]  # options
+    return [(pull.pool, pull.weight, pull.why) for pull in found]
+
+
+def test_a_pull_says_where_to_how_much_and_by_whose_wish() -> None:
+    there = sits("p/b", "NUMA node #1", wanted=request("p/b", affinities=wish_for("a", -2)))
+    mine = "its affinity to name In b (+5)"
+    theirs = "the other's anti-affinity to name In a (-2)"
+    assert pulled(request("p/a", affinities=wish_for("b", 5)), there) == [("NUMA node #1", 3, f"{mine}; {theirs}")]
+
+
+def test_a_pull_of_an_option_names_it_and_a_scope_is_told() -> None:
+    there = sits("p/b", "socket #0")
+    assert pulled(request("p/a"), there, colocate_pods=True) == [("socket #0", 10, "topologyAware.ColocatePods (+10)")]
+    anywhere = Affinity(Expression("name", "Exists"), 1, Expression("namespace", "In", ("default",)))
+    ((_, _, why),) = pulled(request("p/a", affinities=(anywhere,)), there)
+    assert why == "its affinity to name Exists where namespace In default (+1)"
+
+
+def test_the_strongest_pulls_come_first_and_they_are_bounded() -> None:
+    wanted = request("p/a", affinities=tuple(a for i in range(30) for a in wish_for(f"b{i}", (-1) ** i * (i + 1))))
+    others = [sits(f"p/b{i}", "root") for i in range(30)]
+    found = pulls(TREE, options(four_nodes()), wanted, others)
+    assert [abs(pull.weight) for pull in found] == list(range(30, 30 - MAX_PULLS, -1))
+    assert found[0].container == ContainerKey("p", "b29")
+
+
+def test_of_many_reasons_for_one_pull_the_strongest_are_told() -> None:
+    wanted = request("p/a", affinities=tuple(a for weight in range(1, 11) for a in wish_for("b", weight)))
+    ((_, weight, why),) = pulled(wanted, sits("p/b", "root"))
+    assert (weight, why.count("(+"), why.endswith("(+10); and 6 more")) == (55, 4, True)
+
+
+def test_what_pulls_is_what_the_scores_are_made_of() -> None:
+    wanted = request("p/a", affinities=(*wish_for("b", 7), *wish_for("c", -3)))
+    others = (sits("p/b", "NUMA node #1"), sits("p/c", "NUMA node #3"), sits("q/b", "root"), sits("p/d", "root"))
+    assert {pool: weight for pool, weight, _ in pulled(wanted, *others)} == {"NUMA node #1": 7, "NUMA node #3": -3}
+    assert scores(wanted, *others)["NUMA node #1"] == 7

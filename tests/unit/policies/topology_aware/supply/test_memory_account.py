@@ -1,0 +1,72 @@
+"""What is promised of the memory, summed up by zones."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.base import CpuKind, Grant
+from policies.topology_aware.supply.memory_account import (
+    MemoryAccount,
+    claim_of,
+    claims_of,
+    promised_bytes,
+    wanted_kinds,
+)
+from policies.topology_aware.supply.memory_nodes import memory_nodes_of
+from tests.unit.policies.build import BEST_EFFORT, GUARANTEED
+from tests.unit.policies.memory.build import DRAM, GIB, PMEM, at, mask, tiered, wanting
+
+NODES = memory_nodes_of(tiered())
+
+
+def test_the_request_counts_and_the_limit_where_there_is_none() -> None:
+    limited = replace(wanting("a", 1), memory_limit_bytes=3 * GIB)
+    assert promised_bytes(limited) == GIB
+    assert promised_bytes(replace(limited, memory_request_bytes=0)) == 3 * GIB
+    assert promised_bytes(wanting("b", 0, BEST_EFFORT)) == 0
+
+
+def test_who_asks_for_no_kind_wants_every_kind_but_hbm() -> None:
+    assert wanted_kinds(wanting("a")) == (DRAM, PMEM)
+    assert wanted_kinds(wanting("a", memory_kinds=(PMEM,))) == (PMEM,)
+
+
+@pytest.mark.parametrize(
+    ("grant", "zone", "widest"),
+    [
+        (at("root", wanting("a"), "0"), "0", "0-4"),
+        (at("root", wanting("a", strict_memory=True), "0"), "0", "0-3"),
+        (at("root", wanting("a", strict_memory=True, memory_kinds=(PMEM,)), "2"), "2", "2-3"),
+        (at("root", wanting("a"), "2", is_cold=True), "2", "2-3"),
+        (at("root", wanting("a"), "0-3", kind=CpuKind.RESERVED), "0-3", "0-3"),
+        (at("root", wanting("a", preserve_memory=True), ""), "0-4", "0-4"),
+        (Grant(wanting("a", preserve_cpu=True), "", CpuKind.PRESERVE), "0-4", "0-4"),
+        (at("root", wanting("a"), "0,9"), "0", "0-4"),
+    ],
+)
+def test_a_zone_may_be_widened_as_far_as_its_wishes_allow(grant: Grant, zone: str, widest: str) -> None:
+    claim = claim_of(NODES, grant)
+    assert (claim.zone, claim.widest) == (mask(zone), mask(widest))
+
+
+def test_promises_come_and_go_without_a_trace() -> None:
+    claims = claims_of(NODES, [at("root", wanting("a", 1), "0"), at("root", wanting("b", 2, GUARANTEED), "0-1")])
+    empty = MemoryAccount(NODES)
+    full = empty.plus(*claims)
+    assert full.zones == ((mask("0"), GIB), (mask("0-1"), 2 * GIB))
+    assert full.widest == ((NODES.every, 3 * GIB),)
+    assert full.minus(claims[0]).minus(claims[1]) == empty
+    assert empty.plus(claims[1]).plus(claims[0]) == full
+
+
+def test_who_is_promised_nothing_changes_nothing() -> None:
+    empty = MemoryAccount(NODES)
+    assert empty.plus(claim_of(NODES, at("root", wanting("a"), "0"))) is empty
+
+
+def test_an_account_tells_whether_it_holds_and_whether_it_could() -> None:
+    claims = claims_of(NODES, [at("root", wanting("a", 5), "0"), at("root", wanting("b", 17), "0-1")])
+    account = MemoryAccount(NODES)
+    assert (account.holds, account.could_hold) == (True, True)
+    assert (account.plus(*claims).holds, account.plus(*claims).could_hold) == (False, True)
+    assert not account.plus(*claims, *claims).could_hold

@@ -1,0 +1,50 @@
+"""Memory by kind and by distance."""
+
+from policies.topology_aware.supply.memory_nodes import KINDS, memory_nodes_of, node_ids
+from sysfs.cpuset import NodeSet
+from tests.fakes.machines import small_machine
+from tests.unit.policies.memory.build import DRAM, GIB, HBM, PMEM, mask, movable_server, tiered
+
+NODES = memory_nodes_of(tiered())
+
+
+def test_nodes_are_sorted_by_kind() -> None:
+    assert [str(NodeSet(NODES.of_kind(kind))) for kind in KINDS] == ["0-1", "2-3", "4"]
+    assert NODES.kinds_in(mask("1,4")) == (DRAM, HBM)
+
+
+def test_a_zone_holds_what_its_nodes_hold() -> None:
+    assert NODES.capacity(mask("0,2,4")) == 21 * GIB
+
+
+def test_nodes_without_memory_are_left_out() -> None:
+    nodes = memory_nodes_of(small_machine(memory=["2Gi", "0"]))
+    assert (list(node_ids(nodes.every)), nodes.capacity(mask("0-1"))) == ([0], 2 * GIB)
+
+
+def test_the_nearest_nodes_come_first_and_equals_together() -> None:
+    assert NODES.nearest(mask("0"), NODES.pmem) == mask("2")
+    assert NODES.nearest(mask("0-1"), NODES.pmem) == mask("2-3")
+    four = memory_nodes_of(small_machine(packages=4))
+    assert four.nearest(mask("0"), four.dram) == mask("1-3")
+
+
+def test_the_nearest_to_any_node_of_the_zone_win_over_those_that_another_sees_first() -> None:
+    """Node 3 is 17 from node 1; from node 0 the nearest PMEM would be further away once node 2 is taken."""
+    assert NODES.nearest(mask("0-2"), NODES.pmem) == mask("3")
+
+
+def test_a_zone_is_expanded_by_the_nearest_of_each_kind_within_what_is_allowed() -> None:
+    assert NODES.expand(mask("0"), (DRAM, PMEM, HBM), NODES.every) == mask("1-2,4")
+    assert NODES.expand(mask("0"), (DRAM, PMEM), NODES.pmem) == mask("2")
+    assert NODES.expand(mask("0-1"), (DRAM,), NODES.every) == 0
+
+
+def test_node_numbers_may_be_of_any_size() -> None:
+    assert list(node_ids(1 << 300 | 1)) == [0, 300]
+
+
+def test_movable_memory_is_not_normal() -> None:
+    nodes = memory_nodes_of(movable_server())
+    assert (nodes.normal, nodes.pmem) == (mask("0-3"), mask("4-7"))
+    assert [str(NodeSet(nodes.nearest(1 << n, nodes.pmem))) for n in range(4)] == ["4", "6", "5", "7"]

@@ -1,0 +1,93 @@
+"""Whether promises can be kept together: exact, also where zones cross."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.topology_aware.supply.memory_nodes import memory_nodes_of, node_ids
+from policies.topology_aware.supply.memory_packing import Packing, burden, first_overflow, in_order, packed
+from tests.fakes.machines import small_machine
+from tests.unit.policies.memory.build import FEW, GIB, can_be_kept, mask
+
+NODES = memory_nodes_of(small_machine(packages=4))  # 4 nodes of 2 GiB
+
+
+def test_zones_that_cross_can_be_too_small_together_though_each_is_large_enough() -> None:
+    crossing = in_order([(mask("0-1"), 3 * GIB), (mask("1-2"), 3 * GIB), (mask("0,2"), GIB)])
+    assert all(amount <= NODES.capacity(zone) for zone, amount in crossing)
+    overflow = first_overflow(NODES, crossing)
+    assert overflow is not None
+    assert (overflow.zone, overflow.excess_bytes) == (mask("0-2"), GIB)
+
+
+def test_a_promise_moves_others_within_their_zones() -> None:
+    packing = Packing(NODES)
+    assert not packing.add(mask("0-1"), 2 * GIB)
+    assert not packing.add(mask("1-2"), 2 * GIB)
+    assert packing.takes(mask("0"), 2 * GIB)
+    assert not packing.add(mask("0"), 2 * GIB)
+    assert packing.add(mask("0-2"), GIB) == GIB
+
+
+def test_asking_changes_nothing() -> None:
+    packing = Packing(NODES)
+    packing.add(mask("0-1"), 3 * GIB)
+    assert [packing.takes(mask("0-1"), n * GIB) for n in (1, 2, 1)] == [True, False, True]
+
+
+def test_a_narrow_zone_that_overflows_is_named_before_a_wide_one() -> None:
+    overflow = first_overflow(NODES, in_order([(mask("0"), 3 * GIB), (mask("0-1"), 4 * GIB)]))
+    assert overflow is not None
+    assert (overflow.zone, overflow.excess_bytes) == (mask("0"), GIB)
+
+
+def test_an_overflow_that_is_tolerated_hides_no_other_and_does_not_count_for_it() -> None:
+    burdens = in_order([(mask("0"), 3 * GIB), (mask("0-1"), 2 * GIB + 5)])
+    overflow = first_overflow(NODES, burdens, frozenset({mask("0")}))
+    assert overflow is not None
+    assert (overflow.zone, overflow.excess_bytes) == (mask("0-1"), 5)
+    assert first_overflow(NODES, burdens, frozenset({mask("0"), mask("0-1")})) is None
+
+
+def random_burdens(rng: random.Random) -> list[tuple[int, int]]:
+    return [(rng.randrange(1, 16), rng.randrange(1, 5) * GIB // 2) for _ in range(rng.randrange(1, 7))]
+
+
+@FEW
+@given(st.integers(0, 1 << 32))
+def test_the_packing_agrees_with_a_flow_of_every_single_promise(seed: int) -> None:
+    promises = random_burdens(random.Random(seed))
+    sums: dict[int, int] = {}
+    for zone, amount in promises:
+        sums[zone] = sums.get(zone, 0) + amount
+    found = packed(NODES, in_order(sums.items()))
+    assert (found is not None) == can_be_kept(dict(NODES.capacity_bytes), promises)
+
+
+@FEW
+@given(st.integers(0, 1 << 32))
+def test_by_halls_theorem_promises_can_be_kept_when_no_union_has_too_many(seed: int) -> None:
+    burdens = in_order(dict(random_burdens(random.Random(seed))).items())
+    fine = all(burden(burdens, union) <= NODES.capacity(union) for union in range(16))
+    overflow = first_overflow(NODES, burdens)
+    assert (overflow is None) == fine
+    if overflow is not None:
+        assert burden(burdens, overflow.zone) - NODES.capacity(overflow.zone) == overflow.excess_bytes > 0
+
+
+@FEW
+@given(st.integers(0, 1 << 32))
+def test_what_overflows_does_not_depend_on_the_order_of_equal_zones(seed: int) -> None:
+    rng = random.Random(seed)
+    burdens = list(dict(random_burdens(rng)).items())
+    first = first_overflow(NODES, in_order(burdens))
+    rng.shuffle(burdens)
+    assert first_overflow(NODES, in_order(burdens)) == first
+
+
+def test_what_is_laid_out_lies_in_its_zone_and_fits() -> None:
+    packing = packed(NODES, in_order([(mask("0-1"), 3 * GIB), (mask("1-3"), 4 * GIB)]))
+    assert packing is not None
+    assert [packing.takes(1 << node, GIB) for node in node_ids(NODES.every)] == [True] * 4
+    assert not packing.takes(NODES.every, GIB + 1)

@@ -1,0 +1,67 @@
+"""What options decide where annotations say nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.base import ContainerKey, CpuPriority, Default, Pod, Preferences, QosClass, Request
+from policies.options import PolicyOptions
+from policies.topology_aware.defaults import defaults_of
+from sysfs.cpuset import CpuSet
+
+OPTIONS = PolicyOptions(CpuSet.parse("0-7"), CpuSet.parse("0"))
+
+
+def request(mcpu: int, qos: QosClass = QosClass.GUARANTEED, **preferences: object) -> Request:
+    pod = Pod("uid", "web", "default", qos)
+    return Request(ContainerKey("uid", "c0"), pod, mcpu, preferences=Preferences(**preferences))  # type: ignore[arg-type]
+
+
+def said(asked: Request, options: PolicyOptions = OPTIONS) -> dict[str, str]:
+    return {d.field: d.value for d in defaults_of(asked, options)}
+
+
+def test_one_whole_cpu_is_isolated_and_exclusive_by_option() -> None:
+    assert said(request(1000)) == {
+        "prefer_isolated": "preferred",
+        "prefer_shared": "whole CPUs are exclusive",
+        "threads": "any",
+    }
+
+
+def test_several_cpus_are_isolated_by_annotation_only() -> None:
+    assert "prefer_isolated" not in said(request(2000))
+
+
+def test_what_an_annotation_says_no_option_decides() -> None:
+    assert said(request(1000, prefer_isolated=False, prefer_shared=True)) == {}
+
+
+def test_a_container_that_is_left_alone_is_decided_on_by_nothing() -> None:
+    assert said(request(1000, preserve_cpu=True)) == {}
+
+
+def test_a_burstable_container_without_a_limit_gets_its_width_by_option() -> None:
+    assert defaults_of(request(500, QosClass.BURSTABLE), OPTIONS) == (
+        Default("burst_level", "package", "topologyAware.UnlimitedBurstable=package"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("namespace", "option"),
+    [("kube-system", "kube-system always is"), ("infra-dns", "topologyAware.ReservedPoolNamespaces: infra-*")],
+)
+def test_a_reserved_namespace_names_what_reserves_it(namespace: str, option: str) -> None:
+    asked = request(500)
+    asked = replace(asked, pod=replace(asked.pod, namespace=namespace))
+    options = replace(OPTIONS, reserved_namespaces=("infra-*",))
+    assert [(d.field, d.option) for d in defaults_of(asked, options)] == [("prefer_reserved", option)]
+
+
+def test_options_that_apply_to_everybody_are_named() -> None:
+    options = replace(OPTIONS, colocate_pods=True, pin_memory=False, cpu_priority=CpuPriority.HIGH)
+    assert said(request(0, QosClass.BEST_EFFORT), options) == {
+        "priority": "high",
+        "affinities": "near the containers of its pod",
+        "preserve_memory": "nobody's are written",
+    }

@@ -1,0 +1,123 @@
+"""What follows from the grants: cpusets, memory, and whose pinning a change touches."""
+
+from dataclasses import replace
+
+from policies.base import CpuKind, Grant, Pinning, Preferences, Threads, Update
+from policies.topology_aware.pinning import all_pinnings, changed_pinnings
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.unit.policies.build import four_nodes, options, request, supply_of, tree_of
+
+MACHINE = four_nodes(isolated="3")
+TREE = tree_of(MACHINE, "0")
+OPTIONS = options(MACHINE, "0")
+NODE1 = "NUMA node #1"
+SHARED = Grant(request("s/c"), NODE1, CpuKind.SHARED, mems=NodeSet.parse("1"))
+MIXED = Grant(request("m/c"), NODE1, CpuKind.MIXED, CpuSet.parse("4"), shared_mcpu=500)
+OWNER = Grant(request("o/c"), NODE1, CpuKind.EXCLUSIVE, CpuSet.parse("5"))
+SYSTEM = Grant(request("k/c"), "root", CpuKind.RESERVED, mems=NodeSet.parse("0-3"))
+UNTOUCHED = Grant(request("u/c"), "", CpuKind.PRESERVE)
+
+
+def pinned(grant: Grant, *others: Grant, **keys: object) -> tuple[str, str]:
+    chosen = replace(OPTIONS, **keys)  # type: ignore[arg-type]  # the keys are those of the class
+    pinning = all_pinnings([grant], supply_of(TREE, grant, *others), chosen)[grant.container]
+    return ("-" if pinning.cpus is None else str(pinning.cpus), "-" if pinning.mems is None else str(pinning.mems))
+
+
+def test_a_shared_container_runs_on_what_nobody_owns_in_its_pool() -> None:
+    assert pinned(SHARED, MIXED, OWNER) == ("6-7", "1")
+
+
+def test_a_mixed_container_has_its_own_and_the_shared_ones() -> None:
+    assert pinned(MIXED, OWNER)[0] == "4,6-7"
+
+
+def test_an_owner_has_its_own_only() -> None:
+    assert pinned(OWNER, SHARED)[0] == "5"
+
+
+def test_a_system_container_runs_on_the_reserved_cpus() -> None:
+    assert pinned(SYSTEM, SHARED) == ("0", "0-3")
+
+
+def test_without_reserved_cpus_the_system_shares_the_root() -> None:
+    tree = tree_of(MACHINE)
+    pinning = all_pinnings([SYSTEM], supply_of(tree, SYSTEM, OWNER), OPTIONS)[SYSTEM.container]
+    assert str(pinning.cpus) == "0-2,4,6-15"
+
+
+def test_a_preserved_container_is_not_written_to() -> None:
+    assert pinned(UNTOUCHED) == ("-", "-")
+
+
+def test_what_is_not_to_be_pinned_is_not_written() -> None:
+    assert pinned(SHARED, pin_cpu=False) == ("-", "1")
+    assert pinned(SHARED, pin_memory=False) == ("4-7", "-")
+    preserved = replace(SHARED, request=request("s/c", preserve_memory=True))
+    assert pinned(preserved) == ("4-7", "-")
+
+
+def test_no_mems_means_not_written() -> None:
+    assert pinned(MIXED)[1] == "-"
+
+
+def changes(*pairs: tuple[Grant, Grant], gone: tuple[Grant, ...] = (), come: tuple[Grant, ...] = ()) -> dict[str, str]:
+    old = supply_of(TREE, *gone, *(a for a, _ in pairs))
+    new = supply_of(TREE, *come, *(b for _, b in pairs))
+    return {u.container.pod_uid: str(u.pinning.cpus) for u in changed_pinnings(old, new, pairs, OPTIONS)}
+
+
+def test_those_that_lose_a_cpu_are_updated_and_nobody_else() -> None:
+    elsewhere = replace(SHARED, request=request("e/c"), pool="NUMA node #2")
+    higher = replace(SHARED, request=request("h/c"), pool="root")
+    pairs = [(g, g) for g in (elsewhere, higher, SYSTEM, MIXED, SHARED, UNTOUCHED)]
+    assert changes(*pairs, come=(OWNER,)) == {"h": "1-2,6-15", "m": "4,6-7", "s": "6-7"}
+
+
+def test_system_containers_are_updated_where_they_share_the_root() -> None:
+    tree = tree_of(MACHINE)
+    old, new = supply_of(tree, SYSTEM), supply_of(tree, SYSTEM, OWNER)
+    (update,) = changed_pinnings(old, new, [(SYSTEM, SYSTEM)], OPTIONS)
+    assert str(update.pinning.cpus) == "0-2,4,6-15"
+
+
+def test_a_container_that_moves_to_a_wider_pool_is_updated() -> None:
+    moved = replace(SHARED, pool="socket #0", mems=NodeSet.parse("0-1"))
+    old, new = supply_of(TREE, SHARED), supply_of(TREE, moved)
+    pinning = Pinning(CpuSet.parse("1-2,4-7"), NodeSet.parse("0-1"))
+    assert changed_pinnings(old, new, [(SHARED, moved)], OPTIONS) == (Update(SHARED.container, pinning),)
+
+
+def test_nothing_is_updated_when_cpus_are_not_pinned() -> None:
+    unpinned = replace(OPTIONS, pin_cpu=False)
+    assert changed_pinnings(supply_of(TREE, SHARED), supply_of(TREE, SHARED, OWNER), [(SHARED, SHARED)], unpinned) == ()
+
+
+def hidden(grant: Grant, *others: Grant) -> str:
+    wished = replace(grant, request=replace(grant.request, preferences=Preferences(threads=Threads.HIDE)))
+    return pinned(wished, *others)[0]
+
+
+def test_hidden_threads_are_not_written_whether_owned_or_shared() -> None:
+    assert hidden(replace(OWNER, exclusive=CpuSet.parse("4-7"))) == "4,6"
+    assert hidden(SHARED) == "4,6"
+    assert pinned(SHARED, threads=Threads.HIDE)[0] == "4,6"
+
+
+def test_the_lowest_thread_may_be_somebody_elses() -> None:
+    assert hidden(SHARED, replace(OWNER, exclusive=CpuSet.parse("4"))) == "5-6"
+
+
+def test_an_owned_thread_hides_its_shared_sibling() -> None:
+    assert hidden(replace(MIXED, exclusive=CpuSet.parse("5"))) == "5-6"
+
+
+def test_hidden_threads_stay_in_the_shared_set() -> None:
+    wished = replace(SHARED, request=request("t/c", threads=Threads.HIDE))
+    assert (pinned(SHARED, wished)[0], hidden(SHARED, wished)) == ("4-7", "4,6")
+
+
+def test_whoever_hides_threads_is_updated_only_if_its_own_set_changes() -> None:
+    wished = replace(SHARED, request=request("t/c", threads=Threads.HIDE))
+    assert changes((wished, wished), come=(OWNER,)) == {}
+    assert changes((wished, wished), come=(replace(OWNER, exclusive=CpuSet.parse("4")),)) == {"t": "5-6"}

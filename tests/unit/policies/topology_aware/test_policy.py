@@ -1,0 +1,132 @@
+"""The policy as a whole: what its wiring promises."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.base import Allocations, ContainerKey, Pinning
+from policies.errors import PolicyOptionsError
+from policies.topology_aware.policy import TopologyAware
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.machines import merge_nodes, small_machine
+from tests.unit.policies.build import (
+    BURSTABLE,
+    GUARANTEED,
+    before,
+    fill,
+    four_nodes,
+    options,
+    placed,
+    request,
+    topology_aware,
+)
+from tests.unit.policies.memory.build import tiered, wanting
+
+POLICY = topology_aware(four_nodes(), "0")
+
+
+def test_a_grant_of_the_container_itself_is_not_in_its_way() -> None:
+    held = fill(POLICY, request("a/c", 15000))
+    decision = placed(POLICY.decide(held, request("a/c", 15000)))
+    assert len(decision.grant.owned) == 15
+
+
+def test_updates_are_those_against_what_is_pinned_now() -> None:
+    """A resize hands CPUs back: others grow, as its old grant still stands in what is held."""
+    held = fill(POLICY, request("a/c", 3000, previous=before("NUMA node #1", "4-6")))
+    held = fill(POLICY, request("s/c", 100, BURSTABLE, previous=before("NUMA node #1")), held=held)
+    decision = placed(POLICY.decide(held, request("a/c", 1000, previous=before("NUMA node #1", "4-6"))))
+    assert str(decision.grant.owned) == "6"
+    assert [str(u.pinning.cpus) for u in decision.updates] == ["4-5,7"]
+
+
+def test_a_release_gives_the_cpus_back_to_those_who_share_them() -> None:
+    held = fill(POLICY, request("s/c", 100, BURSTABLE, levels_up=2), request("a/c", 2000))
+    (update,) = POLICY.release(held, ContainerKey("a", "c"))
+    assert (update.container.pod_uid, str(update.pinning.cpus)) == ("s", "1-15")
+
+
+def test_releasing_what_is_not_held_changes_nothing() -> None:
+    assert POLICY.release(Allocations(), ContainerKey("a", "c")) == ()
+
+
+def test_the_fallback_is_the_roots_shared_set() -> None:
+    held = fill(POLICY, request("a/c", 2000))
+    assert POLICY.fallback(held) == Pinning(CpuSet.parse("1-3,6-15"), NodeSet.parse("0-3"))
+
+
+def test_the_fallback_leaves_hbm_to_those_who_ask_for_it() -> None:
+    assert topology_aware(tiered()).fallback(Allocations()).mems == NodeSet.parse("0-3")
+
+
+def test_a_container_that_made_room_comes_home_when_the_other_is_gone() -> None:
+    """Nodes have 2 GiB: the Burstable container spreads for the Guaranteed one."""
+    held = fill(POLICY, replace(wanting("b", 2), previous=before("NUMA node #1")))
+    held = fill(POLICY, replace(wanting("g", 1, GUARANTEED), previous=before("NUMA node #1")), held=held)
+    zones = {g.container.pod_uid: str(g.mems) for g in held.grants}
+    assert zones == {"b": "0-1", "g": "1"}
+    assert POLICY.narrowed(held) == ()
+    (back,) = POLICY.narrowed(held.without(ContainerKey("g", "c")))
+    assert (back.container.pod_uid, str(back.mems)) == ("b", "1")
+
+
+def test_who_makes_room_is_moved_and_updated() -> None:
+    held = fill(POLICY, replace(wanting("b", 2), previous=before("NUMA node #1")))
+    decision = placed(POLICY.decide(held, replace(wanting("g", 1, GUARANTEED), previous=before("NUMA node #1"))))
+    assert [str(g.mems) for g in decision.moved] == ["0-1"]
+    assert [(u.container.pod_uid, str(u.pinning.mems)) for u in decision.updates] == [("b", "0-1")]
+
+
+def test_a_cold_start_ends_once() -> None:
+    policy = topology_aware(tiered())
+    held = fill(policy, wanting("a", 1, cold_start_seconds=60))
+    (warm,) = policy.warmed(held, held.grants[0].container)
+    assert (str(held.grants[0].mems), str(warm.mems), warm.is_cold) == ("2", "0,2", False)
+    assert policy.warmed(held.with_grants(warm), warm.container) == ()
+    assert policy.warmed(held, ContainerKey("nobody", "c")) == ()
+
+
+def test_the_fallback_is_the_reserved_set_when_nothing_is_shared() -> None:
+    assert str(POLICY.fallback(fill(POLICY, request("a/c", 15000))).cpus) == "0"
+
+
+def test_the_fallback_names_no_cpu_when_every_one_is_owned() -> None:
+    bare = topology_aware(four_nodes())
+    assert bare.fallback(fill(bare, request("a/c", 16000))).cpus is None
+
+
+def test_what_is_not_to_be_pinned_is_not_in_the_fallback() -> None:
+    unpinned = topology_aware(four_nodes(), pin_cpu=False, pin_memory=False)
+    assert unpinned.fallback(Allocations()) == Pinning(None, None)
+
+
+def test_a_change_of_withheld_cpus_is_seen() -> None:
+    held = Allocations()
+    assert POLICY.pools(held)[2].shared_free_mcpu == 3000
+    withheld = Allocations(withheld=CpuSet.parse("4-15"))
+    assert len(placed(POLICY.decide(withheld, request("a/c", 3000))).grant.owned & CpuSet.parse("1-3")) == 3
+
+
+def test_levels_that_do_not_nest_are_noted() -> None:
+    machine = merge_nodes(small_machine(packages=1, dies=2), 0, 1)
+    assert "NUMA node 0 does not lie inside one die" in topology_aware(machine).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("isolated", "reserved", "note"),
+    [
+        ("0-3", "", "every available CPU (0-3) is kernel-isolated, none reserved: used as ordinary CPUs"),
+        ("1-3", "0", "no available CPU is left to share: 0 reserved, the others (1-3) are kernel-isolated"),
+        ("", "0-3", "no available CPU is left to share: 0-3 reserved, there are no others"),
+        ("1-2", "0", ""),
+    ],
+)
+def test_a_want_of_ordinary_cpus_is_noted(isolated: str, reserved: str, note: str) -> None:
+    notes = topology_aware(small_machine(packages=1, isolated=isolated), reserved).notes
+    assert [text.partition(";")[0] for text in notes] == ([note] if note else [])
+
+
+def test_options_without_an_available_cpu_are_refused() -> None:
+    machine = small_machine()
+    with pytest.raises(PolicyOptionsError):
+        TopologyAware(machine, options(machine, available=CpuSet()))

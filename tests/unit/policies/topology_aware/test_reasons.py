@@ -1,0 +1,135 @@
+"""Sentences of decisions: bounded codes, and words that an operator understands."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from policies.base import CpuKind, Grant, Previous
+from policies.topology_aware import reasons
+from policies.topology_aware.supply.demand import Demand, Isolation
+from sysfs.cpuset import CpuSet
+from tests.unit.policies.build import before, request
+
+TWO = Demand(CpuKind.SHARED, whole=2, shared_mcpu=500)
+
+
+@pytest.mark.parametrize(
+    ("demand", "text"),
+    [
+        (TWO, "2 exclusive CPUs and 500m shared"),
+        (Demand(CpuKind.SHARED, whole=1), "1 exclusive CPU"),
+        (Demand(CpuKind.SHARED, whole=1, isolation=Isolation.REQUIRE), "1 isolated CPU"),
+        (Demand(CpuKind.SHARED, shared_mcpu=300), "300m shared"),
+        (Demand(CpuKind.SHARED), "a CPU to share"),
+    ],
+)
+def test_what_is_wanted_is_said_in_words(demand: Demand, text: str) -> None:
+    assert reasons.wanted_text(demand) == text
+
+
+def test_a_choice_names_the_next_pool_and_why_it_lost() -> None:
+    text = reasons.pool_chosen("NUMA node #1", "500m shared", "socket #0", "depth").text
+    assert text == "NUMA node #1 gives 500m shared; next would be socket #0, which is larger"
+    assert reasons.pool_chosen("root", "500m shared", "", "").text == "root gives 500m shared"
+
+
+def test_what_is_given_tells_isolated_cpus_from_ordinary_ones() -> None:
+    assert reasons.given_text(1, 2, 300) == "1 exclusive CPU and 2 isolated CPUs and 300m shared"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "start"),
+    [
+        ("0", "runs on the reserved CPU 0:"),
+        ("0-1", "runs on the reserved CPUs 0-1:"),
+        ("", "runs on the shared set of"),
+    ],
+)
+def test_a_system_container_is_told_where_it_runs(cpus: str, start: str) -> None:
+    assert reasons.reserved(CpuSet.parse(cpus), by_annotation=False).text.startswith(start)
+
+
+def test_a_refusal_says_what_was_wanted_what_is_free_and_where() -> None:
+    text = reasons.cpu_full(TWO, 2400, 2, "socket #0", 1400).text
+    assert text == (
+        "wanted 2 exclusive CPUs and 500m shared; free in root: 2400m shared capacity, 2 CPUs to own; "
+        "most in socket #0: 1400m"
+    )
+
+
+def test_a_refusal_counts_in_good_english_and_leaves_out_where_nothing_is_free() -> None:
+    text = reasons.cpu_full(TWO, 900, 1, "NUMA node #0", 0).text
+    assert text.endswith("free in root: 900m shared capacity, 1 CPU to own")
+    assert reasons.too_small(900, 1) == "too small: 900m free, of which 1 CPU can be owned"
+
+
+@pytest.mark.parametrize(
+    ("pool", "wanted", "exist", "text"),
+    [
+        ("root", 1, False, "this node has no kernel-isolated CPUs for containers: an ordinary CPU is taken instead"),
+        ("root", 2, False, "this node has no kernel-isolated CPUs for containers: ordinary CPUs are taken instead"),
+        ("root", 1, True, "root has no isolated CPU free: an ordinary CPU is taken instead"),
+        ("root", 2, True, "root has fewer than 2 isolated CPUs free: ordinary CPUs are taken instead"),
+    ],
+)
+def test_what_was_taken_instead_of_isolated_cpus_is_said(pool: str, wanted: int, exist: bool, text: str) -> None:
+    assert reasons.isolated_short(pool, wanted, exist=exist).text == text
+
+
+def test_a_strict_refusal_says_whether_there_are_isolated_cpus_at_all() -> None:
+    strict = Demand(CpuKind.SHARED, whole=1, isolation=Isolation.REQUIRE)
+    found = [reasons.isolated_missing(strict, 0, exist=exist).text for exist in (True, False)]
+    assert found == [
+        "wanted 1 isolated CPU; free isolated CPUs in root: 0",
+        "wanted 1 isolated CPU; this node has no such CPUs for containers",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("previous", "kept", "holds", "text"),
+    [
+        (before("root", "1"), "1", False, "its earlier CPU 1 was free and is kept"),
+        (before("root", "1-2"), "1-2", False, "its earlier CPUs 1-2 were free and are kept"),
+        (before("root", "1"), "1", True, "its CPU 1 is kept"),
+        (before("root", "1-2"), "1-2", True, "its CPUs 1-2 are kept"),
+        (before("root", "1-3"), "1", True, "of its CPUs 1-3, CPU 1 is kept"),
+        (before("root", "1-3", "3"), "1-2", True, "of its CPUs 1-3, CPUs 1-2 are kept, those that it had first"),
+    ],
+)
+def test_what_is_kept_is_told_otherwise_to_one_that_still_holds_it(
+    previous: Previous, kept: str, holds: bool, text: str
+) -> None:
+    assert reasons.previous_kept(CpuSet.parse(kept), previous, holds=holds).text == text
+
+
+@pytest.mark.parametrize(
+    ("owned", "holds", "text"),
+    [
+        ("1", False, "its earlier CPU 1 could not be had again: placed anew"),
+        ("", False, "its earlier pool root could not be had again: placed anew"),
+        ("1-2", True, "its CPUs 1-2 cannot be kept: placed anew"),
+        ("", True, "its pool root cannot be kept: placed anew"),
+    ],
+)
+def test_what_is_lost_is_told_otherwise_to_one_that_still_holds_it(owned: str, holds: bool, text: str) -> None:
+    assert reasons.previous_lost(before("root", owned), holds=holds).text == text
+
+
+def test_lifted_containers_are_named() -> None:
+    text = reasons.lifted((Grant(request("web/nginx"), "root", CpuKind.SHARED),)).text
+    assert text == "1 container moved to a wider pool to make room: web/nginx to root"
+
+
+def test_the_codes_are_a_bounded_set_and_every_sentence_uses_one() -> None:
+    tree = ast.parse(Path(reasons.__file__).read_text())
+    made = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "Reason"]
+    used = {getattr(reasons, ast.unparse(call.args[0])) for call in made}
+    assert used == set(reasons.REASON_CODES)
+    assert len(set(reasons.REASON_CODES)) == len(reasons.REASON_CODES)
+
+
+def test_what_is_displaced_is_counted() -> None:
+    assert reasons.displaced(CpuSet.parse("4-5"), 3).text == "CPUs 4-5 are no longer shared: 3 other containers changed"
+    assert reasons.displaced(CpuSet.parse("4"), 1).text == "CPU 4 is no longer shared: 1 other container changed"
+    assert reasons.displaced(CpuSet(), 1).text == "1 other container changed"

@@ -1,0 +1,31 @@
+"""The order of comparison, and how a difference is told."""
+
+from policies.topology_aware.score import WHY_WORSE, Key, deciding_field, ranked
+
+EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 2, 1, 1, 0, 0, -1, 1, 2, 1, 0, 0, 3000, -3)
+
+
+def test_fields_are_compared_in_the_documented_order() -> None:
+    assert Key._fields == (
+        "fits", "previous", "isolated", "affinity", "hints", "hint_depth", "memory",
+        "memory_kinds", "memory_limit", "burst_mcpu", "burst_level", "few_nodes", "priority",
+        "depth", "undisturbed", "quiet", "cores", "left", "first",
+    )  # fmt: skip
+
+
+def test_an_earlier_field_beats_all_later_ones() -> None:
+    for i in range(len(Key._fields)):
+        better = Key._make([*EQUAL[:i], EQUAL[i] + 1, *EQUAL[i + 1 :]])
+        worse = Key._make([*EQUAL[: i + 1], *(v + 100 for v in EQUAL[i + 1 :])])
+        assert better > worse
+
+
+def test_the_first_difference_decides_and_has_words() -> None:
+    assert deciding_field(EQUAL, EQUAL._replace(depth=1, left=9)) == "depth"
+    assert set(WHY_WORSE) == set(Key._fields)
+
+
+def test_pools_are_told_best_first_with_their_fields() -> None:
+    told = ranked(["a", "b"], [EQUAL, EQUAL._replace(left=4000)], ["not tried", "chosen"])
+    assert [(r.pool, r.outcome) for r in told] == [("b", "chosen"), ("a", "not tried")]
+    assert dict(told[1].key)["left"] == 3000
