@@ -1,33 +1,54 @@
-"""A captured machine straight from its archive: only what discovery reads is kept, in memory, and nothing unpacked."""
+"""Read a captured machine from its archive into memory; nothing is unpacked, and only what discovery reads is kept."""
 
-import bz2
 import errno
-import gzip
 import lzma
 import os
 import posixpath
 import re
+import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Literal, NamedTuple, Self
 
 from sysfs.archives.extent import is_read
-from sysfs.archives.tar import Kind, Member, TarError, members
 from sysfs.errors import MachineSourceError
 from sysfs.reader import MAX_FILE_BYTES
 
+MAX_STREAM_BYTES = 1 << 30  # unpacked
 MAX_KEPT_BYTES = 1 << 27
+MAX_HEADER_BYTES = 1 << 16  # of an extended header, which tarfile reads at once
+MAX_NAME_CHARACTERS = 4096
 MAX_LINKS = 8
 UNREADABLE = "capture-errors.txt"  # beside sys/: lines "ERRNO-NAME PATH" of files that exist but gave an error
 
-_OPENERS: Mapping[str, Callable[[Path], bz2.BZ2File | gzip.GzipFile | lzma.LZMAFile]] = {
-    ".tar.xz": lzma.LZMAFile,
-    ".tar.gz": gzip.GzipFile,
-    ".tgz": gzip.GzipFile,
-    ".tar.bz2": bz2.BZ2File,
+# The modes of tarfile.open, by the archive's suffix.
+_MODES: Mapping[str, Literal["r:xz", "r:gz", "r:bz2"]] = {
+    ".tar.xz": "r:xz",
+    ".tar.gz": "r:gz",
+    ".tgz": "r:gz",
+    ".tar.bz2": "r:bz2",
 }
+# Types of headers that go on in the blocks behind them, as tarfile knows them.
+_EXTENDED = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+# The last two come from extended headers: numbers that are none, and headers chained without end.
+_DAMAGE = (OSError, EOFError, tarfile.TarError, lzma.LZMAError, zlib.error, ValueError, RecursionError)
 _NAMED = re.compile(r"(.+?(?:\.tar\.xz|\.tar\.gz|\.tgz|\.tar\.bz2))(?::(.*))?")
 _ROOTED = re.compile(r"((?:.*?/)??)((?:sys|proc)/.+|capture-errors\.txt)")
+
+
+class _Members(NamedTuple):
+    """What is kept of one tree; see MemoryTree."""
+
+    files: dict[str, bytes]
+    links: dict[str, str]
+    directories: list[str]
 
 
 class MemoryTree:
@@ -108,48 +129,83 @@ def split_archive(spec: str) -> tuple[Path, str] | None:
     return (Path(match[1]), match[2] or "") if match else None
 
 
+class _Header(tarfile.TarInfo):
+    """A header that refuses to have an extended header read whatever its size."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Raise ReadError for an extended header of no sensible size, else see TarInfo."""
+        header = super().frombuf(buf, encoding, errors)
+        if header.type in _EXTENDED and not 0 <= header.size <= MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"an extended header of {header.size} bytes")
+        return header
+
+
 def read_archive(path: Path) -> dict[str, MemoryTree]:
-    """The trees of an archive by the directory that holds their ``sys`` ('' for the top). Raises MachineSourceError."""
-    files: dict[str, dict[str, bytes]] = {}
-    links: dict[str, dict[str, str]] = {}
-    directories: dict[str, list[str]] = {}
+    """Return the trees of an archive by the directory that holds their ``sys`` ('' for the top).
+
+    Of each file at most MAX_FILE_BYTES + 1 bytes are kept. Names that are absolute or climb out with ``..`` are left
+    out. Raises MachineSourceError.
+    """
+    found: dict[str, _Members] = {}
+    mode = next(mode for suffix, mode in _MODES.items() if path.name.endswith(suffix))
+    try:
+        with tarfile.open(path, mode, tarinfo=_Header, encoding="utf-8", errors="replace") as archive:
+            _read_members(archive, found)
+    except FileNotFoundError:
+        raise MachineSourceError(str(path), "there is no such file") from None
+    except _DAMAGE as error:
+        raise MachineSourceError(str(path), f"not an archive that can be read: {error}") from None
+    # Empty directories alone are no tree.
+    return {root: MemoryTree(*found[root]) for root in sorted(found) if found[root].files or found[root].links}
+
+
+def _read_members(archive: tarfile.TarFile, found: dict[str, _Members]) -> None:
+    """Keep what discovery reads, by root."""
     kept_bytes = 0
-    for member in _members(path):
-        root, inner = _split_root(member.name)
-        match member.kind:
-            case Kind.FILE:
-                kept_bytes += len(member.content) + len(inner)
-                files.setdefault(root, {})[inner] = member.content
-            case Kind.LINK:
-                links.setdefault(root, {})[inner] = member.target
-            case Kind.DIRECTORY:
-                directories.setdefault(root, []).append(inner)
-            case Kind.OTHER:
-                continue
+    for member in _headers(archive):
+        root, inner = _split_root(_clean(member.name))
+        if inner != UNREADABLE and not is_read(inner):
+            continue
+        members = found.setdefault(root, _Members({}, {}, []))
+        kept_bytes += len(inner)
+        if member.issym():
+            members.links[inner] = member.linkname
+        elif member.isdir():
+            members.directories.append(inner)
+        elif member.isreg() and (file := archive.extractfile(member)):
+            members.files[inner] = file.read(MAX_FILE_BYTES + 1)
+            kept_bytes += len(members.files[inner])
         if kept_bytes > MAX_KEPT_BYTES:
-            raise MachineSourceError(str(path), f"it holds more than {MAX_KEPT_BYTES} bytes of sysfs; is it a capture?")
-    roots = files.keys() | links.keys()
-    return {r: MemoryTree(files.get(r, {}), links.get(r, {}), directories.get(r, ())) for r in sorted(roots)}
+            raise tarfile.ReadError(f"it holds more than {MAX_KEPT_BYTES} bytes of sysfs; is it a capture?")
+
+
+def _headers(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Yield the members in order, each before the next is read. Raises ReadError for what tarfile lets pass."""
+    end = 0
+    while (header := archive.next()) is not None:
+        archive.members.clear()  # type: ignore[attr-defined]  # tarfile keeps every header it has read
+        # A size from an extended header may be negative: older Pythons would read the same header again and again
+        # (CVE-2025-8194).
+        if header.size < 0 or archive.offset <= end:
+            raise tarfile.ReadError("a member of negative size")
+        end = archive.offset
+        if end > MAX_STREAM_BYTES:
+            raise tarfile.ReadError(f"it unpacks to more than {MAX_STREAM_BYTES} bytes")
+        yield header
+    # tarfile takes a header that it cannot read for the end of the archive.
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE).strip(tarfile.NUL):
+        raise tarfile.ReadError("a damaged header")
+
+
+def _clean(name: str) -> str:
+    """Return the name as a clean relative path; '' for one that is absolute, climbs out or is too long."""
+    parts = [part for part in name.split("/") if part not in {"", "."}]
+    return "" if name.startswith("/") or ".." in parts or len(name) > MAX_NAME_CHARACTERS else "/".join(parts)
 
 
 def _split_root(name: str) -> tuple[str, str]:
-    """Where the tree stands in the archive, and the path in it; two empty texts outside any tree."""
+    """Return where the tree stands in the archive, and the path in it; two empty texts outside any tree."""
     match = _ROOTED.fullmatch(name)
     return (match[1].removesuffix("/"), match[2]) if match else ("", "")
-
-
-def _is_wanted(name: str) -> bool:
-    inner = _split_root(name)[1]
-    return inner == UNREADABLE or is_read(inner)
-
-
-def _members(path: Path) -> list[Member]:
-    """What discovery may need of an archive. Raises MachineSourceError."""
-    opener = next(opener for suffix, opener in _OPENERS.items() if path.name.endswith(suffix))
-    try:
-        with opener(path) as stream:
-            return list(members(stream, _is_wanted, MAX_FILE_BYTES + 1))
-    except FileNotFoundError:
-        raise MachineSourceError(str(path), "there is no such file") from None
-    except (OSError, EOFError, TarError, lzma.LZMAError, zlib.error) as error:
-        raise MachineSourceError(str(path), f"not an archive that can be read: {error}") from None
