@@ -1,0 +1,205 @@
+"""Plain words: forbidden phrases, names that a node engineer knows, and floors that can be overseen.
+
+What is still open stands in OPEN and OPEN_CLASS_NAMES, by room. These may only shrink: a room that has fewer findings
+than recorded fails as well, so that its line is lowered (and dropped at zero) with the change that lowers it.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.house import language
+from tests.house.language import Findings, phrases_in, spoken
+
+
+class Open(NamedTuple):
+    """How many findings of each measure a room still has."""
+
+    phrases: int = 0
+    names: int = 0
+    gerunds: int = 0
+    tiny: int = 0
+    crowded: int = 0
+
+
+OPEN: dict[str, Open] = {
+    "README.md": Open(phrases=2),
+    "changes": Open(phrases=16),
+    "cri_proxy": Open(phrases=18, names=1),
+    "cri_proxy/cli": Open(phrases=3),
+    "cri_proxy/config": Open(phrases=24, tiny=2),
+    "cri_proxy/cri": Open(phrases=16),
+    "cri_proxy/daemon": Open(phrases=12, tiny=1),
+    "cri_proxy/http": Open(phrases=10, names=1, tiny=4),
+    "cri_proxy/http2": Open(phrases=6),
+    "cri_proxy/intercept": Open(phrases=12),
+    "cri_proxy/kubelet": Open(phrases=1, tiny=1),
+    "cri_proxy/metrics": Open(phrases=9),
+    "cri_proxy/node": Open(phrases=123, names=1, tiny=1),
+    "cri_proxy/relay": Open(phrases=29, names=1, tiny=3),
+    "cri_proxy/runtime": Open(phrases=6),
+    "cri_proxy/simulate": Open(phrases=18, names=2, tiny=6),
+    "cri_proxy/state": Open(phrases=9),
+    "cri_proxy/testbed": Open(phrases=2, names=1),
+    "cri_proxy/tryout": Open(phrases=3),
+    "docs": Open(phrases=96),
+    "packaging": Open(phrases=10),
+    "policies": Open(phrases=6),
+    "policies/hardware": Open(phrases=1),
+    "policies/topology_aware": Open(phrases=24, names=5, tiny=3),
+}
+# Class names that stand in several modules.
+OPEN_CLASS_NAMES: set[str] = {
+    "Change",
+    "Displaced",
+    "Ended",
+    "Facts",
+    "Faults",
+    "Found",
+    "Gate",
+    "Ground",
+    "Hotplug",
+    "Log",
+    "Moved",
+    "Node",
+    "Open",
+    "Opened",
+    "Part",
+    "Place",
+    "Reader",
+    "Refusal",
+    "Report",
+    "Request",
+    "Reset",
+    "Role",
+    "Rules",
+    "TopologyAware",
+    "Update",
+    "_Handlers",
+    "_Stream",
+}
+
+# (file, phrase) that may stay, with the reason.
+ALLOWED_PHRASES: dict[tuple[str, str], str] = {}
+# Small modules that stay apart from their only importer, with the reason.
+ALLOWED_TINY: dict[str, str] = {}
+
+# Words of module names beside those of docs/glossary.md.
+LINUX = """
+    affinity cgroup cpufreq fd fingerprint host hotplug inotify journal kernel meminfo memory mount mountinfo
+    namespace netlink notify page pci pidfd pipe proc process procfs psi scheduling signal socket symlink sysfs
+    systemd tar tmpfiles topology unix user volume watch watchers
+"""
+KUBERNETES = """
+    admission agent aware burst cdi checkpoint configmap containerd crio device exact exec extender image inventory
+    list lister listwatch manager plugin podresources pull quantity quota resize resource scheduler score stats
+    strict taint topology v1 workload
+"""
+RPC_AND_HTTP = """
+    boundary call channel client codec connection deadline direction fields flight flow frame goaway grpc grpcio h11
+    h2 handover header hpack http http1 http2 in inprocess json listener message metadata method passthrough proto
+    proxy route rpc server sse status stream unary upstream window
+"""
+# What any engineer calls the parts of a program.
+ENGINEERING = """
+    access account activate adapter address admin adoption allocate amount annotation answers app apply archive
+    arithmetic as assemble audit backlog balance base boot borrowed bounded budget builder builtin cache capture
+    catalog change check child choose cli clock cold column config confirmed conflict constraint content contested
+    context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
+    demo describe description diff directory discover discovery docs driver edit effect emulator engine error
+    evaluate event executor expect explain exposition expression extent fact factor failure fallback fault file
+    filter form format function gate gauge generate glob good hardware hash hint history identity index inline input
+    intercept interest interval invariant key kind known language last layout level lexer line link load locality
+    location lock log main match measure merge metrics migrate migration model narrow none notice number object
+    observer open operation option order ordered outcome outline output override packing parse parser part patch
+    path permission persistence pick picker picture place placement plan preference private probe progress queue
+    range read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render
+    replan report request reset resolve response restart restore result resync retained retry return row rule run
+    runner safe scale scenario schema scope script second section selector sequence session setting setup show
+    sibling simulate simulation snapshot spread start startup state step stop store summary supply swap switch sync
+    syntax table target task template testbed text time timer tokens tool traffic transaction transport tryout type
+    unit unmet validate value verify version view vocabulary wait warning widen write writer yaml
+"""
+WORDS = set(f"{LINUX} {KUBERNETES} {RPC_AND_HTTP} {ENGINEERING}".split())
+# Nouns of the field that end in "ing".
+GERUNDS = {"packing", "pinning", "ranking", "scheduling", "setting"}
+
+
+def check(measure: str, found: Findings) -> None:
+    """Compare a measure's findings with OPEN; of the rooms that differ everything found is shown."""
+    recorded = {room: int(getattr(record, measure)) for room, record in OPEN.items()}
+    wrong = [
+        "\n  ".join(
+            [f"{room}: {recorded.get(room, 0)} recorded, {len(found.get(room, []))} found", *found.get(room, [])]
+        )
+        for room in sorted(found.keys() | recorded.keys())
+        if len(found.get(room, [])) != recorded.get(room, 0)
+    ]
+    assert not wrong, f"{measure}\n" + "\n".join(wrong)
+
+
+def without(findings: Findings, allowed: set[str]) -> Findings:
+    """The findings but those that an allowlist names."""
+    left = {room: [item for item in items if item not in allowed] for room, items in findings.items()}
+    return {room: items for room, items in left.items() if items}
+
+
+def test_docstrings_comments_messages_and_pages_are_plain() -> None:
+    check("phrases", without(language.phrases(), {f"{path}: {phrase}" for path, phrase in ALLOWED_PHRASES}))
+
+
+def test_every_word_of_a_module_name_is_known_to_the_field() -> None:
+    check("names", language.unknown_names(WORDS | language.glossary_words()))
+
+
+def test_no_module_name_is_a_gerund_but_the_nouns_of_the_field() -> None:
+    check("gerunds", language.gerunds(GERUNDS))
+
+
+def test_a_tiny_module_has_more_than_one_importer() -> None:
+    found = language.tiny_modules()
+    check("tiny", {r: left for r, items in found.items() if (left := [i for i in items if not is_allowed_tiny(i)])})
+
+
+def is_allowed_tiny(finding: str) -> bool:
+    return finding.partition(":")[0] in ALLOWED_TINY
+
+
+def test_no_folder_of_the_product_is_crowded() -> None:
+    check("crowded", language.crowded_folders())
+
+
+def test_no_class_name_stands_twice_in_the_product() -> None:
+    repeated = language.repeated_classes()
+    assert {name: places for name, places in repeated.items() if name not in OPEN_CLASS_NAMES} == {}
+    assert OPEN_CLASS_NAMES - repeated.keys() == set()
+
+
+def test_an_exception_is_dropped_once_it_is_not_needed() -> None:
+    phrases = {item for items in language.phrases().values() for item in items}
+    tiny = {item.partition(":")[0] for items in language.tiny_modules().values() for item in items}
+    assert [key for key in ALLOWED_PHRASES if ": ".join(key) not in phrases] == []
+    assert ALLOWED_TINY.keys() - tiny == set()
+    assert [room for room, record in OPEN.items() if not any(record)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Nobody is told.", ["Nobody"]),
+        ("what is told\nof a decision", ["told of"]),
+        ("fortune tellers of courses", []),
+        ("renewed, not anew", ["anew"]),
+    ],
+)
+def test_a_phrase_is_found_across_lines_and_in_whole_words(text: str, found: list[str]) -> None:
+    assert phrases_in(text) == found
+
+
+def test_comments_and_literals_are_read_and_code_is_not(tmp_path: Path) -> None:
+    module = tmp_path / "m.py"
+    module.write_text('"""What is told\nof."""\nnobody = 1  # told\n# of\nx = ("comes "\n  f"to {x}")\n')
+    found = Counter(phrase for text in spoken(module) for phrase in phrases_in(text))
+    assert found == {"told of": 2, "comes to": 1}
