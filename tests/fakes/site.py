@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -22,6 +24,7 @@ from cri_proxy.testbed.kubelet import Kubelet, RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from policies.base import Policy
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.grants import small_policy
 from tests.fakes.store import MemoryStore
 
 
@@ -98,12 +101,15 @@ class KernelOf:
 
 
 class Site:
-    """The proxy in front of the embedded runtime; ``open`` again is a new process on the same store."""
+    """The proxy in front of the embedded runtime; ``open`` again is a new process on the same store.
 
-    def __init__(self, policy: Policy, *, rules: Rules | None = None, modern: bool = True) -> None:
-        self.policy = policy
+    By default on a machine of 2 packages with 4 CPUs each, CPU 0 reserved.
+    """
+
+    def __init__(self, policy: Policy | None = None, *, rules: Rules | None = None, modern: bool = True) -> None:
+        self.policy = policy or small_policy()
         self.rules = rules or Rules()
-        self.runtime = EmbeddedRuntime(policy.machine, image_names=(IMAGE,), modern=modern)
+        self.runtime = EmbeddedRuntime(self.policy.machine, image_names=(IMAGE,), modern=modern)
         self.store = MemoryStore()
         self.log = Silent()
         self.clock = InstantClock()
@@ -141,3 +147,14 @@ class Site:
     def cpus(self, container_id: str) -> str:
         """What the kernel would let this container use."""
         return str(self.runtime.effective(container_id)[0])
+
+
+S = TypeVar("S", bound=Site)
+
+
+@asynccontextmanager
+async def opened(site: S) -> AsyncIterator[S]:
+    """Open it; at the end no fault of ours may have been reported."""
+    await site.open()
+    yield site
+    assert site.log.errors == []

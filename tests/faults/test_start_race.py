@@ -11,7 +11,7 @@ import pytest
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import background, direct, entered, play
+from tests.unit.cri_proxy.node.stage import background, direct, entered
 
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 OWNS_2 = guaranteed("c", 2000)
@@ -22,73 +22,60 @@ async def created(site: Site, name: str, container: ContainerSpec) -> str:
     return await site.kubelet.create(spec, container, await site.kubelet.run_sandbox(spec))
 
 
-def test_the_runtime_accepts_an_update_during_a_start_and_loses_it() -> None:
-    async def act(site: Site) -> None:
-        container = await created(site, "s", SHARES)
-        gate = site.runtime.faults.block("StartContainer")
-        start = background(direct(site).start(container))
-        await entered(gate)
-        linux = site.runtime.record(container)
-        linux.cpuset_cpus = "7"
-        await direct(site).update(container, linux)
-        gate.release()
-        await start
-        assert (site.recorded()[container][0], site.cpus(container)) == ("7", "4-7")
-
-    play(act)
+async def test_the_runtime_accepts_an_update_during_a_start_and_loses_it(site: Site) -> None:
+    container = await created(site, "s", SHARES)
+    gate = site.runtime.faults.block("StartContainer")
+    start = background(direct(site).start(container))
+    await entered(gate)
+    linux = site.runtime.record(container)
+    linux.cpuset_cpus = "7"
+    await direct(site).update(container, linux)
+    gate.release()
+    await start
+    assert (site.recorded()[container][0], site.cpus(container)) == ("7", "4-7")
 
 
-def test_a_start_that_the_kubelet_gave_up_keeps_others_waiting_until_the_container_runs() -> None:
-    async def act(site: Site) -> None:
-        sharer = await created(site, "s", SHARES)
-        site.runtime.starts_outlive_callers = True
-        gate = site.runtime.faults.block("StartContainer")
-        given_up = background(site.kubelet.start(sharer))
-        await entered(gate)
-        given_up.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await given_up
-        second = background(site.kubelet.start(owner := await created(site, "a", OWNS_2)))
-        assert site.runtime.updates == ()
-        gate.release()
-        await second
-        assert CpuSet.parse(site.cpus(sharer)).isdisjoint(CpuSet.parse(site.cpus(owner)))
-
-    play(act)
+async def test_a_start_that_the_kubelet_gave_up_keeps_others_waiting_until_the_container_runs(site: Site) -> None:
+    sharer = await created(site, "s", SHARES)
+    site.runtime.starts_outlive_callers = True
+    gate = site.runtime.faults.block("StartContainer")
+    given_up = background(site.kubelet.start(sharer))
+    await entered(gate)
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    second = background(site.kubelet.start(owner := await created(site, "a", OWNS_2)))
+    assert site.runtime.updates == ()
+    gate.release()
+    await second
+    assert CpuSet.parse(site.cpus(sharer)).isdisjoint(CpuSet.parse(site.cpus(owner)))
 
 
-def test_what_was_sent_during_a_start_that_nobody_saw_is_sent_again() -> None:
+async def test_what_was_sent_during_a_start_that_nobody_saw_is_sent_again(site: Site) -> None:
     """Another client starts the container, an update of ours falls into that start and is lost."""
-
-    async def act(site: Site) -> None:
-        sharer = await created(site, "s", SHARES)
-        gate = site.runtime.faults.block("StartContainer")
-        unseen = background(direct(site).start(sharer))
-        await entered(gate)
-        await created(site, "a", OWNS_2)
-        await site.node.settle()
-        assert site.recorded()[sharer][0] == "6-7"
-        gate.release()
-        await unseen
-        assert site.cpus(sharer) == "4-7", "the runtime has lost it"
-        await site.node.resync.check_all("slow check")
-        await site.node.settle()
-        assert site.cpus(sharer) == "6-7"
-
-    play(act)
+    sharer = await created(site, "s", SHARES)
+    gate = site.runtime.faults.block("StartContainer")
+    unseen = background(direct(site).start(sharer))
+    await entered(gate)
+    await created(site, "a", OWNS_2)
+    await site.node.settle()
+    assert site.recorded()[sharer][0] == "6-7"
+    gate.release()
+    await unseen
+    assert site.cpus(sharer) == "4-7", "the runtime has lost it"
+    await site.node.resync.check_all("slow check")
+    await site.node.settle()
+    assert site.cpus(sharer) == "6-7"
 
 
-def test_a_start_that_nobody_saw_is_made_up_for_by_the_next_process_too() -> None:
-    async def act(site: Site) -> None:
-        sharer = await created(site, "s", SHARES)
-        gate = site.runtime.faults.block("StartContainer")
-        unseen = background(direct(site).start(sharer))
-        await entered(gate)
-        await created(site, "a", OWNS_2)
-        await site.node.settle()
-        gate.release()
-        await unseen
-        await site.open()
-        assert site.cpus(sharer) == "6-7"
-
-    play(act)
+async def test_a_start_that_nobody_saw_is_made_up_for_by_the_next_process_too(site: Site) -> None:
+    sharer = await created(site, "s", SHARES)
+    gate = site.runtime.faults.block("StartContainer")
+    unseen = background(direct(site).start(sharer))
+    await entered(gate)
+    await created(site, "a", OWNS_2)
+    await site.node.settle()
+    gate.release()
+    await unseen
+    await site.open()
+    assert site.cpus(sharer) == "6-7"

@@ -1,7 +1,7 @@
 """What a container is created with beside its pinning, and that those who opt out are left as they came."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,9 @@ from policies.options import PolicyOptions
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
-from tests.fakes.site import Site
+from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import FragilePolicy, background, soon
-from tests.unit.cri_proxy.node.told import mounted, play_told, told
+from tests.unit.cri_proxy.node.told import mounted, telling, told
 
 OWNS_2 = guaranteed("c", 2000)
 MIXED = guaranteed("c", 1500)
@@ -34,16 +34,10 @@ def policy(name: str = "topology-aware", *, pins: bool = True) -> Policy:
     return build_policy(name, machine, replace(chosen, pin_cpu=pins, pin_memory=pins))
 
 
-def play(act: Callable[[Site], Awaitable[None]], rules: Rules | None = None, chosen: Policy | None = None) -> None:
-    """Act on a node of 2 packages with 4 CPUs each; no fault of ours may have been reported."""
-    site = Site(chosen or policy(), rules=rules)
-
-    async def run() -> None:
-        await site.open()
-        await act(site)
-
-    asyncio.run(run())
-    assert site.log.errors == []
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with telling(tmp_path) as site:
+        yield site
 
 
 def record(site: Site, pod: RunningPod) -> pb.LinuxContainerResources:
@@ -61,16 +55,13 @@ async def resize(site: Site, pod: RunningPod, cpus: int) -> None:
     await site.node.settle()
 
 
-def test_by_default_quota_and_shares_stay_the_kubelets() -> None:
-    async def act(site: Site) -> None:
-        assert cpu_time(site, await site.run("a", OWNS_2)) == (200_000, 2048)
-        assert cpu_time(site, await site.run("b", MIXED)) == (150_000, 1536)
-
-    play(act)
+async def test_by_default_quota_and_shares_stay_the_kubelets(site: Site) -> None:
+    assert cpu_time(site, await site.run("a", OWNS_2)) == (200_000, 2048)
+    assert cpu_time(site, await site.run("b", MIXED)) == (150_000, 1536)
 
 
-def test_a_lifted_quota_stays_lifted_through_the_kubelets_updates() -> None:
-    async def act(site: Site) -> None:
+async def test_a_lifted_quota_stays_lifted_through_the_kubelets_updates() -> None:
+    async with opened(Site(rules=LIFT)) as site:
         pod = await site.run("a", OWNS_2)
         assert cpu_time(site, pod) == (-1, 2048)
         await resize(site, pod, 3)
@@ -78,30 +69,24 @@ def test_a_lifted_quota_stays_lifted_through_the_kubelets_updates() -> None:
         await site.kubelet.update(pod.container_id("c"), pb.LinuxContainerResources(memory_limit_in_bytes=64 << 20))
         assert cpu_time(site, pod) == (-1, 3072)
 
-    play(act, LIFT)
 
-
-def test_who_shares_keeps_its_quota() -> None:
-    async def act(site: Site) -> None:
+async def test_who_shares_keeps_its_quota() -> None:
+    async with opened(Site(rules=LIFT)) as site:
         assert cpu_time(site, await site.run("a", MIXED)) == (150_000, 1536)
         assert cpu_time(site, await site.run("b", SHARES))[0] == 50_000
 
-    play(act, LIFT)
 
-
-def test_shares_of_the_fraction_are_written_again_with_each_update() -> None:
-    async def act(site: Site) -> None:
+async def test_shares_of_the_fraction_are_written_again_with_each_update() -> None:
+    async with opened(Site(rules=FRACTION)) as site:
         pod = await site.run("a", MIXED)
         assert cpu_time(site, pod) == (150_000, 512)
         figures = pb.LinuxContainerResources(cpu_quota=250_000, cpu_period=100_000, cpu_shares=2560)
         await site.kubelet.update(pod.container_id("c"), figures)
         assert cpu_time(site, pod) == (250_000, 512)
 
-    play(act, FRACTION)
 
-
-def test_the_recorded_request_comes_from_the_kubelets_own_numbers() -> None:
-    async def act(site: Site) -> None:
+async def test_the_recorded_request_comes_from_the_kubelets_own_numbers() -> None:
+    async with opened(Site(rules=Rules(lift_quota=True, fraction_shares=True))) as site:
         pod = await site.run("a", MIXED)
         figures = pb.LinuxContainerResources(cpu_quota=250_000, cpu_period=100_000, cpu_shares=2560)
         await site.kubelet.update(pod.container_id("c"), figures)
@@ -110,11 +95,9 @@ def test_the_recorded_request_comes_from_the_kubelets_own_numbers() -> None:
         request = row.grant.request
         assert (request.cpu_request_mcpu, request.cpu_limit_mcpu, len(row.grant.owned)) == (2500, 2500, 2)
 
-    play(act, Rules(lift_quota=True, fraction_shares=True))
 
-
-def test_our_own_updates_of_others_touch_nothing_but_cpusets() -> None:
-    async def act(site: Site) -> None:
+async def test_our_own_updates_of_others_touch_nothing_but_cpusets() -> None:
+    async with opened(Site(rules=Rules(lift_quota=True, fraction_shares=True))) as site:
         shares = await site.run("s", SHARES)
         before = record(site, shares)
         await site.run("full", guaranteed("c", 4000))
@@ -124,51 +107,38 @@ def test_our_own_updates_of_others_touch_nothing_but_cpusets() -> None:
         after.cpuset_cpus = before.cpuset_cpus
         assert after == before
 
-    play(act, Rules(lift_quota=True, fraction_shares=True))
 
-
-def test_even_when_deciding_fails_an_update_does_not_undo_a_lifted_quota() -> None:
+async def test_even_when_deciding_fails_an_update_does_not_undo_a_lifted_quota() -> None:
     fragile = FragilePolicy(policy())
     site = Site(fragile, rules=LIFT)
-
-    async def run() -> None:
-        await site.open()
-        pod = await site.run("a", OWNS_2)
-        fragile.broken.add("decide")
-        await resize(site, pod, 3)
-        assert cpu_time(site, pod) == (-1, 3072)
-
-    asyncio.run(run())
+    await site.open()
+    pod = await site.run("a", OWNS_2)
+    fragile.broken.add("decide")
+    await resize(site, pod, 3)
+    assert cpu_time(site, pod) == (-1, 3072)
 
 
-def test_a_caller_that_leaves_while_the_files_are_written_holds_nothing(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        spec = PodSpec("a", (OWNS_2,))
-        sandbox = await site.kubelet.run_sandbox(spec)
-        creating = background(site.kubelet.create(spec, OWNS_2, sandbox))
-        await soon(lambda: bool(site.node.context.ledger.of_pod(spec.pod_uid)))
-        creating.cancel()
-        await asyncio.wait([creating])
-        await site.node.settle()
-        assert site.node.context.ledger.of_pod(spec.pod_uid) == ()
-
-    play_told(tmp_path, act)
+async def test_a_caller_that_leaves_while_the_files_are_written_holds_nothing(site: Site) -> None:
+    spec = PodSpec("a", (OWNS_2,))
+    sandbox = await site.kubelet.run_sandbox(spec)
+    creating = background(site.kubelet.create(spec, OWNS_2, sandbox))
+    await soon(lambda: bool(site.node.context.ledger.of_pod(spec.pod_uid)))
+    creating.cancel()
+    await asyncio.wait([creating])
+    await site.node.settle()
+    assert site.node.context.ledger.of_pod(spec.pod_uid) == ()
 
 
 @pytest.mark.parametrize("broken", ["pinnings", "all"])
-def test_a_policy_that_breaks_stops_no_container_that_would_be_told(tmp_path: Path, broken: str) -> None:
+async def test_a_policy_that_breaks_stops_no_container_that_would_be_told(tmp_path: Path, broken: str) -> None:
     fragile = FragilePolicy(policy())
     site = Site(fragile, rules=Rules(tell_containers="always"))
     site.told_root = tmp_path
-
-    async def run() -> None:
-        await site.open()
-        await site.run("before", MIXED)
-        fragile.broken.add(broken)
-        container = (await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))).container_id("c")
-        assert site.runtime.node.containers[container].running
-
-    asyncio.run(run())
+    await site.open()
+    await site.run("before", MIXED)
+    fragile.broken.add(broken)
+    container = (await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))).container_id("c")
+    assert site.runtime.node.containers[container].running
 
 
 def came_with(site: Site, pod: RunningPod) -> tuple[str, str, list[tuple[str, str]]]:
@@ -193,23 +163,17 @@ PRESERVE_MEMORY = {"cri-proxy.io/memory.preserve": "true"}
 
 
 @pytest.mark.parametrize(("cpus", "mems"), [("", ""), ("5-6", "1")])
-def test_a_container_that_preserves_its_cpus_is_left_as_it_came_and_not_told(
-    tmp_path: Path, cpus: str, mems: str
+async def test_a_container_that_preserves_its_cpus_is_left_as_it_came_and_not_told(
+    cpus: str, mems: str, site: Site
 ) -> None:
-    async def act(site: Site) -> None:
-        pod = await run_with_sets(site, cpus, mems, **PRESERVE)
-        await site.run("other", OWNS_2)
-        assert came_with(site, pod) == (cpus, mems, [])
-
-    play_told(tmp_path, act)
+    pod = await run_with_sets(site, cpus, mems, **PRESERVE)
+    await site.run("other", OWNS_2)
+    assert came_with(site, pod) == (cpus, mems, [])
 
 
-def test_preserved_memory_stays_and_the_cpus_are_ours(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await run_with_sets(site, "0", "0-1", **PRESERVE_MEMORY)
-        assert (record(site, pod).cpuset_cpus, record(site, pod).cpuset_mems) == ("4-5", "0-1")
-
-    play_told(tmp_path, act)
+async def test_preserved_memory_stays_and_the_cpus_are_ours(site: Site) -> None:
+    pod = await run_with_sets(site, "0", "0-1", **PRESERVE_MEMORY)
+    assert (record(site, pod).cpuset_cpus, record(site, pod).cpuset_mems) == ("4-5", "0-1")
 
 
 @pytest.mark.parametrize(
@@ -219,47 +183,36 @@ def test_preserved_memory_stays_and_the_cpus_are_ours(tmp_path: Path) -> None:
         (policy(pins=False), ("5-6", "1", [])),
     ],
 )
-def test_what_the_operator_does_not_pin_is_left_as_it_came(chosen: Policy, expected: object) -> None:
-    async def act(site: Site) -> None:
+async def test_what_the_operator_does_not_pin_is_left_as_it_came(chosen: Policy, expected: object) -> None:
+    async with opened(Site(chosen)) as site:
         assert came_with(site, await run_with_sets(site, "5-6", "1")) == expected
 
-    play(act, chosen=chosen)
+
+async def test_who_opts_out_is_told_when_it_asks(site: Site) -> None:
+    pod = await run_with_sets(site, "5-6", "1", **PRESERVE, **{"cri-proxy.io/tell-resources": "true"})
+    assert (told(site, pod)["SHARED_CPUS"], told(site, pod)["ALL_MEMS"]) == ("5-6", "1")
+    assert record(site, pod).cpuset_cpus == "5-6"
 
 
-def test_who_opts_out_is_told_when_it_asks(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await run_with_sets(site, "5-6", "1", **PRESERVE, **{"cri-proxy.io/tell-resources": "true"})
-        assert (told(site, pod)["SHARED_CPUS"], told(site, pod)["ALL_MEMS"]) == ("5-6", "1")
-        assert record(site, pod).cpuset_cpus == "5-6"
-
-    play_told(tmp_path, act)
-
-
-def test_a_container_that_was_there_before_us_can_be_left_alone() -> None:
+async def test_a_container_that_was_there_before_us_can_be_left_alone() -> None:
     site = Site(policy(), rules=Rules(adopt="leave"))
-
-    async def run() -> None:
-        await site.open()
-        pod = await site.run("a", OWNS_2)
-        container = site.runtime.node.containers[pod.container_id("c")]
-        del container.config.annotations[GRANT_KEY]
-        container.record.cpuset_cpus, site.store = "6", type(site.store)()
-        await site.open()
-        await site.run("b", OWNS_2)
-        assert record(site, pod).cpuset_cpus == "6"
-
-    asyncio.run(run())
+    await site.open()
+    pod = await site.run("a", OWNS_2)
+    container = site.runtime.node.containers[pod.container_id("c")]
+    del container.config.annotations[GRANT_KEY]
+    container.record.cpuset_cpus, site.store = "6", type(site.store)()
+    await site.open()
+    await site.run("b", OWNS_2)
+    assert record(site, pod).cpuset_cpus == "6"
 
 
 @pytest.mark.parametrize(("brings", "expected"), [("", ("default/own/c",)), ("0-1", ())])
-def test_whoever_runs_unpinned_can_reach_cpus_that_others_own(brings: str, expected: tuple[str, ...]) -> None:
+async def test_whoever_runs_unpinned_can_reach_cpus_that_others_own(
+    brings: str, expected: tuple[str, ...], site: Site
+) -> None:
     """With a cpuset of its own it cannot: those CPUs are withheld."""
-
-    async def act(site: Site) -> None:
-        await run_with_sets(site, brings, "", **PRESERVE)
-        owner = await site.run("owner", OWNS_2)
-        row = site.node.context.ledger.holder(owner.container_id("c"))
-        assert row is not None
-        assert reachable_by(row, unpinned(site.node.context.ledger, site.node.adoption.left())) == expected
-
-    play(act)
+    await run_with_sets(site, brings, "", **PRESERVE)
+    owner = await site.run("owner", OWNS_2)
+    row = site.node.context.ledger.holder(owner.container_id("c"))
+    assert row is not None
+    assert reachable_by(row, unpinned(site.node.context.ledger, site.node.adoption.left())) == expected

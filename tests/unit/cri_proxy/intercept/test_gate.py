@@ -69,12 +69,12 @@ async def waits_for_a_decider() -> None:
     assert asked.result() == Forward()
 
 
-def test_a_call_waits_for_the_decider() -> None:
-    asyncio.run(waits_for_a_decider())
+async def test_a_call_waits_for_the_decider() -> None:
+    await waits_for_a_decider()
 
 
-def test_a_call_that_has_waited_long_is_refused_and_not_sent_again_at_once() -> None:
-    verdict = asyncio.run(Gate(wait_seconds=0.01).on_request(CALL))
+async def test_a_call_that_has_waited_long_is_refused_and_not_sent_again_at_once() -> None:
+    verdict = await Gate(wait_seconds=0.01).on_request(CALL)
     assert isinstance(verdict, Refuse)
     assert (verdict.code, verdict.was_unseen) == (Code.UNAVAILABLE, False)
 
@@ -92,8 +92,8 @@ async def outcome_is_waited_for() -> None:
     assert decider.outcomes == [Replied(b"id")]
 
 
-def test_closing_waits_for_what_was_sent_on_and_lets_nobody_else_in() -> None:
-    asyncio.run(outcome_is_waited_for())
+async def test_closing_waits_for_what_was_sent_on_and_lets_nobody_else_in() -> None:
+    await outcome_is_waited_for()
 
 
 async def late_outcome() -> list[Outcome]:
@@ -104,8 +104,8 @@ async def late_outcome() -> list[Outcome]:
     return decider.outcomes
 
 
-def test_after_closing_nobody_here_learns_an_outcome() -> None:
-    assert asyncio.run(late_outcome()) == []
+async def test_after_closing_nobody_here_learns_an_outcome() -> None:
+    assert await late_outcome() == []
 
 
 async def stop_in_flight() -> bool:
@@ -114,8 +114,8 @@ async def stop_in_flight() -> bool:
     return await gate.close(60)
 
 
-def test_a_stop_that_lasts_is_not_waited_for() -> None:
-    assert asyncio.run(asyncio.wait_for(stop_in_flight(), 20))
+async def test_a_stop_that_lasts_is_not_waited_for() -> None:
+    assert await asyncio.wait_for(stop_in_flight(), 20)
 
 
 async def undecided() -> None:
@@ -129,8 +129,8 @@ async def undecided() -> None:
     assert decider.was_cancelled
 
 
-def test_what_is_not_decided_by_then_is_given_up_and_turned_away() -> None:
-    asyncio.run(undecided())
+async def test_what_is_not_decided_by_then_is_given_up_and_turned_away() -> None:
+    await undecided()
 
 
 async def broken() -> None:
@@ -143,6 +143,6 @@ async def broken() -> None:
     await gate.on_request(CALL)
 
 
-def test_a_fault_of_the_decider_is_not_taken_for_the_end() -> None:
+async def test_a_fault_of_the_decider_is_not_taken_for_the_end() -> None:
     with pytest.raises(TimeoutError):
-        asyncio.run(broken())
+        await broken()

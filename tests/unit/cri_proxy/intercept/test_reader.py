@@ -1,6 +1,5 @@
 """CRI messages as requests on this node."""
 
-import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
@@ -34,19 +33,19 @@ def read(reader: Reader, request: pb.CreateContainerRequest) -> Coroutine[object
     return reader.read_create(request, request.sandbox_config)
 
 
-def test_a_create_is_read_with_the_nodes_device_hints() -> None:
-    found = asyncio.run(read(Reader(4 << 30, DOMAINS, one_hint), message()))
+async def test_a_create_is_read_with_the_nodes_device_hints() -> None:
+    found = await read(Reader(4 << 30, DOMAINS, one_hint), message())
     assert (found.request.cpu_request_mcpu, found.request.hints, found.problems) == (2000, (HINT,), ())
 
 
-def test_an_annotation_that_is_not_understood_becomes_a_sentence() -> None:
-    found = asyncio.run(read(READER, message(("cri-proxy.io/prefer-isolated-cpus", "perhaps"))))
+async def test_an_annotation_that_is_not_understood_becomes_a_sentence() -> None:
+    found = await read(READER, message(("cri-proxy.io/prefer-isolated-cpus", "perhaps")))
     assert ["prefer-isolated-cpus" in problem for problem in found.problems] == [True]
 
 
-def test_only_the_operators_domains_count() -> None:
+async def test_only_the_operators_domains_count() -> None:
     reader = Reader(4 << 30, ("example.com",), no_hints)
-    assert asyncio.run(read(reader, message(("cri-proxy.io/prefer-isolated-cpus", "perhaps")))).problems == ()
+    assert (await read(reader, message(("cri-proxy.io/prefer-isolated-cpus", "perhaps")))).problems == ()
 
 
 def test_a_sandbox_is_read_as_its_pod() -> None:
@@ -55,28 +54,28 @@ def test_a_sandbox_is_read_as_its_pod() -> None:
     assert (pod.uid, pod.name, pod.qos) == (spec.pod_uid, "web", QosClass.GUARANTEED)
 
 
-def test_an_update_changes_only_what_it_names() -> None:
-    request = asyncio.run(read(READER, message())).request
+async def test_an_update_changes_only_what_it_names() -> None:
+    request = (await read(READER, message())).request
     assert READER.merge_update(request, pb.LinuxContainerResources()) == request
     merged = READER.merge_update(request, pb.LinuxContainerResources(memory_limit_in_bytes=1 << 20))
     assert (merged.memory_limit_bytes, merged.cpu_request_mcpu) == (1 << 20, 2000)
 
 
-def places(*annotations: tuple[str, str]) -> list[str]:
+async def places(*annotations: tuple[str, str]) -> list[str]:
     """Sources of the hints of a container with a device of the kubelet's and one of its own."""
     kubelet = KubeletService(kubelet_pod("web", {"c": [devices("example.com/nic", "eth1", nodes=(1,))]}))
     resources = PodResources(
         kubelet, ManualClock(), Journal(Silent(), ManualClock()), known=lambda: NodeSet.parse("0-1")
     )
     reader = replace(Reader(4 << 30, DOMAINS, one_hint), pod_resources=resources)
-    found = asyncio.run(read(reader, message(*annotations)))
+    found = await read(reader, message(*annotations))
     return [hint.source for hint in found.request.hints]
 
 
-def test_what_the_kubelet_says_of_devices_counts_beside_their_paths() -> None:
-    assert places() == ["/dev/x", "podresapi:example.com/nic/eth1"]
+async def test_what_the_kubelet_says_of_devices_counts_beside_their_paths() -> None:
+    assert await places() == ["/dev/x", "podresapi:example.com/nic/eth1"]
 
 
-def test_annotations_choose_which_hints_count() -> None:
-    assert places(("cri-proxy.io/topologyhints", "pod-resources")) == ["podresapi:example.com/nic/eth1"]
-    assert places(("cri-proxy.io/deny.topologyhints", "[podresapi:example.com/nic]")) == ["/dev/x"]
+async def test_annotations_choose_which_hints_count() -> None:
+    assert await places(("cri-proxy.io/topologyhints", "pod-resources")) == ["podresapi:example.com/nic/eth1"]
+    assert await places(("cri-proxy.io/deny.topologyhints", "[podresapi:example.com/nic]")) == ["/dev/x"]

@@ -9,8 +9,8 @@ from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.testbed import pods
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
-from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import REJECT, background, entered, owned, play
+from tests.fakes.site import Site, opened
+from tests.unit.cri_proxy.node.stage import REJECT, background, entered, owned
 
 UPDATE = "UpdateContainerResources"
 
@@ -29,113 +29,89 @@ async def pair(site: Site) -> tuple[RunningPod, str]:
     return await site.run("a", guaranteed("c", 2000)), sharer
 
 
-def test_the_kubelets_cpuset_never_passes_and_everything_else_does() -> None:
-    async def act(site: Site) -> None:
-        a, _ = await pair(site)
-        linux = pb.LinuxContainerResources(cpuset_cpus="0-7", cpuset_mems="0-1", memory_limit_in_bytes=1 << 20)
-        await site.kubelet.update(a.container_id("c"), linux)
-        record = site.runtime.record(a.container_id("c"))
-        assert (record.cpuset_cpus, record.cpuset_mems, record.memory_limit_in_bytes) == ("4-5", "1", 1 << 20)
-
-    play(act)
+async def test_the_kubelets_cpuset_never_passes_and_everything_else_does(site: Site) -> None:
+    a, _ = await pair(site)
+    linux = pb.LinuxContainerResources(cpuset_cpus="0-7", cpuset_mems="0-1", memory_limit_in_bytes=1 << 20)
+    await site.kubelet.update(a.container_id("c"), linux)
+    record = site.runtime.record(a.container_id("c"))
+    assert (record.cpuset_cpus, record.cpuset_mems, record.memory_limit_in_bytes) == ("4-5", "1", 1 << 20)
 
 
-def test_growth_keeps_what_it_has_and_waits_until_others_have_left_the_rest() -> None:
-    async def act(site: Site) -> None:
-        a, sharer = await pair(site)
-        gate = site.runtime.faults.block(UPDATE)
-        growing = background(resize(site, a, 3000))
-        await entered(gate)
-        assert (gate.waiting, site.cpus(a.container_id("c"))) == (1, "4-5")
-        gate.release()
-        await growing
-        assert (site.cpus(a.container_id("c")), site.cpus(sharer)) == ("4-6", "7")
-
-    play(act)
+async def test_growth_keeps_what_it_has_and_waits_until_others_have_left_the_rest(site: Site) -> None:
+    a, sharer = await pair(site)
+    gate = site.runtime.faults.block(UPDATE)
+    growing = background(resize(site, a, 3000))
+    await entered(gate)
+    assert (gate.waiting, site.cpus(a.container_id("c"))) == (1, "4-5")
+    gate.release()
+    await growing
+    assert (site.cpus(a.container_id("c")), site.cpus(sharer)) == ("4-6", "7")
 
 
-def test_shrinking_gives_cpus_back_to_the_others() -> None:
-    async def act(site: Site) -> None:
-        a, sharer = await pair(site)
-        await resize(site, a, 1000)
-        await site.node.settle()
-        assert (site.cpus(a.container_id("c")), site.cpus(sharer)) == ("4", "5-7")
-
-    play(act)
+async def test_shrinking_gives_cpus_back_to_the_others(site: Site) -> None:
+    a, sharer = await pair(site)
+    await resize(site, a, 1000)
+    await site.node.settle()
+    assert (site.cpus(a.container_id("c")), site.cpus(sharer)) == ("4", "5-7")
 
 
-def test_a_resize_that_the_runtime_refuses_changes_nothing() -> None:
-    async def act(site: Site) -> None:
-        a, _ = await pair(site)
-        before = site.recorded()
-        site.runtime.faults.fail_next(
-            UPDATE, 2, "no", matches=lambda m: bool(pb.UpdateContainerResourcesRequest.FromString(m).linux.cpu_shares)
-        )
-        with pytest.raises(CallFailed):
-            await resize(site, a, 3000)
-        await site.node.settle()
-        assert (site.recorded(), str(owned(site, a.container_id("c")))) == (before, "4-5")
-
-    play(act)
+async def test_a_resize_that_the_runtime_refuses_changes_nothing(site: Site) -> None:
+    a, _ = await pair(site)
+    before = site.recorded()
+    site.runtime.faults.fail_next(
+        UPDATE, 2, "no", matches=lambda m: bool(pb.UpdateContainerResourcesRequest.FromString(m).linux.cpu_shares)
+    )
+    with pytest.raises(CallFailed):
+        await resize(site, a, 3000)
+    await site.node.settle()
+    assert (site.recorded(), str(owned(site, a.container_id("c")))) == (before, "4-5")
 
 
-def test_a_resize_that_does_not_fit_is_refused() -> None:
-    async def act(site: Site) -> None:
-        a, _ = await pair(site)
-        with pytest.raises(CallFailed, match="wanted 9 exclusive CPUs") as refused:
-            await resize(site, a, 9000)
-        assert (refused.value.code, str(owned(site, a.container_id("c")))) == (8, "4-5")
-
-    play(act)
+async def test_a_resize_that_does_not_fit_is_refused(site: Site) -> None:
+    a, _ = await pair(site)
+    with pytest.raises(CallFailed, match="wanted 9 exclusive CPUs") as refused:
+        await resize(site, a, 9000)
+    assert (refused.value.code, str(owned(site, a.container_id("c")))) == (8, "4-5")
 
 
-def test_before_a_resize_is_refused_the_runtime_is_asked_who_has_ended() -> None:
+async def test_before_a_resize_is_refused_the_runtime_is_asked_who_has_ended() -> None:
     """A runtime without events tells of an exit in its lists only."""
-
-    async def act(site: Site) -> None:
+    async with opened(Site(modern=False)) as site:
         ended, grows = await site.run("a", guaranteed("c", 3000)), await site.run("b", guaranteed("c", 3000))
         site.runtime.exit(ended.container_id("c"))
         await resize(site, grows, 6000)
         assert site.cpus(grows.container_id("c")) == "1-6"
 
-    play(act, modern=False)
+
+async def test_after_a_resize_without_an_answer_the_pinning_is_sent_again(site: Site) -> None:
+    a, _ = await pair(site)
+    site.runtime.faults.fail_next(
+        UPDATE,
+        4,
+        "deadline exceeded",
+        after=True,
+        matches=lambda m: bool(pb.UpdateContainerResourcesRequest.FromString(m).linux.cpu_shares),
+    )
+    with pytest.raises(CallFailed):
+        await resize(site, a, 3000)
+    await site.node.settle()
+    last = site.runtime.updates[-1]
+    assert (last.container_id, last.cpus) == (a.container_id("c"), "4-6")
 
 
-def test_after_a_resize_without_an_answer_the_pinning_is_sent_again() -> None:
-    async def act(site: Site) -> None:
-        a, _ = await pair(site)
-        site.runtime.faults.fail_next(
-            UPDATE,
-            4,
-            "deadline exceeded",
-            after=True,
-            matches=lambda m: bool(pb.UpdateContainerResourcesRequest.FromString(m).linux.cpu_shares),
-        )
-        with pytest.raises(CallFailed):
-            await resize(site, a, 3000)
-        await site.node.settle()
-        last = site.runtime.updates[-1]
-        assert (last.container_id, last.cpus) == (a.container_id("c"), "4-6")
-
-    play(act)
+async def test_the_new_size_is_saved_before_the_runtime_hears_of_it(site: Site) -> None:
+    a = await site.run("a", guaranteed("c", 2000))
+    gate = site.runtime.faults.block(UPDATE)
+    growing = background(resize(site, a, 3000))
+    await entered(gate)
+    (row,) = site.store.load().rows
+    assert (str(row.grant.owned), str(row.acknowledged and row.acknowledged.cpus)) == ("4-6", "4-6")
+    gate.release()
+    await growing
 
 
-def test_the_new_size_is_saved_before_the_runtime_hears_of_it() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", guaranteed("c", 2000))
-        gate = site.runtime.faults.block(UPDATE)
-        growing = background(resize(site, a, 3000))
-        await entered(gate)
-        (row,) = site.store.load().rows
-        assert (str(row.grant.owned), str(row.acknowledged and row.acknowledged.cpus)) == ("4-6", "4-6")
-        gate.release()
-        await growing
-
-    play(act)
-
-
-def test_a_new_size_that_cannot_be_saved_is_refused_where_the_operator_says_so() -> None:
-    async def act(site: Site) -> None:
+async def test_a_new_size_that_cannot_be_saved_is_refused_where_the_operator_says_so() -> None:
+    async with opened(Site(rules=REJECT)) as site:
         a = await site.run("a", guaranteed("c", 2000))
         site.store.failure = StoreError("state.db", "disk full")
         with pytest.raises(CallFailed, match="disk full"):
@@ -143,40 +119,29 @@ def test_a_new_size_that_cannot_be_saved_is_refused_where_the_operator_says_so()
         assert str(owned(site, a.container_id("c"))) == "4-5"
         await resize(site, a, 2000)  # the lock is free, and this changes nothing that must be saved
 
-    play(act, rules=REJECT)
+
+async def test_a_resize_that_is_called_off_while_others_are_in_the_way_is_undone(site: Site) -> None:
+    a, _ = await pair(site)
+    gate = site.runtime.faults.block(UPDATE)
+    growing = background(resize(site, a, 3000))
+    await entered(gate)
+    growing.cancel()
+    await asyncio.wait([growing])
+    gate.release()
+    await site.node.settle()
+    assert str(owned(site, a.container_id("c"))) == "4-5"
+    await resize(site, a, 3000)
 
 
-def test_a_resize_that_is_called_off_while_others_are_in_the_way_is_undone() -> None:
-    async def act(site: Site) -> None:
-        a, _ = await pair(site)
-        gate = site.runtime.faults.block(UPDATE)
-        growing = background(resize(site, a, 3000))
-        await entered(gate)
-        growing.cancel()
-        await asyncio.wait([growing])
-        gate.release()
-        await site.node.settle()
-        assert str(owned(site, a.container_id("c"))) == "4-5"
-        await resize(site, a, 3000)
-
-    play(act)
+async def test_two_resizes_that_need_each_others_cpus_do_not_wait_in_a_circle(site: Site) -> None:
+    mixed = [await site.run(name, guaranteed("c", 1500)) for name in ("a", "b")]
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(resize(site, pod, 2500) for pod in mixed))
+    first, second = (owned(site, pod.container_id("c")) for pod in mixed)
+    assert first.isdisjoint(second)
 
 
-def test_two_resizes_that_need_each_others_cpus_do_not_wait_in_a_circle() -> None:
-    async def act(site: Site) -> None:
-        mixed = [await site.run(name, guaranteed("c", 1500)) for name in ("a", "b")]
-        async with asyncio.timeout(20):
-            await asyncio.gather(*(resize(site, pod, 2500) for pod in mixed))
-        first, second = (owned(site, pod.container_id("c")) for pod in mixed)
-        assert first.isdisjoint(second)
-
-    play(act)
-
-
-def test_an_update_of_a_container_that_is_not_ours_passes_as_it_is() -> None:
-    async def act(site: Site) -> None:
-        request = pb.UpdateContainerResourcesRequest(container_id="unknown")
-        reader = site.interceptor._reader
-        assert await site.interceptor._resizes.plan(reader, request) is None
-
-    play(act)
+async def test_an_update_of_a_container_that_is_not_ours_passes_as_it_is(site: Site) -> None:
+    request = pb.UpdateContainerResourcesRequest(container_id="unknown")
+    reader = site.interceptor._reader
+    assert await site.interceptor._resizes.plan(reader, request) is None

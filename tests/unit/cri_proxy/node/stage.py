@@ -24,7 +24,6 @@ from policies.base import (
 )
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
-from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 
 T = TypeVar("T")
@@ -89,18 +88,6 @@ class FragilePolicy:
 
     def pools(self, held: Allocations) -> tuple[PoolView, ...]:
         return self._inner.pools(held)
-
-
-def play(act: Callable[[Site], Awaitable[None]], *, rules: Rules | None = None, modern: bool = True) -> None:
-    """Act on a node of 2 packages with 4 CPUs each, CPU 0 reserved; no fault of ours may have been reported."""
-    site = Site(small_policy(), rules=rules, modern=modern)
-
-    async def run() -> None:
-        await site.open()
-        await act(site)
-
-    asyncio.run(run())
-    assert site.log.errors == []
 
 
 def owned(site: Site, container_id: str) -> CpuSet:

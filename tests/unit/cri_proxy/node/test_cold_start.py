@@ -1,15 +1,17 @@
 """Cold starts end when their time has come, whatever was restarted meanwhile."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
+
+import pytest
 
 from cri_proxy.state.rows import Row
 from cri_proxy.testbed.pods import guaranteed
 from policies.base import Allocations, ContainerKey, Decision, Grant, Placed, Request
 from sysfs.cpuset import NodeSet
 from tests.fakes.grants import small_policy
-from tests.fakes.site import Site
+from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import FragilePolicy, background, soon
 
 SLOW, BOTH = NodeSet.parse("1"), NodeSet.parse("0-1")
@@ -32,15 +34,10 @@ class Cold(FragilePolicy):
         return (replace(grant, mems=BOTH, is_cold=False),) if grant is not None else ()
 
 
-def play(act: Callable[[Site], Awaitable[None]]) -> None:
-    site = Site(Cold(small_policy()))
-
-    async def run() -> None:
-        await site.open()
-        await act(site)
-
-    asyncio.run(run())
-    assert site.log.errors == []
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with opened(Site(Cold(small_policy()))) as site:
+        yield site
 
 
 def holder(site: Site, container_id: str) -> Row:
@@ -57,115 +54,88 @@ def mems(site: Site, container_id: str) -> str:
     return site.recorded()[container_id][1]
 
 
-def test_its_end_is_saved_when_the_runtime_confirms_the_start() -> None:
-    async def act(site: Site) -> None:
-        container_id = await started(site)
-        (saved,) = site.store.load().rows
-        assert saved.warm_at_seconds == site.clock.now_seconds() + LASTS_SECONDS
-        assert mems(site, container_id) == "1"
-
-    play(act)
+async def test_its_end_is_saved_when_the_runtime_confirms_the_start(site: Site) -> None:
+    container_id = await started(site)
+    (saved,) = site.store.load().rows
+    assert saved.warm_at_seconds == site.clock.now_seconds() + LASTS_SECONDS
+    assert mems(site, container_id) == "1"
 
 
-def test_until_then_nothing_changes() -> None:
-    async def act(site: Site) -> None:
-        container_id = await started(site)
-        await site.clock.sleep(LASTS_SECONDS - 1)
+async def test_until_then_nothing_changes(site: Site) -> None:
+    container_id = await started(site)
+    await site.clock.sleep(LASTS_SECONDS - 1)
+    assert site.node.cold_starts.end_due()
+    await site.node.settle()
+    assert mems(site, container_id) == "1"
+
+
+async def test_when_its_time_is_over_the_container_gets_the_other_memory_too(site: Site) -> None:
+    container_id = await started(site)
+    await site.clock.sleep(LASTS_SECONDS)
+    assert not site.node.cold_starts.end_due()
+    await site.node.settle()
+    assert mems(site, container_id) == "0-1"
+    assert [row.grant.is_cold for row in site.store.load().rows] == [False]
+
+
+async def test_it_ends_at_the_same_moment_after_a_restart_of_the_proxy(site: Site) -> None:
+    container_id = await started(site)
+    await site.clock.sleep(LASTS_SECONDS - 10)
+    await site.open()
+    await site.clock.sleep(10)
+    site.node.cold_starts.look()
+    await site.node.settle()
+    assert mems(site, container_id) == "0-1"
+
+
+async def test_a_start_that_nobody_heard_of_counts_from_when_it_is_seen(site: Site) -> None:
+    container_id = await started(site)
+    site.node.context.ledger.put(replace(holder(site, container_id), warm_at_seconds=None))
+    site.node.cold_starts.end_due()
+    assert holder(site, container_id).warm_at_seconds == site.clock.now_seconds() + LASTS_SECONDS
+
+
+async def test_a_clock_that_is_set_back_does_not_make_it_last_for_ever(site: Site) -> None:
+    container = await started(site)
+    site.node.cold_starts.look()
+    site.clock._now -= 500_000.0
+    site.node.cold_starts.look()
+    await site.clock.sleep(LASTS_SECONDS)
+    site.node.cold_starts.look()
+    await site.node.settle()
+    assert mems(site, container) == str(BOTH)
+
+
+async def test_a_container_with_a_call_under_way_waits(site: Site) -> None:
+    container_id = await started(site)
+    await site.clock.sleep(LASTS_SECONDS)
+    async with site.node.effects.lock(holder(site, container_id).key):
         assert site.node.cold_starts.end_due()
-        await site.node.settle()
-        assert mems(site, container_id) == "1"
-
-    play(act)
+    assert not site.node.cold_starts.end_due()
 
 
-def test_when_its_time_is_over_the_container_gets_the_other_memory_too() -> None:
-    async def act(site: Site) -> None:
-        container_id = await started(site)
-        await site.clock.sleep(LASTS_SECONDS)
-        assert not site.node.cold_starts.end_due()
-        await site.node.settle()
-        assert mems(site, container_id) == "0-1"
-        assert [row.grant.is_cold for row in site.store.load().rows] == [False]
-
-    play(act)
-
-
-def test_it_ends_at_the_same_moment_after_a_restart_of_the_proxy() -> None:
-    async def act(site: Site) -> None:
-        container_id = await started(site)
-        await site.clock.sleep(LASTS_SECONDS - 10)
-        await site.open()
-        await site.clock.sleep(10)
-        site.node.cold_starts.look()
-        await site.node.settle()
-        assert mems(site, container_id) == "0-1"
-
-    play(act)
-
-
-def test_a_start_that_nobody_heard_of_counts_from_when_it_is_seen() -> None:
-    async def act(site: Site) -> None:
-        container_id = await started(site)
-        site.node.context.ledger.put(replace(holder(site, container_id), warm_at_seconds=None))
-        site.node.cold_starts.end_due()
-        assert holder(site, container_id).warm_at_seconds == site.clock.now_seconds() + LASTS_SECONDS
-
-    play(act)
-
-
-def test_a_clock_that_is_set_back_does_not_make_it_last_for_ever() -> None:
-    async def act(site: Site) -> None:
-        container = await started(site)
-        site.node.cold_starts.look()
-        site.clock._now -= 500_000.0
-        site.node.cold_starts.look()
-        await site.clock.sleep(LASTS_SECONDS)
-        site.node.cold_starts.look()
-        await site.node.settle()
-        assert mems(site, container) == str(BOTH)
-
-    play(act)
-
-
-def test_a_container_with_a_call_under_way_waits() -> None:
-    async def act(site: Site) -> None:
-        container_id = await started(site)
-        await site.clock.sleep(LASTS_SECONDS)
-        async with site.node.effects.lock(holder(site, container_id).key):
-            assert site.node.cold_starts.end_due()
-        assert not site.node.cold_starts.end_due()
-
-    play(act)
-
-
-def test_a_policy_that_knows_no_cold_starts_ends_them_too() -> None:
+async def test_a_policy_that_knows_no_cold_starts_ends_them_too() -> None:
     class Forgetful(Cold):
         def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
             return ()
 
-    async def act() -> None:
-        site = Site(Forgetful(small_policy()))
-        await site.open()
-        container_id = await started(site)
-        await site.clock.sleep(LASTS_SECONDS)
-        assert not site.node.cold_starts.end_due()
-        assert (holder(site, container_id).grant.is_cold, mems(site, container_id)) == (False, "1")
-
-    asyncio.run(act())
+    site = Site(Forgetful(small_policy()))
+    await site.open()
+    container_id = await started(site)
+    await site.clock.sleep(LASTS_SECONDS)
+    assert not site.node.cold_starts.end_due()
+    assert (holder(site, container_id).grant.is_cold, mems(site, container_id)) == (False, "1")
 
 
-def test_the_timer_sleeps_until_there_is_a_cold_start() -> None:
-    async def act(site: Site) -> None:
-        before = site.clock.now_seconds()
-        watch = background(site.node.cold_starts.watch())
-        await soon(lambda: True)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert site.clock.now_seconds() == before
-        container_id = await started(site)
-        await soon(lambda: not holder(site, container_id).grant.is_cold)
-        assert site.clock.now_seconds() - before >= LASTS_SECONDS
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
-
-    play(act)
+async def test_the_timer_sleeps_until_there_is_a_cold_start(site: Site) -> None:
+    before = site.clock.now_seconds()
+    watch = background(site.node.cold_starts.watch())
+    await soon(lambda: True)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert site.clock.now_seconds() == before
+    container_id = await started(site)
+    await soon(lambda: not holder(site, container_id).grant.is_cold)
+    assert site.clock.now_seconds() - before >= LASTS_SECONDS
+    watch.cancel()
+    await asyncio.gather(watch, return_exceptions=True)

@@ -14,8 +14,8 @@ from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import ContainerKey, Pinning, Request
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import request
-from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import REJECT, background, entered, owned, play, soon
+from tests.fakes.site import Site, opened
+from tests.unit.cri_proxy.node.stage import REJECT, background, entered, owned, soon
 
 CREATE = "CreateContainer"
 OWNS_2 = guaranteed("c", 2000)
@@ -37,47 +37,38 @@ def saved(site: Site) -> dict[str, str]:
     return {row.key.name: row.state for row in site.store.load().rows}
 
 
-def test_a_place_is_held_and_saved_before_the_runtime_is_asked() -> None:
-    async def act(site: Site) -> None:
-        gate = site.runtime.faults.block(CREATE)
-        run = background(site.run("a", OWNS_2))
-        await entered(gate)
-        assert saved(site) == {"c": "reserved"}
-        gate.release()
-        await run
-        assert saved(site) == {"c": "running"}
-
-    play(act)
+async def test_a_place_is_held_and_saved_before_the_runtime_is_asked(site: Site) -> None:
+    gate = site.runtime.faults.block(CREATE)
+    run = background(site.run("a", OWNS_2))
+    await entered(gate)
+    assert saved(site) == {"c": "reserved"}
+    gate.release()
+    await run
+    assert saved(site) == {"c": "running"}
 
 
-def test_a_create_that_the_runtime_refuses_leaves_everything_as_before() -> None:
-    async def act(site: Site) -> None:
-        await site.run("s", ContainerSpec("c", cpu_request_mcpu=500))
-        before = rows(site)
-        site.runtime.faults.fail_next(CREATE, 2, "no")
-        with pytest.raises(CallFailed):
-            await site.run("a", OWNS_2)
-        await site.node.settle()
-        assert rows(site) == before
-        assert site.store.load().rows == tuple(before)
-
-    play(act)
+async def test_a_create_that_the_runtime_refuses_leaves_everything_as_before(site: Site) -> None:
+    await site.run("s", ContainerSpec("c", cpu_request_mcpu=500))
+    before = rows(site)
+    site.runtime.faults.fail_next(CREATE, 2, "no")
+    with pytest.raises(CallFailed):
+        await site.run("a", OWNS_2)
+    await site.node.settle()
+    assert rows(site) == before
+    assert site.store.load().rows == tuple(before)
 
 
-def test_a_roll_back_restores_the_earlier_row_and_the_moved_grants() -> None:
-    async def act(site: Site) -> None:
-        coordinator, ledger = site.node.coordinator, site.node.context.ledger
-        first = await place(site, request("c", 2000))
-        coordinator.commit(first, "id-1", first.pinning)
-        row = ledger.holder("id-1")
-        assert row is not None
-        coordinator.release(row, "test")
-        before = ledger.get(row.key)
-        second = await place(site, request("c", 3000))
-        coordinator.roll_back(second, "the runtime refused")
-        assert ledger.get(row.key) == before
-
-    play(act)
+async def test_a_roll_back_restores_the_earlier_row_and_the_moved_grants(site: Site) -> None:
+    coordinator, ledger = site.node.coordinator, site.node.context.ledger
+    first = await place(site, request("c", 2000))
+    coordinator.commit(first, "id-1", first.pinning)
+    row = ledger.holder("id-1")
+    assert row is not None
+    coordinator.release(row, "test")
+    before = ledger.get(row.key)
+    second = await place(site, request("c", 3000))
+    coordinator.roll_back(second, "the runtime refused")
+    assert ledger.get(row.key) == before
 
 
 def moved_along(site: Site, reservation: Reservation, row: Row) -> Reservation:
@@ -85,115 +76,92 @@ def moved_along(site: Site, reservation: Reservation, row: Row) -> Reservation:
     return replace(reservation, before=(*reservation.before, row))
 
 
-def test_a_roll_back_does_not_bring_back_a_container_that_went_meanwhile() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", ContainerSpec("c", cpu_request_mcpu=500))
-        row = site.node.context.ledger.holder(a.container_id("c"))
-        assert row is not None
-        reservation = moved_along(site, await place(site, request("x", 1000)), row)
-        await site.kubelet.remove_pod(a.sandbox_id)
-        site.node.coordinator.roll_back(reservation, "the runtime refused")
-        assert rows(site) == []
-
-    play(act)
+async def test_a_roll_back_does_not_bring_back_a_container_that_went_meanwhile(site: Site) -> None:
+    a = await site.run("a", ContainerSpec("c", cpu_request_mcpu=500))
+    row = site.node.context.ledger.holder(a.container_id("c"))
+    assert row is not None
+    reservation = moved_along(site, await place(site, request("x", 1000)), row)
+    await site.kubelet.remove_pod(a.sandbox_id)
+    site.node.coordinator.roll_back(reservation, "the runtime refused")
+    assert rows(site) == []
 
 
-def test_a_roll_back_does_not_replace_a_newer_attempt_of_a_moved_container() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", ContainerSpec("c", cpu_request_mcpu=500))
-        row = site.node.context.ledger.holder(a.container_id("c"))
-        assert row is not None
-        reservation = moved_along(site, await place(site, request("x", 1000)), row)
-        site.runtime.exit(row.container_id)
-        again = await site.kubelet.create(a.spec, a.spec.containers[0], a.sandbox_id, attempt=1)
-        site.node.coordinator.roll_back(reservation, "the runtime refused")
-        assert [r.container_id for r in rows(site)] == [again]
-
-    play(act)
+async def test_a_roll_back_does_not_replace_a_newer_attempt_of_a_moved_container(site: Site) -> None:
+    a = await site.run("a", ContainerSpec("c", cpu_request_mcpu=500))
+    row = site.node.context.ledger.holder(a.container_id("c"))
+    assert row is not None
+    reservation = moved_along(site, await place(site, request("x", 1000)), row)
+    site.runtime.exit(row.container_id)
+    again = await site.kubelet.create(a.spec, a.spec.containers[0], a.sandbox_id, attempt=1)
+    site.node.coordinator.roll_back(reservation, "the runtime refused")
+    assert [r.container_id for r in rows(site)] == [again]
 
 
-def test_a_fault_between_the_decision_and_its_save_frees_the_place() -> None:
-    async def act(site: Site) -> None:
-        def fail(event: str, **fields: object) -> None:
-            if event == events.ANNOTATION_IGNORED:
-                raise OSError("the log is gone")
+async def test_a_fault_between_the_decision_and_its_save_frees_the_place(site: Site) -> None:
+    def fail(event: str, **fields: object) -> None:
+        if event == events.ANNOTATION_IGNORED:
+            raise OSError("the log is gone")
 
-        site.log.warning = fail  # type: ignore[method-assign]
-        with pytest.raises(OSError, match="the log is gone"):
-            await site.node.coordinator.place(request("a", 2000), "sandbox-1", problems=("not understood",))
-        assert rows(site) == []
-
-    play(act)
+    site.log.warning = fail  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="the log is gone"):
+        await site.node.coordinator.place(request("a", 2000), "sandbox-1", problems=("not understood",))
+    assert rows(site) == []
 
 
-def test_a_caller_that_goes_away_while_its_place_is_saved_gives_it_back() -> None:
-    async def act(site: Site) -> None:
-        saving = asyncio.Event()
+async def test_a_caller_that_goes_away_while_its_place_is_saved_gives_it_back(site: Site) -> None:
+    saving = asyncio.Event()
 
-        async def hang(*_: object) -> None:
-            saving.set()
-            await asyncio.Event().wait()
+    async def hang(*_: object) -> None:
+        saving.set()
+        await asyncio.Event().wait()
 
-        site.store.save = hang  # type: ignore[method-assign,assignment]
-        placing = background(site.node.coordinator.place(request("a", 2000), "sandbox-1"))
-        await saving.wait()
-        assert len(rows(site)) == 1
-        placing.cancel()
-        await asyncio.wait([placing])
-        assert rows(site) == []
-        await site.node.context.tasks.cancel()
-
-    play(act)
+    site.store.save = hang  # type: ignore[method-assign,assignment]
+    placing = background(site.node.coordinator.place(request("a", 2000), "sandbox-1"))
+    await saving.wait()
+    assert len(rows(site)) == 1
+    placing.cancel()
+    await asyncio.wait([placing])
+    assert rows(site) == []
+    await site.node.context.tasks.cancel()
 
 
 @pytest.mark.parametrize("after", [True, False], ids=["it was created", "it was not"])
-def test_an_unknown_outcome_is_settled_by_asking_the_runtime(after: bool) -> None:
-    async def act(site: Site) -> None:
-        site.runtime.faults.fail_next(CREATE, 4, "deadline exceeded", after=after)
-        with pytest.raises(CallFailed):
-            await site.run("a", OWNS_2)
-        assert [row.state for row in rows(site)] == ["pending"]
-        await site.node.settle()
-        assert [row.state for row in rows(site)] == (["created"] if after else [])
-        assert {row.container_id for row in rows(site)} == {c.id for c in site.live()}
-
-    play(act)
+async def test_an_unknown_outcome_is_settled_by_asking_the_runtime(after: bool, site: Site) -> None:
+    site.runtime.faults.fail_next(CREATE, 4, "deadline exceeded", after=after)
+    with pytest.raises(CallFailed):
+        await site.run("a", OWNS_2)
+    assert [row.state for row in rows(site)] == ["pending"]
+    await site.node.settle()
+    assert [row.state for row in rows(site)] == (["created"] if after else [])
+    assert {row.container_id for row in rows(site)} == {c.id for c in site.live()}
 
 
-def test_two_checks_of_one_unknown_outcome_settle_it_once() -> None:
-    async def act(site: Site) -> None:
-        site.runtime.faults.fail_next(CREATE, 4, "deadline exceeded", after=True)
-        with pytest.raises(CallFailed):
-            await site.run("a", OWNS_2)
-        await asyncio.gather(*(site.node.resync.check_all("test") for _ in range(3)))
-        await site.node.settle()
-        assert [row.container_id for row in rows(site)] == [c.id for c in site.live()]
-
-    play(act)
+async def test_two_checks_of_one_unknown_outcome_settle_it_once(site: Site) -> None:
+    site.runtime.faults.fail_next(CREATE, 4, "deadline exceeded", after=True)
+    with pytest.raises(CallFailed):
+        await site.run("a", OWNS_2)
+    await asyncio.gather(*(site.node.resync.check_all("test") for _ in range(3)))
+    await site.node.settle()
+    assert [row.container_id for row in rows(site)] == [c.id for c in site.live()]
 
 
-def test_a_store_that_fails_is_shown_and_the_container_runs() -> None:
-    async def act(site: Site) -> None:
-        site.store.failure = DISK
-        a = await site.run("a", OWNS_2)
-        assert site.cpus(a.container_id("c")) == str(owned(site, a.container_id("c")))
-        assert "disk full" in site.node.context.persistence.problem
-
-    play(act)
+async def test_a_store_that_fails_is_shown_and_the_container_runs(site: Site) -> None:
+    site.store.failure = DISK
+    a = await site.run("a", OWNS_2)
+    assert site.cpus(a.container_id("c")) == str(owned(site, a.container_id("c")))
+    assert "disk full" in site.node.context.persistence.problem
 
 
-def test_a_store_that_fails_refuses_the_container_where_the_operator_says_so() -> None:
-    async def act(site: Site) -> None:
+async def test_a_store_that_fails_refuses_the_container_where_the_operator_says_so() -> None:
+    async with opened(Site(rules=REJECT)) as site:
         site.store.failure = DISK
         with pytest.raises(CallFailed, match=r"cannot be saved: state.db: disk full") as refused:
             await site.run("a", OWNS_2)
         assert (refused.value.code, rows(site), site.live()) == (14, [], [])
 
-    play(act, rules=REJECT)
 
-
-def test_an_annotation_that_is_not_understood_refuses_the_container_under_strict_annotations() -> None:
-    async def act(site: Site) -> None:
+async def test_an_annotation_that_is_not_understood_refuses_the_container_under_strict_annotations() -> None:
+    async with opened(Site(rules=Rules(strict_annotations=True))) as site:
         spec = PodSpec("a", (OWNS_2,), annotations=(("cri-proxy.io/prefer-isolated-cpus", "perhaps"),))
         with pytest.raises(CallFailed, match="prefer-isolated-cpus") as refused:
             await site.kubelet.run_pod(spec)
@@ -202,13 +170,10 @@ def test_an_annotation_that_is_not_understood_refuses_the_container_under_strict
         assert record is not None
         assert "prefer-isolated-cpus" in record.reasons[0].text
 
-    play(act, rules=Rules(strict_annotations=True))
 
-
-def test_the_exit_of_an_init_container_is_noticed_before_the_next_create() -> None:
+async def test_the_exit_of_an_init_container_is_noticed_before_the_next_create() -> None:
     """The runtime has no events, and the kubelet tells nobody."""
-
-    async def act(site: Site) -> None:
+    async with opened(Site(modern=False)) as site:
         await site.run("full", guaranteed("c", 4000))
         spec = PodSpec("a", (guaranteed("init", 3000), guaranteed("main", 3000)))
         sandbox = await site.kubelet.run_sandbox(spec)
@@ -218,168 +183,123 @@ def test_the_exit_of_an_init_container_is_noticed_before_the_next_create() -> No
         main = await site.kubelet.create(spec, spec.containers[1], sandbox)
         assert str(owned(site, main)) == "1-3"
 
-    play(act, modern=False)
 
-
-def test_before_a_refusal_the_whole_node_is_looked_at() -> None:
-    async def act(site: Site) -> None:
+async def test_before_a_refusal_the_whole_node_is_looked_at() -> None:
+    async with opened(Site(modern=False)) as site:
         await site.run("full", guaranteed("c", 4000))
         gone = await site.run("gone", OWNS_3)
         site.runtime.exit(gone.container_id("c"))
         a = await site.run("a", OWNS_3)
         assert str(owned(site, a.container_id("c"))) == "1-3"
 
-    play(act, modern=False)
+
+async def test_a_container_that_does_not_fit_is_refused_in_one_sentence(site: Site) -> None:
+    with pytest.raises(CallFailed, match=r"cri-proxy: wanted 9 exclusive CPUs; free in root") as refused:
+        await site.run("a", guaranteed("c", 9000))
+    assert (refused.value.code, rows(site)) == (8, [])
 
 
-def test_a_container_that_does_not_fit_is_refused_in_one_sentence() -> None:
-    async def act(site: Site) -> None:
-        with pytest.raises(CallFailed, match=r"cri-proxy: wanted 9 exclusive CPUs; free in root") as refused:
-            await site.run("a", guaranteed("c", 9000))
-        assert (refused.value.code, rows(site)) == (8, [])
-
-    play(act)
-
-
-def test_removing_a_container_twice_releases_it_once() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", OWNS_2)
-        for _ in range(2):
-            await site.kubelet.remove(a.container_id("c"))
-        assert [row.state for row in rows(site)] == ["exited"]
-
-    play(act)
-
-
-def test_removing_an_old_attempt_leaves_the_new_one_what_it_has() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", OWNS_2)
-        site.runtime.exit(a.container_id("c"))
-        again = await site.kubelet.create(a.spec, OWNS_2, a.sandbox_id, attempt=1)
-        await site.kubelet.start(again)
+async def test_removing_a_container_twice_releases_it_once(site: Site) -> None:
+    a = await site.run("a", OWNS_2)
+    for _ in range(2):
         await site.kubelet.remove(a.container_id("c"))
-        assert [(row.container_id, row.state) for row in rows(site)] == [(again, "running")]
-
-    play(act)
+    assert [row.state for row in rows(site)] == ["exited"]
 
 
-def test_the_next_attempt_takes_the_cpus_of_the_one_before() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", OWNS_2)
-        await site.run("b", OWNS_2)
-        before = owned(site, a.container_id("c"))
-        site.runtime.exit(a.container_id("c"))
-        assert owned(site, await site.kubelet.create(a.spec, OWNS_2, a.sandbox_id, attempt=1)) == before
-
-    play(act)
+async def test_removing_an_old_attempt_leaves_the_new_one_what_it_has(site: Site) -> None:
+    a = await site.run("a", OWNS_2)
+    site.runtime.exit(a.container_id("c"))
+    again = await site.kubelet.create(a.spec, OWNS_2, a.sandbox_id, attempt=1)
+    await site.kubelet.start(again)
+    await site.kubelet.remove(a.container_id("c"))
+    assert [(row.container_id, row.state) for row in rows(site)] == [(again, "running")]
 
 
-def test_a_pod_whose_sandbox_is_made_anew_holds_its_cpus_once() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", OWNS_2)
-        await site.kubelet.remove_pod(a.sandbox_id)
-        b = await site.run("a", OWNS_2)
-        assert [row.container_id for row in rows(site)] == [b.container_id("c")]
-
-    play(act)
+async def test_the_next_attempt_takes_the_cpus_of_the_one_before(site: Site) -> None:
+    a = await site.run("a", OWNS_2)
+    await site.run("b", OWNS_2)
+    before = owned(site, a.container_id("c"))
+    site.runtime.exit(a.container_id("c"))
+    assert owned(site, await site.kubelet.create(a.spec, OWNS_2, a.sandbox_id, attempt=1)) == before
 
 
-def test_a_pod_that_is_stopped_while_a_container_is_created_keeps_its_place_until_the_answer() -> None:
+async def test_a_pod_whose_sandbox_is_made_anew_holds_its_cpus_once(site: Site) -> None:
+    a = await site.run("a", OWNS_2)
+    await site.kubelet.remove_pod(a.sandbox_id)
+    b = await site.run("a", OWNS_2)
+    assert [row.container_id for row in rows(site)] == [b.container_id("c")]
+
+
+async def test_a_pod_that_is_stopped_while_a_container_is_created_keeps_its_place_until_the_answer(site: Site) -> None:
     """Freed earlier, its CPUs could be another's by the time it exists."""
-
-    async def act(site: Site) -> None:
-        spec = PodSpec("a", (OWNS_2,))
-        sandbox = await site.kubelet.run_sandbox(spec)
-        reservation = await place(site, request("c", 2000), sandbox)
-        for row in site.node.context.ledger.of_sandbox(sandbox):
-            site.node.coordinator.release(row, "sandbox stopped")
-        site.node.coordinator.commit(reservation, "late", reservation.pinning)
-        other = await place(site, request("d", 2000, uid="pod-2"), sandbox)
-        assert other.row.grant.owned.isdisjoint(owned(site, "late"))
-
-    play(act)
+    spec = PodSpec("a", (OWNS_2,))
+    sandbox = await site.kubelet.run_sandbox(spec)
+    reservation = await place(site, request("c", 2000), sandbox)
+    for row in site.node.context.ledger.of_sandbox(sandbox):
+        site.node.coordinator.release(row, "sandbox stopped")
+    site.node.coordinator.commit(reservation, "late", reservation.pinning)
+    other = await place(site, request("d", 2000, uid="pod-2"), sandbox)
+    assert other.row.grant.owned.isdisjoint(owned(site, "late"))
 
 
-def test_the_last_of_two_decisions_about_one_container_counts() -> None:
-    async def act(site: Site) -> None:
-        first = await place(site, request("c", 2000))
-        second = await place(site, request("c", 3000))
-        site.node.coordinator.commit(first, "old", first.pinning)
-        site.node.coordinator.commit(second, "new", second.pinning)
-        assert [row.container_id for row in rows(site)] == ["new"]
-
-    play(act)
+async def test_the_last_of_two_decisions_about_one_container_counts(site: Site) -> None:
+    first = await place(site, request("c", 2000))
+    second = await place(site, request("c", 3000))
+    site.node.coordinator.commit(first, "old", first.pinning)
+    site.node.coordinator.commit(second, "new", second.pinning)
+    assert [row.container_id for row in rows(site)] == ["new"]
 
 
-def test_when_the_second_of_two_creates_fails_the_first_is_asked_for() -> None:
-    async def act(site: Site) -> None:
-        await place(site, request("c", 2000))
-        second = await place(site, request("c", 3000))
-        site.node.coordinator.roll_back(second, "the runtime refused")
-        assert [row.state for row in rows(site)] == ["pending"]
-
-    play(act)
+async def test_when_the_second_of_two_creates_fails_the_first_is_asked_for(site: Site) -> None:
+    await place(site, request("c", 2000))
+    second = await place(site, request("c", 3000))
+    site.node.coordinator.roll_back(second, "the runtime refused")
+    assert [row.state for row in rows(site)] == ["pending"]
 
 
-def test_what_was_released_is_saved_before_what_is_decided_next() -> None:
+async def test_what_was_released_is_saved_before_what_is_decided_next(site: Site) -> None:
     """Saves that nobody waits for must not overtake, nor be overtaken."""
-
-    async def act(site: Site) -> None:
-        first = await place(site, request("c", 2000))
-        site.node.coordinator.commit(first, "id-1", first.pinning)
-        row = site.node.context.ledger.holder("id-1")
-        assert row is not None
-        site.node.coordinator.release(row, "test")
-        await place(site, request("c", 2000))
-        await site.node.context.tasks.join()
-        assert saved(site) == {"c": "reserved"}
-
-    play(act)
+    first = await place(site, request("c", 2000))
+    site.node.coordinator.commit(first, "id-1", first.pinning)
+    row = site.node.context.ledger.holder("id-1")
+    assert row is not None
+    site.node.coordinator.release(row, "test")
+    await place(site, request("c", 2000))
+    await site.node.context.tasks.join()
+    assert saved(site) == {"c": "reserved"}
 
 
-def test_the_fallback_leaves_out_what_was_granted_since() -> None:
-    async def act(site: Site) -> None:
-        assert str(site.node.coordinator.fallback.cpus) == "1-7"
-        reservation = await place(site, request("c", 2000))
-        assert site.node.coordinator.fallback.cpus == CpuSet.parse("1-7") - reservation.row.grant.owned
-
-    play(act)
+async def test_the_fallback_leaves_out_what_was_granted_since(site: Site) -> None:
+    assert str(site.node.coordinator.fallback.cpus) == "1-7"
+    reservation = await place(site, request("c", 2000))
+    assert site.node.coordinator.fallback.cpus == CpuSet.parse("1-7") - reservation.row.grant.owned
 
 
-def test_a_reply_about_a_container_that_is_gone_changes_nothing() -> None:
-    async def act(site: Site) -> None:
-        reservation = await place(site, request("c", 2000))
-        site.node.coordinator.forget_sandbox("sandbox-1", "test")
-        site.node.coordinator.commit(reservation, "late", Pinning(None, None))
-        site.node.coordinator.leave_pending(reservation)
-        site.node.coordinator.roll_back(reservation, "the runtime refused")
-        assert rows(site) == []
-
-    play(act)
+async def test_a_reply_about_a_container_that_is_gone_changes_nothing(site: Site) -> None:
+    reservation = await place(site, request("c", 2000))
+    site.node.coordinator.forget_sandbox("sandbox-1", "test")
+    site.node.coordinator.commit(reservation, "late", Pinning(None, None))
+    site.node.coordinator.leave_pending(reservation)
+    site.node.coordinator.roll_back(reservation, "the runtime refused")
+    assert rows(site) == []
 
 
-def test_while_the_runtime_is_away_no_outcome_is_guessed() -> None:
-    async def act(site: Site) -> None:
-        gate = site.runtime.faults.block(CREATE)
-        run = background(site.run("a", OWNS_2))
-        await entered(gate)
-        site.runtime.go_away()
-        with pytest.raises(RuntimeUnavailable):
-            await run
-        await site.node.settle()
-        assert [row.state for row in rows(site)] == ["pending"]
-        site.runtime.come_back()
-        await site.node.resync.check_all("test")
-        assert rows(site) == []
-
-    play(act)
+async def test_while_the_runtime_is_away_no_outcome_is_guessed(site: Site) -> None:
+    gate = site.runtime.faults.block(CREATE)
+    run = background(site.run("a", OWNS_2))
+    await entered(gate)
+    site.runtime.go_away()
+    with pytest.raises(RuntimeUnavailable):
+        await run
+    await site.node.settle()
+    assert [row.state for row in rows(site)] == ["pending"]
+    site.runtime.come_back()
+    await site.node.resync.check_all("test")
+    assert rows(site) == []
 
 
-def test_a_refusal_names_its_kind() -> None:
-    async def act(site: Site) -> None:
-        refusal = await site.node.coordinator.place(request("a", 9000), "sandbox-1")
-        assert isinstance(refusal, Refusal)
-        assert refusal.kind == "full"
-        await soon(lambda: True)
-
-    play(act)
+async def test_a_refusal_names_its_kind(site: Site) -> None:
+    refusal = await site.node.coordinator.place(request("a", 9000), "sandbox-1")
+    assert isinstance(refusal, Refusal)
+    assert refusal.kind == "full"
+    await soon(lambda: True)

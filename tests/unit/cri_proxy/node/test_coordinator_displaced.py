@@ -10,7 +10,6 @@ from cri_proxy.testbed import pods
 from cri_proxy.testbed.pods import ContainerSpec
 from tests.fakes.grants import request
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import play
 
 
 async def place_six(site: Site) -> Reservation:
@@ -36,61 +35,49 @@ def lifted(site: Site) -> set[str]:
 
 
 @pytest.mark.parametrize("ending", ["refused", "never came", "lost by a kill"])
-def test_who_was_lifted_for_a_container_that_is_not_created_is_where_it_was(ending: str) -> None:
-    async def act(site: Site) -> None:
-        before = await two_that_make_room(site)
-        pinned = site.recorded()
-        placed = await place_six(site)
-        assert "root" in lifted(site)
-        match ending:
-            case "refused":
-                site.node.coordinator.roll_back(placed, "the runtime refused")
-            case "never came":
-                site.node.coordinator.leave_pending(placed)
-                await site.node.resync.check_all("unknown create")
-            case _:
-                await site.open()
-        await site.node.settle()
-        assert (rows(site), site.recorded()) == (before, pinned)
-        assert site.store.load().rows == tuple(before)
-
-    play(act)
+async def test_who_was_lifted_for_a_container_that_is_not_created_is_where_it_was(ending: str, site: Site) -> None:
+    before = await two_that_make_room(site)
+    pinned = site.recorded()
+    placed = await place_six(site)
+    assert "root" in lifted(site)
+    match ending:
+        case "refused":
+            site.node.coordinator.roll_back(placed, "the runtime refused")
+        case "never came":
+            site.node.coordinator.leave_pending(placed)
+            await site.node.resync.check_all("unknown create")
+        case _:
+            await site.open()
+    await site.node.settle()
+    assert (rows(site), site.recorded()) == (before, pinned)
+    assert site.store.load().rows == tuple(before)
 
 
-def test_who_was_lifted_stays_there_where_others_need_the_room_by_now() -> None:
-    async def act(site: Site) -> None:
-        await two_that_make_room(site)
-        placed = await place_six(site)
-        site.node.coordinator.leave_pending(placed)
-        taken = replace(placed.row, grant=replace(placed.row.grant, request=request("y", 6000)), displaced=())
-        site.node.context.ledger.drop(placed.row.key)
-        site.node.context.ledger.put(taken)
-        assert site.node.coordinator.put_back(placed.row) == ()
-        assert "root" in lifted(site)
-
-    play(act)
+async def test_who_was_lifted_stays_there_where_others_need_the_room_by_now(site: Site) -> None:
+    await two_that_make_room(site)
+    placed = await place_six(site)
+    site.node.coordinator.leave_pending(placed)
+    taken = replace(placed.row, grant=replace(placed.row.grant, request=request("y", 6000)), displaced=())
+    site.node.context.ledger.drop(placed.row.key)
+    site.node.context.ledger.put(taken)
+    assert site.node.coordinator.put_back(placed.row) == ()
+    assert "root" in lifted(site)
 
 
-def test_who_has_come_to_be_keeps_no_word_of_those_that_made_room() -> None:
-    async def act(site: Site) -> None:
-        await two_that_make_room(site)
-        placed = await place_six(site)
-        assert len(placed.row.displaced) == 1
-        site.node.coordinator.commit(placed, "id-x", placed.pinning)
-        assert all(row.displaced == () for row in rows(site))
-
-    play(act)
+async def test_who_has_come_to_be_keeps_no_word_of_those_that_made_room(site: Site) -> None:
+    await two_that_make_room(site)
+    placed = await place_six(site)
+    assert len(placed.row.displaced) == 1
+    site.node.coordinator.commit(placed, "id-x", placed.pinning)
+    assert all(row.displaced == () for row in rows(site))
 
 
-def test_a_roll_back_leaves_who_was_moved_the_size_that_it_got_meanwhile() -> None:
-    async def act(site: Site) -> None:
-        await two_that_make_room(site)
-        placed = await place_six(site)
-        moved = next(row for row in rows(site) if row.key == placed.row.displaced[0].grant.container)
-        spec = ContainerSpec("c", cpu_request_mcpu=400)
-        smaller = pods.resources(pods.PodSpec("s", (spec,)), spec, site.kubelet.node)
-        await site.kubelet.update(moved.container_id, smaller)
-        site.node.coordinator.roll_back(placed, "the runtime refused")
-        assert sorted(row.grant.shared_mcpu for row in rows(site)) == [400, 500]
-
-    play(act)
+async def test_a_roll_back_leaves_who_was_moved_the_size_that_it_got_meanwhile(site: Site) -> None:
+    await two_that_make_room(site)
+    placed = await place_six(site)
+    moved = next(row for row in rows(site) if row.key == placed.row.displaced[0].grant.container)
+    spec = ContainerSpec("c", cpu_request_mcpu=400)
+    smaller = pods.resources(pods.PodSpec("s", (spec,)), spec, site.kubelet.node)
+    await site.kubelet.update(moved.container_id, smaller)
+    site.node.coordinator.roll_back(placed, "the runtime refused")
+    assert sorted(row.grant.shared_mcpu for row in rows(site)) == [400, 500]

@@ -16,7 +16,7 @@ from policies.base import Pinning, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import background, entered, play, soon
+from tests.unit.cri_proxy.node.stage import background, entered, soon
 
 UPDATE = "UpdateContainerResources"
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
@@ -37,160 +37,128 @@ def sent(site: Site) -> list[tuple[str, str]]:
     return [(update.cpus, update.mems) for update in site.runtime.updates]
 
 
-def test_only_what_differs_is_sent() -> None:
-    async def act(site: Site) -> None:
-        await sharing(site)
-        await site.run("other socket", ContainerSpec("c", cpu_request_mcpu=100))
-        await site.run("a", guaranteed("c", 2000))
-        assert sent(site) == [("6-7", "")]
-        await site.node.effects.settle_all()
-        assert len(sent(site)) == 1
-
-    play(act)
+async def test_only_what_differs_is_sent(site: Site) -> None:
+    await sharing(site)
+    await site.run("other socket", ContainerSpec("c", cpu_request_mcpu=100))
+    await site.run("a", guaranteed("c", 2000))
+    assert sent(site) == [("6-7", "")]
+    await site.node.effects.settle_all()
+    assert len(sent(site)) == 1
 
 
-def test_an_update_of_our_own_sets_nothing_but_the_cpuset() -> None:
-    async def act(site: Site) -> None:
-        await sharing(site)
-        await site.run("a", guaranteed("c", 2000))
-        linux = pb.UpdateContainerResourcesRequest.FromString(site.runtime.updates[0].message).linux
-        assert linux == pb.LinuxContainerResources(cpuset_cpus="6-7")
-
-    play(act)
+async def test_an_update_of_our_own_sets_nothing_but_the_cpuset(site: Site) -> None:
+    await sharing(site)
+    await site.run("a", guaranteed("c", 2000))
+    linux = pb.UpdateContainerResourcesRequest.FromString(site.runtime.updates[0].message).linux
+    assert linux == pb.LinuxContainerResources(cpuset_cpus="6-7")
 
 
-def test_of_several_wishes_the_newest_goes_out() -> None:
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        lock = site.node.effects.lock(row.key)
-        await lock.acquire()
-        runs = [background(site.run(f"owns {mcpu}", guaranteed("c", mcpu))) for mcpu in (2000, 3000, 1000)]
-        await soon(lambda: len(list(site.node.context.ledger.active())) == 4)
-        lock.release()
-        await asyncio.gather(*runs)
-        assert sent(site) == [("7", "")]
-
-    play(act)
+async def test_of_several_wishes_the_newest_goes_out(site: Site) -> None:
+    row = await sharing(site)
+    lock = site.node.effects.lock(row.key)
+    await lock.acquire()
+    runs = [background(site.run(f"owns {mcpu}", guaranteed("c", mcpu))) for mcpu in (2000, 3000, 1000)]
+    await soon(lambda: len(list(site.node.context.ledger.active())) == 4)
+    lock.release()
+    await asyncio.gather(*runs)
+    assert sent(site) == [("7", "")]
 
 
-def test_a_wish_that_is_withdrawn_in_time_causes_no_call() -> None:
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        lock = site.node.effects.lock(row.key)
-        await lock.acquire()
-        ledger = site.node.context.ledger
-        other = replace(row.grant.request, container=replace(row.key, name="x"), cpu_request_mcpu=2000)
-        placed = await site.node.coordinator.place(
-            replace(other, pod=replace(other.pod, qos=QosClass.GUARANTEED)), "sandbox"
-        )
-        assert not isinstance(placed, Refusal)
-        site.node.effects.kick()
-        site.node.coordinator.roll_back(placed, "the runtime refused")
-        lock.release()
-        await site.node.settle()
-        assert (sent(site), ledger.unsettled()) == ([], ())
-
-    play(act)
+async def test_a_wish_that_is_withdrawn_in_time_causes_no_call(site: Site) -> None:
+    row = await sharing(site)
+    lock = site.node.effects.lock(row.key)
+    await lock.acquire()
+    ledger = site.node.context.ledger
+    other = replace(row.grant.request, container=replace(row.key, name="x"), cpu_request_mcpu=2000)
+    placed = await site.node.coordinator.place(
+        replace(other, pod=replace(other.pod, qos=QosClass.GUARANTEED)), "sandbox"
+    )
+    assert not isinstance(placed, Refusal)
+    site.node.effects.kick()
+    site.node.coordinator.roll_back(placed, "the runtime refused")
+    lock.release()
+    await site.node.settle()
+    assert (sent(site), ledger.unsettled()) == ([], ())
 
 
-def test_without_an_answer_the_container_counts_as_being_on_both_sets() -> None:
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        gate = site.runtime.faults.block(UPDATE)
-        run = background(site.run("a", guaranteed("c", 2000)))
-        await entered(gate)
-        site.runtime.faults.abort(lambda: RuntimeUnavailable("", "gone"))
-        await soon(lambda: site.node.context.ledger.doubted(row.key).cpus is not None)
-        known = holder(site, row.container_id).acknowledged
-        assert known is not None
-        assert str(known.cpus) == "4-7"
-        gate.release()
-        await run
-        assert site.cpus(row.container_id) == "6-7"
-
-    play(act)
+async def test_without_an_answer_the_container_counts_as_being_on_both_sets(site: Site) -> None:
+    row = await sharing(site)
+    gate = site.runtime.faults.block(UPDATE)
+    run = background(site.run("a", guaranteed("c", 2000)))
+    await entered(gate)
+    site.runtime.faults.abort(lambda: RuntimeUnavailable("", "gone"))
+    await soon(lambda: site.node.context.ledger.doubted(row.key).cpus is not None)
+    known = holder(site, row.container_id).acknowledged
+    assert known is not None
+    assert str(known.cpus) == "4-7"
+    gate.release()
+    await run
+    assert site.cpus(row.container_id) == "6-7"
 
 
-def test_a_refused_update_is_in_doubt_as_well() -> None:
+async def test_a_refused_update_is_in_doubt_as_well(site: Site) -> None:
     """runc writes one file after the other: a refusal is no proof that nothing happened."""
-
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        a = await site.run("a", guaranteed("c", 2000))
-        site.runtime.faults.fail_next(UPDATE, 2, "half done", times=len(BACKOFF_SECONDS) + 1, after=True)
-        await site.kubelet.remove_pod(a.sandbox_id)
-        await site.node.settle()
-        known = holder(site, row.container_id).acknowledged
-        assert known is not None
-        assert str(known.cpus) == "4-7"
-        assert site.node.context.ledger.doubted(row.key).cpus == CpuSet.parse("4-7")
-        site.log.errors.clear()
-
-    play(act)
+    row = await sharing(site)
+    a = await site.run("a", guaranteed("c", 2000))
+    site.runtime.faults.fail_next(UPDATE, 2, "half done", times=len(BACKOFF_SECONDS) + 1, after=True)
+    await site.kubelet.remove_pod(a.sandbox_id)
+    await site.node.settle()
+    known = holder(site, row.container_id).acknowledged
+    assert known is not None
+    assert str(known.cpus) == "4-7"
+    assert site.node.context.ledger.doubted(row.key).cpus == CpuSet.parse("4-7")
+    site.log.errors.clear()
 
 
-def test_cpus_that_an_update_adds_are_saved_before_it_goes_out() -> None:
+async def test_cpus_that_an_update_adds_are_saved_before_it_goes_out(site: Site) -> None:
     """Should the process die with the call under way, the next one knows where the container may be."""
-
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        a = await site.run("a", guaranteed("c", 2000))
-        gate = site.runtime.faults.block(UPDATE)
-        await site.kubelet.remove_pod(a.sandbox_id)
-        await entered(gate)
-        saved = {r.container_id: r.acknowledged for r in site.store.load().rows}[row.container_id]
-        assert saved is not None
-        assert str(saved.cpus) == "4-7"
-        gate.release()
-        await site.node.settle()
-
-    play(act)
+    row = await sharing(site)
+    a = await site.run("a", guaranteed("c", 2000))
+    gate = site.runtime.faults.block(UPDATE)
+    await site.kubelet.remove_pod(a.sandbox_id)
+    await entered(gate)
+    saved = {r.container_id: r.acknowledged for r in site.store.load().rows}[row.container_id]
+    assert saved is not None
+    assert str(saved.cpus) == "4-7"
+    gate.release()
+    await site.node.settle()
 
 
-def test_a_failed_update_is_retried_with_growing_pauses_then_counted() -> None:
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        site.runtime.faults.fail_next(UPDATE, 2, "stuck", times=len(BACKOFF_SECONDS) + 1)
-        began = site.clock.monotonic_seconds()
-        site.node.context.ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
-        assert not await site.node.effects.settle(row.key)
-        assert site.clock.monotonic_seconds() - began == pytest.approx(sum(BACKOFF_SECONDS))
-        assert site.node.effects.failures[row.key].message == "stuck"
-        site.log.errors.clear()
-
-    play(act)
+async def test_a_failed_update_is_retried_with_growing_pauses_then_counted(site: Site) -> None:
+    row = await sharing(site)
+    site.runtime.faults.fail_next(UPDATE, 2, "stuck", times=len(BACKOFF_SECONDS) + 1)
+    began = site.clock.monotonic_seconds()
+    site.node.context.ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
+    assert not await site.node.effects.settle(row.key)
+    assert site.clock.monotonic_seconds() - began == pytest.approx(sum(BACKOFF_SECONDS))
+    assert site.node.effects.failures[row.key].message == "stuck"
+    site.log.errors.clear()
 
 
-def test_what_was_given_up_is_tried_again_by_the_slow_check() -> None:
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        site.runtime.faults.fail_next(UPDATE, 2, "stuck", times=len(BACKOFF_SECONDS) + 1)
-        site.node.context.ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
-        await site.node.effects.settle_all()
-        site.node.effects.kick()
-        assert site.node.effects.failures.keys() == {row.key}
-        site.node.effects.retry_failed()
-        await site.node.settle()
-        assert (site.node.effects.failures, sent(site)) == ({}, [("4-7", "")])
-        site.log.errors.clear()
-
-    play(act)
+async def test_what_was_given_up_is_tried_again_by_the_slow_check(site: Site) -> None:
+    row = await sharing(site)
+    site.runtime.faults.fail_next(UPDATE, 2, "stuck", times=len(BACKOFF_SECONDS) + 1)
+    site.node.context.ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
+    await site.node.effects.settle_all()
+    site.node.effects.kick()
+    assert site.node.effects.failures.keys() == {row.key}
+    site.node.effects.retry_failed()
+    await site.node.settle()
+    assert (site.node.effects.failures, sent(site)) == ({}, [("4-7", "")])
+    site.log.errors.clear()
 
 
-def test_an_update_never_reaches_a_newer_attempt_that_has_no_id_yet() -> None:
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        gate = site.runtime.faults.block(UPDATE)
-        ledger = site.node.context.ledger
-        ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
-        site.node.effects.kick()
-        await entered(gate)
-        ledger.put(replace(row, container_id="", state="reserved", acknowledged=None))
-        gate.release()
-        await site.node.settle()
-        assert [update.container_id for update in site.runtime.updates] == [row.container_id]
-
-    play(act)
+async def test_an_update_never_reaches_a_newer_attempt_that_has_no_id_yet(site: Site) -> None:
+    row = await sharing(site)
+    gate = site.runtime.faults.block(UPDATE)
+    ledger = site.node.context.ledger
+    ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
+    site.node.effects.kick()
+    await entered(gate)
+    ledger.put(replace(row, container_id="", state="reserved", acknowledged=None))
+    gate.release()
+    await site.node.settle()
+    assert [update.container_id for update in site.runtime.updates] == [row.container_id]
 
 
 def move(site: Site, row: Row, mems: str, cpus: str = "4-7") -> None:
@@ -199,27 +167,20 @@ def move(site: Site, row: Row, mems: str, cpus: str = "4-7") -> None:
 
 
 @pytest.mark.parametrize("known", ["0-1", "0", ""])
-def test_memory_of_a_running_container_is_narrowed_in_a_call_of_its_own(known: str) -> None:
+async def test_memory_of_a_running_container_is_narrowed_in_a_call_of_its_own(known: str, site: Site) -> None:
     """Without nodes on record it can use all of them, so naming some narrows."""
-
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        move(site, row, known, cpus="3-7")
-        site.node.effects.kick()
-        await site.node.settle()
-        assert sent(site) == [("4-7", ""), ("", "1")]
-
-    play(act)
+    row = await sharing(site)
+    move(site, row, known, cpus="3-7")
+    site.node.effects.kick()
+    await site.node.settle()
+    assert sent(site) == [("4-7", ""), ("", "1")]
 
 
-def test_nobodys_start_waits_for_a_memory_move() -> None:
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        move(site, row, "0-1")
-        assert await site.node.effects.settle(row.key)
-        assert sent(site) == []
-
-    play(act)
+async def test_nobodys_start_waits_for_a_memory_move(site: Site) -> None:
+    row = await sharing(site)
+    move(site, row, "0-1")
+    assert await site.node.effects.settle(row.key)
+    assert sent(site) == []
 
 
 def widen(site: Site, row: Row) -> None:
@@ -227,104 +188,81 @@ def widen(site: Site, row: Row) -> None:
     site.node.context.ledger.put(replace(row, grant=replace(row.grant, mems=NodeSet.parse("0-1"))))
 
 
-def test_memory_that_only_widens_moves_no_page_and_may_come_before_a_start() -> None:
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        widen(site, row)
-        assert await site.node.effects.settle(row.key)
-        assert sent(site) == [("", "0-1")]
-
-    play(act)
+async def test_memory_that_only_widens_moves_no_page_and_may_come_before_a_start(site: Site) -> None:
+    row = await sharing(site)
+    widen(site, row)
+    assert await site.node.effects.settle(row.key)
+    assert sent(site) == [("", "0-1")]
 
 
-def test_memory_that_only_widens_waits_for_no_move() -> None:
-    async def act(site: Site) -> None:
-        mover, other = await sharing(site), holder(site, (await site.run("t", SHARES)).container_id("c"))
-        move(site, mover, "0-1", cpus=str(mover.acknowledged.cpus if mover.acknowledged else ""))
-        gate = site.runtime.faults.block(UPDATE)
-        site.node.effects.kick()
-        await entered(gate)
-        widen(site, other)
-        site.node.effects.kick()
-        await soon(lambda: gate.waiting == 2)
-        gate.release()
-        await site.node.settle()
-
-    play(act)
+async def test_memory_that_only_widens_waits_for_no_move(site: Site) -> None:
+    mover, other = await sharing(site), holder(site, (await site.run("t", SHARES)).container_id("c"))
+    move(site, mover, "0-1", cpus=str(mover.acknowledged.cpus if mover.acknowledged else ""))
+    gate = site.runtime.faults.block(UPDATE)
+    site.node.effects.kick()
+    await entered(gate)
+    widen(site, other)
+    site.node.effects.kick()
+    await soon(lambda: gate.waiting == 2)
+    gate.release()
+    await site.node.settle()
 
 
-def test_of_a_memory_node_that_is_gone_nothing_is_left_to_move() -> None:
+async def test_of_a_memory_node_that_is_gone_nothing_is_left_to_move(site: Site) -> None:
     """The runtime writes what it has on record, and the kernel refuses a node that is not there: in one call."""
-
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        move(site, row, "1-5", cpus="3-7")
-        site.node.effects.kick()
-        await site.node.settle()
-        assert sent(site) == [("4-7", "1")]
-
-    play(act)
+    row = await sharing(site)
+    move(site, row, "1-5", cpus="3-7")
+    site.node.effects.kick()
+    await site.node.settle()
+    assert sent(site) == [("4-7", "1")]
 
 
-def test_a_memory_node_that_is_gone_leaves_the_record_though_memory_is_not_ours_to_write() -> None:
+async def test_a_memory_node_that_is_gone_leaves_the_record_though_memory_is_not_ours_to_write(site: Site) -> None:
     """``PinMemory`` was turned off since: without this every update of the CPUs would be refused for good."""
-
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        move(site, row, "1-5", cpus="3-7")
-        ledger = site.node.context.ledger
-        ledger.put(*(replace(r, grant=replace(r.grant, mems=NodeSet())) for r in ledger.active()))
-        site.node.effects.kick()
-        await site.node.settle()
-        assert sent(site) == [("4-7", "1")]
-
-    play(act)
+    row = await sharing(site)
+    move(site, row, "1-5", cpus="3-7")
+    ledger = site.node.context.ledger
+    ledger.put(*(replace(r, grant=replace(r.grant, mems=NodeSet())) for r in ledger.active()))
+    site.node.effects.kick()
+    await site.node.settle()
+    assert sent(site) == [("4-7", "1")]
 
 
-def test_memory_moves_one_container_at_a_time_and_who_waits_holds_no_lock() -> None:
-    async def act(site: Site) -> None:
-        rows = [await sharing(site), holder(site, (await site.run("t", SHARES)).container_id("c"))]
-        for row in rows:
-            move(site, row, "0-1", cpus=str(row.acknowledged.cpus if row.acknowledged else ""))
-        gate = site.runtime.faults.block(UPDATE)
-        site.node.effects.kick()
-        await entered(gate)
-        for _ in range(50):
-            await asyncio.sleep(0)
-        assert gate.waiting == 1
-        assert [site.node.effects.lock(row.key).locked() for row in rows].count(True) == 1
-        gate.release()
-        await site.node.settle()
-        assert len(sent(site)) == 2
-
-    play(act)
+async def test_memory_moves_one_container_at_a_time_and_who_waits_holds_no_lock(site: Site) -> None:
+    rows = [await sharing(site), holder(site, (await site.run("t", SHARES)).container_id("c"))]
+    for row in rows:
+        move(site, row, "0-1", cpus=str(row.acknowledged.cpus if row.acknowledged else ""))
+    gate = site.runtime.faults.block(UPDATE)
+    site.node.effects.kick()
+    await entered(gate)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert gate.waiting == 1
+    assert [site.node.effects.lock(row.key).locked() for row in rows].count(True) == 1
+    gate.release()
+    await site.node.settle()
+    assert len(sent(site)) == 2
 
 
-def test_a_lock_lives_as_long_as_somebody_uses_it() -> None:
-    async def act(site: Site) -> None:
-        row = await sharing(site)
-        lock = site.node.effects.lock(row.key)
-        await lock.acquire()
-        site.node.coordinator.release(row, "test")
-        assert site.node.effects.lock(row.key) is lock
-
-    play(act)
+async def test_a_lock_lives_as_long_as_somebody_uses_it(site: Site) -> None:
+    row = await sharing(site)
+    lock = site.node.effects.lock(row.key)
+    await lock.acquire()
+    site.node.coordinator.release(row, "test")
+    assert site.node.effects.lock(row.key) is lock
 
 
-def test_the_slow_check_comes_every_half_minute() -> None:
-    async def act(site: Site) -> None:
-        clock = ManualClock()
-        site.clock = clock  # type: ignore[assignment]  # the same protocol
-        await site.open()
-        site.node.start_watching()
-        pod = await site.run("s", SHARES)
-        await soon(lambda: clock.waiting > 0)
-        site.runtime.faults.fail_next("GetContainerEvents", 12, "no events")
-        site.runtime.node.on_event = None
-        site.runtime.exit(pod.container_id("c"))
-        assert len(list(site.node.context.ledger.active())) == 1
-        await clock.advance(POLL_SECONDS)
-        await soon(lambda: not list(site.node.context.ledger.active()))
-        await site.node.close()
-
-    play(act)
+async def test_the_slow_check_comes_every_half_minute(site: Site) -> None:
+    clock = ManualClock()
+    site.clock = clock  # type: ignore[assignment]  # the same protocol
+    await site.open()
+    site.node.start_watching()
+    pod = await site.run("s", SHARES)
+    await soon(lambda: clock.waiting > 0)
+    site.runtime.faults.fail_next("GetContainerEvents", 12, "no events")
+    site.runtime.node.on_event = None
+    site.runtime.exit(pod.container_id("c"))
+    assert len(list(site.node.context.ledger.active())) == 1
+    await clock.advance(POLL_SECONDS)
+    await soon(lambda: not list(site.node.context.ledger.active()))
+    await site.node.close()

@@ -5,7 +5,7 @@ from cri_proxy.state.rows import Row
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import background, entered, play, soon
+from tests.unit.cri_proxy.node.stage import background, entered, soon
 
 UPDATE = "UpdateContainerResources"
 MANY = 2 * AT_ONCE + 1
@@ -21,47 +21,37 @@ async def moved(site: Site) -> list[Row]:
     return list(ledger.unmet())
 
 
-def test_a_few_are_moved_at_the_same_time_and_all_in_the_end() -> None:
-    async def act(site: Site) -> None:
-        await moved(site)
-        gate = site.runtime.faults.block(UPDATE)
-        site.node.effects.kick()
-        await entered(gate)
-        await soon(lambda: gate.waiting == AT_ONCE)
-        gate.release()
-        await site.node.settle()
-        assert (len(site.runtime.updates), site.node.context.ledger.unmet()) == (MANY, ())
-
-    play(act)
+async def test_a_few_are_moved_at_the_same_time_and_all_in_the_end(site: Site) -> None:
+    await moved(site)
+    gate = site.runtime.faults.block(UPDATE)
+    site.node.effects.kick()
+    await entered(gate)
+    await soon(lambda: gate.waiting == AT_ONCE)
+    gate.release()
+    await site.node.settle()
+    assert (len(site.runtime.updates), site.node.context.ledger.unmet()) == (MANY, ())
 
 
-def test_a_start_waits_for_nobody_but_whom_it_needs() -> None:
+async def test_a_start_waits_for_nobody_but_whom_it_needs(site: Site) -> None:
     """Of those that are still to be moved, whoever sits on its CPUs is moved at once."""
-
-    async def act(site: Site) -> None:
-        await moved(site)
-        gate = site.runtime.faults.block(UPDATE)
-        site.node.effects.kick()
-        await soon(lambda: gate.waiting == AT_ONCE)
-        start = background(site.run("owns", guaranteed("c", 1000)))
-        await soon(lambda: gate.waiting > AT_ONCE)
-        gate.release()
-        await start
-
-    play(act)
+    await moved(site)
+    gate = site.runtime.faults.block(UPDATE)
+    site.node.effects.kick()
+    await soon(lambda: gate.waiting == AT_ONCE)
+    start = background(site.run("owns", guaranteed("c", 1000)))
+    await soon(lambda: gate.waiting > AT_ONCE)
+    gate.release()
+    await start
 
 
-def test_whoever_waits_for_a_start_of_its_own_keeps_nobody_else_waiting() -> None:
-    async def act(site: Site) -> None:
-        rows = await moved(site)
-        locks = [site.node.effects.lock(row.key) for row in rows[:AT_ONCE]]
-        for lock in locks:
-            await lock.acquire()
-        site.node.effects.kick()
-        await soon(lambda: len(site.runtime.updates) == MANY - AT_ONCE)
-        for lock in locks:
-            lock.release()
-        await site.node.settle()
-        assert len(site.runtime.updates) == MANY
-
-    play(act)
+async def test_whoever_waits_for_a_start_of_its_own_keeps_nobody_else_waiting(site: Site) -> None:
+    rows = await moved(site)
+    locks = [site.node.effects.lock(row.key) for row in rows[:AT_ONCE]]
+    for lock in locks:
+        await lock.acquire()
+    site.node.effects.kick()
+    await soon(lambda: len(site.runtime.updates) == MANY - AT_ONCE)
+    for lock in locks:
+        lock.release()
+    await site.node.settle()
+    assert len(site.runtime.updates) == MANY

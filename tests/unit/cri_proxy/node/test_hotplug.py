@@ -31,58 +31,55 @@ class Scene:
             self.taken.append(self.faces[0])
         return problem
 
-    def check(self, times: int = 1) -> None:
-        async def run() -> None:
-            for _ in range(times):
-                await self.hotplug.check()
-
-        asyncio.run(run())
+    async def check(self, times: int = 1) -> None:
+        for _ in range(times):
+            await self.hotplug.check()
 
 
-def test_a_machine_that_stays_is_left_alone() -> None:
+async def test_a_machine_that_stays_is_left_alone() -> None:
     scene = Scene(["0-7"])
-    scene.check()
+    await scene.check()
     assert scene.taken == []
 
 
-def test_a_change_is_taken_over_once() -> None:
+async def test_a_change_is_taken_over_once() -> None:
     scene = Scene(["0-3"])
-    scene.check(3)
+    await scene.check(3)
     assert scene.taken == ["0-3"]
 
 
-def test_it_waits_until_the_machine_stands_still() -> None:
+async def test_it_waits_until_the_machine_stands_still() -> None:
     """CPUs are taken offline one by one."""
     scene = Scene(["0-6", "0-5", "0-4", "0-4"])
-    scene.check()
+    await scene.check()
     assert scene.taken == ["0-4"]
 
 
-def test_a_machine_that_never_stands_still_is_taken_over_all_the_same() -> None:
+async def test_a_machine_that_never_stands_still_is_taken_over_all_the_same() -> None:
     scene = Scene([str(n) for n in range(100)])
     before = scene.clock.now_seconds()
-    scene.check()
+    await scene.check()
     assert len(scene.taken) == 1
     assert scene.clock.now_seconds() - before <= 20 * SETTLE_SECONDS
 
 
-def test_what_cannot_be_taken_over_is_told_once_and_tried_again() -> None:
+async def test_what_cannot_be_taken_over_is_told_once_and_tried_again() -> None:
     scene = Scene(["0-3"], ["cannot read", "cannot read"])
-    scene.check(2)
+    await scene.check(2)
     assert (scene.taken, scene.log.warnings) == ([], ["machine_unreadable"])
     (warning,) = scene.hotplug.warnings()
     assert "the old one stays in force: cannot read" in warning
-    scene.check()
+    await scene.check()
     assert (scene.taken, scene.hotplug.warnings()) == (["0-3"], ())
 
 
-def test_a_machine_that_is_as_it_was_again_needs_no_warning() -> None:
+async def test_a_machine_that_is_as_it_was_again_needs_no_warning() -> None:
     scene = Scene(["0-3", "0-3", "0-7"], ["cannot read"])
-    scene.check(2)
+    await scene.check(2)
     assert scene.hotplug.warnings() == ()
 
 
-def test_it_is_looked_at_again_and_again() -> None:
+async def test_it_is_looked_at_again_and_again() -> None:
     async def run() -> None:
         clock, looks = ManualClock(), list[int]()
 
@@ -100,7 +97,7 @@ def test_it_is_looked_at_again_and_again() -> None:
         watch.cancel()
         await asyncio.gather(watch, return_exceptions=True)
 
-    asyncio.run(run())
+    await run()
 
 
 async def _ticks(clock: ManualClock, enough: Callable[[], bool]) -> None:

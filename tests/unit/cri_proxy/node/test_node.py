@@ -1,6 +1,5 @@
 """One node put together: its life from recovery to close."""
 
-import asyncio
 from pathlib import Path
 
 from cri_proxy.cri.annotations.read import DOMAINS
@@ -14,121 +13,94 @@ from cri_proxy.testbed.pods import PodSpec, guaranteed
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import FragilePolicy, background, owned, play, soon
+from tests.unit.cri_proxy.node.stage import FragilePolicy, background, owned, soon
 
 
-def test_a_store_that_cannot_be_read_is_as_one_that_was_lost() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", guaranteed("c", 2000))
-        before = site.recorded()
+async def test_a_store_that_cannot_be_read_is_as_one_that_was_lost(site: Site) -> None:
+    a = await site.run("a", guaranteed("c", 2000))
+    before = site.recorded()
 
-        def fail() -> Saved:
-            raise StoreError("state.db", "input/output error")
+    def fail() -> Saved:
+        raise StoreError("state.db", "input/output error")
 
-        site.store.load = fail  # type: ignore[method-assign]
-        await site.open()
-        assert site.recorded() == before
-        assert site.node.context.ledger.holder(a.container_id("c")) is not None
-
-    play(act)
+    site.store.load = fail  # type: ignore[method-assign]
+    await site.open()
+    assert site.recorded() == before
+    assert site.node.context.ledger.holder(a.container_id("c")) is not None
 
 
-def test_a_fault_in_recovery_is_reported_and_tried_again() -> None:
-    async def run() -> None:
-        policy = FragilePolicy(small_policy())
-        site = Site(policy)
-        policy.broken.add("reinstate")
-        opening = background(site.open())
-        await soon(lambda: len(site.log.errors) >= 2)
-        assert not site.node.coordinator.is_ready
-        policy.broken.clear()
-        await opening
-        assert site.node.coordinator.is_ready
-
-    asyncio.run(run())
+async def test_a_fault_in_recovery_is_reported_and_tried_again() -> None:
+    policy = FragilePolicy(small_policy())
+    site = Site(policy)
+    policy.broken.add("reinstate")
+    opening = background(site.open())
+    await soon(lambda: len(site.log.errors) >= 2)
+    assert not site.node.coordinator.is_ready
+    policy.broken.clear()
+    await opening
+    assert site.node.coordinator.is_ready
 
 
-def test_closing_ends_what_runs_and_keeps_what_was_saved() -> None:
-    async def act(site: Site) -> None:
-        site.clock = ManualClock()  # type: ignore[assignment]  # the same protocol
-        await site.open()
-        site.node.start_watching()
-        await site.run("a", guaranteed("c", 2000))
-        rows = site.store.load().rows
-        await site.node.close()
-        assert (len(site.node.background), len(site.node.context.tasks), len(rows)) == (0, 0, 1)
-
-    play(act)
+async def test_closing_ends_what_runs_and_keeps_what_was_saved(site: Site) -> None:
+    site.clock = ManualClock()  # type: ignore[assignment]  # the same protocol
+    await site.open()
+    site.node.start_watching()
+    await site.run("a", guaranteed("c", 2000))
+    rows = site.store.load().rows
+    await site.node.close()
+    assert (len(site.node.background), len(site.node.context.tasks), len(rows)) == (0, 0, 1)
 
 
-def test_a_sandbox_is_remembered_until_it_is_removed() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", guaranteed("c", 2000))
-        await site.node.settle()
-        assert [s.sandbox_id for s in site.store.load().sandboxes] == [a.sandbox_id]
-        await site.kubelet.remove_pod(a.sandbox_id)
-        await site.node.settle()
-        assert site.store.load() == Saved()
-
-    play(act)
+async def test_a_sandbox_is_remembered_until_it_is_removed(site: Site) -> None:
+    a = await site.run("a", guaranteed("c", 2000))
+    await site.node.settle()
+    assert [s.sandbox_id for s in site.store.load().sandboxes] == [a.sandbox_id]
+    await site.kubelet.remove_pod(a.sandbox_id)
+    await site.node.settle()
+    assert site.store.load() == Saved()
 
 
-def test_cpus_that_the_kubelet_sends_itself_are_told_with_the_remedy_and_do_not_pass() -> None:
-    async def act(site: Site) -> None:
-        spec, one = PodSpec("web", (guaranteed("c", 2000),)), guaranteed("c", 2000)
-        sandbox_id = await site.kubelet.run_sandbox(spec)
-        request = pods.create_request(spec, one, sandbox_id, node=site.kubelet.node)
-        request.config.linux.resources.cpuset_cpus = "7"
-        created = await site.kubelet.call("CreateContainer", request, pb.CreateContainerResponse)
-        assert site.cpus(created.container_id) == str(owned(site, created.container_id)) != "7"
-        (warning,) = site.node.warnings()
-        assert "a call about c carried CPUs 7" in warning
-        assert "cpuManagerPolicy: none" in warning
-
-    play(act)
+async def test_cpus_that_the_kubelet_sends_itself_are_told_with_the_remedy_and_do_not_pass(site: Site) -> None:
+    spec, one = PodSpec("web", (guaranteed("c", 2000),)), guaranteed("c", 2000)
+    sandbox_id = await site.kubelet.run_sandbox(spec)
+    request = pods.create_request(spec, one, sandbox_id, node=site.kubelet.node)
+    request.config.linux.resources.cpuset_cpus = "7"
+    created = await site.kubelet.call("CreateContainer", request, pb.CreateContainerResponse)
+    assert site.cpus(created.container_id) == str(owned(site, created.container_id)) != "7"
+    (warning,) = site.node.warnings()
+    assert "a call about c carried CPUs 7" in warning
+    assert "cpuManagerPolicy: none" in warning
 
 
-def test_an_update_with_cpus_of_the_kubelets_own_is_told_too() -> None:
-    async def act(site: Site) -> None:
-        run = await site.run("web", guaranteed("c", 2000))
-        linux = pb.LinuxContainerResources(cpuset_cpus="6-7")
-        await site.kubelet.update(run.container_id("c"), linux)
-        assert "carried CPUs 6-7" in site.node.warnings()[0]
-
-    play(act)
+async def test_an_update_with_cpus_of_the_kubelets_own_is_told_too(site: Site) -> None:
+    run = await site.run("web", guaranteed("c", 2000))
+    linux = pb.LinuxContainerResources(cpuset_cpus="6-7")
+    await site.kubelet.update(run.container_id("c"), linux)
+    assert "carried CPUs 6-7" in site.node.warnings()[0]
 
 
-def test_the_slow_check_looks_at_the_kubelets_state(tmp_path: Path) -> None:
-    async def act() -> None:
-        site = Site(small_policy())
-        await site.open()
-        outside = Outside(site.runtime.channel(), site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
-        node = build_node(site.policy, Rules(), outside)
-        (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
-        await node.slow_check()
-        assert "policy static" in node.warnings()[0]
-
-    asyncio.run(act())
+async def test_the_slow_check_looks_at_the_kubelets_state(tmp_path: Path) -> None:
+    site = Site(small_policy())
+    await site.open()
+    outside = Outside(site.runtime.channel(), site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
+    node = build_node(site.policy, Rules(), outside)
+    (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
+    await node.slow_check()
+    assert "policy static" in node.warnings()[0]
 
 
-def test_the_kubelets_state_is_looked_at_from_the_beginning(tmp_path: Path) -> None:
-    async def act() -> None:
-        site = Site(small_policy())
-        await site.open()
-        outside = Outside(site.runtime.channel(), site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
-        node = build_node(site.policy, Rules(), outside)
-        (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
-        node.start_watching()
-        await node.context.tasks.join()
-        assert "policy static" in node.warnings()[0]
-        await node.background.cancel()
-
-    asyncio.run(act())
+async def test_the_kubelets_state_is_looked_at_from_the_beginning(tmp_path: Path) -> None:
+    site = Site(small_policy())
+    await site.open()
+    outside = Outside(site.runtime.channel(), site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
+    node = build_node(site.policy, Rules(), outside)
+    (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
+    node.start_watching()
+    await node.context.tasks.join()
+    assert "policy static" in node.warnings()[0]
+    await node.background.cancel()
 
 
-def test_what_others_have_to_say_is_among_the_warnings() -> None:
-    async def act(site: Site) -> None:
-        site.node.more_warnings.append(lambda: ("mind the gap",))
-        assert site.node.warnings() == ("mind the gap",)
-
-    play(act)
+async def test_what_others_have_to_say_is_among_the_warnings(site: Site) -> None:
+    site.node.more_warnings.append(lambda: ("mind the gap",))
+    assert site.node.warnings() == ("mind the gap",)

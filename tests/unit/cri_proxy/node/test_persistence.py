@@ -1,7 +1,9 @@
 """What is durable when, and what happens when the store fails."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+
+import pytest
 
 from cri_proxy.errors import StoreError
 from cri_proxy.node.persistence import Persistence
@@ -24,113 +26,87 @@ class Desk:
         self.saver = Persistence(self.store, self.tasks, self.told.append)
 
 
-def at_desk(act: Callable[[Desk], Awaitable[None]]) -> None:
-    async def run() -> None:
-        await act(Desk())
-
-    asyncio.run(run())
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
 
 
-def test_saves_take_effect_in_the_order_of_the_calls() -> None:
-    async def act(desk: Desk) -> None:
-        desk.saver.save_later([ROW])
-        assert await desk.saver.save([], [ROW.key])
-        await desk.tasks.join()
-        assert desk.store.load().rows == ()
-
-    at_desk(act)
+async def test_saves_take_effect_in_the_order_of_the_calls(desk: Desk) -> None:
+    desk.saver.save_later([ROW])
+    assert await desk.saver.save([], [ROW.key])
+    await desk.tasks.join()
+    assert desk.store.load().rows == ()
 
 
-def test_a_caller_that_goes_away_does_not_withdraw_its_save() -> None:
-    async def act(desk: Desk) -> None:
-        saving = background(desk.saver.save([ROW]))
-        await asyncio.sleep(0)
-        saving.cancel()
-        await asyncio.wait([saving])
-        await desk.tasks.join()
-        assert desk.store.load().rows == (ROW,)
-
-    at_desk(act)
+async def test_a_caller_that_goes_away_does_not_withdraw_its_save(desk: Desk) -> None:
+    saving = background(desk.saver.save([ROW]))
+    await asyncio.sleep(0)
+    saving.cancel()
+    await asyncio.wait([saving])
+    await desk.tasks.join()
+    assert desk.store.load().rows == (ROW,)
 
 
-def test_a_failure_is_told_once_and_lasts_until_a_save_succeeds() -> None:
-    async def act(desk: Desk) -> None:
-        desk.store.failure = DISK
-        assert [await desk.saver.save([ROW]) for _ in range(2)] == [False, False]
-        assert (desk.told, desk.saver.problem, desk.saver.failures) == ([str(DISK)], str(DISK), 2)
-        desk.store.failure = None
-        assert await desk.saver.save([ROW])
-        assert desk.saver.problem == ""
-
-    at_desk(act)
+async def test_a_failure_is_told_once_and_lasts_until_a_save_succeeds(desk: Desk) -> None:
+    desk.store.failure = DISK
+    assert [await desk.saver.save([ROW]) for _ in range(2)] == [False, False]
+    assert (desk.told, desk.saver.problem, desk.saver.failures) == ([str(DISK)], str(DISK), 2)
+    desk.store.failure = None
+    assert await desk.saver.save([ROW])
+    assert desk.saver.problem == ""
 
 
-def test_after_a_failure_everything_is_saved_again_once() -> None:
-    async def act(desk: Desk) -> None:
-        desk.saver.everything = lambda: [ROW]
-        desk.store.failure = DISK
-        await desk.saver.save([ROW])
-        desk.store.failure = None
-        assert desk.saver.is_behind
-        desk.saver.catch_up()
-        desk.saver.catch_up()
-        await desk.tasks.join()
-        assert (desk.store.load().rows, desk.store.saves, desk.saver.is_behind) == ((ROW,), 1, False)
-
-    at_desk(act)
+async def test_after_a_failure_everything_is_saved_again_once(desk: Desk) -> None:
+    desk.saver.everything = lambda: [ROW]
+    desk.store.failure = DISK
+    await desk.saver.save([ROW])
+    desk.store.failure = None
+    assert desk.saver.is_behind
+    desk.saver.catch_up()
+    desk.saver.catch_up()
+    await desk.tasks.join()
+    assert (desk.store.load().rows, desk.store.saves, desk.saver.is_behind) == ((ROW,), 1, False)
 
 
-def test_the_first_success_brings_the_rest() -> None:
-    async def act(desk: Desk) -> None:
-        desk.saver.everything = lambda: [ROW, make_sandbox()]
-        desk.saver.doubt("the disk was full from the start")
-        assert (desk.saver.problem, desk.saver.is_behind) == ("the disk was full from the start", True)
-        await desk.saver.save([ROW])
-        await desk.tasks.join()
-        assert (desk.store.load().sandboxes, desk.saver.is_behind) == ((make_sandbox(),), False)
-
-    at_desk(act)
+async def test_the_first_success_brings_the_rest(desk: Desk) -> None:
+    desk.saver.everything = lambda: [ROW, make_sandbox()]
+    desk.saver.doubt("the disk was full from the start")
+    assert (desk.saver.problem, desk.saver.is_behind) == ("the disk was full from the start", True)
+    await desk.saver.save([ROW])
+    await desk.tasks.join()
+    assert (desk.store.load().sandboxes, desk.saver.is_behind) == ((make_sandbox(),), False)
 
 
-def test_what_can_never_be_saved_is_tried_again_by_the_slow_check_only() -> None:
+async def test_what_can_never_be_saved_is_tried_again_by_the_slow_check_only(desk: Desk) -> None:
     class PickyStore(MemoryStore):
         async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
             if ROW in puts:
                 raise DISK
             await super().save(puts, deletes)
 
-    async def act(desk: Desk) -> None:
-        saver = Persistence(PickyStore(), desk.tasks, desk.told.append)
-        saver.everything = lambda: [ROW, make_sandbox()]
-        await saver.save([ROW])
-        for _ in range(3):
-            await saver.save([make_sandbox()])
-            await desk.tasks.join()
-        assert (saver.failures, saver.is_behind) == (2, True)
-
-    at_desk(act)
+    saver = Persistence(PickyStore(), desk.tasks, desk.told.append)
+    saver.everything = lambda: [ROW, make_sandbox()]
+    await saver.save([ROW])
+    for _ in range(3):
+        await saver.save([make_sandbox()])
+        await desk.tasks.join()
+    assert (saver.failures, saver.is_behind) == (2, True)
 
 
-def test_a_fault_in_a_save_is_no_success_and_holds_nobody_up() -> None:
-    async def act(desk: Desk) -> None:
-        faults: list[BaseException] = []
-        saver = Persistence(desk.store, Tasks(faults.append), desk.told.append)
-        desk.store.failure = ValueError("ours")  # type: ignore[assignment]  # what a store must not raise
-        assert not await saver.save([ROW])
-        await asyncio.sleep(0)
-        assert [str(fault) for fault in faults] == ["ours"]
-
-    at_desk(act)
+async def test_a_fault_in_a_save_is_no_success_and_holds_nobody_up(desk: Desk) -> None:
+    faults: list[BaseException] = []
+    saver = Persistence(desk.store, Tasks(faults.append), desk.told.append)
+    desk.store.failure = ValueError("ours")  # type: ignore[assignment]  # what a store must not raise
+    assert not await saver.save([ROW])
+    await asyncio.sleep(0)
+    assert [str(fault) for fault in faults] == ["ours"]
 
 
-def test_a_save_that_succeeds_is_timed_and_one_that_fails_is_not() -> None:
-    async def act(desk: Desk) -> None:
-        times: list[float] = []
-        saver = Persistence(desk.store, desk.tasks, desk.told.append, times.append)
-        await saver.save([ROW])
-        desk.store.failure = DISK
-        await saver.save([ROW])
-        assert len(times) == 1
-        assert 0 <= times[0] < 5
-
-    at_desk(act)
+async def test_a_save_that_succeeds_is_timed_and_one_that_fails_is_not(desk: Desk) -> None:
+    times: list[float] = []
+    saver = Persistence(desk.store, desk.tasks, desk.told.append, times.append)
+    await saver.save([ROW])
+    desk.store.failure = DISK
+    await saver.save([ROW])
+    assert len(times) == 1
+    assert 0 <= times[0] < 5

@@ -1,6 +1,5 @@
 """What gets better when room returns."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from policies.base import Allocations, CpuKind, Grant, Policy, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import request, small_policy
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import FragilePolicy, owned, play
+from tests.unit.cri_proxy.node.stage import FragilePolicy, owned
 
 WIDE, NARROW = NodeSet.parse("0-1"), NodeSet.parse("0")
 
@@ -48,34 +47,28 @@ def on(policy: Policy) -> Site:
     return Site(policy)
 
 
-def test_memory_comes_back_when_a_container_has_gone() -> None:
-    async def act() -> None:
-        site = on(Narrowing(small_policy()))
-        await site.open()
-        stays, goes = [(await site.run(name, guaranteed("c", 1000))) for name in ("a", "b")]
-        widen(site, stays.container_id("c"))
-        await site.node.effects.settle_all()
-        assert site.recorded()[stays.container_id("c")][1] == "0-1"
-        await site.kubelet.remove_pod(goes.sandbox_id)
-        await site.node.settle()
-        assert site.recorded()[stays.container_id("c")][1] == "0"
-        assert site.log.errors == []
-
-    asyncio.run(act())
+async def test_memory_comes_back_when_a_container_has_gone() -> None:
+    site = on(Narrowing(small_policy()))
+    await site.open()
+    stays, goes = [(await site.run(name, guaranteed("c", 1000))) for name in ("a", "b")]
+    widen(site, stays.container_id("c"))
+    await site.node.effects.settle_all()
+    assert site.recorded()[stays.container_id("c")][1] == "0-1"
+    await site.kubelet.remove_pod(goes.sandbox_id)
+    await site.node.settle()
+    assert site.recorded()[stays.container_id("c")][1] == "0"
+    assert site.log.errors == []
 
 
-def test_the_slow_check_goes_on_until_nothing_is_left_to_narrow() -> None:
-    async def act() -> None:
-        site = on(Narrowing(small_policy()))
-        await site.open()
-        ids = [(await site.run(name, guaranteed("c", 1000))).container_id("c") for name in ("a", "b", "c")]
-        widen(site, *ids)
-        await site.node.settle()
-        await site.node.upkeep.improve_all()
-        await site.node.settle()
-        assert {mems for _, mems in site.recorded().values()} == {"0"}
-
-    asyncio.run(act())
+async def test_the_slow_check_goes_on_until_nothing_is_left_to_narrow() -> None:
+    site = on(Narrowing(small_policy()))
+    await site.open()
+    ids = [(await site.run(name, guaranteed("c", 1000))).container_id("c") for name in ("a", "b", "c")]
+    widen(site, *ids)
+    await site.node.settle()
+    await site.node.upkeep.improve_all()
+    await site.node.settle()
+    assert {mems for _, mems in site.recorded().values()} == {"0"}
 
 
 class Disturbed(Narrowing):
@@ -93,84 +86,66 @@ class Disturbed(Narrowing):
         return super().narrowed(held)
 
 
-def test_what_was_found_while_somebody_decided_does_not_undo_it() -> None:
-    async def act() -> None:
-        policy = Disturbed(small_policy())
-        site = on(policy)
-        await site.open()
-        container_id = (await site.run("a", guaranteed("c", 1000))).container_id("c")
-        widen(site, container_id)
+async def test_what_was_found_while_somebody_decided_does_not_undo_it() -> None:
+    policy = Disturbed(small_policy())
+    site = on(policy)
+    await site.open()
+    container_id = (await site.run("a", guaranteed("c", 1000))).container_id("c")
+    widen(site, container_id)
 
-        def give_it_another() -> None:
-            row = holder(site, container_id)
-            site.node.context.ledger.put(replace(row, grant=replace(row.grant, exclusive=CpuSet.parse("7"))))
+    def give_it_another() -> None:
+        row = holder(site, container_id)
+        site.node.context.ledger.put(replace(row, grant=replace(row.grant, exclusive=CpuSet.parse("7"))))
 
-        policy.looked, policy.disturb = 0, give_it_another
-        await site.node.upkeep.improve_all()
-        grant = holder(site, container_id).grant
-        assert (str(grant.exclusive), str(grant.mems)) == ("7", "0")
-
-    asyncio.run(act())
+    policy.looked, policy.disturb = 0, give_it_another
+    await site.node.upkeep.improve_all()
+    grant = holder(site, container_id).grant
+    assert (str(grant.exclusive), str(grant.mems)) == ("7", "0")
 
 
-def test_nobody_with_a_call_under_way_is_touched() -> None:
-    async def act() -> None:
-        site = on(Narrowing(small_policy()))
-        await site.open()
-        container_id = (await site.run("a", guaranteed("c", 1000))).container_id("c")
-        widen(site, container_id)
-        async with site.node.effects.lock(holder(site, container_id).key):
-            assert not site.node.upkeep.improve()
-        assert site.node.upkeep.improve()
-
-    asyncio.run(act())
-
-
-def test_whoever_had_to_share_gets_its_cpus_when_room_returns() -> None:
-    async def act(site: Site) -> None:
-        waits = (await site.run("a", guaranteed("c", 2000))).container_id("c")
-        unplace(site, waits)
-        goes = await site.run("b", guaranteed("c", 6000))
-        await site.node.settle()
-        assert not owned(site, waits)
-        await site.kubelet.remove_pod(goes.sandbox_id)
-        await site.node.settle()
-        assert str(owned(site, waits)) == site.cpus(waits)
-        assert len(owned(site, waits)) == 2
-
-    play(act)
-
-
-def test_it_waits_while_it_would_get_less_than_it_asked_for() -> None:
-    async def act(site: Site) -> None:
-        waits = (await site.run("a", guaranteed("c", 2000))).container_id("c")
-        unplace(site, waits)
-        await site.run("b", guaranteed("c", 6000))
-        before = holder(site, waits).grant
-        await site.node.upkeep.improve_all()
-        assert holder(site, waits).grant == before
-
-    play(act)
-
-
-def test_the_largest_guaranteed_one_comes_first() -> None:
-    async def act(site: Site) -> None:
-        small, large = [(await site.run(f"p{n}", guaranteed("c", n * 1000))).container_id("c") for n in (1, 3)]
-        unplace(site, small)
-        unplace(site, large)
-        site.node.upkeep.improve()
-        assert (len(owned(site, small)), len(owned(site, large))) == (0, 3)
-
-    play(act)
-
-
-def test_who_has_its_place_keeps_it() -> None:
-    async def act(site: Site) -> None:
-        for spec in (guaranteed("c", 1000), ContainerSpec("c", cpu_request_mcpu=500), ContainerSpec("c")):
-            await site.run(f"p{spec.cpu_request_mcpu}", spec)
+async def test_nobody_with_a_call_under_way_is_touched() -> None:
+    site = on(Narrowing(small_policy()))
+    await site.open()
+    container_id = (await site.run("a", guaranteed("c", 1000))).container_id("c")
+    widen(site, container_id)
+    async with site.node.effects.lock(holder(site, container_id).key):
         assert not site.node.upkeep.improve()
+    assert site.node.upkeep.improve()
 
-    play(act)
+
+async def test_whoever_had_to_share_gets_its_cpus_when_room_returns(site: Site) -> None:
+    waits = (await site.run("a", guaranteed("c", 2000))).container_id("c")
+    unplace(site, waits)
+    goes = await site.run("b", guaranteed("c", 6000))
+    await site.node.settle()
+    assert not owned(site, waits)
+    await site.kubelet.remove_pod(goes.sandbox_id)
+    await site.node.settle()
+    assert str(owned(site, waits)) == site.cpus(waits)
+    assert len(owned(site, waits)) == 2
+
+
+async def test_it_waits_while_it_would_get_less_than_it_asked_for(site: Site) -> None:
+    waits = (await site.run("a", guaranteed("c", 2000))).container_id("c")
+    unplace(site, waits)
+    await site.run("b", guaranteed("c", 6000))
+    before = holder(site, waits).grant
+    await site.node.upkeep.improve_all()
+    assert holder(site, waits).grant == before
+
+
+async def test_the_largest_guaranteed_one_comes_first(site: Site) -> None:
+    small, large = [(await site.run(f"p{n}", guaranteed("c", n * 1000))).container_id("c") for n in (1, 3)]
+    unplace(site, small)
+    unplace(site, large)
+    site.node.upkeep.improve()
+    assert (len(owned(site, small)), len(owned(site, large))) == (0, 3)
+
+
+async def test_who_has_its_place_keeps_it(site: Site) -> None:
+    for spec in (guaranteed("c", 1000), ContainerSpec("c", cpu_request_mcpu=500), ContainerSpec("c")):
+        await site.run(f"p{spec.cpu_request_mcpu}", spec)
+    assert not site.node.upkeep.improve()
 
 
 def test_what_gives_too_little_follows_from_grant_and_request() -> None:

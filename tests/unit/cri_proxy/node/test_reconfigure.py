@@ -1,6 +1,5 @@
 """Another policy for a node that runs."""
 
-import asyncio
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -65,9 +64,9 @@ def on_node(*rows: Row) -> Node:
     return node
 
 
-def change(node: Node, reserved: str, *, must_fit: bool = True) -> Reconfigured | NotReconfigured:
+async def change(node: Node, reserved: str, *, must_fit: bool = True) -> Reconfigured | NotReconfigured:
     """Reserve these CPUs from now on."""
-    return asyncio.run(reconfigure(node, small_policy(reserved), RULES, must_fit=must_fit))
+    return await reconfigure(node, small_policy(reserved), RULES, must_fit=must_fit)
 
 
 def owned(node: Node) -> list[str]:
@@ -75,43 +74,43 @@ def owned(node: Node) -> list[str]:
     return [str(r.grant.owned) for r in node.context.ledger.rows()]
 
 
-def test_what_is_legal_stays() -> None:
+async def test_what_is_legal_stays() -> None:
     node = on_node(holder("a", "2-3"), holder("b", "4"))
-    result = change(node, "0-1")
+    result = await change(node, "0-1")
     assert isinstance(result, Reconfigured)
     assert ([key.name for key in result.kept], result.replaced) == (["a", "b"], ())
     assert owned(node) == ["2-3", "4"]
     assert node.coordinator.rules == RULES
 
 
-def test_only_what_is_not_legal_any_more_moves() -> None:
+async def test_only_what_is_not_legal_any_more_moves() -> None:
     node = on_node(holder("a", "2-3"), holder("b", "4"))
-    result = change(node, "4")
+    result = await change(node, "4")
     assert isinstance(result, Reconfigured)
     assert [key.name for key, _ in result.replaced] == ["b"]
     assert owned(node)[0] == "2-3"
     assert owned(node)[1] not in ("", "4")
 
 
-def test_a_change_without_room_for_everybody_is_refused_and_nothing_is_changed() -> None:
+async def test_a_change_without_room_for_everybody_is_refused_and_nothing_is_changed() -> None:
     node = on_node(holder("a", "1-7"))
     before = node.context.ledger.policy
-    result = change(node, "0-1")
+    result = await change(node, "0-1")
     assert isinstance(result, NotReconfigured)
     assert "no room for pod-1/a" in result.text
     assert (owned(node), node.context.ledger.policy, node.coordinator.rules) == (["1-7"], before, Rules())
 
 
-def test_what_cannot_be_refused_takes_from_those_who_do_not_fit() -> None:
+async def test_what_cannot_be_refused_takes_from_those_who_do_not_fit() -> None:
     node = on_node(holder("a", "1-7"))
-    assert isinstance(change(node, "0-1", must_fit=False), Reconfigured)
+    assert isinstance(await change(node, "0-1", must_fit=False), Reconfigured)
     assert owned(node) == [""]
 
 
-def test_whoever_had_no_place_before_is_no_reason_to_refuse() -> None:
+async def test_whoever_had_no_place_before_is_no_reason_to_refuse() -> None:
     node = on_node(holder("a", "1-7"))
-    change(node, "0-1", must_fit=False)
-    assert isinstance(change(node, "0-2"), Reconfigured)
+    await change(node, "0-1", must_fit=False)
+    assert isinstance(await change(node, "0-2"), Reconfigured)
 
 
 def living(name: str, owned: str, acknowledged: str) -> Row:
@@ -120,9 +119,9 @@ def living(name: str, owned: str, acknowledged: str) -> Row:
     return made if owned else replace(made, grant=replace(made.grant, kind=CpuKind.RESERVED))
 
 
-def test_changing_places_needs_no_cpu_to_spare_where_some_are_not_owned() -> None:
+async def test_changing_places_needs_no_cpu_to_spare_where_some_are_not_owned() -> None:
     node = on_node(living("system", "", "0"), living("a", "5", "5"), living("b", "1-4,6-7", "1-4,6-7"))
-    assert isinstance(change(node, "5"), Reconfigured)
+    assert isinstance(await change(node, "5"), Reconfigured)
     assert owned(node) == ["0", "1-4,6-7", ""]
 
 
@@ -135,16 +134,16 @@ class Swapping(FragilePolicy):
         return Reinstated(swapped, (), tuple((g.container, Reason("illegal", "test")) for g in (a, b)), ())
 
 
-def test_changing_places_where_every_cpu_is_owned_is_refused() -> None:
+async def test_changing_places_where_every_cpu_is_owned_is_refused() -> None:
     node = World(MACHINE, {}).node
     node.context.ledger.put(living("a", "0-3", "0-3"), living("b", "4-7", "4-7"))
-    result = asyncio.run(reconfigure(node, Swapping(small_policy("")), RULES))
+    result = await reconfigure(node, Swapping(small_policy("")), RULES)
     assert isinstance(result, NotReconfigured)
     assert "pod-1/a, pod-1/b would have to change places" in result.text
     assert (node.effects.sent, owned(node)) == (0, ["0-3", "4-7"])
 
 
-def plans_with(races: int) -> int:
+async def plans_with(races: int) -> int:
     """How often is re-planned when so many decisions come in between."""
     node = on_node(holder("a", "2-3"))
 
@@ -152,22 +151,22 @@ def plans_with(races: int) -> int:
         node.context.ledger.put(holder("a", "2-3"))
 
     racing = Racing(small_policy("0"), disturb, races)
-    asyncio.run(reconfigure(node, racing, RULES))
+    await reconfigure(node, racing, RULES)
     return racing.plans
 
 
-def test_a_decision_in_between_makes_it_plan_again_but_not_for_ever() -> None:
-    assert [plans_with(races) for races in (0, 2, RACES)] == [1, 3, RACES + 1]
+async def test_a_decision_in_between_makes_it_plan_again_but_not_for_ever() -> None:
+    assert [await plans_with(races) for races in (0, 2, RACES)] == [1, 3, RACES + 1]
 
 
-def test_where_a_container_is_counts_too_and_is_looked_at_again() -> None:
+async def test_where_a_container_is_counts_too_and_is_looked_at_again() -> None:
     node = on_node(living("a", "2-3", "2-3"))
 
     def disturb() -> None:
         node.context.ledger.confirm(living("a", "2-3", "").key, Pinning(CpuSet.parse("2"), None))
 
     racing = Racing(small_policy("0"), disturb, 1)
-    asyncio.run(reconfigure(node, racing, RULES))
+    await reconfigure(node, racing, RULES)
     assert racing.plans == 2
 
 
@@ -182,7 +181,7 @@ class Moving(FragilePolicy):
         )
 
 
-def work_of_moving(count: int) -> int:
+async def work_of_moving(count: int) -> int:
     """How many functions are called to find out whether so many containers, a CPU each, can all be moved."""
     machine = describe({"cores": 2 * count})
     ledger = Ledger(build_policy("topology-aware", machine, PolicyOptions(machine.online, CpuSet())))
@@ -198,7 +197,7 @@ def work_of_moving(count: int) -> int:
     for set_profile in (threading.setprofile, sys.setprofile):  # those to come, and this one
         set_profile(count_call)
     try:
-        planned = asyncio.run(plan(node, Moving(ledger.policy)))
+        planned = await plan(node, Moving(ledger.policy))
     finally:
         for set_profile in (sys.setprofile, threading.setprofile):
             set_profile(None)
@@ -206,55 +205,49 @@ def work_of_moving(count: int) -> int:
     return calls
 
 
-def test_the_work_grows_with_the_containers_and_not_with_their_square() -> None:
-    few, many = work_of_moving(30), work_of_moving(120)
+async def test_the_work_grows_with_the_containers_and_not_with_their_square() -> None:
+    few, many = await work_of_moving(30), await work_of_moving(120)
     assert few > 30
     assert many < 6 * few
 
 
-def test_the_new_grants_are_saved() -> None:
+async def test_the_new_grants_are_saved() -> None:
     node = on_node(holder("b", "4"))
-    change(node, "4")
+    await change(node, "4")
     assert [r.grant.owned for r in node.store.load().rows] == [r.grant.owned for r in node.context.ledger.rows()]
 
 
-def test_who_was_left_alone_is_placed_when_the_operator_changes_his_mind() -> None:
-    async def act() -> None:
-        site = Site(small_policy(), rules=Rules(adopt="leave"))
-        await site.open()
-        run = await direct(site).run_pod(PodSpec("old", (guaranteed("c", 2000),)))
-        await site.node.resync.check_all("test")
-        assert site.node.context.ledger.holder(run.container_id("c")) is None
-        await reconfigure(site.node, small_policy(), Rules(adopt="pin"))
-        await site.node.settle()
-        assert site.cpus(run.container_id("c")) == str(owner(site, run.container_id("c")))
-
-    asyncio.run(act())
+async def test_who_was_left_alone_is_placed_when_the_operator_changes_his_mind() -> None:
+    site = Site(small_policy(), rules=Rules(adopt="leave"))
+    await site.open()
+    run = await direct(site).run_pod(PodSpec("old", (guaranteed("c", 2000),)))
+    await site.node.resync.check_all("test")
+    assert site.node.context.ledger.holder(run.container_id("c")) is None
+    await reconfigure(site.node, small_policy(), Rules(adopt="pin"))
+    await site.node.settle()
+    assert site.cpus(run.container_id("c")) == str(owner(site, run.container_id("c")))
 
 
-def test_a_plan_names_who_would_move_and_does_what_the_change_then_does() -> None:
-    async def act() -> None:
-        site = Site(small_policy())
-        await site.open()
-        await site.run("a", guaranteed("c", 2000))
-        await site.run("b", ContainerSpec("c", cpu_request_mcpu=500))
-        before, ledger = dict(site.node.context.ledger.desired()), site.node.context.ledger
-        version = ledger.version
-        planned = await plan(site.node, small_policy(reserved="0-1"))
-        assert (dict(ledger.desired()), ledger.version) == (before, version)
-        await reconfigure(site.node, small_policy(reserved="0-1"), RULES)
-        after = ledger.desired()
-        assert planned.problem == ""
-        assert {row.key: new for row, _, new in planned.moves} == {k: v for k, v in after.items() if v != before[k]}
-        assert planned.moves
-
-    asyncio.run(act())
+async def test_a_plan_names_who_would_move_and_does_what_the_change_then_does() -> None:
+    site = Site(small_policy())
+    await site.open()
+    await site.run("a", guaranteed("c", 2000))
+    await site.run("b", ContainerSpec("c", cpu_request_mcpu=500))
+    before, ledger = dict(site.node.context.ledger.desired()), site.node.context.ledger
+    version = ledger.version
+    planned = await plan(site.node, small_policy(reserved="0-1"))
+    assert (dict(ledger.desired()), ledger.version) == (before, version)
+    await reconfigure(site.node, small_policy(reserved="0-1"), RULES)
+    after = ledger.desired()
+    assert planned.problem == ""
+    assert {row.key: new for row, _, new in planned.moves} == {k: v for k, v in after.items() if v != before[k]}
+    assert planned.moves
 
 
-def test_a_plan_says_what_the_change_would_be_refused_for() -> None:
+async def test_a_plan_says_what_the_change_would_be_refused_for() -> None:
     node = on_node(holder("a", "1-6"))
-    planned = asyncio.run(plan(node, small_policy(reserved="0-3")))
-    refused = change(node, "0-3")
+    planned = await plan(node, small_policy(reserved="0-3"))
+    refused = await change(node, "0-3")
     assert isinstance(refused, NotReconfigured)
     assert planned.problem
     assert refused.text.startswith(planned.problem)

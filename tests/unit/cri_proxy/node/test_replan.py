@@ -1,6 +1,5 @@
 """Re-plans are taken only if nobody decided meanwhile."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,7 +8,7 @@ from policies.base import Allocations, Request
 from tests.fakes.grants import ledger_with, request, row
 
 
-def test_a_re_plan_that_was_overtaken_is_made_again_from_the_newest_state() -> None:
+async def test_a_re_plan_that_was_overtaken_is_made_again_from_the_newest_state() -> None:
     ledger = ledger_with(row("a"))
     looks: list[int] = []
 
@@ -20,11 +19,11 @@ def test_a_re_plan_that_was_overtaken_is_made_again_from_the_newest_state() -> N
             ledger.put(replace(row("b")))
         return seen, ()
 
-    result = asyncio.run(replan(ledger, ledger.policy, inputs))
+    result = await replan(ledger, ledger.policy, inputs)
     assert (looks, len(result.kept)) == ([1, 2], 2)
 
 
-def test_after_some_lost_races_it_is_made_where_nobody_can_come_in_between() -> None:
+async def test_after_some_lost_races_it_is_made_where_nobody_can_come_in_between() -> None:
     ledger = ledger_with(row("a"))
     looks: list[int] = []
 
@@ -34,5 +33,5 @@ def test_after_some_lost_races_it_is_made_where_nobody_can_come_in_between() -> 
         ledger.put(row("a"))
         return seen, (request("new", 1000),)
 
-    result = asyncio.run(replan(ledger, ledger.policy, inputs))
+    result = await replan(ledger, ledger.policy, inputs)
     assert (len(looks), len(result.allocations.grants)) == (RACES + 1, 2)

@@ -1,7 +1,6 @@
 """Reset widens whoever runs by explicit lists, past the proxy, and forgets what was granted."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,48 +16,36 @@ from policies.options import PolicyOptions
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
-from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import direct
-from tests.unit.cri_proxy.node.told import told
+from tests.unit.cri_proxy.node.told import telling, told
 
 OWNS_2 = guaranteed("c", 2000)
 SHARES = ContainerSpec("c", cpu_request_mcpu=100)
 ALL = ("0-7", "0-1")
 
 
-def reset_after(
-    root: Path, prepare: Callable[[Site], Awaitable[None]], *, is_dry: bool = False
-) -> tuple[Site, ResetReport]:
-    """What a reset says of the small node after this, with the daemon stopped; CPU 0 was reserved."""
-    site = Site(small_policy())
-    site.told_root = root
-
-    async def run() -> ResetReport:
-        await site.open()
-        await prepare(site)
-        return await reset(site, root, is_dry=is_dry)
-
-    report = asyncio.run(run())
-    assert site.log.errors == []
-    return site, report
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with telling(tmp_path) as site:
+        yield site
 
 
-async def reset(site: Site, root: Path, *, is_dry: bool = False) -> ResetReport:
+async def reset(site: Site, *, is_dry: bool = False) -> ResetReport:
+    """What a reset says of the node, where CPU 0 was reserved."""
+    assert site.told_root is not None
     machine = site.policy.machine
-    return await Reset(site.runtime.channel(), site.store, machine, root).run(machine.online, is_dry=is_dry)
+    return await Reset(site.runtime.channel(), site.store, machine, site.told_root).run(machine.online, is_dry=is_dry)
 
 
 def by_pod(report: ResetReport) -> dict[str, ResetContainer]:
     return {container.pod: container for container in report.containers}
 
 
-def test_everybody_is_on_all_cpus_and_memory_nodes_and_nothing_is_remembered(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        await site.run("a", OWNS_2)
-        await site.run("b", SHARES)
-
-    site, report = reset_after(tmp_path, prepare)
+async def test_everybody_is_on_all_cpus_and_memory_nodes_and_nothing_is_remembered(site: Site) -> None:
+    await site.run("a", OWNS_2)
+    await site.run("b", SHARES)
+    report = await reset(site)
     assert set(site.recorded().values()) == {ALL}
     assert [(c.namespace, c.pod, c.name, c.outcome) for c in report.containers] == [
         ("default", "a", "c", "widened"),
@@ -72,29 +59,23 @@ def test_everybody_is_on_all_cpus_and_memory_nodes_and_nothing_is_remembered(tmp
     )
 
 
-def test_the_report_says_what_it_was_and_what_it_is(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        await site.run("a", OWNS_2)
-
-    container = by_pod(reset_after(tmp_path, prepare)[1])["a"]
+async def test_the_report_says_what_it_was_and_what_it_is(site: Site) -> None:
+    await site.run("a", OWNS_2)
+    container = by_pod(await reset(site))["a"]
     assert container.before == Pinning(CpuSet.parse("4-5"), NodeSet.parse("1"))
     assert container.after == Pinning(CpuSet.parse("0-7"), NodeSet.parse("0-1"))
 
 
-def test_no_update_is_ever_empty(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        await site.run("a", OWNS_2)
-
-    site, _ = reset_after(tmp_path, prepare)
+async def test_no_update_is_ever_empty(site: Site) -> None:
+    await site.run("a", OWNS_2)
+    await reset(site)
     last = pb.UpdateContainerResourcesRequest.FromString(site.runtime.updates[-1].message).linux
     assert (last.cpuset_cpus, last.cpuset_mems, last.cpu_shares, last.cpu_quota) == (*ALL, 0, 0)
 
 
-def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        await site.run("a", OWNS_2)
-
-    site, report = reset_after(tmp_path, prepare, is_dry=True)
+async def test_a_dry_run_changes_nothing(site: Site) -> None:
+    await site.run("a", OWNS_2)
+    report = await reset(site, is_dry=True)
     assert set(site.recorded().values()) == {("4-5", "1")}
     assert (by_pod(report)["a"].outcome, len(site.store.load().rows)) == ("would widen", 1)
     assert by_pod(report)["a"].after.cpus == CpuSet.parse("0-7")
@@ -109,127 +90,101 @@ def test_cpus_outside_the_root_cgroup_are_left_out() -> None:
     assert everything(describe({"cores": 4}), CpuSet.parse("1-2")).cpus == CpuSet.parse("1-2")
 
 
-def test_a_container_without_a_set_on_record_is_wide_already(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        await direct(site).run_pod(PodSpec("other", (SHARES,)))
-
-    site, report = reset_after(tmp_path, prepare)
+async def test_a_container_without_a_set_on_record_is_wide_already(site: Site) -> None:
+    await direct(site).run_pod(PodSpec("other", (SHARES,)))
+    report = await reset(site)
     assert (by_pod(report)["other"].outcome, site.runtime.updates) == ("wide already", ())
 
 
-def test_a_container_that_nothing_is_known_of_is_widened_if_it_has_a_set(tmp_path: Path) -> None:
+async def test_a_container_that_nothing_is_known_of_is_widened_if_it_has_a_set(site: Site) -> None:
     """As one that was created while deciding failed: no row, no annotation, and the fallback's set."""
 
-    async def prepare(site: Site) -> None:
-        pod = await direct(site).run_pod(PodSpec("other", (SHARES,)))
-        await direct(site).update(pod.container_id("c"), pb.LinuxContainerResources(cpuset_cpus="1-3", cpuset_mems="0"))
-
-    assert by_pod(reset_after(tmp_path, prepare)[1])["other"].after.cpus == CpuSet.parse("0-7")
+    pod = await direct(site).run_pod(PodSpec("other", (SHARES,)))
+    await direct(site).update(pod.container_id("c"), pb.LinuxContainerResources(cpuset_cpus="1-3", cpuset_mems="0"))
+    assert by_pod(await reset(site))["other"].after.cpus == CpuSet.parse("0-7")
 
 
-def test_the_store_lost_the_annotation_leads_to_ours(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        await site.run("a", OWNS_2)
-        site.store = type(site.store)()
-
-    site, report = reset_after(tmp_path, prepare)
+async def test_the_store_lost_the_annotation_leads_to_ours(site: Site) -> None:
+    await site.run("a", OWNS_2)
+    site.store = type(site.store)()
+    report = await reset(site)
     assert (by_pod(report)["a"].outcome, set(site.recorded().values())) == ("widened", {ALL})
 
 
 @pytest.mark.parametrize("keeps_store", [True, False])
-def test_who_opted_out_is_left_as_it_is(tmp_path: Path, keeps_store: bool) -> None:
-    async def prepare(site: Site) -> None:
-        pod = await site.run("a", OWNS_2, **{"cri-proxy.io/cpu.preserve": "true"})
-        await direct(site).update(pod.container_id("c"), pb.LinuxContainerResources(cpuset_cpus="6"))
-        if not keeps_store:
-            site.store = type(site.store)()
-
-    site, report = reset_after(tmp_path, prepare)
+async def test_who_opted_out_is_left_as_it_is(site: Site, keeps_store: bool) -> None:
+    pod = await site.run("a", OWNS_2, **{"cri-proxy.io/cpu.preserve": "true"})
+    await direct(site).update(pod.container_id("c"), pb.LinuxContainerResources(cpuset_cpus="6"))
+    if not keeps_store:
+        site.store = type(site.store)()
+    report = await reset(site)
     assert by_pod(report)["a"].outcome == "opted out"
     assert [cpus for cpus, _ in site.recorded().values()] == ["6"]
 
 
-def test_preserved_memory_stays_where_it_is(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        pod = await site.run("a", OWNS_2, **{"cri-proxy.io/memory.preserve": "true"})
-        await direct(site).update(pod.container_id("c"), pb.LinuxContainerResources(cpuset_mems="1"))
+async def test_preserved_memory_stays_where_it_is(site: Site) -> None:
+    pod = await site.run("a", OWNS_2, **{"cri-proxy.io/memory.preserve": "true"})
+    await direct(site).update(pod.container_id("c"), pb.LinuxContainerResources(cpuset_mems="1"))
+    await reset(site)
+    assert set(site.recorded().values()) == {("0-7", "1")}
 
-    assert set(reset_after(tmp_path, prepare)[0].recorded().values()) == {("0-7", "1")}
 
-
-def test_a_container_that_refuses_is_told_and_its_row_is_kept_for_the_next_start_to_ask(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        stuck: RunningPod = await site.run("a", OWNS_2)
-        await site.run("b", SHARES)
-        theirs = stuck.container_id("c").encode()
-        site.runtime.faults.fail_next("UpdateContainerResources", 2, "busy", matches=lambda message: theirs in message)
-
-    site, report = reset_after(tmp_path, prepare)
+async def test_a_container_that_refuses_is_told_and_its_row_is_kept_for_the_next_start_to_ask(site: Site) -> None:
+    stuck: RunningPod = await site.run("a", OWNS_2)
+    await site.run("b", SHARES)
+    theirs = stuck.container_id("c").encode()
+    site.runtime.faults.fail_next("UpdateContainerResources", 2, "busy", matches=lambda message: theirs in message)
+    report = await reset(site)
     assert (by_pod(report)["a"].outcome, by_pod(report)["a"].problem) == ("refused", "busy")
     assert by_pod(report)["b"].outcome == "widened"
     assert [(row.key.name, row.acknowledged) for row in site.store.load().rows] == [("c", None)]
     assert (report.is_complete, report.dropped, len(site.store.load().sandboxes)) == (False, 1, 1)
 
 
-def test_a_container_that_vanishes_meanwhile_is_no_failure(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        await site.run("a", OWNS_2)
-        site.runtime.faults.fail_next("UpdateContainerResources", 5, "not found")
-
-    site, report = reset_after(tmp_path, prepare)
+async def test_a_container_that_vanishes_meanwhile_is_no_failure(site: Site) -> None:
+    await site.run("a", OWNS_2)
+    site.runtime.faults.fail_next("UpdateContainerResources", 5, "not found")
+    report = await reset(site)
     assert (by_pod(report)["a"].outcome, report.is_complete, site.store.load().rows) == ("gone", True, ())
 
 
-def test_a_runtime_that_is_away_leaves_everything_as_it_is(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        await site.run("a", OWNS_2)
-        site.runtime.go_away()
-        with pytest.raises(RuntimeUnavailable):
-            await reset(site, tmp_path)
-        assert len(site.store.load().rows) == 1
-        site.runtime.come_back()
-
-    reset_after(tmp_path, prepare)
+async def test_a_runtime_that_is_away_leaves_everything_as_it_is(site: Site) -> None:
+    await site.run("a", OWNS_2)
+    site.runtime.go_away()
+    with pytest.raises(RuntimeUnavailable):
+        await reset(site)
+    assert len(site.store.load().rows) == 1
+    site.runtime.come_back()
+    await reset(site)
 
 
-def test_exited_containers_are_passed_over_and_forgotten(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        pod = await site.run("a", OWNS_2)
-        await site.kubelet.stop(pod.container_id("c"))
-        await site.node.settle()
-
-    site, report = reset_after(tmp_path, prepare)
+async def test_exited_containers_are_passed_over_and_forgotten(site: Site) -> None:
+    pod = await site.run("a", OWNS_2)
+    await site.kubelet.stop(pod.container_id("c"))
+    await site.node.settle()
+    report = await reset(site)
     assert (report.containers, report.dropped, site.store.load().rows) == ((), 1, ())
 
 
-def test_containers_read_that_they_share_everything_now(tmp_path: Path) -> None:
-    pods: list[RunningPod] = []
-
-    async def prepare(site: Site) -> None:
-        pods.append(await site.run("a", OWNS_2))
-
-    site, _ = reset_after(tmp_path, prepare)
-    assert (told(site, pods[0])["SHARED_CPUS"], told(site, pods[0])["EXCLUSIVE_CPUS"]) == ("0-7", "")
+async def test_containers_read_that_they_share_everything_now(site: Site) -> None:
+    pod = await site.run("a", OWNS_2)
+    await reset(site)
+    assert (told(site, pod)["SHARED_CPUS"], told(site, pod)["EXCLUSIVE_CPUS"]) == ("0-7", "")
 
 
-def test_the_next_start_finds_everybody_and_places_them_again(tmp_path: Path) -> None:
-    async def prepare(site: Site) -> None:
-        await site.run("a", OWNS_2)
-
-    site, _ = reset_after(tmp_path, prepare)
-    asyncio.run(site.open())
+async def test_the_next_start_finds_everybody_and_places_them_again(site: Site) -> None:
+    await site.run("a", OWNS_2)
+    await reset(site)
+    await site.open()
     assert [cpus for cpus, _ in site.recorded().values()] == ["4-5"]
 
 
-def test_under_isolated_cpus_an_isolated_container_comes_back_to_the_others(tmp_path: Path) -> None:
+async def test_under_isolated_cpus_an_isolated_container_comes_back_to_the_others(tmp_path: Path) -> None:
     machine = describe({"cores": 4, "isolated": "2-3"})
     site = Site(build_policy("topology-aware", machine, PolicyOptions(machine.online, CpuSet())))
-
-    async def run() -> None:
-        await site.open()
-        pod = await site.run("a", guaranteed("c", 1000))
-        assert site.cpus(pod.container_id("c")) == "2"
-        await reset(site, tmp_path)
-        assert site.cpus(pod.container_id("c")) == "0-1"
-
-    asyncio.run(run())
+    site.told_root = tmp_path
+    await site.open()
+    pod = await site.run("a", guaranteed("c", 1000))
+    assert site.cpus(pod.container_id("c")) == "2"
+    await reset(site)
+    assert site.cpus(pod.container_id("c")) == "0-1"

@@ -1,32 +1,25 @@
 """A node that tells its containers their resources, and what they read there."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from cri_proxy.node.context import Rules
 from cri_proxy.node.resource_files.directories import JSON, SHELL, place_of
 from cri_proxy.testbed.kubelet import RunningPod
 from policies.base import ContainerKey
-from tests.fakes.grants import small_policy
-from tests.fakes.site import Site
-
-Act = Callable[[Site], Awaitable[None]]
+from tests.fakes.site import Site, opened
 
 
-def play_told(root: Path, act: Act, *, rules: Rules | None = None) -> None:
-    """Act on the small node with the containers' files below ``root``; no fault of ours may have been reported."""
-    site = Site(small_policy(), rules=rules)
+@asynccontextmanager
+async def telling(root: Path, *, rules: Rules | None = None) -> AsyncIterator[Site]:
+    """The small node with the containers' files below ``root``; at the end no fault of ours may have been reported."""
+    site = Site(rules=rules)
     site.told_root = root
-
-    async def run() -> None:
-        await site.open()
-        await act(site)
+    async with opened(site):
+        yield site
         await site.node.settle()
-
-    asyncio.run(run())
-    assert site.log.errors == []
 
 
 def directory_of(site: Site, pod: RunningPod, name: str = "c") -> Path:

@@ -1,7 +1,5 @@
 """The boundary: whatever an interceptor raises, the call goes on and somebody learns of it."""
 
-import asyncio
-
 import pytest
 
 from cri_proxy.metrics.catalog import CALLS
@@ -34,8 +32,8 @@ def test_a_method_it_fails_to_judge_passes(errors: list[BaseException]) -> None:
     assert [str(error) for error in errors] == ["wants"]
 
 
-def test_a_request_it_fails_to_judge_goes_on(errors: list[BaseException]) -> None:
-    assert asyncio.run(Boundary(Broken(), errors.append).verdict(new_call("/m", b""))) == Forward()
+async def test_a_request_it_fails_to_judge_goes_on(errors: list[BaseException]) -> None:
+    assert await Boundary(Broken(), errors.append).verdict(new_call("/m", b"")) == Forward()
     assert [str(error) for error in errors] == ["on_request"]
 
 
@@ -69,18 +67,18 @@ class Refusing:
         raise AssertionError("never sent on")
 
 
-def test_what_is_asked_and_what_is_never_served_is_counted(errors: list[BaseException]) -> None:
+async def test_what_is_asked_and_what_is_never_served_is_counted(errors: list[BaseException]) -> None:
     boundary = Boundary(Refusing(), errors.append)
     boundary.wants("/runtime.v1alpha2.RuntimeService/Version")
     boundary.wants("/runtime.v1alpha2.RuntimeService/Version")
-    asyncio.run(boundary.verdict(new_call("/runtime.v1.RuntimeService/CreateContainer", b"")))
+    await boundary.verdict(new_call("/runtime.v1.RuntimeService/CreateContainer", b""))
     counts = {s.labels: s.value for s in boundary.traffic.samples() if s.metric is CALLS and s.value}
     assert counts == {("other", "UNIMPLEMENTED"): 2, ("CreateContainer", "RESOURCE_EXHAUSTED"): 1}
 
 
-def test_a_fault_of_the_interceptor_does_not_lose_the_count(errors: list[BaseException]) -> None:
+async def test_a_fault_of_the_interceptor_does_not_lose_the_count(errors: list[BaseException]) -> None:
     boundary, call = Boundary(Broken(), errors.append), new_call("/runtime.v1.RuntimeService/CreateContainer", b"")
-    asyncio.run(boundary.verdict(call))
+    await boundary.verdict(call)
     boundary.outcome(call, Replied(b""))
     counts = {s.labels: s.value for s in boundary.traffic.samples() if s.metric is CALLS and s.value}
     assert counts == {("CreateContainer", "OK"): 1}

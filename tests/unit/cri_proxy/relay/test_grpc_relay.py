@@ -22,30 +22,24 @@ def relay(directory: Path) -> GrpcRelay:
     )
 
 
-def test_its_socket_is_private_and_goes_when_it_stops(tmp_path: Path) -> None:
-    async def act() -> None:
-        made = relay(tmp_path)
-        await made.start()
-        assert stat.S_IMODE((tmp_path / "relay").stat().st_mode) == 0o600
-        await made.stop(0)
-
-    asyncio.run(act())
+async def test_its_socket_is_private_and_goes_when_it_stops(tmp_path: Path) -> None:
+    made = relay(tmp_path)
+    await made.start()
+    assert stat.S_IMODE((tmp_path / "relay").stat().st_mode) == 0o600
+    await made.stop(0)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_does_not_take_a_socket_that_answers(tmp_path: Path) -> None:
-    async def act() -> None:
-        first, second = relay(tmp_path), relay(tmp_path)
-        await first.start()
-        with pytest.raises(ConfigError):
-            await second.start()
-        await first.stop(0)
-
-    asyncio.run(act())
+async def test_it_does_not_take_a_socket_that_answers(tmp_path: Path) -> None:
+    first, second = relay(tmp_path), relay(tmp_path)
+    await first.start()
+    with pytest.raises(ConfigError):
+        await second.start()
+    await first.stop(0)
 
 
-def test_stopping_what_never_started_is_harmless(tmp_path: Path) -> None:
-    asyncio.run(relay(tmp_path).stop(0))
+async def test_stopping_what_never_started_is_harmless(tmp_path: Path) -> None:
+    await relay(tmp_path).stop(0)
 
 
 class Broken:
@@ -84,21 +78,15 @@ async def one_request_and_the_end() -> _Requests:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_call_that_ends_while_requests_go_on_is_no_fault(error: Exception) -> None:
-    async def act() -> None:
-        await _pump(await one_request_and_the_end(), Broken(error))
-
-    asyncio.run(act())
+async def test_a_call_that_ends_while_requests_go_on_is_no_fault(error: Exception) -> None:
+    await _pump(await one_request_and_the_end(), Broken(error))
 
 
 @pytest.mark.parametrize("error", [aio.AbortError("Locally aborted."), aio.UsageError("RPC already finished.")])
-def test_a_caller_whose_call_was_ended_has_no_more_requests(error: Exception) -> None:
-    async def act() -> None:
-        requests = _Requests()
-        await requests.read_all(Broken(error).read)
-        assert await requests.only_one(5) is None
-
-    asyncio.run(act())
+async def test_a_caller_whose_call_was_ended_has_no_more_requests(error: Exception) -> None:
+    requests = _Requests()
+    await requests.read_all(Broken(error).read)
+    assert await requests.only_one(5) is None
 
 
 class Call(Broken):
@@ -156,13 +144,13 @@ class Caller:
         (grpc.StatusCode.INTERNAL, "mine", (grpc.StatusCode.INTERNAL, "mine")),
     ],
 )
-def test_a_stream_whose_request_was_lost_is_told_that_the_runtime_is_gone(
+async def test_a_stream_whose_request_was_lost_is_told_that_the_runtime_is_gone(
     code: grpc.StatusCode, details: str, told: object, reads: bool
 ) -> None:
     call, caller = Call(aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details, ""), reads=reads), Caller()
     stream = _Stream(_Runtime(None, Path("/r")), "/x.Y/Z", Tasks(lambda error: None))
     with pytest.raises(aio.AbortError):
-        asyncio.run(stream._replies(call, caller))  # type: ignore[arg-type] # as much of a context as is asked
+        await stream._replies(call, caller)  # type: ignore[arg-type] # as much of a context as is asked
     assert caller.ended == told
 
 

@@ -1,6 +1,5 @@
 """What grpcio makes up is not taken for the runtime's word."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +55,6 @@ async def lost_write() -> aio.AioRpcError:
         return caught.value
 
 
-def test_grpcio_still_says_it_in_these_words() -> None:
-    error = asyncio.run(lost_write())
+async def test_grpcio_still_says_it_in_these_words() -> None:
+    error = await lost_write()
     assert true_status(error.code(), error.details() or "", Path("/r"))[0] is grpc.StatusCode.UNAVAILABLE

@@ -1,7 +1,6 @@
 """Calls under way: some are waited for, some are ended, and each is forgotten when it is over."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
 
 import pytest
 
@@ -9,85 +8,67 @@ from cri_proxy.relay.in_flight import Flight
 from cri_proxy.tasks import Tasks
 
 
-def run(act: Callable[[Flight], Coroutine[object, object, None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await act(Flight())
-
-    asyncio.run(bounded())
+@pytest.fixture
+def flight() -> Flight:
+    return Flight()
 
 
 async def for_ever() -> None:
     await asyncio.Event().wait()
 
 
-def test_it_has_landed_when_the_last_counted_call_has_ended() -> None:
-    async def act(flight: Flight) -> None:
-        may_end = asyncio.Event()
+async def test_it_has_landed_when_the_last_counted_call_has_ended(flight: Flight) -> None:
+    may_end = asyncio.Event()
 
-        async def wait() -> None:
-            await may_end.wait()
+    async def wait() -> None:
+        await may_end.wait()
 
-        tasks = Tasks()
-        for _ in range(2):
-            tasks.start(flight.counted(wait)())
-        await asyncio.sleep(0)
-        landed = tasks.start(flight.landed())
-        await asyncio.sleep(0)
-        assert not landed.done()
-        may_end.set()
-        await tasks.join()
-
-    run(act)
+    tasks = Tasks()
+    for _ in range(2):
+        tasks.start(flight.counted(wait)())
+    await asyncio.sleep(0)
+    landed = tasks.start(flight.landed())
+    await asyncio.sleep(0)
+    assert not landed.done()
+    may_end.set()
+    await tasks.join()
 
 
-def test_a_call_that_fails_has_ended_too() -> None:
+async def test_a_call_that_fails_has_ended_too(flight: Flight) -> None:
     async def fail() -> None:
         raise ValueError
 
-    async def act(flight: Flight) -> None:
-        with pytest.raises(ValueError):
-            await flight.counted(fail)()
-        await flight.landed()
-
-    run(act)
+    with pytest.raises(ValueError):
+        await flight.counted(fail)()
+    await flight.landed()
 
 
-def test_nobody_waits_for_a_call_without_end_and_it_is_ended_with_a_word() -> None:
+async def test_nobody_waits_for_a_call_without_end_and_it_is_ended_with_a_word(flight: Flight) -> None:
     said: list[str] = []
 
     async def say() -> None:
         said.append("the end")
 
-    async def act(flight: Flight) -> None:
-        call = Tasks().start(flight.endless(for_ever, say)())
-        await asyncio.sleep(0)
-        await flight.landed()
-        assert not call.done()
-        flight.end()
-        await call
-
-    run(act)
+    call = Tasks().start(flight.endless(for_ever, say)())
+    await asyncio.sleep(0)
+    await flight.landed()
+    assert not call.done()
+    flight.end()
+    await call
     assert said == ["the end"]
 
 
-def test_a_call_that_could_have_gone_on_and_ended_by_itself_is_left_alone() -> None:
+async def test_a_call_that_could_have_gone_on_and_ended_by_itself_is_left_alone(flight: Flight) -> None:
     async def answer() -> None:
         return
 
-    async def act(flight: Flight) -> None:
-        await flight.endless(answer, for_ever)()
-        flight.end()
-
-    run(act)
+    await flight.endless(answer, for_ever)()
+    flight.end()
 
 
-def test_what_timed_out_inside_a_call_is_not_our_word_to_end() -> None:
+async def test_what_timed_out_inside_a_call_is_not_our_word_to_end(flight: Flight) -> None:
     async def times_out() -> None:
         raise TimeoutError
 
-    async def act(flight: Flight) -> None:
-        with pytest.raises(TimeoutError):
-            await flight.endless(times_out, for_ever)()
-
-    run(act)
+    with pytest.raises(TimeoutError):
+        await flight.endless(times_out, for_ever)()

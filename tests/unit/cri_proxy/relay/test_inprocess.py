@@ -1,7 +1,6 @@
 """The relay without sockets: what the interceptor is asked and told."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -51,101 +50,74 @@ class Scene:
         return await self.relay.unary(VERSION, message, timeout_seconds=20)
 
 
-def play(scripted: Scripted, act: Callable[[Scene], Awaitable[None]]) -> None:
-    async def run() -> None:
-        await act(Scene(scripted))
-
-    asyncio.run(run())
-
-
-def test_a_call_that_is_not_wanted_is_not_shown() -> None:
-    async def act(scene: Scene) -> None:
-        assert pb.VersionResponse.FromString(await scene.call()).runtime_name
-        assert (scene.scripted.asked, scene.scripted.told) == ([], [])
-
-    play(Scripted(Forward(), Interest.PASS), act)
+async def test_a_call_that_is_not_wanted_is_not_shown() -> None:
+    scene = Scene(Scripted(Forward(), Interest.PASS))
+    assert pb.VersionResponse.FromString(await scene.call()).runtime_name
+    assert (scene.scripted.asked, scene.scripted.told) == ([], [])
 
 
-def test_a_method_that_is_refused_never_reaches_the_runtime() -> None:
-    async def act(scene: Scene) -> None:
-        with pytest.raises(CallFailed) as refused:
-            await scene.call()
-        assert (refused.value.code, scene.scripted.asked) == (12, [])
-
-    play(Scripted(Forward(), Interest.REFUSE), act)
+async def test_a_method_that_is_refused_never_reaches_the_runtime() -> None:
+    scene = Scene(Scripted(Forward(), Interest.REFUSE))
+    with pytest.raises(CallFailed) as refused:
+        await scene.call()
+    assert (refused.value.code, scene.scripted.asked) == (12, [])
 
 
-def test_a_held_call_goes_on_and_its_reply_is_told() -> None:
-    async def act(scene: Scene) -> None:
-        reply = await scene.call()
-        assert scene.scripted.told == [Replied(reply)]
-
-    play(Scripted(Forward()), act)
+async def test_a_held_call_goes_on_and_its_reply_is_told() -> None:
+    scene = Scene(Scripted(Forward()))
+    reply = await scene.call()
+    assert scene.scripted.told == [Replied(reply)]
 
 
-def test_a_rewritten_call_goes_on_rewritten() -> None:
-    async def act(scene: Scene) -> None:
-        with pytest.raises(CallFailed, match="unmarshal"):
-            await scene.call()
-
-    play(Scripted(Rewrite(b"\xff")), act)
+async def test_a_rewritten_call_goes_on_rewritten() -> None:
+    scene = Scene(Scripted(Rewrite(b"\xff")))
+    with pytest.raises(CallFailed, match="unmarshal"):
+        await scene.call()
 
 
-def test_a_refused_call_gets_its_status_and_no_outcome() -> None:
-    async def act(scene: Scene) -> None:
-        with pytest.raises(CallFailed, match="no room") as refused:
-            await scene.call()
-        assert (refused.value.code, scene.scripted.told) == (8, [])
-
-    play(Scripted(Refuse(8, "no room")), act)
+async def test_a_refused_call_gets_its_status_and_no_outcome() -> None:
+    scene = Scene(Scripted(Refuse(8, "no room")))
+    with pytest.raises(CallFailed, match="no room") as refused:
+        await scene.call()
+    assert (refused.value.code, scene.scripted.told) == (8, [])
 
 
-def test_a_status_of_the_runtime_is_definite() -> None:
-    async def act(scene: Scene) -> None:
-        scene.runtime.faults.fail_next("Version", 2, "no")
-        with pytest.raises(CallFailed):
-            await scene.call()
-        assert scene.scripted.told == [Failed(2, "no")]
-
-    play(Scripted(Forward()), act)
+async def test_a_status_of_the_runtime_is_definite() -> None:
+    scene = Scene(Scripted(Forward()))
+    scene.runtime.faults.fail_next("Version", 2, "no")
+    with pytest.raises(CallFailed):
+        await scene.call()
+    assert scene.scripted.told == [Failed(2, "no")]
 
 
 @pytest.mark.parametrize("code", [1, 4, 14])
-def test_a_status_that_only_says_when_the_runtime_gave_up_is_not(code: int) -> None:
-    async def act(scene: Scene) -> None:
-        scene.runtime.faults.fail_next("Version", code, "late")
-        with pytest.raises(CallFailed):
-            await scene.call()
-        assert scene.scripted.told == [Aborted(sent=True)]
-
-    play(Scripted(Forward()), act)
+async def test_a_status_that_only_says_when_the_runtime_gave_up_is_not(code: int) -> None:
+    scene = Scene(Scripted(Forward()))
+    scene.runtime.faults.fail_next("Version", code, "late")
+    with pytest.raises(CallFailed):
+        await scene.call()
+    assert scene.scripted.told == [Aborted(sent=True)]
 
 
-def test_a_runtime_that_is_away_leaves_the_outcome_open() -> None:
-    async def act(scene: Scene) -> None:
-        scene.runtime.go_away()
-        with pytest.raises(RuntimeUnavailable):
-            await scene.call()
-        assert scene.scripted.told == [Aborted(sent=True)]
-
-    play(Scripted(Forward()), act)
+async def test_a_runtime_that_is_away_leaves_the_outcome_open() -> None:
+    scene = Scene(Scripted(Forward()))
+    scene.runtime.go_away()
+    with pytest.raises(RuntimeUnavailable):
+        await scene.call()
+    assert scene.scripted.told == [Aborted(sent=True)]
 
 
-def test_a_caller_that_goes_away_before_the_verdict_has_sent_nothing() -> None:
-    async def act(scene: Scene) -> None:
-        calling = asyncio.get_running_loop().create_task(scene.call())
-        await asyncio.sleep(0)
-        calling.cancel()
-        await asyncio.wait([calling])
-        assert scene.scripted.told == [Aborted(sent=False)]
-
-    play(Scripted(None), act)
+async def test_a_caller_that_goes_away_before_the_verdict_has_sent_nothing() -> None:
+    scene = Scene(Scripted(None))
+    calling = asyncio.get_running_loop().create_task(scene.call())
+    await asyncio.sleep(0)
+    calling.cancel()
+    await asyncio.wait([calling])
+    assert scene.scripted.told == [Aborted(sent=False)]
 
 
-def test_streams_pass() -> None:
-    async def act(scene: Scene) -> None:
-        method, request = RUNTIME + "StreamContainers", pb.StreamContainersRequest().SerializeToString()
-        assert [reply async for reply in scene.relay.stream(method, request)] == []
-        await scene.relay.close()
-
-    play(Scripted(Forward()), act)
+async def test_streams_pass() -> None:
+    scene = Scene(Scripted(Forward()))
+    method, request = RUNTIME + "StreamContainers", pb.StreamContainersRequest().SerializeToString()
+    assert [reply async for reply in scene.relay.stream(method, request)] == []
+    await scene.relay.close()

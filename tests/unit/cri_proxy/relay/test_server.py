@@ -3,8 +3,8 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -47,37 +47,30 @@ class House:
         return client, runtime
 
 
+@asynccontextmanager
+async def built(
+    directory: Path, interceptor: ScriptedInterceptor | None = None, *, runtime: bool = True
+) -> AsyncIterator[House]:
+    """A house, whose runtime can be left out."""
+    house = House(directory, interceptor or ScriptedInterceptor())
+    server = None
+    if runtime:
+        server = await asyncio.start_unix_server(lambda *ends: house.accepted.put_nowait(ends), house.runtime_path)
+    await house.relay.start()
+    try:
+        yield house
+    finally:
+        for writer in house.writers:
+            writer.close()
+        await house.relay.stop(0)
+        if server is not None:
+            server.close()
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., None]:
-    """Runs a conversation in a house; ``answer`` is the interceptor's, ``runtime`` False leaves it out."""
-
-    def runner(
-        act: Callable[[House], Coroutine[object, object, None]],
-        *,
-        interceptor: ScriptedInterceptor | None = None,
-        runtime: bool = True,
-    ) -> None:
-        async def converse() -> None:
-            house = House(tmp_path, interceptor or ScriptedInterceptor())
-            server = None
-            if runtime:
-                server = await asyncio.start_unix_server(
-                    lambda *ends: house.accepted.put_nowait(ends), house.runtime_path
-                )
-            await house.relay.start()
-            try:
-                async with asyncio.timeout(20):
-                    await act(house)
-            finally:
-                for writer in house.writers:
-                    writer.close()
-                await house.relay.stop(0)
-                if server is not None:
-                    server.close()
-
-        asyncio.run(converse())
-
-    return runner
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with built(tmp_path) as house:
+        yield house
 
 
 async def told(house: House) -> list[object]:
@@ -87,81 +80,61 @@ async def told(house: House) -> list[object]:
     return [outcome for _, outcome in house.interceptor.outcomes]
 
 
-def test_bytes_reach_the_other_side(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        (_, client), (runtime, _) = await house.pair()
-        client.write(GREETING + request(1, "/s/Pass", b"x"))
-        data = await runtime.readuntil(request(1, "/s/Pass", b"x"))
-        assert data.startswith(frames.PREFACE)
-
-    run(act)
+async def test_bytes_reach_the_other_side(house: House) -> None:
+    (_, client), (runtime, _) = await house.pair()
+    client.write(GREETING + request(1, "/s/Pass", b"x"))
+    data = await runtime.readuntil(request(1, "/s/Pass", b"x"))
+    assert data.startswith(frames.PREFACE)
 
 
-def test_bytes_that_come_before_the_runtime_is_connected_are_kept(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        _, client = await house.client()
-        client.write(GREETING + request(1, "/s/Pass", b"x" * 100_000))
-        runtime, writer = await house.accepted.get()
-        house.writers.append(writer)
-        await runtime.readuntil(request(1, "/s/Pass", b"x" * 100_000)[-100:])
-
-    run(act)
+async def test_bytes_that_come_before_the_runtime_is_connected_are_kept(house: House) -> None:
+    _, client = await house.client()
+    client.write(GREETING + request(1, "/s/Pass", b"x" * 100_000))
+    runtime, writer = await house.accepted.get()
+    house.writers.append(writer)
+    await runtime.readuntil(request(1, "/s/Pass", b"x" * 100_000)[-100:])
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_when_one_side_ends_so_does_the_other(run: Callable[..., None], side: int) -> None:
-    async def act(house: House) -> None:
-        ends = await house.pair()
-        ends[side][1].close()
-        assert await ends[1 - side][0].read() == b""
-
-    run(act)
+async def test_when_one_side_ends_so_does_the_other(side: int, house: House) -> None:
+    ends = await house.pair()
+    ends[side][1].close()
+    assert await ends[1 - side][0].read() == b""
 
 
-def test_what_was_on_its_way_arrives_before_the_end(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        (client, _), (_, runtime) = await house.pair()
-        last = b"".join(frames.frame(frames.PING, 0, 0, bytes(8)) for _ in range(50_000))
-        runtime.write(last)
-        runtime.close()
-        assert await client.read() == last
-
-    run(act)
+async def test_what_was_on_its_way_arrives_before_the_end(house: House) -> None:
+    (client, _), (_, runtime) = await house.pair()
+    last = b"".join(frames.frame(frames.PING, 0, 0, bytes(8)) for _ in range(50_000))
+    runtime.write(last)
+    runtime.close()
+    assert await client.read() == last
 
 
-def test_without_a_runtime_the_client_is_closed_at_once(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
+async def test_without_a_runtime_the_client_is_closed_at_once(tmp_path: Path) -> None:
+    async with built(tmp_path, runtime=False) as house:
         reader, _ = await house.client()
         assert await reader.read() == b""
 
-    run(act, runtime=False)
+
+async def test_a_malformed_frame_ends_its_own_pair_and_no_other(house: House) -> None:
+    bad, good = await house.pair(), await house.pair()
+    bad[0][1].write(b"GET / HTTP/1.1\r\n\r\n")
+    assert (await bad[0][0].read(), await bad[1][0].read()) == (b"", b"")
+    good[0][1].write(GREETING)
+    assert await good[1][0].readexactly(24) == frames.PREFACE
+    assert [type(error) for error in house.errors] == [ProtocolError]
 
 
-def test_a_malformed_frame_ends_its_own_pair_and_no_other(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        bad, good = await house.pair(), await house.pair()
-        bad[0][1].write(b"GET / HTTP/1.1\r\n\r\n")
-        assert (await bad[0][0].read(), await bad[1][0].read()) == (b"", b"")
-        good[0][1].write(GREETING)
-        assert await good[1][0].readexactly(24) == frames.PREFACE
-        assert [type(error) for error in house.errors] == [ProtocolError]
-
-    run(act)
+async def test_a_client_that_leaves_ends_its_held_call(house: House) -> None:
+    (_, client), _ = await house.pair()
+    client.write(GREETING + request(1, HOLD, b"wait..."))
+    while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
+        await asyncio.sleep(0.002)
+    client.close()
+    assert await told(house) == [Aborted(sent=False)]
 
 
-def test_a_client_that_leaves_ends_its_held_call(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        (_, client), _ = await house.pair()
-        client.write(GREETING + request(1, HOLD, b"wait..."))
-        while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
-            await asyncio.sleep(0.002)
-        client.close()
-        assert await told(house) == [Aborted(sent=False)]
-
-    run(act)
-
-
-def test_an_interceptor_that_answers_although_it_was_cancelled_changes_nothing(run: Callable[..., None]) -> None:
+async def test_an_interceptor_that_answers_although_it_was_cancelled_changes_nothing(tmp_path: Path) -> None:
     async def stubborn(call: Call) -> Verdict:
         try:
             await asyncio.Event().wait()
@@ -169,7 +142,7 @@ def test_an_interceptor_that_answers_although_it_was_cancelled_changes_nothing(r
             return Forward()
         return Forward()
 
-    async def act(house: House) -> None:
+    async with built(tmp_path, interceptor=ScriptedInterceptor(stubborn)) as house:
         (_, client), (runtime, _) = await house.pair()
         client.write(GREETING + request(1, HOLD, b"message"))
         while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
@@ -179,45 +152,37 @@ def test_an_interceptor_that_answers_although_it_was_cancelled_changes_nothing(r
         client.write_eof()
         assert b"message" not in await runtime.read()
 
-    run(act, interceptor=ScriptedInterceptor(stubborn))
+
+async def test_a_runtime_that_does_not_read_slows_the_client(house: House) -> None:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(house.path)
+        client.setblocking(False)
+        _, writer = await house.accepted.get()
+        house.writers.append(writer)
+        frame = frames.frame(0xBE, 0, 0, bytes(16_000))
+        client.send(GREETING)
+        sent = idle = 0
+        while idle < 50:
+            try:
+                sent += client.send(frame)
+                idle = 0
+            except BlockingIOError:
+                idle += 1
+                await asyncio.sleep(0.001)
+            assert sent < 8_000_000
 
 
-def test_a_runtime_that_does_not_read_slows_the_client(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(house.path)
-            client.setblocking(False)
-            _, writer = await house.accepted.get()
-            house.writers.append(writer)
-            frame = frames.frame(0xBE, 0, 0, bytes(16_000))
-            client.send(GREETING)
-            sent = idle = 0
-            while idle < 50:
-                try:
-                    sent += client.send(frame)
-                    idle = 0
-                except BlockingIOError:
-                    idle += 1
-                    await asyncio.sleep(0.001)
-                assert sent < 8_000_000
-
-    run(act)
-
-
-def test_stopping_asks_clients_to_leave_and_waits_for_them(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        (reader, client), (_, runtime) = await house.pair()
-        client.write(GREETING)
-        runtime.write(frames.settings([]))
-        assert parse(await reader.readexactly(9))[0][0] == frames.SETTINGS
-        stopping = asyncio.get_running_loop().create_task(house.relay.stop(5))
-        goaway = await reader.readexactly(17)
-        assert parse(goaway)[0][0] == frames.GOAWAY
-        assert not stopping.done()
-        client.close()
-        await stopping
-
-    run(act)
+async def test_stopping_asks_clients_to_leave_and_waits_for_them(house: House) -> None:
+    (reader, client), (_, runtime) = await house.pair()
+    client.write(GREETING)
+    runtime.write(frames.settings([]))
+    assert parse(await reader.readexactly(9))[0][0] == frames.SETTINGS
+    stopping = asyncio.get_running_loop().create_task(house.relay.stop(5))
+    goaway = await reader.readexactly(17)
+    assert parse(goaway)[0][0] == frames.GOAWAY
+    assert not stopping.done()
+    client.close()
+    await stopping
 
 
 async def begun(house: House, method: str) -> tuple[Ends, Ends]:
@@ -241,68 +206,53 @@ async def stopping(house: House, client: Ends, *, for_streams: bool = False) -> 
 LAST_WORD = frames.frame(frames.GOAWAY, 0, 0, (1).to_bytes(4, "big") + bytes(4))
 
 
-def test_a_stream_without_end_is_not_waited_for_and_ends_between_two_frames(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        client, runtime = await begun(house, EVENTS)
-        event = frames.frame(frames.DATA, 0, 1, bytes(100))
-        runtime[1].write(event + event[:50])
-        await client[0].readexactly(len(event))
-        task = await stopping(house, client)
-        assert await client[0].read() == LAST_WORD
-        await task
-
-    run(act)
+async def test_a_stream_without_end_is_not_waited_for_and_ends_between_two_frames(house: House) -> None:
+    client, runtime = await begun(house, EVENTS)
+    event = frames.frame(frames.DATA, 0, 1, bytes(100))
+    runtime[1].write(event + event[:50])
+    await client[0].readexactly(len(event))
+    task = await stopping(house, client)
+    assert await client[0].read() == LAST_WORD
+    await task
 
 
-def test_a_call_under_way_is_waited_for_and_gets_its_answer(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        client, runtime = await begun(house, "/s/Pass")
-        task = await stopping(house, client)
-        assert not task.done()
-        runtime[1].write(trailers(1, 5, b"gone"))
-        assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
-        await task
-
-    run(act)
+async def test_a_call_under_way_is_waited_for_and_gets_its_answer(house: House) -> None:
+    client, runtime = await begun(house, "/s/Pass")
+    task = await stopping(house, client)
+    assert not task.done()
+    runtime[1].write(trailers(1, 5, b"gone"))
+    assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
+    await task
 
 
-def test_a_call_that_was_sent_before_its_client_knew_is_carried_out(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        client, runtime = await house.pair()
-        client[1].write(GREETING)
-        runtime[1].write(frames.settings([]))
-        await client[0].readexactly(9)
-        task = asyncio.get_running_loop().create_task(house.relay.stop(60))
-        ping = parse(await client[0].readexactly(34))[1]
-        client[1].write(request(1, "/s/Pass", b"x") + frames.frame(frames.PING, frames.ACK, 0, ping[3]))
-        await runtime[0].readuntil(request(1, "/s/Pass", b"x"))
-        runtime[1].write(trailers(1, 5, b"gone"))
-        assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
-        await task
-
-    run(act)
+async def test_a_call_that_was_sent_before_its_client_knew_is_carried_out(house: House) -> None:
+    client, runtime = await house.pair()
+    client[1].write(GREETING)
+    runtime[1].write(frames.settings([]))
+    await client[0].readexactly(9)
+    task = asyncio.get_running_loop().create_task(house.relay.stop(60))
+    ping = parse(await client[0].readexactly(34))[1]
+    client[1].write(request(1, "/s/Pass", b"x") + frames.frame(frames.PING, frames.ACK, 0, ping[3]))
+    await runtime[0].readuntil(request(1, "/s/Pass", b"x"))
+    runtime[1].write(trailers(1, 5, b"gone"))
+    assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
+    await task
 
 
-def test_a_relay_that_drains_for_a_successor_waits_for_streams_too(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        client, runtime = await begun(house, EVENTS)
-        task = await stopping(house, client, for_streams=True)
-        runtime[1].write(frames.frame(frames.DATA, 0, 1, bytes(100)))
-        await client[0].readexactly(109)
-        assert not task.done()
-        client[1].close()
-        await task
-
-    run(act)
+async def test_a_relay_that_drains_for_a_successor_waits_for_streams_too(house: House) -> None:
+    client, runtime = await begun(house, EVENTS)
+    task = await stopping(house, client, for_streams=True)
+    runtime[1].write(frames.frame(frames.DATA, 0, 1, bytes(100)))
+    await client[0].readexactly(109)
+    assert not task.done()
+    client[1].close()
+    await task
 
 
-def test_a_client_that_says_nothing_holds_the_end_up_for_a_moment_only(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        client, _ = await begun(house, EVENTS)
-        await house.relay.stop(60)
-        assert (await client[0].read()).endswith(LAST_WORD)
-
-    run(act)
+async def test_a_client_that_says_nothing_holds_the_end_up_for_a_moment_only(house: House) -> None:
+    client, _ = await begun(house, EVENTS)
+    await house.relay.stop(60)
+    assert (await client[0].read()).endswith(LAST_WORD)
 
 
 async def goes_away(client: Ends, runtime: Ends) -> None:
@@ -312,61 +262,49 @@ async def goes_away(client: Ends, runtime: Ends) -> None:
     await client[0].readuntil(bytes([0, 0, 8, frames.GOAWAY]))
 
 
-def test_who_has_connected_before_a_relay_leaves_is_served_and_asked_to_leave(run: Callable[..., None]) -> None:
+async def test_who_has_connected_before_a_relay_leaves_is_served_and_asked_to_leave(house: House) -> None:
     """Even where the loop has had no time yet to accept the connection."""
-
-    async def act(house: House) -> None:
-        with socket.socket(socket.AF_UNIX) as early:
-            early.connect(house.path)
-            await house.relay.leave()
-            with pytest.raises(FileNotFoundError):
-                await asyncio.open_unix_connection(house.path)
-            client = await asyncio.open_unix_connection(sock=early)
-            runtime = await asyncio.wait_for(house.accepted.get(), 20)
-            house.writers += [client[1], runtime[1]]
-            client[1].write(GREETING)
-            await goes_away(client, runtime)
-
-    run(act)
-
-
-def test_calls_go_on_after_a_relay_has_left(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        client, runtime = await house.pair()
-        client[1].write(GREETING + request(1, HOLD, b"message"))
+    with socket.socket(socket.AF_UNIX) as early:
+        early.connect(house.path)
         await house.relay.leave()
+        with pytest.raises(FileNotFoundError):
+            await asyncio.open_unix_connection(house.path)
+        client = await asyncio.open_unix_connection(sock=early)
+        runtime = await asyncio.wait_for(house.accepted.get(), 20)
+        house.writers += [client[1], runtime[1]]
+        client[1].write(GREETING)
         await goes_away(client, runtime)
-        runtime[1].write(trailers(1, 5, b"gone"))
-        await client[0].readuntil(b"gone")
-
-    run(act)
 
 
-def test_a_call_that_nobody_has_looked_at_is_turned_away(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
+async def test_calls_go_on_after_a_relay_has_left(house: House) -> None:
+    client, runtime = await house.pair()
+    client[1].write(GREETING + request(1, HOLD, b"message"))
+    await house.relay.leave()
+    await goes_away(client, runtime)
+    runtime[1].write(trailers(1, 5, b"gone"))
+    await client[0].readuntil(b"gone")
+
+
+async def test_a_call_that_nobody_has_looked_at_is_turned_away(tmp_path: Path) -> None:
+    async def unseen(call: Call) -> Verdict:
+        return Refuse(14, "elsewhere", was_unseen=True)
+
+    async with built(tmp_path, ScriptedInterceptor(unseen)) as house:
         (reader, client), _ = await house.pair()
         client.write(GREETING + request(1, HOLD, b"message"))
         await reader.readuntil(frames.rst_stream(1, frames.REFUSED_STREAM))
 
-    async def unseen(call: Call) -> Verdict:
-        return Refuse(14, "elsewhere", was_unseen=True)
 
-    run(act, interceptor=ScriptedInterceptor(unseen))
-
-
-def test_stopping_without_grace_ends_everything(run: Callable[..., None]) -> None:
-    async def act(house: House) -> None:
-        (reader, client), _ = await house.pair()
-        client.write(GREETING + request(1, HOLD, b"wait..."))
-        while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
-            await asyncio.sleep(0.002)
-        await house.relay.stop(0)
-        assert await told(house) == [Aborted(sent=False)]
-        with pytest.raises(FileNotFoundError):
-            await asyncio.open_unix_connection(house.path)
-        await reader.read()
-
-    run(act)
+async def test_stopping_without_grace_ends_everything(house: House) -> None:
+    (reader, client), _ = await house.pair()
+    client.write(GREETING + request(1, HOLD, b"wait..."))
+    while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
+        await asyncio.sleep(0.002)
+    await house.relay.stop(0)
+    assert await told(house) == [Aborted(sent=False)]
+    with pytest.raises(FileNotFoundError):
+        await asyncio.open_unix_connection(house.path)
+    await reader.read()
 
 
 class Peeks(ScriptedInterceptor):
@@ -381,10 +319,9 @@ class Peeks(ScriptedInterceptor):
             self.read = client.recv(1000, socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 
-def test_an_outcome_is_told_before_a_byte_of_what_came_with_it_goes_to_the_client(run: Callable[..., None]) -> None:
+async def test_an_outcome_is_told_before_a_byte_of_what_came_with_it_goes_to_the_client(tmp_path: Path) -> None:
     peeks = Peeks()
-
-    async def act(house: House) -> None:
+    async with built(tmp_path, interceptor=peeks) as house:
         (reader, client), (_, runtime) = await house.pair()
         peeks.client = client.get_extra_info("socket").fileno()
         client.write(GREETING + request(1, HOLD, b"message"))
@@ -393,5 +330,3 @@ def test_an_outcome_is_told_before_a_byte_of_what_came_with_it_goes_to_the_clien
         runtime.write(trailers(1, 5, b"gone"))
         await reader.readuntil(b"gone")
         assert peeks.read == b""
-
-    run(act, interceptor=peeks)

@@ -1,7 +1,7 @@
 """The runtime client, in conversation with a gRPC server on a socket."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,171 +11,134 @@ from cri_proxy.runtime.client import RuntimeClient
 from tests.fakes.grpc_runtime import GrpcRuntime, Script
 
 ECHO = "/s/Echo"
-Act = Callable[[RuntimeClient, GrpcRuntime], Coroutine[object, object, None]]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[[Act], None]:
-    def runner(act: Act) -> None:
-        async def converse() -> None:
-            runtime = GrpcRuntime(str(tmp_path / "runtime"))
-            await runtime.start()
-            client = RuntimeClient(f"unix://{tmp_path / 'runtime'}")
-            try:
-                async with asyncio.timeout(20):
-                    await act(client, runtime)
-            finally:
-                await client.close()
-                await runtime.stop()
-                await asyncio.sleep(0)
+async def runtime(tmp_path: Path) -> AsyncIterator[GrpcRuntime]:
+    runtime = GrpcRuntime(str(tmp_path / "runtime"))
+    await runtime.start()
+    yield runtime
+    await runtime.stop()
+    await asyncio.sleep(0)
 
-        asyncio.run(converse())
 
-    return runner
+@pytest.fixture
+async def client(runtime: GrpcRuntime, tmp_path: Path) -> AsyncIterator[RuntimeClient]:
+    client = RuntimeClient(f"unix://{tmp_path / 'runtime'}")
+    yield client
+    await client.close()
 
 
 @pytest.mark.parametrize("size", [0, 10, 200_000, 15_000_000])
-def test_a_unary_call_gives_its_reply(run: Callable[[Act], None], size: int) -> None:
-    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
-        assert await client.unary(ECHO, b"x" * size, timeout_seconds=15) == b"x" * size
-        assert [seen.method for seen in runtime.calls] == [ECHO]
-
-    run(act)
+async def test_a_unary_call_gives_its_reply(size: int, client: RuntimeClient, runtime: GrpcRuntime) -> None:
+    assert await client.unary(ECHO, b"x" * size, timeout_seconds=15) == b"x" * size
+    assert [seen.method for seen in runtime.calls] == [ECHO]
 
 
-def test_a_status_other_than_ok_is_raised(run: Callable[[Act], None]) -> None:
-    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
-        runtime.play_next(Script(code=5, message="né 100%"))
-        with pytest.raises(CallFailed) as error:
-            await client.unary(ECHO, b"", timeout_seconds=15)
-        assert (error.value.method, error.value.code, error.value.message) == (ECHO, 5, "né 100%")
-
-    run(act)
+async def test_a_status_other_than_ok_is_raised(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+    runtime.play_next(Script(code=5, message="né 100%"))
+    with pytest.raises(CallFailed) as error:
+        await client.unary(ECHO, b"", timeout_seconds=15)
+    assert (error.value.method, error.value.code, error.value.message) == (ECHO, 5, "né 100%")
 
 
-def test_calls_share_one_connection_and_do_not_wait_for_each_other(run: Callable[[Act], None]) -> None:
-    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
-        messages = [b"%d" % number for number in range(100)]
-        replies = await asyncio.gather(*(client.unary(ECHO, message, timeout_seconds=15) for message in messages))
-        assert replies == messages
-
-    run(act)
-
-
-def test_time_that_runs_out_is_unavailable_and_cancels_the_call(run: Callable[[Act], None]) -> None:
-    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
-        runtime.otherwise = Script(hang=True)
-        for seconds in (0.1, 0.5, 2.5, 8.0):  # on a busy machine it may run out on the way
-            with pytest.raises(RuntimeUnavailable, match=f"no answer within {seconds:g} s"):
-                await client.unary(ECHO, b"", timeout_seconds=seconds)
-            if runtime.calls:
-                break
-        while not runtime.calls[0].ended:  # noqa: ASYNC110 - bounded by the fixture
-            await asyncio.sleep(0.002)
-        assert runtime.calls[0].seconds_left is not None
-        runtime.otherwise = None
-        assert await client.unary(ECHO, b"next", timeout_seconds=15) == b"next"
-
-    run(act)
+async def test_calls_share_one_connection_and_do_not_wait_for_each_other(
+    client: RuntimeClient, runtime: GrpcRuntime
+) -> None:
+    messages = [b"%d" % number for number in range(100)]
+    replies = await asyncio.gather(*(client.unary(ECHO, message, timeout_seconds=15) for message in messages))
+    assert replies == messages
 
 
-def test_without_a_runtime_calls_fail_at_once(tmp_path: Path) -> None:
-    async def act() -> None:
-        client = RuntimeClient(str(tmp_path / "runtime"))
-        async with asyncio.timeout(20):
-            with pytest.raises(RuntimeUnavailable, match="No such file"):
-                await client.unary(ECHO, b"", timeout_seconds=60)
-            with pytest.raises(RuntimeUnavailable):
-                await anext(aiter(client.stream(ECHO, b"")))
-
-    asyncio.run(act())
-
-
-def test_it_finds_a_runtime_that_came_back(run: Callable[[Act], None]) -> None:
-    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
-        for _ in range(3):
-            assert await client.unary(ECHO, b"x", timeout_seconds=15) == b"x"
-            await runtime.stop()
-            with pytest.raises(RuntimeUnavailable):
-                await client.unary(ECHO, b"x", timeout_seconds=15)
-            await runtime.start()
-
-    run(act)
+async def test_time_that_runs_out_is_unavailable_and_cancels_the_call(
+    client: RuntimeClient, runtime: GrpcRuntime
+) -> None:
+    runtime.otherwise = Script(hang=True)
+    for seconds in (0.1, 0.5, 2.5, 8.0):  # on a busy machine it may run out on the way
+        with pytest.raises(RuntimeUnavailable, match=f"no answer within {seconds:g} s"):
+            await client.unary(ECHO, b"", timeout_seconds=seconds)
+        if runtime.calls:
+            break
+    while not runtime.calls[0].ended:  # noqa: ASYNC110 - bounded by the fixture
+        await asyncio.sleep(0.002)
+    assert runtime.calls[0].seconds_left is not None
+    runtime.otherwise = None
+    assert await client.unary(ECHO, b"next", timeout_seconds=15) == b"next"
 
 
-def test_a_runtime_that_dies_breaks_the_call(run: Callable[[Act], None]) -> None:
-    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
-        runtime.play_next(Script(hang=True))
-        call = asyncio.get_running_loop().create_task(client.unary(ECHO, b"x", timeout_seconds=15))
-        while not runtime.calls:  # noqa: ASYNC110 - bounded by the fixture
-            await asyncio.sleep(0.002)
-        await runtime.stop()
-        with pytest.raises((RuntimeUnavailable, CallFailed)):  # grpcio's server sends a status when it stops
-            await call
-
-    run(act)
-
-
-def test_a_stream_gives_its_messages_in_order_until_its_end(run: Callable[[Act], None]) -> None:
-    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
-        runtime.play_next(Script(replies=1000, reply_bytes=1000))
-        numbers = [int(message.split()[0]) async for message in client.stream(ECHO, b"")]
-        assert numbers == list(range(1000))
-
-    run(act)
-
-
-def test_a_stream_that_is_left_early_is_cancelled(run: Callable[[Act], None]) -> None:
-    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
-        runtime.play_next(Script(replies=1, hang=True))
-        stream = client.stream(ECHO, b"")
-        await anext(aiter(stream))
-        await stream.aclose()  # type: ignore[attr-defined] # it is a generator
-        while not runtime.calls[0].ended:  # noqa: ASYNC110 - bounded by the fixture
-            await asyncio.sleep(0.002)
-
-    run(act)
-
-
-def test_closing_breaks_calls_under_way(run: Callable[[Act], None]) -> None:
-    async def act(client: RuntimeClient, runtime: GrpcRuntime) -> None:
-        runtime.play_next(Script(hang=True))
-        call = asyncio.get_running_loop().create_task(client.unary(ECHO, b"x", timeout_seconds=15))
-        while not runtime.calls:  # noqa: ASYNC110 - bounded by the fixture
-            await asyncio.sleep(0.002)
-        await client.close()
+async def test_without_a_runtime_calls_fail_at_once(tmp_path: Path) -> None:
+    client = RuntimeClient(str(tmp_path / "runtime"))
+    async with asyncio.timeout(20):
+        with pytest.raises(RuntimeUnavailable, match="No such file"):
+            await client.unary(ECHO, b"", timeout_seconds=60)
         with pytest.raises(RuntimeUnavailable):
-            await call
-
-    run(act)
+            await anext(aiter(client.stream(ECHO, b"")))
 
 
-def test_a_connection_that_is_closed_at_once_breaks_the_call_at_once(tmp_path: Path) -> None:
+async def test_it_finds_a_runtime_that_came_back(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+    for _ in range(3):
+        assert await client.unary(ECHO, b"x", timeout_seconds=15) == b"x"
+        await runtime.stop()
+        with pytest.raises(RuntimeUnavailable):
+            await client.unary(ECHO, b"x", timeout_seconds=15)
+        await runtime.start()
+
+
+async def test_a_runtime_that_dies_breaks_the_call(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+    runtime.play_next(Script(hang=True))
+    call = asyncio.get_running_loop().create_task(client.unary(ECHO, b"x", timeout_seconds=15))
+    while not runtime.calls:  # noqa: ASYNC110 - bounded by the fixture
+        await asyncio.sleep(0.002)
+    await runtime.stop()
+    with pytest.raises((RuntimeUnavailable, CallFailed)):  # grpcio's server sends a status when it stops
+        await call
+
+
+async def test_a_stream_gives_its_messages_in_order_until_its_end(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+    runtime.play_next(Script(replies=1000, reply_bytes=1000))
+    numbers = [int(message.split()[0]) async for message in client.stream(ECHO, b"")]
+    assert numbers == list(range(1000))
+
+
+async def test_a_stream_that_is_left_early_is_cancelled(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+    runtime.play_next(Script(replies=1, hang=True))
+    stream = client.stream(ECHO, b"")
+    await anext(aiter(stream))
+    await stream.aclose()  # type: ignore[attr-defined] # it is a generator
+    while not runtime.calls[0].ended:  # noqa: ASYNC110 - bounded by the fixture
+        await asyncio.sleep(0.002)
+
+
+async def test_closing_breaks_calls_under_way(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+    runtime.play_next(Script(hang=True))
+    call = asyncio.get_running_loop().create_task(client.unary(ECHO, b"x", timeout_seconds=15))
+    while not runtime.calls:  # noqa: ASYNC110 - bounded by the fixture
+        await asyncio.sleep(0.002)
+    await client.close()
+    with pytest.raises(RuntimeUnavailable):
+        await call
+
+
+async def test_a_connection_that_is_closed_at_once_breaks_the_call_at_once(tmp_path: Path) -> None:
     """A relay whose runtime is away accepts and closes: the end can come before the call has begun."""
 
-    async def converse() -> None:
-        def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.close()
+    def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
 
-        server = await asyncio.start_unix_server(close, tmp_path / "runtime")
-        client = RuntimeClient(str(tmp_path / "runtime"))
-        async with asyncio.timeout(20):
-            for _ in range(50):
-                with pytest.raises(RuntimeUnavailable):
-                    await client.unary(ECHO, b"", timeout_seconds=15)
-        server.close()
-
-    asyncio.run(converse())
+    server = await asyncio.start_unix_server(close, tmp_path / "runtime")
+    client = RuntimeClient(str(tmp_path / "runtime"))
+    async with asyncio.timeout(20):
+        for _ in range(50):
+            with pytest.raises(RuntimeUnavailable):
+                await client.unary(ECHO, b"", timeout_seconds=15)
+    server.close()
 
 
-def test_a_runtime_is_reached_while_its_socket_takes_connections(tmp_path: Path) -> None:
-    async def look() -> None:
-        client = RuntimeClient(str(tmp_path / "runtime"))
-        assert not client.reaches_runtime()
-        server = await asyncio.start_unix_server(lambda reader, writer: writer.close(), tmp_path / "runtime")
-        assert client.reaches_runtime()
-        server.close()
-        await server.wait_closed()
-        assert not client.reaches_runtime()
-
-    asyncio.run(look())
+async def test_a_runtime_is_reached_while_its_socket_takes_connections(tmp_path: Path) -> None:
+    client = RuntimeClient(str(tmp_path / "runtime"))
+    assert not client.reaches_runtime()
+    server = await asyncio.start_unix_server(lambda reader, writer: writer.close(), tmp_path / "runtime")
+    assert client.reaches_runtime()
+    server.close()
+    await server.wait_closed()
+    assert not client.reaches_runtime()

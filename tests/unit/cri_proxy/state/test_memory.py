@@ -1,7 +1,5 @@
 """The store in memory: what differs from the durable one; the rest is held against it in test_store."""
 
-import asyncio
-
 import pytest
 
 from cri_proxy.errors import StoreError
@@ -9,24 +7,24 @@ from cri_proxy.state.memory import MemoryStore
 from tests.fakes.rows import make_row, make_sandbox
 
 
-def test_what_was_saved_can_be_carried_into_the_next_store() -> None:
+async def test_what_was_saved_can_be_carried_into_the_next_store() -> None:
     store = MemoryStore()
-    asyncio.run(store.save([make_row(), make_sandbox()]))
+    await store.save([make_row(), make_sandbox()])
     assert MemoryStore(store.load()).load() == store.load()
 
 
-def test_a_closed_store_neither_loads_nor_saves() -> None:
+async def test_a_closed_store_neither_loads_nor_saves() -> None:
     store = MemoryStore()
-    asyncio.run(store.close())
+    await store.close()
     with pytest.raises(StoreError, match="closed"):
         store.load()
     with pytest.raises(StoreError, match="closed"):
-        asyncio.run(store.save([make_row()]))
+        await store.save([make_row()])
 
 
-def test_a_store_that_shall_fail_saves_nothing() -> None:
+async def test_a_store_that_shall_fail_saves_nothing() -> None:
     store = MemoryStore()
     store.failure = StoreError("disk", "full")
     with pytest.raises(StoreError, match="full"):
-        asyncio.run(store.save([make_row()]))
+        await store.save([make_row()])
     assert store.load().rows == ()

@@ -41,121 +41,95 @@ async def save_and_reopen(path: Path, history: list[Change | None], model: Memor
 
 @given(st.lists(changes | st.none(), max_size=6))
 @settings(max_examples=25, deadline=None)
-def test_any_history_of_saves_and_reopens_gives_the_models_content(history: list[Change | None]) -> None:
+async def test_any_history_of_saves_and_reopens_gives_the_models_content(history: list[Change | None]) -> None:
     with TemporaryDirectory() as directory:
-        asyncio.run(save_and_reopen(Path(directory) / "state" / "state.db", history, MemoryStore()))
+        await save_and_reopen(Path(directory) / "state" / "state.db", history, MemoryStore())
 
 
-def test_concurrent_saves_take_effect_in_order(tmp_path: Path) -> None:
-    async def race() -> Saved:
-        store = Store.open(tmp_path / "state.db")
-        await asyncio.gather(*(store.save([make_row(order=i)]) for i in range(200)))
-        saved = store.load()
-        await store.close()
-        return saved
-
-    assert [row.created_order for row in asyncio.run(race()).rows] == [199]
+async def test_concurrent_saves_take_effect_in_order(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "state.db")
+    await asyncio.gather(*(store.save([make_row(order=i)]) for i in range(200)))
+    saved = store.load()
+    await store.close()
+    assert [row.created_order for row in saved.rows] == [199]
 
 
-def test_what_waits_while_a_commit_runs_shares_the_next_one(tmp_path: Path) -> None:
-    async def race() -> int:
-        store = Store.open(tmp_path / "state.db")
-        await asyncio.gather(*(store.save([make_row(f"u{i}")]) for i in range(500)))
-        await store.close()
-        return store.commits
-
-    assert asyncio.run(race()) < 100
+async def test_what_waits_while_a_commit_runs_shares_the_next_one(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "state.db")
+    await asyncio.gather(*(store.save([make_row(f"u{i}")]) for i in range(500)))
+    await store.close()
+    assert store.commits < 100
 
 
-def test_a_cancelled_caller_does_not_withdraw_its_save(tmp_path: Path) -> None:
-    async def cancel() -> Saved:
-        store = Store.open(tmp_path / "state.db")
-        task = asyncio.get_running_loop().create_task(store.save([make_row()]))
-        await asyncio.sleep(0)
-        task.cancel()
-        saved = store.load()
-        await store.close()
-        return saved
-
-    assert asyncio.run(cancel()).rows == (make_row(),)
+async def test_a_cancelled_caller_does_not_withdraw_its_save(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "state.db")
+    task = asyncio.get_running_loop().create_task(store.save([make_row()]))
+    await asyncio.sleep(0)
+    task.cancel()
+    saved = store.load()
+    await store.close()
+    assert saved.rows == (make_row(),)
 
 
-def test_a_failed_commit_tells_everybody_and_saves_nothing(tmp_path: Path) -> None:
-    async def fail() -> tuple[list[object], Saved]:
-        store = Store.open(tmp_path / "state.db", busy_seconds=0.01)
-        blocker = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
-        blocker.execute("BEGIN IMMEDIATE")
-        outcomes = await asyncio.gather(store.save([make_row()]), store.save([make_sandbox()]), return_exceptions=True)
-        blocker.close()
-        saved = store.load()
-        await store.close()
-        return list(outcomes), saved
-
-    outcomes, saved = asyncio.run(fail())
+async def test_a_failed_commit_tells_everybody_and_saves_nothing(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "state.db", busy_seconds=0.01)
+    blocker = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    outcomes = await asyncio.gather(store.save([make_row()]), store.save([make_sandbox()]), return_exceptions=True)
+    blocker.close()
+    saved = store.load()
+    await store.close()
     assert [type(outcome) for outcome in outcomes] == [StoreError, StoreError]
     assert saved == Saved()
 
 
-def test_a_value_that_cannot_be_saved_fails_alone(tmp_path: Path) -> None:
-    async def poison() -> tuple[list[object], Saved]:
-        store = Store.open(tmp_path / "state.db")
-        saves = (store.save([make_row("a")]), store.save([make_row("b", order=1 << 70)]), store.save([make_row("c")]))
-        outcomes = await asyncio.gather(*saves, return_exceptions=True)
-        saved = store.load()
-        await store.close()
-        return list(outcomes), saved
-
-    outcomes, saved = asyncio.run(poison())
+async def test_a_value_that_cannot_be_saved_fails_alone(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "state.db")
+    saves = (store.save([make_row("a")]), store.save([make_row("b", order=1 << 70)]), store.save([make_row("c")]))
+    outcomes = await asyncio.gather(*saves, return_exceptions=True)
+    saved = store.load()
+    await store.close()
     assert [type(outcome) for outcome in outcomes] == [type(None), StoreError, type(None)]
     assert [row.key.pod_uid for row in saved.rows] == ["a", "c"]
 
 
-def test_after_a_failed_commit_the_next_one_works(tmp_path: Path) -> None:
-    async def fail_then_save() -> Saved:
-        store = Store.open(tmp_path / "state.db", busy_seconds=0.01)
-        blocker = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
-        blocker.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="cannot save"):
-            await store.save([make_row()])
-        blocker.close()
-        await store.save([make_sandbox()])
-        saved = store.load()
-        await store.close()
-        return saved
-
-    assert asyncio.run(fail_then_save()) == Saved((), (make_sandbox(),))
-
-
-def test_a_file_that_is_removed_while_in_use_is_missed_once_and_made_again(tmp_path: Path) -> None:
-    async def act() -> None:
-        store = Store.open(tmp_path / "state.db")
+async def test_after_a_failed_commit_the_next_one_works(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "state.db", busy_seconds=0.01)
+    blocker = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="cannot save"):
         await store.save([make_row()])
-        for end in ("", "-wal", "-shm"):
-            (tmp_path / f"state.db{end}").unlink(missing_ok=True)
-        with pytest.raises(StoreError, match="removed"):
-            await store.save([make_row()])
-        await store.save([make_row()])
-        await store.close()
+    blocker.close()
+    await store.save([make_sandbox()])
+    saved = store.load()
+    await store.close()
+    assert saved == Saved((), (make_sandbox(),))
 
-    asyncio.run(act())
+
+async def test_a_file_that_is_removed_while_in_use_is_missed_once_and_made_again(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "state.db")
+    await store.save([make_row()])
+    for end in ("", "-wal", "-shm"):
+        (tmp_path / f"state.db{end}").unlink(missing_ok=True)
+    with pytest.raises(StoreError, match="removed"):
+        await store.save([make_row()])
+    await store.save([make_row()])
+    await store.close()
     again = Store.open(tmp_path / "state.db")
     assert [row.key for row in again.load().rows] == [make_row().key]
-    asyncio.run(again.close())
+    await again.close()
 
 
-def test_a_file_that_cannot_be_opened_is_opened_by_the_first_save_that_can(tmp_path: Path) -> None:
-    async def act() -> None:
-        blocker = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
-        (tmp_path / "state.db").chmod(0o600)
-        blocker.execute("BEGIN EXCLUSIVE")
-        store = Store.open_or_wait(tmp_path / "state.db", busy_seconds=0.01)
-        assert (store.load(), "cannot open: database is locked" in store.problem) == (Saved(), True)
-        blocker.close()
-        await store.save([make_row()])
-        assert store.load().rows == (make_row(),)
-        await store.close()
-
-    asyncio.run(act())
+async def test_a_file_that_cannot_be_opened_is_opened_by_the_first_save_that_can(tmp_path: Path) -> None:
+    blocker = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+    (tmp_path / "state.db").chmod(0o600)
+    blocker.execute("BEGIN EXCLUSIVE")
+    store = Store.open_or_wait(tmp_path / "state.db", busy_seconds=0.01)
+    assert (store.load(), "cannot open: database is locked" in store.problem) == (Saved(), True)
+    blocker.close()
+    await store.save([make_row()])
+    assert store.load().rows == (make_row(),)
+    await store.close()
 
 
 def test_what_only_a_person_can_mend_is_not_waited_for(tmp_path: Path) -> None:
@@ -164,23 +138,20 @@ def test_what_only_a_person_can_mend_is_not_waited_for(tmp_path: Path) -> None:
         Store.open_or_wait(tmp_path / "state.db")
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    async def use_after_close() -> None:
-        store: GrantStore = Store.open(tmp_path / "state.db")
-        await store.close()
-        await store.close()
-        with pytest.raises(StoreError, match="closed"):
-            await store.save([make_row()])
-
-    asyncio.run(use_after_close())
+async def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store: GrantStore = Store.open(tmp_path / "state.db")
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await store.save([make_row()])
 
 
-def test_a_damaged_store_opens_empty_and_says_so(tmp_path: Path) -> None:
+async def test_a_damaged_store_opens_empty_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"garbage" * 1000)
     store = Store.open(tmp_path / "state.db")
     assert store.load() == Saved()
     assert "damaged-1" in (store.recovered or "")
-    asyncio.run(store.close())
+    await store.close()
 
 
 _SAVE_UNTIL_KILLED = """
@@ -200,7 +171,7 @@ asyncio.run(main())
 """
 
 
-def test_a_kill_in_the_middle_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+async def test_a_kill_in_the_middle_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with subprocess.Popen([sys.executable, "-c", _SAVE_UNTIL_KILLED, str(path)], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -209,6 +180,6 @@ def test_a_kill_in_the_middle_loses_nothing_that_was_acknowledged(tmp_path: Path
         acknowledged += [line.decode().strip() for line in child.stdout if line.endswith(b"\n")]
     store = Store.open(path)
     saved = {row.key.pod_uid for row in store.load().rows}
-    asyncio.run(store.close())
+    await store.close()
     assert store.recovered is None
     assert set(acknowledged) <= saved

@@ -1,6 +1,5 @@
 """The last decision about every container, and what happened since."""
 
-import asyncio
 from dataclasses import replace
 
 from cri_proxy.node.decision_log.records import Records
@@ -151,19 +150,16 @@ def test_a_container_whose_row_is_gone_is_known_for_a_while() -> None:
     assert kept.get(ROW.key) is None
 
 
-def test_what_becomes_of_a_decision_is_saved_and_recalled() -> None:
-    async def run() -> Saved:
-        store, tasks = MemoryStore(), Tasks()
-        kept = records()
-        kept.recall(Saved(), Persistence(store, tasks, lambda _: None))
-        opened(kept, PLACED)
-        await tasks.join()
-        assert store.load() == Saved()
-        kept.confirmed(ROW)
-        await tasks.join()
-        return store.load()
-
-    saved = asyncio.run(run())
+async def test_what_becomes_of_a_decision_is_saved_and_recalled() -> None:
+    store, tasks = MemoryStore(), Tasks()
+    kept = records()
+    kept.recall(Saved(), Persistence(store, tasks, lambda _: None))
+    opened(kept, PLACED)
+    await tasks.join()
+    assert store.load() == Saved()
+    kept.confirmed(ROW)
+    await tasks.join()
+    saved = store.load()
     again = Records(ManualClock())
     again.recall(saved, Persistence(MemoryStore(), Tasks(), lambda _: None))
     assert again.get(ROW.key) == replace(PLACED, is_confirmed=True, company=DRAWN)

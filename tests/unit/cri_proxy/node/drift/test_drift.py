@@ -1,8 +1,8 @@
 """Somebody else rewrote a cpuset: what is seen, what is put back, and when we give way."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
+
+import pytest
 
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.drift import REPAIRS, WINDOW_SECONDS, Drift, Sight
@@ -13,7 +13,6 @@ from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
 from tests.fakes.cgroup_tree import CgroupTree
-from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 
 UPDATE = "UpdateContainerResources"
@@ -50,127 +49,96 @@ class Scene:
         return [update.cpus for update in self.site.runtime.updates]
 
 
-def play(root: Path, act: Callable[[Scene], Awaitable[None]], *, v1: bool = False) -> None:
-    async def run() -> None:
-        site = Site(small_policy())
-        await site.open()
-        await act(Scene(site, root, v1=v1))
-        assert site.log.errors == []
-
-    asyncio.run(run())
+@pytest.fixture
+def scene(site: Site, tmp_path: Path) -> Scene:
+    return Scene(site, tmp_path)
 
 
-def test_a_container_that_is_where_it_was_put_needs_nothing(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        await scene.run("a", guaranteed("c", 2000))
-        await scene.check()
-        assert (scene.sent(), scene.drift.repairs) == ([], 0)
-
-    play(tmp_path, act)
+async def test_a_container_that_is_where_it_was_put_needs_nothing(scene: Scene) -> None:
+    await scene.run("a", guaranteed("c", 2000))
+    await scene.check()
+    assert (scene.sent(), scene.drift.repairs) == ([], 0)
 
 
-def test_what_somebody_wrote_to_the_cgroup_is_put_back_through_the_runtime(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        right = scene.site.cpus(container_id)
-        scene.tamper(container_id, "0-7")
-        await scene.check()
-        assert (scene.sent(), scene.drift.repairs) == ([right], 1)
-
-    play(tmp_path, act)
+async def test_what_somebody_wrote_to_the_cgroup_is_put_back_through_the_runtime(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    right = scene.site.cpus(container_id)
+    scene.tamper(container_id, "0-7")
+    await scene.check()
+    assert (scene.sent(), scene.drift.repairs) == ([right], 1)
 
 
-def test_until_it_is_put_back_it_counts_as_being_on_both(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        scene.tamper(container_id, "0-7")
-        gate = scene.site.runtime.faults.block(UPDATE)
-        await scene.drift.check()
-        row = scene.site.node.context.ledger.holder(container_id)
-        assert row is not None
-        assert row.acknowledged is not None
-        assert str(row.acknowledged.cpus) == "0-7"
-        gate.release()
-        await scene.site.node.settle()
-
-    play(tmp_path, act)
+async def test_until_it_is_put_back_it_counts_as_being_on_both(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    scene.tamper(container_id, "0-7")
+    gate = scene.site.runtime.faults.block(UPDATE)
+    await scene.drift.check()
+    row = scene.site.node.context.ledger.holder(container_id)
+    assert row is not None
+    assert row.acknowledged is not None
+    assert str(row.acknowledged.cpus) == "0-7"
+    gate.release()
+    await scene.site.node.settle()
 
 
-def test_memory_nodes_are_put_back_too(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        (scene.tree.directory(container_id) / "cpuset.mems").write_text("0-1\n")
-        await scene.check()
-        own = scene.site.recorded()[container_id][1]
-        assert [(u.cpus, u.mems) for u in scene.site.runtime.updates] == [("", own)]
-
-    play(tmp_path, act)
+async def test_memory_nodes_are_put_back_too(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    (scene.tree.directory(container_id) / "cpuset.mems").write_text("0-1\n")
+    await scene.check()
+    own = scene.site.recorded()[container_id][1]
+    assert [(u.cpus, u.mems) for u in scene.site.runtime.updates] == [("", own)]
 
 
-def test_a_cpu_that_went_offline_is_nobodys_tampering(tmp_path: Path) -> None:
+async def test_a_cpu_that_went_offline_is_nobodys_tampering(site: Site, tmp_path: Path) -> None:
     """V1 takes it out of the file at once; that the machine has changed is noticed a moment later."""
+    scene = Scene(site, tmp_path, v1=True)
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    low, high = CpuSet.parse(scene.site.cpus(container_id))
+    scene.tamper(container_id, str(low))
+    scene.tree.write_online(str(scene.site.node.context.ledger.policy.machine.online - CpuSet.of([high])))
+    await scene.check()
+    assert (scene.sent(), scene.drift.repairs) == ([], 0)
 
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        low, high = CpuSet.parse(scene.site.cpus(container_id))
-        scene.tamper(container_id, str(low))
-        scene.tree.write_online(str(scene.site.node.context.ledger.policy.machine.online - CpuSet.of([high])))
+
+async def test_processes_that_the_kernel_moved_out_are_told_of_and_not_put_back(site: Site, tmp_path: Path) -> None:
+    scene = Scene(site, tmp_path, v1=True)
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    scene.tree.flee(scene.site.runtime.node.containers[container_id].pid, container_id, "0-6")
+    await scene.check()
+    await scene.check()
+    assert (scene.sent(), scene.drift.repairs) == ([], 0)
+    (warning,) = scene.drift.warnings()
+    assert "its processes run on CPUs 0-6, outside its cgroup" in warning
+    assert scene.drift.fled() == (Left("default/a/c", CpuSet.parse("0-6")),)
+    scene.enforce(container_id)
+    await scene.check()
+    assert (scene.drift.warnings(), scene.drift.fled()) == ((), ())
+
+
+async def test_a_container_that_is_gone_is_not_put_back(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    scene.tamper(container_id, "0-7")
+    (scene.tree.root / "proc" / str(scene.site.runtime.node.containers[container_id].pid) / "cgroup").unlink()
+    await scene.check()
+    assert scene.sent() == []
+
+
+async def test_a_container_with_a_call_under_way_is_not_looked_at(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    scene.tamper(container_id, "0-7")
+    row = scene.site.node.context.ledger.holder(container_id)
+    assert row is not None
+    async with scene.site.node.effects.lock(row.key):
         await scene.check()
-        assert (scene.sent(), scene.drift.repairs) == ([], 0)
-
-    play(tmp_path, act, v1=True)
+    assert scene.drift.repairs == 0
 
 
-def test_processes_that_the_kernel_moved_out_are_told_of_and_not_put_back(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        scene.tree.flee(scene.site.runtime.node.containers[container_id].pid, container_id, "0-6")
-        await scene.check()
-        await scene.check()
-        assert (scene.sent(), scene.drift.repairs) == ([], 0)
-        (warning,) = scene.drift.warnings()
-        assert "its processes run on CPUs 0-6, outside its cgroup" in warning
-        assert scene.drift.fled() == (Left("default/a/c", CpuSet.parse("0-6")),)
-        scene.enforce(container_id)
-        await scene.check()
-        assert (scene.drift.warnings(), scene.drift.fled()) == ((), ())
-
-    play(tmp_path, act, v1=True)
-
-
-def test_a_container_that_is_gone_is_not_put_back(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        scene.tamper(container_id, "0-7")
-        (scene.tree.root / "proc" / str(scene.site.runtime.node.containers[container_id].pid) / "cgroup").unlink()
-        await scene.check()
-        assert scene.sent() == []
-
-    play(tmp_path, act)
-
-
-def test_a_container_with_a_call_under_way_is_not_looked_at(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        scene.tamper(container_id, "0-7")
-        row = scene.site.node.context.ledger.holder(container_id)
-        assert row is not None
-        async with scene.site.node.effects.lock(row.key):
-            await scene.check()
-        assert scene.drift.repairs == 0
-
-    play(tmp_path, act)
-
-
-def test_a_container_that_is_to_be_preserved_is_nobodys_business(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        run = await scene.site.run("a", ContainerSpec("c"), **{"cpu.preserve.cri-proxy.io/pod": "true"})
-        scene.enforce(run.container_id("c"))
-        scene.tamper(run.container_id("c"), "3")
-        await scene.check()
-        assert scene.sent() == []
-
-    play(tmp_path, act)
+async def test_a_container_that_is_to_be_preserved_is_nobodys_business(scene: Scene) -> None:
+    run = await scene.site.run("a", ContainerSpec("c"), **{"cpu.preserve.cri-proxy.io/pod": "true"})
+    scene.enforce(run.container_id("c"))
+    scene.tamper(run.container_id("c"), "3")
+    await scene.check()
+    assert scene.sent() == []
 
 
 async def put_back(scene: Scene, container_id: str) -> None:
@@ -178,95 +146,74 @@ async def put_back(scene: Scene, container_id: str) -> None:
     await scene.check()
 
 
-def test_after_three_repairs_within_an_hour_we_give_way(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        for _ in range(REPAIRS + 2):
-            await put_back(scene, container_id)
-        assert (len(scene.sent()), scene.drift.repairs) == (REPAIRS, REPAIRS)
-        (warning,) = scene.drift.warnings()
-        assert warning.startswith("default/a/c: left alone, because another manager pins it: put back 3 times")
-
-    play(tmp_path, act)
+async def test_after_three_repairs_within_an_hour_we_give_way(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    for _ in range(REPAIRS + 2):
+        await put_back(scene, container_id)
+    assert (len(scene.sent()), scene.drift.repairs) == (REPAIRS, REPAIRS)
+    (warning,) = scene.drift.warnings()
+    assert warning.startswith("default/a/c: left alone, because another manager pins it: put back 3 times")
 
 
-def test_repairs_of_long_ago_do_not_count(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        for _ in range(REPAIRS + 2):
-            await put_back(scene, container_id)
-            await scene.site.clock.sleep(WINDOW_SECONDS)
-        assert (scene.drift.repairs, scene.drift.warnings()) == (REPAIRS + 2, ())
-
-    play(tmp_path, act)
+async def test_repairs_of_long_ago_do_not_count(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    for _ in range(REPAIRS + 2):
+        await put_back(scene, container_id)
+        await scene.site.clock.sleep(WINDOW_SECONDS)
+    assert (scene.drift.repairs, scene.drift.warnings()) == (REPAIRS + 2, ())
 
 
-def test_the_cpus_of_a_container_that_is_left_to_another_are_not_given_away(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", ContainerSpec("c", cpu_request_mcpu=500))
-        for _ in range(REPAIRS + 1):
-            scene.tamper(container_id, "6-7")
-            await scene.check()
-        assert str(scene.site.node.context.ledger.allocations.withheld) == "6-7"
-        later = await scene.run("b", guaranteed("c", 2000))
-        assert set(scene.site.cpus(later)).isdisjoint("67")
-
-    play(tmp_path, act)
-
-
-def test_a_spec_that_differs_from_the_start_betrays_another_manager(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        container = scene.site.runtime.node.containers[container_id]
-        container.record.cpuset_cpus = container.kernel_cpus = "7"
-        scene.enforce(container_id)
+async def test_the_cpus_of_a_container_that_is_left_to_another_are_not_given_away(scene: Scene) -> None:
+    container_id = await scene.run("a", ContainerSpec("c", cpu_request_mcpu=500))
+    for _ in range(REPAIRS + 1):
+        scene.tamper(container_id, "6-7")
         await scene.check()
-        assert (scene.sent(), scene.drift.repairs) == ([], 0)
-        (warning,) = scene.drift.warnings()
-        assert "the runtime gave it CPUs 7 when it was created" in warning
-        assert "NRI plugin" in warning
-
-    play(tmp_path, act)
+    assert str(scene.site.node.context.ledger.allocations.withheld) == "6-7"
+    later = await scene.run("b", guaranteed("c", 2000))
+    assert set(scene.site.cpus(later)).isdisjoint("67")
 
 
-def test_a_spec_that_was_right_before_is_put_back(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        right = scene.site.cpus(container_id)
-        await scene.check()
-        container = scene.site.runtime.node.containers[container_id]
-        container.record.cpuset_cpus = container.kernel_cpus = "7"
-        scene.enforce(container_id)
-        await scene.check()
-        assert (scene.sent(), scene.drift.warnings()) == ([right], ())
-
-    play(tmp_path, act)
+async def test_a_spec_that_differs_from_the_start_betrays_another_manager(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    container = scene.site.runtime.node.containers[container_id]
+    container.record.cpuset_cpus = container.kernel_cpus = "7"
+    scene.enforce(container_id)
+    await scene.check()
+    assert (scene.sent(), scene.drift.repairs) == ([], 0)
+    (warning,) = scene.drift.warnings()
+    assert "the runtime gave it CPUs 7 when it was created" in warning
+    assert "NRI plugin" in warning
 
 
-def test_the_next_attempt_of_a_container_is_ours_again(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        for _ in range(REPAIRS + 1):
-            await put_back(scene, container_id)
-        await scene.site.kubelet.stop(container_id)
-        await scene.check()
-        assert scene.drift.warnings() == ()
-        assert not scene.site.node.context.ledger.is_left_to_another(container_id)
-
-    play(tmp_path, act)
+async def test_a_spec_that_was_right_before_is_put_back(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    right = scene.site.cpus(container_id)
+    await scene.check()
+    container = scene.site.runtime.node.containers[container_id]
+    container.record.cpuset_cpus = container.kernel_cpus = "7"
+    scene.enforce(container_id)
+    await scene.check()
+    assert (scene.sent(), scene.drift.warnings()) == ([right], ())
 
 
-def test_an_update_without_a_known_outcome_is_no_drift(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await scene.run("a", guaranteed("c", 2000))
-        row = scene.site.node.context.ledger.holder(container_id)
-        assert row is not None
-        scene.site.node.context.ledger.doubt(row.key, row.acknowledged or Pinning(None, None))
-        scene.tamper(container_id, "0-7")
-        await scene.drift.check()
-        assert scene.drift.repairs == 0
+async def test_the_next_attempt_of_a_container_is_ours_again(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    for _ in range(REPAIRS + 1):
+        await put_back(scene, container_id)
+    await scene.site.kubelet.stop(container_id)
+    await scene.check()
+    assert scene.drift.warnings() == ()
+    assert not scene.site.node.context.ledger.is_left_to_another(container_id)
 
-    play(tmp_path, act)
+
+async def test_an_update_without_a_known_outcome_is_no_drift(scene: Scene) -> None:
+    container_id = await scene.run("a", guaranteed("c", 2000))
+    row = scene.site.node.context.ledger.holder(container_id)
+    assert row is not None
+    scene.site.node.context.ledger.doubt(row.key, row.acknowledged or Pinning(None, None))
+    scene.tamper(container_id, "0-7")
+    await scene.drift.check()
+    assert scene.drift.repairs == 0
 
 
 def test_a_node_that_is_not_this_host_sees_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The kubelet's state files, and what an operator is told of them."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -53,22 +52,22 @@ def test_without_a_kubelet_there_is_nothing_to_tell(tmp_path: Path) -> None:
     assert read_managers(tmp_path / "nowhere").warnings() == ()
 
 
-def test_each_manager_is_told_of_once(tmp_path: Path) -> None:
+async def test_each_manager_is_told_of_once(tmp_path: Path) -> None:
     told: list[str] = []
     watch = ManagerWatch(tmp_path, told.append)
     for text in ('{"policyName": "none"}', json.dumps(STATIC), json.dumps(STATIC)):
         (tmp_path / "cpu_manager_state").write_text(text)
-        asyncio.run(watch.look())
+        await watch.look()
     assert len(told) == 1
     assert watch.warnings() == tuple(told)
 
 
-def test_a_remedy_that_was_followed_ends_the_warning(tmp_path: Path) -> None:
+async def test_a_remedy_that_was_followed_ends_the_warning(tmp_path: Path) -> None:
     (tmp_path / "cpu_manager_state").write_text(json.dumps(STATIC))
     watch = ManagerWatch(tmp_path, lambda _: None)
-    asyncio.run(watch.look())
+    await watch.look()
     (tmp_path / "cpu_manager_state").unlink()
-    asyncio.run(watch.look())
+    await watch.look()
     assert watch.warnings() == ()
 
 

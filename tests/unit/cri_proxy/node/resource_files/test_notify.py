@@ -1,8 +1,10 @@
 """A container's own command: after changes, one at a time, in nobody's way, and no longer when it keeps failing."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.node.resource_files.notify import COMMAND_SECONDS, PAUSES_SECONDS, Notifier
@@ -11,11 +13,17 @@ from cri_proxy.testbed.pods import PodSpec, guaranteed
 from policies.base import Preferences
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import entered, soon
-from tests.unit.cri_proxy.node.told import generation, play_told
+from tests.unit.cri_proxy.node.told import generation, telling
 
 MIXED, OWNS_2, OWNS_3 = guaranteed("c", 1500), guaranteed("c", 2000), guaranteed("c", 3000)
 TRIES = len(PAUSES_SECONDS) + 1
 UNTOLD = (("cri-proxy.io/tell-resources", "false"),)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with telling(tmp_path) as site:
+        yield site
 
 
 async def listener(site: Site, command: Sequence[str]) -> RunningPod:
@@ -34,39 +42,30 @@ def notifier(site: Site) -> Notifier:
     return site.node.telling.notifier
 
 
-def test_the_files_as_a_container_finds_them_at_its_start_are_no_news(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        await listener(site, ["true"])
-        assert notifier(site).run == 0
-
-    play_told(tmp_path, act)
+async def test_the_files_as_a_container_finds_them_at_its_start_are_no_news(site: Site) -> None:
+    await listener(site, ["true"])
+    assert notifier(site).run == 0
 
 
-def test_each_change_runs_the_command_with_a_time_limit(tmp_path: Path) -> None:
+async def test_each_change_runs_the_command_with_a_time_limit(site: Site) -> None:
     seen: list[pb.ExecSyncRequest] = []
 
     def look(message: bytes) -> bool:
         seen.append(pb.ExecSyncRequest.FromString(message))
         return False
 
-    async def act(site: Site) -> None:
-        pod = await listener(site, ["echo", "new"])
-        site.runtime.faults.fail_next("ExecSync", 2, "never", matches=look)
-        await site.run("a", OWNS_2)
-        assert (notifier(site).run, notifier(site).failed) == (1, 0)
-        expected = pb.ExecSyncRequest(container_id=pod.container_id("c"), cmd=["echo", "new"], timeout=COMMAND_SECONDS)
-        assert seen == [expected]
-
-    play_told(tmp_path, act)
+    pod = await listener(site, ["echo", "new"])
+    site.runtime.faults.fail_next("ExecSync", 2, "never", matches=look)
+    await site.run("a", OWNS_2)
+    assert (notifier(site).run, notifier(site).failed) == (1, 0)
+    expected = pb.ExecSyncRequest(container_id=pod.container_id("c"), cmd=["echo", "new"], timeout=COMMAND_SECONDS)
+    assert seen == [expected]
 
 
-def test_without_a_command_nothing_runs(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await listener(site, [])
-        await site.run("a", OWNS_2)
-        assert (generation(site, pod), notifier(site).run) == (2, 0)
-
-    play_told(tmp_path, act)
+async def test_without_a_command_nothing_runs(site: Site) -> None:
+    pod = await listener(site, [])
+    await site.run("a", OWNS_2)
+    assert (generation(site, pod), notifier(site).run) == (2, 0)
 
 
 async def has_written(site: Site, count: int) -> None:
@@ -75,84 +74,66 @@ async def has_written(site: Site, count: int) -> None:
     assert site.node.telling.written == count
 
 
-def test_changes_that_come_while_the_command_runs_count_as_one(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await listener(site, ["true"])
-        gate = site.runtime.faults.block("ExecSync")
-        before = site.node.telling.written
-        for changes in (0, 2, 4):
-            owner = await site.kubelet.run_pod(PodSpec("a", (OWNS_2,), annotations=UNTOLD))
-            await has_written(site, before + changes + 1)
-            await entered(gate)
-            await site.kubelet.remove_pod(owner.sandbox_id)
-            await has_written(site, before + changes + 2)
-        assert (gate.waiting, notifier(site).run) == (1, 0)
-        gate.release()
-        await site.node.settle()
-        assert (notifier(site).run, generation(site, pod)) == (2, 7)
-
-    play_told(tmp_path, act)
-
-
-def test_a_command_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        await listener(site, ["true"])
-        gate = site.runtime.faults.block("ExecSync")
-        owner = await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))
+async def test_changes_that_come_while_the_command_runs_count_as_one(site: Site) -> None:
+    pod = await listener(site, ["true"])
+    gate = site.runtime.faults.block("ExecSync")
+    before = site.node.telling.written
+    for changes in (0, 2, 4):
+        owner = await site.kubelet.run_pod(PodSpec("a", (OWNS_2,), annotations=UNTOLD))
+        await has_written(site, before + changes + 1)
         await entered(gate)
         await site.kubelet.remove_pod(owner.sandbox_id)
-        await site.kubelet.run_pod(PodSpec("b", (OWNS_2,)))
-        gate.release()
-
-    play_told(tmp_path, act)
-
-
-def test_a_command_that_fails_is_tried_again_after_growing_pauses(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        await listener(site, ["true"])
-        site.runtime.faults.fail_next("ExecSync", 2, "exec failed", times=2)
-        before = site.clock.now_seconds()
-        await site.run("a", OWNS_2)
-        assert (notifier(site).run, notifier(site).failed) == (3, 2)
-        assert site.clock.now_seconds() - before >= sum(PAUSES_SECONDS[:2])
-        assert site.log.warnings.count("notify_failed") == 2
-
-    play_told(tmp_path, act)
+        await has_written(site, before + changes + 2)
+    assert (gate.waiting, notifier(site).run) == (1, 0)
+    gate.release()
+    await site.node.settle()
+    assert (notifier(site).run, generation(site, pod)) == (2, 7)
 
 
-def test_a_command_that_always_fails_is_given_up_until_the_next_change(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        await listener(site, ["false"])
-        owner = await site.run("a", OWNS_2)
-        assert (notifier(site).run, notifier(site).failed) == (TRIES, TRIES)
-        await site.kubelet.remove_pod(owner.sandbox_id)
-        await site.node.settle()
-        assert notifier(site).run == 2 * TRIES
-
-    play_told(tmp_path, act)
+async def test_a_command_that_hangs_holds_nobody_up(site: Site) -> None:
+    await listener(site, ["true"])
+    gate = site.runtime.faults.block("ExecSync")
+    owner = await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))
+    await entered(gate)
+    await site.kubelet.remove_pod(owner.sandbox_id)
+    await site.kubelet.run_pod(PodSpec("b", (OWNS_2,)))
+    gate.release()
 
 
-def test_a_runtime_that_is_away_counts_as_a_failure(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await listener(site, ["true"])
-        row = site.node.context.ledger.holder(pod.container_id("c"))
-        assert row is not None
-        site.runtime.go_away()
-        notifier(site).changed(row)
-        await notifier(site).settle()
-        assert notifier(site).failed == TRIES
-
-    play_told(tmp_path, act)
+async def test_a_command_that_fails_is_tried_again_after_growing_pauses(site: Site) -> None:
+    await listener(site, ["true"])
+    site.runtime.faults.fail_next("ExecSync", 2, "exec failed", times=2)
+    before = site.clock.now_seconds()
+    await site.run("a", OWNS_2)
+    assert (notifier(site).run, notifier(site).failed) == (3, 2)
+    assert site.clock.now_seconds() - before >= sum(PAUSES_SECONDS[:2])
+    assert site.log.warnings.count("notify_failed") == 2
 
 
-def test_a_container_that_has_ended_is_not_told(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await listener(site, ["true"])
-        row = site.node.context.ledger.holder(pod.container_id("c"))
-        assert row is not None
-        await site.kubelet.stop(pod.container_id("c"))
-        notifier(site).changed(row)
-        await notifier(site).settle()
-        assert notifier(site).run == 0
+async def test_a_command_that_always_fails_is_given_up_until_the_next_change(site: Site) -> None:
+    await listener(site, ["false"])
+    owner = await site.run("a", OWNS_2)
+    assert (notifier(site).run, notifier(site).failed) == (TRIES, TRIES)
+    await site.kubelet.remove_pod(owner.sandbox_id)
+    await site.node.settle()
+    assert notifier(site).run == 2 * TRIES
 
-    play_told(tmp_path, act)
+
+async def test_a_runtime_that_is_away_counts_as_a_failure(site: Site) -> None:
+    pod = await listener(site, ["true"])
+    row = site.node.context.ledger.holder(pod.container_id("c"))
+    assert row is not None
+    site.runtime.go_away()
+    notifier(site).changed(row)
+    await notifier(site).settle()
+    assert notifier(site).failed == TRIES
+
+
+async def test_a_container_that_has_ended_is_not_told(site: Site) -> None:
+    pod = await listener(site, ["true"])
+    row = site.node.context.ledger.holder(pod.container_id("c"))
+    assert row is not None
+    await site.kubelet.stop(pod.container_id("c"))
+    notifier(site).changed(row)
+    await notifier(site).settle()
+    assert notifier(site).run == 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +23,18 @@ from sysfs.descriptions.machine import describe
 from tests.fakes.grants import request, small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import background, entered
-from tests.unit.cri_proxy.node.told import directory_of, generation, mounted, play_told, told
+from tests.unit.cri_proxy.node.told import directory_of, generation, mounted, telling, told
 
 OWNS_2 = guaranteed("c", 2000)
 MIXED = guaranteed("c", 1500)
 SHARES = ContainerSpec("c", cpu_request_mcpu=100)
 ALWAYS, NEVER = Rules(tell_containers="always"), Rules(tell_containers="never")
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with telling(tmp_path) as site:
+        yield site
 
 
 @pytest.mark.parametrize(
@@ -56,134 +63,104 @@ def test_who_wants_to_hear_of_changes_is_told(tell: bool | None, expected: bool)
     assert is_told(Grant(asked, "root", CpuKind.SHARED), Pinning(None, None), "auto") is expected
 
 
-def test_a_container_with_cpus_of_its_own_finds_them_from_its_start(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await site.run("a", OWNS_2)
-        assert mounted(site, pod) == [(str(directory_of(site, pod)), "/.cri-proxy")]
-        assert told(site, pod) == {
-            "SHARED_CPUS": "",
-            "ISOLATED_CPUS": "",
-            "EXCLUSIVE_CPUS": "4-5",
-            "ALL_MEMS": "1",
-            "DRAM_MEMS": "1",
-            "PMEM_MEMS": "",
-            "HBM_MEMS": "",
-        }
-        assert generation(site, pod) == 1
-
-    play_told(tmp_path, act)
+async def test_a_container_with_cpus_of_its_own_finds_them_from_its_start(site: Site) -> None:
+    pod = await site.run("a", OWNS_2)
+    assert mounted(site, pod) == [(str(directory_of(site, pod)), "/.cri-proxy")]
+    assert told(site, pod) == {
+        "SHARED_CPUS": "",
+        "ISOLATED_CPUS": "",
+        "EXCLUSIVE_CPUS": "4-5",
+        "ALL_MEMS": "1",
+        "DRAM_MEMS": "1",
+        "PMEM_MEMS": "",
+        "HBM_MEMS": "",
+    }
+    assert generation(site, pod) == 1
 
 
-def test_hidden_thread_siblings_are_told_apart_from_the_cpus_to_run_on(tmp_path: Path) -> None:
+async def test_hidden_thread_siblings_are_told_apart_from_the_cpus_to_run_on(tmp_path: Path) -> None:
     machine = describe({"cores": 4, "threads": 2})
     site = Site(build_policy("topology-aware", machine, PolicyOptions(machine.online, CpuSet.parse("0-1"))))
     site.told_root = tmp_path
-
-    async def run() -> None:
-        await site.open()
-        pod = await site.run("a", OWNS_2, **{"cri-proxy.io/hide-hyperthreads": "true"})
-        plain = json.loads((directory_of(site, pod) / "resources.json").read_text())
-        assert (plain["exclusive_cpus"], plain["hidden_cpus"]) == ("2", "3")
-        assert told(site, pod)["EXCLUSIVE_CPUS"] == site.cpus(pod.container_id("c"))
-
-    asyncio.run(run())
+    await site.open()
+    pod = await site.run("a", OWNS_2, **{"cri-proxy.io/hide-hyperthreads": "true"})
+    plain = json.loads((directory_of(site, pod) / "resources.json").read_text())
+    assert (plain["exclusive_cpus"], plain["hidden_cpus"]) == ("2", "3")
+    assert told(site, pod)["EXCLUSIVE_CPUS"] == site.cpus(pod.container_id("c"))
 
 
-def test_a_pod_asks_by_annotation_for_one_of_its_containers(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        other = replace(SHARES, name="d")
-        pod = await site.run("a", SHARES, other, **{"cri-proxy.io/tell-resources": "{c: true, d: false}"})
-        assert [len(mounted(site, pod, name)) for name in ("c", "d")] == [1, 0]
-
-    play_told(tmp_path, act)
+async def test_a_pod_asks_by_annotation_for_one_of_its_containers(site: Site) -> None:
+    other = replace(SHARES, name="d")
+    pod = await site.run("a", SHARES, other, **{"cri-proxy.io/tell-resources": "{c: true, d: false}"})
+    assert [len(mounted(site, pod, name)) for name in ("c", "d")] == [1, 0]
 
 
-def test_the_files_are_there_before_the_runtime_is_asked(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        gate = site.runtime.faults.block("CreateContainer")
-        creating = background(site.kubelet.run_pod(PodSpec("a", (OWNS_2,))))
-        await entered(gate)
-        assert len(places(tmp_path)) == 1
-        gate.release()
-        assert told(site, await creating)["EXCLUSIVE_CPUS"] == "4-5"
-
-    play_told(tmp_path, act)
+async def test_the_files_are_there_before_the_runtime_is_asked(tmp_path: Path, site: Site) -> None:
+    gate = site.runtime.faults.block("CreateContainer")
+    creating = background(site.kubelet.run_pod(PodSpec("a", (OWNS_2,))))
+    await entered(gate)
+    assert len(places(tmp_path)) == 1
+    gate.release()
+    assert told(site, await creating)["EXCLUSIVE_CPUS"] == "4-5"
 
 
-def test_who_only_shares_is_not_told_unless_everybody_is(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        assert mounted(site, await site.run("a", SHARES)) == []
-        assert places(tmp_path) == ()
-        site.node.coordinator.rules = ALWAYS
-        assert told(site, await site.run("b", SHARES))["SHARED_CPUS"] == "1-3"
-
-    play_told(tmp_path, act)
+async def test_who_only_shares_is_not_told_unless_everybody_is(tmp_path: Path, site: Site) -> None:
+    assert mounted(site, await site.run("a", SHARES)) == []
+    assert places(tmp_path) == ()
+    site.node.coordinator.rules = ALWAYS
+    assert told(site, await site.run("b", SHARES))["SHARED_CPUS"] == "1-3"
 
 
-def test_under_never_nobody_is_told(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
+async def test_under_never_nobody_is_told(tmp_path: Path) -> None:
+    async with telling(tmp_path, rules=NEVER) as site:
         assert mounted(site, await site.run("a", OWNS_2)) == []
 
-    play_told(tmp_path, act, rules=NEVER)
+
+async def test_a_shared_set_that_shrinks_and_grows_is_told_each_time(site: Site) -> None:
+    mixed, _ = await site.run("m", MIXED), await site.run("full", guaranteed("c", 3000))
+    before = told(site, mixed)
+    owner = await site.run("a", OWNS_2)
+    during = told(site, mixed)
+    await site.kubelet.remove_pod(owner.sandbox_id)
+    await site.node.settle()
+    sets = [CpuSet.parse(each["SHARED_CPUS"]) for each in (before, during, told(site, mixed))]
+    assert sets[1] <= sets[0] == sets[2] != sets[1]
+    assert {each["EXCLUSIVE_CPUS"] for each in (before, during)} == {before["EXCLUSIVE_CPUS"]}
+    assert generation(site, mixed) == 3
 
 
-def test_a_shared_set_that_shrinks_and_grows_is_told_each_time(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        mixed, _ = await site.run("m", MIXED), await site.run("full", guaranteed("c", 3000))
-        before = told(site, mixed)
-        owner = await site.run("a", OWNS_2)
-        during = told(site, mixed)
-        await site.kubelet.remove_pod(owner.sandbox_id)
-        await site.node.settle()
-        sets = [CpuSet.parse(each["SHARED_CPUS"]) for each in (before, during, told(site, mixed))]
-        assert sets[1] <= sets[0] == sets[2] != sets[1]
-        assert {each["EXCLUSIVE_CPUS"] for each in (before, during)} == {before["EXCLUSIVE_CPUS"]}
-        assert generation(site, mixed) == 3
-
-    play_told(tmp_path, act)
-
-
-def test_growth_is_told_once_the_runtime_has_confirmed_it(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        mixed, _ = await site.run("m", MIXED), await site.run("full", guaranteed("c", 3000))
-        wide = told(site, mixed)["SHARED_CPUS"]
-        owner = await site.run("a", OWNS_2)
-        narrow = told(site, mixed)["SHARED_CPUS"]
-        gate = site.runtime.faults.block("UpdateContainerResources")
-        await site.kubelet.remove_pod(owner.sandbox_id)
-        await entered(gate)
-        await site.node.telling.settle()
-        assert told(site, mixed)["SHARED_CPUS"] == narrow != wide
-        gate.release()
-        await site.node.settle()
-        assert told(site, mixed)["SHARED_CPUS"] == wide
-
-    play_told(tmp_path, act)
+async def test_growth_is_told_once_the_runtime_has_confirmed_it(site: Site) -> None:
+    mixed, _ = await site.run("m", MIXED), await site.run("full", guaranteed("c", 3000))
+    wide = told(site, mixed)["SHARED_CPUS"]
+    owner = await site.run("a", OWNS_2)
+    narrow = told(site, mixed)["SHARED_CPUS"]
+    gate = site.runtime.faults.block("UpdateContainerResources")
+    await site.kubelet.remove_pod(owner.sandbox_id)
+    await entered(gate)
+    await site.node.telling.settle()
+    assert told(site, mixed)["SHARED_CPUS"] == narrow != wide
+    gate.release()
+    await site.node.settle()
+    assert told(site, mixed)["SHARED_CPUS"] == wide
 
 
-def test_a_resize_is_told(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await site.run("a", OWNS_2)
-        before = CpuSet.parse(told(site, pod)["EXCLUSIVE_CPUS"])
-        await site.kubelet.update(
-            pod.container_id("c"), pb.LinuxContainerResources(cpu_quota=300_000, cpu_period=100_000, cpu_shares=3072)
-        )
-        await site.node.settle()
-        after = CpuSet.parse(told(site, pod)["EXCLUSIVE_CPUS"])
-        assert (len(after), before <= after) == (3, True)
-
-    play_told(tmp_path, act)
+async def test_a_resize_is_told(site: Site) -> None:
+    pod = await site.run("a", OWNS_2)
+    before = CpuSet.parse(told(site, pod)["EXCLUSIVE_CPUS"])
+    await site.kubelet.update(
+        pod.container_id("c"), pb.LinuxContainerResources(cpu_quota=300_000, cpu_period=100_000, cpu_shares=3072)
+    )
+    await site.node.settle()
+    after = CpuSet.parse(told(site, pod)["EXCLUSIVE_CPUS"])
+    assert (len(after), before <= after) == (3, True)
 
 
-def test_changes_that_do_not_concern_a_container_leave_its_files_alone(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        owner = await site.run("a", OWNS_2)
-        for name in ("b", "d", "e"):
-            await site.run(name, SHARES)
-        assert generation(site, owner) == 1
-        assert site.node.telling.written == 1
-
-    play_told(tmp_path, act)
+async def test_changes_that_do_not_concern_a_container_leave_its_files_alone(site: Site) -> None:
+    owner = await site.run("a", OWNS_2)
+    for name in ("b", "d", "e"):
+        await site.run(name, SHARES)
+    assert generation(site, owner) == 1
+    assert site.node.telling.written == 1
 
 
 def version(site: Site, pod: RunningPod) -> tuple[int, int]:
@@ -192,120 +169,96 @@ def version(site: Site, pod: RunningPod) -> tuple[int, int]:
     return found.st_ino, found.st_mtime_ns
 
 
-def test_a_restart_of_the_proxy_writes_nothing_that_is_right(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        mixed, owner = await site.run("m", MIXED), await site.run("a", OWNS_2)
-        before = [version(site, pod) for pod in (mixed, owner)]
-        await site.open()
-        assert [version(site, pod) for pod in (mixed, owner)] == before
-        assert site.node.telling.written == 0
-
-    play_told(tmp_path, act)
+async def test_a_restart_of_the_proxy_writes_nothing_that_is_right(site: Site) -> None:
+    mixed, owner = await site.run("m", MIXED), await site.run("a", OWNS_2)
+    before = [version(site, pod) for pod in (mixed, owner)]
+    await site.open()
+    assert [version(site, pod) for pod in (mixed, owner)] == before
+    assert site.node.telling.written == 0
 
 
-def test_what_is_wrong_after_a_restart_is_written_again(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await site.run("a", OWNS_2)
-        before = told(site, pod)
-        (directory_of(site, pod) / "resources.sh").write_text("stale")
-        await site.open()
-        assert (told(site, pod), generation(site, pod)) == (before, 2)
-
-    play_told(tmp_path, act)
+async def test_what_is_wrong_after_a_restart_is_written_again(site: Site) -> None:
+    pod = await site.run("a", OWNS_2)
+    before = told(site, pod)
+    (directory_of(site, pod) / "resources.sh").write_text("stale")
+    await site.open()
+    assert (told(site, pod), generation(site, pod)) == (before, 2)
 
 
-def test_a_restarted_container_has_the_same_directory(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await site.run("a", OWNS_2)
-        inode = directory_of(site, pod).stat().st_ino
-        await site.kubelet.stop(pod.container_id("c"))
-        await site.node.settle()
-        again = await site.kubelet.create(pod.spec, OWNS_2, pod.sandbox_id, attempt=1)
-        await site.kubelet.start(again)
-        assert site.runtime.node.containers[again].config.mounts[0].host_path == str(directory_of(site, pod))
-        assert (directory_of(site, pod).stat().st_ino, generation(site, pod)) == (inode, 1)
-
-    play_told(tmp_path, act)
+async def test_a_restarted_container_has_the_same_directory(site: Site) -> None:
+    pod = await site.run("a", OWNS_2)
+    inode = directory_of(site, pod).stat().st_ino
+    await site.kubelet.stop(pod.container_id("c"))
+    await site.node.settle()
+    again = await site.kubelet.create(pod.spec, OWNS_2, pod.sandbox_id, attempt=1)
+    await site.kubelet.start(again)
+    assert site.runtime.node.containers[again].config.mounts[0].host_path == str(directory_of(site, pod))
+    assert (directory_of(site, pod).stat().st_ino, generation(site, pod)) == (inode, 1)
 
 
-def test_the_directory_stays_after_the_exit_and_goes_with_the_sandbox(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await site.run("a", OWNS_2)
-        await site.kubelet.stop(pod.container_id("c"))
-        await site.node.settle()
-        assert directory_of(site, pod).exists()
-        await site.kubelet.remove_pod(pod.sandbox_id)
-        await site.node.settle()
-        assert not directory_of(site, pod).parent.exists()
-
-    play_told(tmp_path, act)
+async def test_the_directory_stays_after_the_exit_and_goes_with_the_sandbox(site: Site) -> None:
+    pod = await site.run("a", OWNS_2)
+    await site.kubelet.stop(pod.container_id("c"))
+    await site.node.settle()
+    assert directory_of(site, pod).exists()
+    await site.kubelet.remove_pod(pod.sandbox_id)
+    await site.node.settle()
+    assert not directory_of(site, pod).parent.exists()
 
 
-def test_at_start_only_directories_of_which_the_runtime_knows_nothing_are_collected(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        kept = await site.run("a", OWNS_2)
-        Place("gone", "c").below(tmp_path).mkdir(parents=True)
-        site.store = type(site.store)()  # and the saved state is lost
-        await site.open()
-        assert places(tmp_path) == (Place(kept.spec.pod_uid, "c"),)
-        assert told(site, kept)["EXCLUSIVE_CPUS"] == "4-5"
-
-    play_told(tmp_path, act)
-
-
-def test_a_container_that_is_left_alone_keeps_its_directory(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        pod = await site.run("a", OWNS_2)
-        del site.runtime.node.containers[pod.container_id("c")].config.annotations["cri-proxy.io/grant"]
-        site.store, site.rules = type(site.store)(), Rules(adopt="leave")
-        await site.open()
-        assert site.node.adoption.is_left(pod.container_id("c"))
-        assert directory_of(site, pod).exists()
-
-    play_told(tmp_path, act)
+async def test_at_start_only_directories_that_the_runtime_knows_nothing_of_are_collected(
+    tmp_path: Path, site: Site
+) -> None:
+    kept = await site.run("a", OWNS_2)
+    Place("gone", "c").below(tmp_path).mkdir(parents=True)
+    site.store = type(site.store)()  # and the saved state is lost
+    await site.open()
+    assert places(tmp_path) == (Place(kept.spec.pod_uid, "c"),)
+    assert told(site, kept)["EXCLUSIVE_CPUS"] == "4-5"
 
 
-def test_a_create_that_the_runtime_refuses_leaves_no_directory(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        site.runtime.faults.fail_next("CreateContainer", 2, "no")
-        with pytest.raises(CallFailed):
-            await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))
-        await site.node.settle()
-        assert places(tmp_path) == ()
-
-    play_told(tmp_path, act)
+async def test_a_container_that_is_left_alone_keeps_its_directory(site: Site) -> None:
+    pod = await site.run("a", OWNS_2)
+    del site.runtime.node.containers[pod.container_id("c")].config.annotations["cri-proxy.io/grant"]
+    site.store, site.rules = type(site.store)(), Rules(adopt="leave")
+    await site.open()
+    assert site.node.adoption.is_left(pod.container_id("c"))
+    assert directory_of(site, pod).exists()
 
 
-def test_a_pod_with_a_mount_of_its_own_at_our_place_keeps_it_and_gets_none_of_ours(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        spec = PodSpec("a", (OWNS_2,))
-        sandbox = await site.kubelet.run_sandbox(spec)
-        asked = create_request(spec, OWNS_2, sandbox, node=site.kubelet.node)
-        asked.config.mounts.add(host_path="/own", container_path="/.cri-proxy/")
-        reply = await site.kubelet.call("CreateContainer", asked, pb.CreateContainerResponse)
-        mounts = site.runtime.node.containers[reply.container_id].config.mounts
-        assert ([mount.host_path for mount in mounts], places(tmp_path)) == (["/own"], ())
-
-    play_told(tmp_path, act)
+async def test_a_create_that_the_runtime_refuses_leaves_no_directory(tmp_path: Path, site: Site) -> None:
+    site.runtime.faults.fail_next("CreateContainer", 2, "no")
+    with pytest.raises(CallFailed):
+        await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))
+    await site.node.settle()
+    assert places(tmp_path) == ()
 
 
-def test_a_directory_that_cannot_be_written_stops_no_container_and_is_said_once(tmp_path: Path) -> None:
+async def test_a_pod_with_a_mount_of_its_own_at_our_place_keeps_it_and_has_none_of_ours(
+    tmp_path: Path, site: Site
+) -> None:
+    spec = PodSpec("a", (OWNS_2,))
+    sandbox = await site.kubelet.run_sandbox(spec)
+    asked = create_request(spec, OWNS_2, sandbox, node=site.kubelet.node)
+    asked.config.mounts.add(host_path="/own", container_path="/.cri-proxy/")
+    reply = await site.kubelet.call("CreateContainer", asked, pb.CreateContainerResponse)
+    mounts = site.runtime.node.containers[reply.container_id].config.mounts
+    assert ([mount.host_path for mount in mounts], places(tmp_path)) == (["/own"], ())
+
+
+async def test_a_directory_that_cannot_be_written_stops_no_container_and_is_said_once(tmp_path: Path) -> None:
     root = tmp_path / "told"
-
-    async def act(site: Site) -> None:
+    async with telling(root) as site:
         root.write_text("a file")
         first, second = await site.run("a", OWNS_2), await site.run("b", MIXED)
         assert (mounted(site, first), mounted(site, second)) == ([], [])
         assert site.node.telling.failed >= 2
         assert [event for event in site.log.warnings if event == "not_told"] == ["not_told"]
 
-    play_told(root, act)
 
-
-def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+async def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
     root = tmp_path / "told"
-
-    async def act(site: Site) -> None:
+    async with telling(root) as site:
         pod = await site.run("a", MIXED)
         root.rename(tmp_path / "aside")
         root.write_text("in the way")
@@ -320,14 +273,8 @@ def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
         watching.cancel()
         assert (site.node.telling.is_failing, told(site, pod)["EXCLUSIVE_CPUS"]) == (False, "4")
 
-    play_told(root, act)
 
-
-def test_without_a_root_nobody_is_told() -> None:
-
-    async def run() -> None:
-        site = Site(small_policy())
-        await site.open()
-        assert mounted(site, await site.run("a", OWNS_2)) == []
-
-    asyncio.run(run())
+async def test_without_a_root_nobody_is_told() -> None:
+    site = Site(small_policy())
+    await site.open()
+    assert mounted(site, await site.run("a", OWNS_2)) == []

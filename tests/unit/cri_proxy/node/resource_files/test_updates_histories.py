@@ -1,6 +1,5 @@
 """Whatever happens on the node, in the end every container reads what the kernel lets it use, and whose it is."""
 
-import asyncio
 import json
 import random
 import tempfile
@@ -66,7 +65,7 @@ def check(site: Site, pods: dict[str, RunningPod]) -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
-def test_in_the_end_everybody_reads_what_the_kernel_says(seed: int) -> None:
+async def test_in_the_end_everybody_reads_what_the_kernel_says(seed: int) -> None:
     chance = random.Random(seed)
     pods: dict[str, RunningPod] = {}
 
@@ -81,4 +80,4 @@ def test_in_the_end_everybody_reads_what_the_kernel_says(seed: int) -> None:
         assert site.log.errors == []
 
     with tempfile.TemporaryDirectory() as directory:
-        asyncio.run(run(Path(directory)))
+        await run(Path(directory))

@@ -1,6 +1,5 @@
 """The node's state as metrics: what is there now, and nothing that is gone."""
 
-import asyncio
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.cgroup_tree import CgroupTree
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import background, entered, play
+from tests.unit.cri_proxy.node.stage import background, entered
 
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 EXPECTED = {("exclusive",): 2, ("shared",): 5, ("reserved",): 1}
@@ -35,159 +34,120 @@ def shown(site: Site, metric: Metric) -> dict[Values, float]:
     return {s.labels: s.value for s in found if s.value and not isinstance(s.value, Distribution)}
 
 
-def test_every_available_cpu_is_of_one_kind() -> None:
-    async def act(site: Site) -> None:
-        assert shown(site, catalog.CPUS) == {("shared",): 7, ("reserved",): 1}
-        await site.run("a", guaranteed("c", 2000))
-        assert shown(site, catalog.CPUS) == EXPECTED
-        root = {labels[1:]: value for labels, value in shown(site, catalog.POOL_CPUS).items() if labels[0] == "root"}
-        assert root == EXPECTED
-
-    play(act)
+async def test_every_available_cpu_is_of_one_kind(site: Site) -> None:
+    assert shown(site, catalog.CPUS) == {("shared",): 7, ("reserved",): 1}
+    await site.run("a", guaranteed("c", 2000))
+    assert shown(site, catalog.CPUS) == EXPECTED
+    root = {labels[1:]: value for labels, value in shown(site, catalog.POOL_CPUS).items() if labels[0] == "root"}
+    assert root == EXPECTED
 
 
-def test_in_every_pool_the_kinds_add_up_to_its_cpus_isolated_ones_too() -> None:
+async def test_in_every_pool_the_kinds_add_up_to_its_cpus_isolated_ones_too() -> None:
     machine = describe({"packages": 2, "cores": 6, "memory": "2Gi", "isolated": "4-5,10"})
     options = PolicyOptions(machine.online, CpuSet.parse("0"))
     site = Site(build_policy("topology-aware", machine, options))
-
-    async def act() -> None:
-        await site.open()
-        for mcpu in (1000, 2000, 1500, 3000):
-            await site.run(f"p{mcpu}", guaranteed("c", mcpu))
-        series = shown(site, catalog.POOL_CPUS)
-        for pool in site.policy.pools(site.node.context.ledger.allocations):
-            assert sum(count for (name, _), count in series.items() if name == pool.name) == len(pool.cpus)
-        assert (series["root", "isolated"], series["root", "isolated_free"]) == (1, 2)
-
-    asyncio.run(act())
+    await site.open()
+    for mcpu in (1000, 2000, 1500, 3000):
+        await site.run(f"p{mcpu}", guaranteed("c", mcpu))
+    series = shown(site, catalog.POOL_CPUS)
+    for pool in site.policy.pools(site.node.context.ledger.allocations):
+        assert sum(count for (name, _), count in series.items() if name == pool.name) == len(pool.cpus)
+    assert (series["root", "isolated"], series["root", "isolated_free"]) == (1, 2)
 
 
-def test_a_policy_that_pins_nobody_is_shown_as_well() -> None:
+async def test_a_policy_that_pins_nobody_is_shown_as_well() -> None:
     machine = describe({"packages": 2, "cores": 2, "memory": "2Gi"})
     site = Site(build_policy("none", machine, PolicyOptions(machine.online, CpuSet())))
-
-    async def act() -> None:
-        await site.open()
-        await site.run("a", guaranteed("c", 2000))
-        assert shown(site, catalog.CONTAINERS) == {("running", "preserve"): 1}
-        assert sum(shown(site, catalog.CPUS).values()) == 4
-        assert shown(site, catalog.DECISIONS) == {("placed", "not-managed"): 1}
-
-    asyncio.run(act())
+    await site.open()
+    await site.run("a", guaranteed("c", 2000))
+    assert shown(site, catalog.CONTAINERS) == {("running", "preserve"): 1}
+    assert sum(shown(site, catalog.CPUS).values()) == 4
+    assert shown(site, catalog.DECISIONS) == {("placed", "not-managed"): 1}
 
 
-def test_what_is_gone_does_not_linger() -> None:
-    async def act(site: Site) -> None:
-        before = [s for s in node_samples(site.node) if s.metric.kind == "gauge"]
-        pod = await site.run("a", guaranteed("c", 2000))
-        assert shown(site, catalog.CONTAINERS) == {("running", "exclusive"): 1}
-        await site.kubelet.remove_pod(pod.sandbox_id)
-        await site.node.settle()
-        assert [s for s in node_samples(site.node) if s.metric.kind == "gauge"] == before
-
-    play(act)
+async def test_what_is_gone_does_not_linger(site: Site) -> None:
+    before = [s for s in node_samples(site.node) if s.metric.kind == "gauge"]
+    pod = await site.run("a", guaranteed("c", 2000))
+    assert shown(site, catalog.CONTAINERS) == {("running", "exclusive"): 1}
+    await site.kubelet.remove_pod(pod.sandbox_id)
+    await site.node.settle()
+    assert [s for s in node_samples(site.node) if s.metric.kind == "gauge"] == before
 
 
-def test_a_pool_tells_what_it_granted_and_what_is_left() -> None:
-    async def act(site: Site) -> None:
-        await site.run("a", SHARES)
-        granted, free = shown(site, catalog.POOL_SHARED_GRANTED), shown(site, catalog.POOL_SHARED_FREE)
-        assert granted["root",] == 0.5
-        assert free["root",] == 6.5
-
-    play(act)
+async def test_a_pool_tells_what_it_granted_and_what_is_left(site: Site) -> None:
+    await site.run("a", SHARES)
+    granted, free = shown(site, catalog.POOL_SHARED_GRANTED), shown(site, catalog.POOL_SHARED_FREE)
+    assert granted["root",] == 0.5
+    assert free["root",] == 6.5
 
 
-def test_a_memory_node_tells_its_size_and_what_it_promised() -> None:
-    async def act(site: Site) -> None:
-        await site.run("a", guaranteed("c", 2000, memory_bytes=64 << 20))
-        assert sum(shown(site, catalog.NODE_PROMISED).values()) == 64 << 20
-        assert set(shown(site, catalog.NODE_MEMORY)) == {("0", "dram"), ("1", "dram")}
-
-    play(act)
+async def test_a_memory_node_tells_its_size_and_what_it_promised(site: Site) -> None:
+    await site.run("a", guaranteed("c", 2000, memory_bytes=64 << 20))
+    assert sum(shown(site, catalog.NODE_PROMISED).values()) == 64 << 20
+    assert set(shown(site, catalog.NODE_MEMORY)) == {("0", "dram"), ("1", "dram")}
 
 
-def test_an_update_that_the_runtime_refuses_is_seen_as_such_and_as_waiting() -> None:
-    async def act(site: Site) -> None:
-        await site.run("a", SHARES)
-        pod = await site.run("x", guaranteed("c", 5000))
-        site.runtime.faults.fail_next("UpdateContainerResources", 2, "no", times=len(BACKOFF_SECONDS) + 1)
-        await site.kubelet.remove_pod(pod.sandbox_id)
-        await site.node.settle()
-        assert shown(site, catalog.UPDATES)["refused",] == 1
-        assert shown(site, catalog.UPDATE_REFUSED) == shown(site, catalog.LATE) == {(): 1}
-        site.log.errors.clear()
-
-    play(act)
+async def test_an_update_that_the_runtime_refuses_is_seen_as_such_and_as_waiting(site: Site) -> None:
+    await site.run("a", SHARES)
+    pod = await site.run("x", guaranteed("c", 5000))
+    site.runtime.faults.fail_next("UpdateContainerResources", 2, "no", times=len(BACKOFF_SECONDS) + 1)
+    await site.kubelet.remove_pod(pod.sandbox_id)
+    await site.node.settle()
+    assert shown(site, catalog.UPDATES)["refused",] == 1
+    assert shown(site, catalog.UPDATE_REFUSED) == shown(site, catalog.LATE) == {(): 1}
+    site.log.errors.clear()
 
 
-def test_a_create_that_hangs_is_reserved_until_it_is_answered() -> None:
-    async def act(site: Site) -> None:
-        gate = site.runtime.faults.block("CreateContainer")
-        run = background(site.run("a", guaranteed("c", 2000)))
-        await entered(gate)
-        assert shown(site, catalog.CONTAINERS) == {("reserved", "exclusive"): 1}
-        gate.release()
-        await run
-        assert shown(site, catalog.CONTAINERS) == {("running", "exclusive"): 1}
-
-    play(act)
+async def test_a_create_that_hangs_is_reserved_until_it_is_answered(site: Site) -> None:
+    gate = site.runtime.faults.block("CreateContainer")
+    run = background(site.run("a", guaranteed("c", 2000)))
+    await entered(gate)
+    assert shown(site, catalog.CONTAINERS) == {("reserved", "exclusive"): 1}
+    gate.release()
+    await run
+    assert shown(site, catalog.CONTAINERS) == {("running", "exclusive"): 1}
 
 
-def test_cpus_of_containers_that_the_runtime_lists_as_ended_would_show() -> None:
+async def test_cpus_of_containers_that_the_runtime_lists_as_ended_would_show(site: Site) -> None:
     """The release that goes with every list makes it zero: the list is put in by hand to see that it would not be."""
-
-    async def act(site: Site) -> None:
-        pod = await site.run("a", guaranteed("c", 2000))
-        assert shown(site, catalog.DEAD_CPUS) == {}
-        site.node.resync.ended_ids = frozenset({pod.container_id("c")})
-        assert shown(site, catalog.DEAD_CPUS) == {(): 2}
-
-    play(act)
+    pod = await site.run("a", guaranteed("c", 2000))
+    assert shown(site, catalog.DEAD_CPUS) == {}
+    site.node.resync.ended_ids = frozenset({pod.container_id("c")})
+    assert shown(site, catalog.DEAD_CPUS) == {(): 2}
 
 
-def test_after_an_exit_that_nobody_announced_the_list_releases_and_no_cpu_is_held_by_the_dead() -> None:
-    async def act(site: Site) -> None:
-        pod = await site.run("a", guaranteed("c", 2000))
-        site.runtime.exit(pod.container_id("c"))
-        await site.node.resync.check_all("test")
-        assert site.node.resync.ended_ids == {pod.container_id("c")}
-        assert shown(site, catalog.DEAD_CPUS) == {}
-
-    play(act)
+async def test_after_an_exit_that_nobody_announced_the_list_releases_and_no_cpu_is_held_by_the_dead(site: Site) -> None:
+    pod = await site.run("a", guaranteed("c", 2000))
+    site.runtime.exit(pod.container_id("c"))
+    await site.node.resync.check_all("test")
+    assert site.node.resync.ended_ids == {pod.container_id("c")}
+    assert shown(site, catalog.DEAD_CPUS) == {}
 
 
-def test_whoever_the_kernel_moved_onto_cpus_of_another_is_counted(tmp_path: Path) -> None:
-    async def act(site: Site) -> None:
-        ids = [(await site.run(name, guaranteed("c", 2000))).container_id("c") for name in ("a", "b")]
-        tree, pid = CgroupTree(tmp_path, v1=True), site.runtime.node.containers[ids[0]].pid
-        tree.write(pid, ids[0], "", "")
-        tree.flee(pid, ids[0], "0-7")
-        context, sight = site.node.context, Sight(Cgroups(tmp_path), KubeletManagers, lambda: 60.0)
-        drift = Drift(context, site.node.effects, site.node.adoption, sight)
-        await drift.check()
-        samples = {s.metric: s.value for s in node_samples(replace(site.node, drift=drift)) if not s.labels}
-        assert [samples[m] for m in (catalog.FLED, catalog.REACHABLE, catalog.VIOLATED)] == [1, 1, 1]
-
-    play(act)
+async def test_whoever_the_kernel_moved_onto_cpus_of_another_is_counted(tmp_path: Path, site: Site) -> None:
+    ids = [(await site.run(name, guaranteed("c", 2000))).container_id("c") for name in ("a", "b")]
+    tree, pid = CgroupTree(tmp_path, v1=True), site.runtime.node.containers[ids[0]].pid
+    tree.write(pid, ids[0], "", "")
+    tree.flee(pid, ids[0], "0-7")
+    context, sight = site.node.context, Sight(Cgroups(tmp_path), KubeletManagers, lambda: 60.0)
+    drift = Drift(context, site.node.effects, site.node.adoption, sight)
+    await drift.check()
+    samples = {s.metric: s.value for s in node_samples(replace(site.node, drift=drift)) if not s.labels}
+    assert [samples[m] for m in (catalog.FLED, catalog.REACHABLE, catalog.VIOLATED)] == [1, 1, 1]
 
 
-def test_what_is_counted_of_containers_is_what_the_status_shows_of_them() -> None:
-    async def act(site: Site) -> None:
-        await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
-        await site.run("s", SHARES)
-        site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
-        await site.run("a", guaranteed("c", 6000))
-        status = NodeView(site.node, site.journal, config=Config(), name="", warnings=()).status()
-        reached = [c for c in status.containers if c.reachable_by and c.state == "running"]
-        assert shown(site, catalog.VIOLATED) == {(): len(status.violations)} == {(): 1}
-        assert shown(site, catalog.REACHABLE) == {(): len(reached)} == {(): 1}
-        kinds = Counter((c.state, c.kind) for c in status.containers)
-        assert shown(site, catalog.CONTAINERS) == kinds
-        site.log.errors.clear()
-
-    play(act)
+async def test_what_is_counted_of_containers_is_what_the_status_shows_of_them(site: Site) -> None:
+    await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
+    await site.run("s", SHARES)
+    site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
+    await site.run("a", guaranteed("c", 6000))
+    status = NodeView(site.node, site.journal, config=Config(), name="", warnings=()).status()
+    reached = [c for c in status.containers if c.reachable_by and c.state == "running"]
+    assert shown(site, catalog.VIOLATED) == {(): len(status.violations)} == {(): 1}
+    assert shown(site, catalog.REACHABLE) == {(): len(reached)} == {(): 1}
+    kinds = Counter((c.state, c.kind) for c in status.containers)
+    assert shown(site, catalog.CONTAINERS) == kinds
+    site.log.errors.clear()
 
 
 def test_health_is_a_claim_per_part() -> None:
@@ -216,10 +176,7 @@ def test_a_rejected_configuration_shows_until_one_is_taken() -> None:
     assert list(config_samples(None)) == []
 
 
-def test_a_row_is_never_told_twice_with_the_same_labels() -> None:
-    async def act(site: Site) -> None:
-        await site.run("a", guaranteed("c", 2500), ContainerSpec("d", cpu_request_mcpu=500))
-        series = [(s.metric.name, s.labels) for s in (*node_samples(site.node), *site.journal.counters.samples())]
-        assert len(series) == len(set(series))
-
-    play(act)
+async def test_a_row_is_never_told_twice_with_the_same_labels(site: Site) -> None:
+    await site.run("a", guaranteed("c", 2500), ContainerSpec("d", cpu_request_mcpu=500))
+    series = [(s.metric.name, s.labels) for s in (*node_samples(site.node), *site.journal.counters.samples())]
+    assert len(series) == len(set(series))

@@ -1,6 +1,5 @@
 """The node as others may look at it."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -18,7 +17,7 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.fakes.store import MemoryStore
-from tests.unit.cri_proxy.node.stage import FragilePolicy, background, entered, play, soon
+from tests.unit.cri_proxy.node.stage import FragilePolicy, background, entered, soon
 
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 
@@ -27,332 +26,249 @@ def view(site: Site) -> NodeView:
     return NodeView(site.node, site.journal, config=Config(), name="worker-1", warnings=("look here",))
 
 
-def test_the_status_shows_every_container_with_what_it_holds() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", guaranteed("c", 2500))
-        status = view(site).status()
-        (container,) = status.containers
-        assert (status.node, status.policy, status.is_ready) == ("worker-1", "topology-aware", True)
-        assert (container.pod, container.state, container.kind, container.qos) == (
-            "a",
-            "running",
-            "mixed",
-            "Guaranteed",
-        )
-        assert (container.container_id, container.shared_mcpu) == (a.container_id("c"), 500)
-        assert str(container.cpus) == site.cpus(container.container_id)
-        assert {pool.name for pool in status.pools} == {"root", "socket #0", "socket #1"}
-        assert status.warnings == ("look here",)
-
-    play(act)
+async def test_the_status_shows_every_container_with_what_it_holds(site: Site) -> None:
+    a = await site.run("a", guaranteed("c", 2500))
+    status = view(site).status()
+    (container,) = status.containers
+    assert (status.node, status.policy, status.is_ready) == ("worker-1", "topology-aware", True)
+    assert (container.pod, container.state, container.kind, container.qos) == (
+        "a",
+        "running",
+        "mixed",
+        "Guaranteed",
+    )
+    assert (container.container_id, container.shared_mcpu) == (a.container_id("c"), 500)
+    assert str(container.cpus) == site.cpus(container.container_id)
+    assert {pool.name for pool in status.pools} == {"root", "socket #0", "socket #1"}
+    assert status.warnings == ("look here",)
 
 
-def test_a_bunch_of_containers_more_is_a_slice_more() -> None:
-    async def act(site: Site) -> None:
-        counts = []
-        for i in range(BUNCH + 1):
-            await site.run(f"p{i}", ContainerSpec("c", cpu_request_mcpu=50))
-            counts.append(len(list(view(site).status_slices())))
-        assert counts == [counts[0]] * BUNCH + [counts[0] + 1]
-
-    play(act)
+async def test_a_bunch_of_containers_more_is_a_slice_more(site: Site) -> None:
+    counts = []
+    for i in range(BUNCH + 1):
+        await site.run(f"p{i}", ContainerSpec("c", cpu_request_mcpu=50))
+        counts.append(len(list(view(site).status_slices())))
+    assert counts == [counts[0]] * BUNCH + [counts[0] + 1]
 
 
-def test_a_status_is_of_the_moment_when_it_was_begun() -> None:
-    async def act(site: Site) -> None:
-        for name in ("s", "t"):
-            await site.run(name, SHARES)
-        before, slices = view(site).status(), view(site).status_slices()
-        next(slices)
-        await site.run("a", guaranteed("c", 6000))  # the others have to move
-        assert at_once(slices) == before != view(site).status()
-
-    play(act)
+async def test_a_status_is_of_the_moment_when_it_was_begun(site: Site) -> None:
+    for name in ("s", "t"):
+        await site.run(name, SHARES)
+    before, slices = view(site).status(), view(site).status_slices()
+    next(slices)
+    await site.run("a", guaranteed("c", 6000))  # the others have to move
+    assert at_once(slices) == before != view(site).status()
 
 
-def test_a_container_whose_update_waits_says_so() -> None:
-    async def act(site: Site) -> None:
-        await site.run("s", SHARES)
-        gate = site.runtime.faults.block("UpdateContainerResources")
-        spec = PodSpec("a", (guaranteed("c", 2000),))
-        await site.kubelet.create(spec, spec.containers[0], await site.kubelet.run_sandbox(spec))
-        await entered(gate)
-        notes = {c.pod: c.notes for c in view(site).status().containers}
-        assert notes["s"] == ("an update waits: the runtime has it on CPUs 4-7",)
-        gate.release()
-        await site.node.settle()
-        assert all(not c.notes for c in view(site).status().containers)
-
-    play(act)
+async def test_a_container_whose_update_waits_says_so(site: Site) -> None:
+    await site.run("s", SHARES)
+    gate = site.runtime.faults.block("UpdateContainerResources")
+    spec = PodSpec("a", (guaranteed("c", 2000),))
+    await site.kubelet.create(spec, spec.containers[0], await site.kubelet.run_sandbox(spec))
+    await entered(gate)
+    notes = {c.pod: c.notes for c in view(site).status().containers}
+    assert notes["s"] == ("an update waits: the runtime has it on CPUs 4-7",)
+    gate.release()
+    await site.node.settle()
+    assert all(not c.notes for c in view(site).status().containers)
 
 
-def test_an_update_that_the_runtime_refuses_is_a_warning() -> None:
-    async def act(site: Site) -> None:
-        await site.run("s", SHARES)
-        site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
-        spec = PodSpec("a", (guaranteed("c", 2000),))
-        await site.kubelet.create(spec, spec.containers[0], await site.kubelet.run_sandbox(spec))
-        await site.node.settle()
-        assert "default/s/c: the runtime refuses its update: stuck" in view(site).status().warnings
-        site.log.errors.clear()
-
-    play(act)
+async def test_an_update_that_the_runtime_refuses_is_a_warning(site: Site) -> None:
+    await site.run("s", SHARES)
+    site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
+    spec = PodSpec("a", (guaranteed("c", 2000),))
+    await site.kubelet.create(spec, spec.containers[0], await site.kubelet.run_sandbox(spec))
+    await site.node.settle()
+    assert "default/s/c: the runtime refuses its update: stuck" in view(site).status().warnings
+    site.log.errors.clear()
 
 
-def test_the_explanation_of_a_placement_has_its_ranking_and_whom_it_displaced() -> None:
-    async def act(site: Site) -> None:
-        await site.run("s", SHARES)
-        await site.run("a", guaranteed("c", 2000))
-        (decision,) = view(site).explain("a", "c").decisions
-        assert (decision.outcome, decision.displaced[0].pod, str(decision.displaced[0].cpus)) == ("placed", "s", "6-7")
-        assert decision.ranking[0].outcome == "chosen"
-        assert decision.container is not None
-
-    play(act)
+async def test_the_explanation_of_a_placement_has_its_ranking_and_whom_it_displaced(site: Site) -> None:
+    await site.run("s", SHARES)
+    await site.run("a", guaranteed("c", 2000))
+    (decision,) = view(site).explain("a", "c").decisions
+    assert (decision.outcome, decision.displaced[0].pod, str(decision.displaced[0].cpus)) == ("placed", "s", "6-7")
+    assert decision.ranking[0].outcome == "chosen"
+    assert decision.container is not None
 
 
-def test_a_refused_container_is_explained_too() -> None:
-    async def act(site: Site) -> None:
-        try:
-            await site.run("huge", guaranteed("c", 9000))
-        except CallFailed:
-            (decision,) = view(site).explain("huge", None).decisions
-        assert (decision.outcome, decision.container) == ("refused", None)
-        assert "wanted 9 exclusive CPUs" in decision.reasons[0].text
-
-    play(act)
+async def test_a_refused_container_is_explained_too(site: Site) -> None:
+    try:
+        await site.run("huge", guaranteed("c", 9000))
+    except CallFailed:
+        (decision,) = view(site).explain("huge", None).decisions
+    assert (decision.outcome, decision.container) == ("refused", None)
+    assert "wanted 9 exclusive CPUs" in decision.reasons[0].text
 
 
-def test_a_decision_is_explained_the_same_after_a_restart() -> None:
-    async def act(site: Site) -> None:
-        await site.run("s", SHARES)
-        await site.run("a", guaranteed("c", 2000))
-        before = view(site).explain("a", None)
-        await site.open()
-        assert view(site).explain("a", None) == before
-        assert before.decisions[0].ranking
-
-    play(act)
+async def test_a_decision_is_explained_the_same_after_a_restart(site: Site) -> None:
+    await site.run("s", SHARES)
+    await site.run("a", guaranteed("c", 2000))
+    before = view(site).explain("a", None)
+    await site.open()
+    assert view(site).explain("a", None) == before
+    assert before.decisions[0].ranking
 
 
-def test_a_refusal_is_explained_the_same_after_a_restart() -> None:
-    async def act(site: Site) -> None:
-        with pytest.raises(CallFailed):
-            await site.run("huge", guaranteed("c", 9000))
-        before = view(site).explain("huge", None)
-        await site.node.settle()
-        await site.open()
-        assert view(site).explain("huge", None) == before
-        assert before.decisions[0].outcome == "refused"
-
-    play(act)
+async def test_a_refusal_is_explained_the_same_after_a_restart(site: Site) -> None:
+    with pytest.raises(CallFailed):
+        await site.run("huge", guaranteed("c", 9000))
+    before = view(site).explain("huge", None)
+    await site.node.settle()
+    await site.open()
+    assert view(site).explain("huge", None) == before
+    assert before.decisions[0].outcome == "refused"
 
 
-def test_what_was_kept_without_a_record_is_explained_as_restored() -> None:
-    async def act(site: Site) -> None:
-        await site.run("a", guaranteed("c", 2000))
-        saved = site.store.load()
-        site.store = MemoryStore(replace(saved, decisions=()))
-        await site.open()
-        (decision,) = view(site).explain("a", None).decisions
-        assert (decision.outcome, decision.decided_at_seconds, decision.container is None) == ("restored", None, False)
-
-    play(act)
+async def test_what_was_kept_without_a_record_is_explained_as_restored(site: Site) -> None:
+    await site.run("a", guaranteed("c", 2000))
+    saved = site.store.load()
+    site.store = MemoryStore(replace(saved, decisions=()))
+    await site.open()
+    (decision,) = view(site).explain("a", None).decisions
+    assert (decision.outcome, decision.decided_at_seconds, decision.container is None) == ("restored", None, False)
 
 
 @pytest.mark.parametrize("words", ["a", "default/a", "uid"])
-def test_a_pod_is_found_by_its_name_with_its_namespace_or_by_its_uid(words: str) -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", guaranteed("c", 2000))
-        asked = a.spec.pod_uid if words == "uid" else words
-        assert len(view(site).explain(asked, "c").decisions) == 1
-
-    play(act)
+async def test_a_pod_is_found_by_its_name_with_its_namespace_or_by_its_uid(words: str, site: Site) -> None:
+    a = await site.run("a", guaranteed("c", 2000))
+    asked = a.spec.pod_uid if words == "uid" else words
+    assert len(view(site).explain(asked, "c").decisions) == 1
 
 
-def test_who_still_uses_exclusive_cpus_is_a_violation_once_their_owner_runs() -> None:
-    async def act(site: Site) -> None:
-        await site.run("s", SHARES)
-        site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
-        await site.run("a", guaranteed("c", 6000))
-        (text,) = view(site).status().violations
-        assert "default/a/c runs on CPUs" in text
-        assert text.endswith("still used by default/s/c")
-        site.log.errors.clear()
-
-    play(act)
+async def test_who_still_uses_exclusive_cpus_is_a_violation_once_their_owner_runs(site: Site) -> None:
+    await site.run("s", SHARES)
+    site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
+    await site.run("a", guaranteed("c", 6000))
+    (text,) = view(site).status().violations
+    assert "default/a/c runs on CPUs" in text
+    assert text.endswith("still used by default/s/c")
+    site.log.errors.clear()
 
 
-def test_memory_is_shown_per_node_with_what_is_promised() -> None:
-    async def act(site: Site) -> None:
-        await site.run("a", guaranteed("c", 2000, memory_bytes=1 << 20))
-        status = view(site).status()
-        assert sum(node.promised_bytes for node in status.memory) == 1 << 20
-        assert sum(node.containers for node in status.memory) == 1
-
-    play(act)
-
-    play(act)
+async def test_memory_is_shown_per_node_with_what_is_promised(site: Site) -> None:
+    await site.run("a", guaranteed("c", 2000, memory_bytes=1 << 20))
+    status = view(site).status()
+    assert sum(node.promised_bytes for node in status.memory) == 1 << 20
+    assert sum(node.containers for node in status.memory) == 1
 
 
-def test_a_damaged_record_of_a_container_that_holds_nothing_is_nothing_known() -> None:
-    async def act(site: Site) -> None:
-        with pytest.raises(CallFailed):
-            await site.run("huge", guaranteed("c", 9000))
-        await site.node.settle()
-        (packed,) = site.store.load().decisions
-        site.store = MemoryStore(Saved(decisions=(replace(packed, text="{"),)))
-        await site.open()
-        assert view(site).explain("huge", None).decisions == ()
-
-    play(act)
+async def test_a_damaged_record_of_a_container_that_holds_nothing_is_nothing_known(site: Site) -> None:
+    with pytest.raises(CallFailed):
+        await site.run("huge", guaranteed("c", 9000))
+    await site.node.settle()
+    (packed,) = site.store.load().decisions
+    site.store = MemoryStore(Saved(decisions=(replace(packed, text="{"),)))
+    await site.open()
+    assert view(site).explain("huge", None).decisions == ()
 
 
-def test_a_refusal_is_shown_in_the_status_for_a_while() -> None:
-    async def act(site: Site) -> None:
-        with pytest.raises(CallFailed):
-            await site.run("huge", guaranteed("c", 9000))
-        (refused,) = view(site).status().refused
-        assert refused.pod == "huge"
-        await site.clock.sleep(LATELY_SECONDS + 1)
-        assert view(site).status().refused == ()
-
-    play(act)
+async def test_a_refusal_is_shown_in_the_status_for_a_while(site: Site) -> None:
+    with pytest.raises(CallFailed):
+        await site.run("huge", guaranteed("c", 9000))
+    (refused,) = view(site).status().refused
+    assert refused.pod == "huge"
+    await site.clock.sleep(LATELY_SECONDS + 1)
+    assert view(site).status().refused == ()
 
 
-def test_nothing_is_explained_of_a_pod_that_nobody_knows() -> None:
-    async def act(site: Site) -> None:
-        assert view(site).explain("nobody", None).decisions == ()
-
-    play(act)
+async def test_nothing_is_explained_of_a_pod_that_nobody_knows(site: Site) -> None:
+    assert view(site).explain("nobody", None).decisions == ()
 
 
-def test_a_store_that_fails_makes_the_node_degraded_not_dead() -> None:
-    async def act(site: Site) -> None:
-        assert view(site).health().is_ready
-        site.store.failure = StoreError("state.db", "disk full")
+async def test_a_store_that_fails_makes_the_node_degraded_not_dead(site: Site) -> None:
+    assert view(site).health().is_ready
+    site.store.failure = StoreError("state.db", "disk full")
+    await site.run("a", guaranteed("c", 2000))
+    health = view(site).health()
+    assert (health.is_alive, health.is_ready) == (True, False)
+    assert "disk full" in health.problems[0]
+
+
+async def test_a_runtime_that_cannot_be_reached_or_asked_makes_the_node_not_ready_and_not_dead(site: Site) -> None:
+    seen = view(site)
+    seen.reaches_runtime = lambda: False
+    assert (seen.health().is_alive, seen.health().is_ready) == (True, False)
+    assert seen.health().problems == ("the runtime is away: nobody answers on its socket",)
+    site.runtime.faults.fail_next("ListPodSandbox", 14, "shutting down")
+    await site.node.resync.check_all("test")
+    assert "shutting down" in view(site).health().problems[0]
+    await site.node.resync.check_all("test")
+    assert view(site).health().is_ready
+
+
+async def test_a_node_that_has_not_recovered_is_not_ready_and_says_what_keeps_it(site: Site) -> None:
+    site.node.coordinator.cannot_open("a bug")
+    assert view(site).health().is_ready
+    fresh = Site(small_policy())
+    fresh.runtime.faults.fail_next("ListPodSandbox", 14, "starting", times=1000)
+    opening = background(fresh.open())
+    await soon(lambda: hasattr(fresh, "kubelet"))
+    (problem,) = view(fresh).health().problems
+    assert "not yet checked" in problem
+    fresh.node.coordinator.cannot_open("a bug")
+    assert "a bug" in view(fresh).health().problems[0]
+    opening.cancel()
+
+
+async def test_what_is_wrong_with_a_part_stands_first_in_the_status(site: Site) -> None:
+    seen = view(site)
+    seen.more_parts.append(lambda: Part("socket", "the socket was removed", is_vital=True))
+    seen.reaches_runtime = lambda: False
+    assert seen.status().warnings == (*seen.health().problems, "look here")
+    assert "the socket was removed" in seen.status().warnings
+
+
+async def test_a_socket_that_is_gone_is_vital(site: Site) -> None:
+    seen = view(site)
+    seen.more_parts.append(lambda: Part("socket", "the socket was removed", is_vital=True))
+    assert (seen.health().is_alive, seen.health().is_ready) == (False, False)
+
+
+async def test_every_part_that_can_be_told_of_is_known_to_the_metrics(site: Site) -> None:
+    assert {part.name for part in view(site).health().parts} < set(PARTS)
+
+
+async def test_the_metrics_of_a_node_hold_together(site: Site) -> None:
+    await site.run("a", guaranteed("c", 2500))
+    seen = view(site)
+    seen.more_samples.append(lambda: [Sample(READY, 7)])
+    samples = list(seen.samples())
+    assert samples[-1] == Sample(READY, 7)
+    assert {sample.metric for sample in samples} <= set(TABLE)
+
+
+async def test_the_machine_and_the_configuration_are_shown_as_they_are(site: Site) -> None:
+    assert view(site).topology().online == CpuSet.parse("0-7")
+    assert view(site).config() == Config()
+
+
+async def test_whoever_is_not_pinned_is_named_where_it_can_reach_exclusive_cpus(site: Site) -> None:
+    await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
+    await site.run("a", guaranteed("c", 2000))
+    notes = {c.pod: c.notes for c in view(site).status().containers}
+    assert notes["a"] == ("its CPUs are reachable by: default/free/c (not held by our pinning)",)
+
+
+async def test_a_container_that_the_runtime_did_not_create_holds_nothing_and_says_why(site: Site) -> None:
+    site.runtime.faults.fail_next("CreateContainer", 2, "no such image")
+    with pytest.raises(CallFailed):
         await site.run("a", guaranteed("c", 2000))
-        health = view(site).health()
-        assert (health.is_alive, health.is_ready) == (True, False)
-        assert "disk full" in health.problems[0]
-
-    play(act)
-
-
-def test_a_runtime_that_cannot_be_reached_or_asked_makes_the_node_not_ready_and_not_dead() -> None:
-    async def act(site: Site) -> None:
-        seen = view(site)
-        seen.reaches_runtime = lambda: False
-        assert (seen.health().is_alive, seen.health().is_ready) == (True, False)
-        assert seen.health().problems == ("the runtime is away: nobody answers on its socket",)
-        site.runtime.faults.fail_next("ListPodSandbox", 14, "shutting down")
-        await site.node.resync.check_all("test")
-        assert "shutting down" in view(site).health().problems[0]
-        await site.node.resync.check_all("test")
-        assert view(site).health().is_ready
-
-    play(act)
+    (decision,) = view(site).explain("a", None).decisions
+    assert decision.container is None
+    assert (decision.outcome, decision.failure) == ("not created", "the runtime refused: no such image")
+    assert decision.ranking
 
 
-def test_a_node_that_has_not_recovered_is_not_ready_and_says_what_keeps_it() -> None:
-    async def act(site: Site) -> None:
-        site.node.coordinator.cannot_open("a bug")
-        assert view(site).health().is_ready
-        fresh = Site(small_policy())
-        fresh.runtime.faults.fail_next("ListPodSandbox", 14, "starting", times=1000)
-        opening = background(fresh.open())
-        await soon(lambda: hasattr(fresh, "kubelet"))
-        (problem,) = view(fresh).health().problems
-        assert "not yet checked" in problem
-        fresh.node.coordinator.cannot_open("a bug")
-        assert "a bug" in view(fresh).health().problems[0]
-        opening.cancel()
-
-    play(act)
-
-
-def test_what_is_wrong_with_a_part_stands_first_in_the_status() -> None:
-    async def act(site: Site) -> None:
-        seen = view(site)
-        seen.more_parts.append(lambda: Part("socket", "the socket was removed", is_vital=True))
-        seen.reaches_runtime = lambda: False
-        assert seen.status().warnings == (*seen.health().problems, "look here")
-        assert "the socket was removed" in seen.status().warnings
-
-    play(act)
-
-
-def test_a_socket_that_is_gone_is_vital() -> None:
-    async def act(site: Site) -> None:
-        seen = view(site)
-        seen.more_parts.append(lambda: Part("socket", "the socket was removed", is_vital=True))
-        assert (seen.health().is_alive, seen.health().is_ready) == (False, False)
-
-    play(act)
-
-
-def test_every_part_that_can_be_told_of_is_known_to_the_metrics() -> None:
-    async def act(site: Site) -> None:
-        assert {part.name for part in view(site).health().parts} < set(PARTS)
-
-    play(act)
-
-
-def test_the_metrics_of_a_node_hold_together() -> None:
-    async def act(site: Site) -> None:
-        await site.run("a", guaranteed("c", 2500))
-        seen = view(site)
-        seen.more_samples.append(lambda: [Sample(READY, 7)])
-        samples = list(seen.samples())
-        assert samples[-1] == Sample(READY, 7)
-        assert {sample.metric for sample in samples} <= set(TABLE)
-
-    play(act)
-
-
-def test_the_machine_and_the_configuration_are_shown_as_they_are() -> None:
-    async def act(site: Site) -> None:
-        assert view(site).topology().online == CpuSet.parse("0-7")
-        assert view(site).config() == Config()
-
-    play(act)
-
-
-def test_whoever_is_not_pinned_is_named_where_it_can_reach_exclusive_cpus() -> None:
-    async def act(site: Site) -> None:
-        await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
-        await site.run("a", guaranteed("c", 2000))
-        notes = {c.pod: c.notes for c in view(site).status().containers}
-        assert notes["a"] == ("its CPUs are reachable by: default/free/c (not held by our pinning)",)
-
-    play(act)
-
-
-def test_a_container_that_the_runtime_did_not_create_holds_nothing_and_says_why() -> None:
-    async def act(site: Site) -> None:
-        site.runtime.faults.fail_next("CreateContainer", 2, "no such image")
-        with pytest.raises(CallFailed):
-            await site.run("a", guaranteed("c", 2000))
-        (decision,) = view(site).explain("a", None).decisions
-        assert decision.container is None
-        assert (decision.outcome, decision.failure) == ("not created", "the runtime refused: no such image")
-        assert decision.ranking
-
-    play(act)
-
-
-def test_a_container_that_waits_for_its_place_is_a_warning_until_it_has_one() -> None:
-    async def run() -> None:
-        policy = FragilePolicy(small_policy())
-        site = Site(policy)
-        await site.open()
-        policy.broken |= {"decide", "reinstate"}
-        spec = PodSpec("a", (SHARES,))
-        container_id = await site.kubelet.create(spec, SHARES, await site.kubelet.run_sandbox(spec))
-        await site.node.settle()
-        assert [w for w in view(site).status().warnings if container_id[:12] in w and "unplaced" in w]
-        policy.broken.clear()
-        await site.kubelet.start(container_id)
-        assert view(site).status().warnings == ("look here",)
-
-    asyncio.run(run())
+async def test_a_container_that_waits_for_its_place_is_a_warning_until_it_has_one() -> None:
+    policy = FragilePolicy(small_policy())
+    site = Site(policy)
+    await site.open()
+    policy.broken |= {"decide", "reinstate"}
+    spec = PodSpec("a", (SHARES,))
+    container_id = await site.kubelet.create(spec, SHARES, await site.kubelet.run_sandbox(spec))
+    await site.node.settle()
+    assert [w for w in view(site).status().warnings if container_id[:12] in w and "unplaced" in w]
+    policy.broken.clear()
+    await site.kubelet.start(container_id)
+    assert view(site).status().warnings == ("look here",)

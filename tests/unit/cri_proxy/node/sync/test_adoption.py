@@ -14,7 +14,7 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.grants import request
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import direct, play
+from tests.unit.cri_proxy.node.stage import direct
 
 
 def adoption(site: Site, rules: Rules | None = None) -> Adoption:
@@ -43,67 +43,52 @@ def test_they_are_placed_by_qos_class_then_size_then_age() -> None:
     assert order == ["large", "old", "young", "burstable", "best effort"]
 
 
-def test_one_that_was_made_through_us_is_rebuilt_from_its_annotation() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", guaranteed("c", 2500))
-        (one,) = await adoption(site).read_all(await listed(site))
-        row = site.node.context.ledger.holder(a.container_id("c"))
-        assert row is not None
-        assert one.grant is not None
-        assert (one.grant.owned, one.grant.shared_mcpu, one.pinning) == (row.grant.owned, 500, row.acknowledged)
-        assert one.row(one.grant, 7).container_id == row.container_id
-
-    play(act)
+async def test_one_that_was_made_through_us_is_rebuilt_from_its_annotation(site: Site) -> None:
+    a = await site.run("a", guaranteed("c", 2500))
+    (one,) = await adoption(site).read_all(await listed(site))
+    row = site.node.context.ledger.holder(a.container_id("c"))
+    assert row is not None
+    assert one.grant is not None
+    assert (one.grant.owned, one.grant.shared_mcpu, one.pinning) == (row.grant.owned, 500, row.acknowledged)
+    assert one.row(one.grant, 7).container_id == row.container_id
 
 
-def test_one_that_grew_since_it_was_made_is_known_to_have_its_other_cpus_later() -> None:
-    async def act(site: Site) -> None:
-        run = await site.run("a", guaranteed("c", 1000))
-        small = CpuSet.parse(site.cpus(run.container_id("c")))
-        size = pods.resources(run.spec, guaranteed("c", 3000), site.kubelet.node)
-        await site.kubelet.update(run.container_id("c"), size)
-        (one,) = await adoption(site).read_all(await listed(site))
-        assert one.grant is not None
-        assert one.grant.added == (one.grant.owned - small,)
-        assert len(one.grant.owned) == 3
-
-    play(act)
+async def test_one_that_grew_since_it_was_made_is_known_to_have_its_other_cpus_later(site: Site) -> None:
+    run = await site.run("a", guaranteed("c", 1000))
+    small = CpuSet.parse(site.cpus(run.container_id("c")))
+    size = pods.resources(run.spec, guaranteed("c", 3000), site.kubelet.node)
+    await site.kubelet.update(run.container_id("c"), size)
+    (one,) = await adoption(site).read_all(await listed(site))
+    assert one.grant is not None
+    assert one.grant.added == (one.grant.owned - small,)
+    assert len(one.grant.owned) == 3
 
 
-def test_one_that_ends_before_it_is_read_is_left_out() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", guaranteed("c", 2000))
-        ones = await listed(site)
-        site.runtime.exit(a.container_id("c"))
-        assert await adoption(site).read_all(ones) == ()
-        site.runtime.node.containers.clear()
-        assert await adoption(site).read_all(ones) == ()
-
-    play(act)
+async def test_one_that_ends_before_it_is_read_is_left_out(site: Site) -> None:
+    a = await site.run("a", guaranteed("c", 2000))
+    ones = await listed(site)
+    site.runtime.exit(a.container_id("c"))
+    assert await adoption(site).read_all(ones) == ()
+    site.runtime.node.containers.clear()
+    assert await adoption(site).read_all(ones) == ()
 
 
-def test_without_a_cpuset_on_record_it_may_be_anywhere() -> None:
-    async def act(site: Site) -> None:
-        await direct(site).run_pod(PodSpec("a", (ContainerSpec("c"),)))
-        (one,) = await adoption(site).read_all(await listed(site))
-        assert (one.pinning, one.grant) == (Pinning(CpuSet.parse("0-7"), None), None)
-
-    play(act)
+async def test_without_a_cpuset_on_record_it_may_be_anywhere(site: Site) -> None:
+    await direct(site).run_pod(PodSpec("a", (ContainerSpec("c"),)))
+    (one,) = await adoption(site).read_all(await listed(site))
+    assert (one.pinning, one.grant) == (Pinning(CpuSet.parse("0-7"), None), None)
 
 
-def test_left_alone_one_with_a_cpuset_has_it_withheld_and_one_without_nothing() -> None:
-    async def act(site: Site) -> None:
-        pinned = (await direct(site).run_pod(PodSpec("a", (ContainerSpec("c"),)))).container_id("c")
-        await direct(site).run_pod(PodSpec("b", (ContainerSpec("c"),)))
-        await Calls(site.runtime).update(pinned, cpuset_cpus="2-3")
-        leaving = adoption(site, Rules(adopt="leave"))
-        assert await leaving.read_all(await listed(site)) == ()
-        assert leaving.is_left(pinned)
-        assert str(site.node.context.ledger.allocations.withheld) == "2-3"
-        leaving.keep_left(set())
-        assert (leaving.is_left(pinned), str(site.node.context.ledger.allocations.withheld)) == (False, "")
-
-    play(act)
+async def test_left_alone_one_with_a_cpuset_has_it_withheld_and_one_without_nothing(site: Site) -> None:
+    pinned = (await direct(site).run_pod(PodSpec("a", (ContainerSpec("c"),)))).container_id("c")
+    await direct(site).run_pod(PodSpec("b", (ContainerSpec("c"),)))
+    await Calls(site.runtime).update(pinned, cpuset_cpus="2-3")
+    leaving = adoption(site, Rules(adopt="leave"))
+    assert await leaving.read_all(await listed(site)) == ()
+    assert leaving.is_left(pinned)
+    assert str(site.node.context.ledger.allocations.withheld) == "2-3"
+    leaving.keep_left(set())
+    assert (leaving.is_left(pinned), str(site.node.context.ledger.allocations.withheld)) == (False, "")
 
 
 def test_a_cold_start_of_an_adopted_one_counts_from_its_creation() -> None:

@@ -18,8 +18,8 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.grants import small_policy
-from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import FragilePolicy, background, direct, entered, owned, play, soon
+from tests.fakes.site import Site, opened
+from tests.unit.cri_proxy.node.stage import FragilePolicy, background, direct, entered, owned, soon
 
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 OWNS_2 = guaranteed("c", 2000)
@@ -38,24 +38,20 @@ def holders(site: Site) -> set[str]:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["store kept", "store lost"])
-def test_a_restart_sends_nothing_and_changes_nothing(lost: bool) -> None:
-    async def act(site: Site) -> None:
-        ids = await fill(site)
-        before, calls = site.recorded(), len(site.runtime.updates)
-        if lost:
-            site.store = MemoryStore()
-        await site.open()
-        assert (site.recorded(), len(site.runtime.updates)) == (before, calls)
-        assert str(owned(site, ids[1])) == "4-5"
-
-    play(act)
+async def test_a_restart_sends_nothing_and_changes_nothing(lost: bool, site: Site) -> None:
+    ids = await fill(site)
+    before, calls = site.recorded(), len(site.runtime.updates)
+    if lost:
+        site.store = MemoryStore()
+    await site.open()
+    assert (site.recorded(), len(site.runtime.updates)) == (before, calls)
+    assert str(owned(site, ids[1])) == "4-5"
 
 
 @pytest.mark.parametrize("modern", [True, False])
-def test_a_resized_container_is_rebuilt_with_all_that_it_has(modern: bool) -> None:
+async def test_a_resized_container_is_rebuilt_with_all_that_it_has(modern: bool) -> None:
     """Its annotation tells what it had when it was created."""
-
-    async def act(site: Site) -> None:
+    async with opened(Site(modern=modern)) as site:
         a = await site.run("a", OWNS_2)
         await site.kubelet.update(a.container_id("c"), pods.resources(a.spec, guaranteed("c", 3000), site.kubelet.node))
         before = site.recorded()
@@ -63,59 +59,44 @@ def test_a_resized_container_is_rebuilt_with_all_that_it_has(modern: bool) -> No
         await site.open()
         assert (site.recorded(), len(owned(site, a.container_id("c")))) == (before, 3)
 
-    play(act, modern=modern)
-
 
 @pytest.mark.parametrize("text", ["", "{", '{"v": 1}', '{"v": 99}'])
-def test_without_a_grant_that_can_be_read_a_container_is_placed_anew(text: str) -> None:
-    async def act(site: Site) -> None:
-        _, owner = await fill(site)
-        site.runtime.node.containers[owner].config.annotations[GRANT_KEY] = text
-        site.store = MemoryStore()
-        await site.open()
-        assert len(owned(site, owner)) == 2
-        assert site.cpus(owner) == str(owned(site, owner))
-
-    play(act)
+async def test_without_a_grant_that_can_be_read_a_container_is_placed_anew(text: str, site: Site) -> None:
+    _, owner = await fill(site)
+    site.runtime.node.containers[owner].config.annotations[GRANT_KEY] = text
+    site.store = MemoryStore()
+    await site.open()
+    assert len(owned(site, owner)) == 2
+    assert site.cpus(owner) == str(owned(site, owner))
 
 
-def test_a_grant_that_the_live_cpuset_does_not_bear_out_is_placed_anew() -> None:
+async def test_a_grant_that_the_live_cpuset_does_not_bear_out_is_placed_anew(site: Site) -> None:
     """As after ``reset``: the annotation still names CPUs, the container is on others."""
-
-    async def act(site: Site) -> None:
-        _, owner = await fill(site)
-        await Calls(site.runtime).update(owner, cpuset_cpus="1", cpuset_mems="0")
-        site.store = MemoryStore()
-        await site.open()
-        assert len(owned(site, owner)) == 2
-
-    play(act)
+    _, owner = await fill(site)
+    await Calls(site.runtime).update(owner, cpuset_cpus="1", cpuset_mems="0")
+    site.store = MemoryStore()
+    await site.open()
+    assert len(owned(site, owner)) == 2
 
 
-def test_rows_of_a_node_that_was_rebooted_are_dropped() -> None:
-    async def act(site: Site) -> None:
-        await fill(site)
-        site.runtime.node.containers.clear()
-        site.runtime.node.sandboxes.clear()
-        await site.open()
-        assert site.store.load() == Saved()
-
-    play(act)
+async def test_rows_of_a_node_that_was_rebooted_are_dropped(site: Site) -> None:
+    await fill(site)
+    site.runtime.node.containers.clear()
+    site.runtime.node.sandboxes.clear()
+    await site.open()
+    assert site.store.load() == Saved()
 
 
-def test_running_containers_are_adopted_guaranteed_and_large_ones_first() -> None:
-    async def act(site: Site) -> None:
-        small = (await direct(site).run_pod(PodSpec("small", (SHARES,)))).container_id("c")
-        large = (await direct(site).run_pod(PodSpec("large", (guaranteed("c", 3000),)))).container_id("c")
-        await site.open()
-        assert len(owned(site, large)) == 3
-        assert CpuSet.parse(site.cpus(small)).isdisjoint(owned(site, large))
-
-    play(act)
+async def test_running_containers_are_adopted_guaranteed_and_large_ones_first(site: Site) -> None:
+    small = (await direct(site).run_pod(PodSpec("small", (SHARES,)))).container_id("c")
+    large = (await direct(site).run_pod(PodSpec("large", (guaranteed("c", 3000),)))).container_id("c")
+    await site.open()
+    assert len(owned(site, large)) == 3
+    assert CpuSet.parse(site.cpus(small)).isdisjoint(owned(site, large))
 
 
-def test_what_is_left_alone_keeps_its_own_cpus_to_itself_until_it_ends() -> None:
-    async def act(site: Site) -> None:
+async def test_what_is_left_alone_keeps_its_own_cpus_to_itself_until_it_ends() -> None:
+    async with opened(Site(rules=LEAVE)) as site:
         foreign = (await direct(site).run_pod(PodSpec("foreign", (SHARES,)))).container_id("c")
         await Calls(site.runtime).update(foreign, cpuset_cpus="4-7")
         await site.open()
@@ -124,156 +105,122 @@ def test_what_is_left_alone_keeps_its_own_cpus_to_itself_until_it_ends() -> None
         await site.node.resync.check_all("test")
         assert not site.node.context.ledger.allocations.withheld
 
-    play(act, rules=LEAVE)
+
+async def test_recovery_waits_for_a_runtime_that_is_away(site: Site) -> None:
+    ids = await fill(site)
+    site.runtime.go_away()
+    opening = background(site.open())
+    await soon(lambda: site.clock.monotonic_seconds() > 1_000_010)
+    assert not site.node.coordinator.is_ready
+    site.runtime.come_back()
+    await opening
+    assert holders(site) == set(ids)
 
 
-def test_recovery_waits_for_a_runtime_that_is_away() -> None:
-    async def act(site: Site) -> None:
-        ids = await fill(site)
-        site.runtime.go_away()
-        opening = background(site.open())
-        await soon(lambda: site.clock.monotonic_seconds() > 1_000_010)
-        assert not site.node.coordinator.is_ready
-        site.runtime.come_back()
-        await opening
-        assert holders(site) == set(ids)
-
-    play(act)
-
-
-def test_recovery_starts_over_when_the_runtime_goes_away_in_the_middle() -> None:
+async def test_recovery_starts_over_when_the_runtime_goes_away_in_the_middle(site: Site) -> None:
     """Else half of the node would be unknown, and its CPUs would seem free."""
-
-    async def act(site: Site) -> None:
-        ids = await fill(site)
-        site.store = MemoryStore()
-        gate = site.runtime.faults.block("ContainerStatus")
-        opening = background(site.open())
-        await entered(gate)
-        site.runtime.restart()
-        gate.release()
-        await opening
-        assert holders(site) == set(ids)
-
-    play(act)
+    ids = await fill(site)
+    site.store = MemoryStore()
+    gate = site.runtime.faults.block("ContainerStatus")
+    opening = background(site.open())
+    await entered(gate)
+    site.runtime.restart()
+    gate.release()
+    await opening
+    assert holders(site) == set(ids)
 
 
-def test_a_container_that_is_created_while_a_list_is_taken_is_not_released() -> None:
-    async def act(site: Site) -> None:
-        gate = site.runtime.faults.block("ListContainers")
-        check = background(site.node.resync.check_all("test"))
-        await entered(gate)
-        a = await site.run("a", OWNS_2)
-        gate.release()
-        await check
-        assert holders(site) == {a.container_id("c")}
-
-    play(act)
+async def test_a_container_that_is_created_while_a_list_is_taken_is_not_released(site: Site) -> None:
+    gate = site.runtime.faults.block("ListContainers")
+    check = background(site.node.resync.check_all("test"))
+    await entered(gate)
+    a = await site.run("a", OWNS_2)
+    gate.release()
+    await check
+    assert holders(site) == {a.container_id("c")}
 
 
-def test_of_two_live_containers_of_one_name_the_newer_is_the_container() -> None:
-    async def act(site: Site) -> None:
-        spec = PodSpec("web", (SHARES,))
-        pod = await direct(site).run_pod(spec)
-        twin = site.runtime.node.containers[await direct(site).create(spec, SHARES, pod.sandbox_id, attempt=1)]
-        twin.created_at_ns += 1_000_000_000
-        await site.open()
-        assert holders(site) == {twin.id}
-
-    play(act)
+async def test_of_two_live_containers_of_one_name_the_newer_is_the_container(site: Site) -> None:
+    spec = PodSpec("web", (SHARES,))
+    pod = await direct(site).run_pod(spec)
+    twin = site.runtime.node.containers[await direct(site).create(spec, SHARES, pod.sandbox_id, attempt=1)]
+    twin.created_at_ns += 1_000_000_000
+    await site.open()
+    assert holders(site) == {twin.id}
 
 
-def test_an_adoption_does_not_replace_what_was_decided_meanwhile() -> None:
-    async def act(site: Site) -> None:
-        spec = PodSpec("web", (SHARES,))
-        pod = await direct(site).run_pod(spec)
-        gate = site.runtime.faults.block("ContainerStatus")
-        check = background(site.node.resync.check_all("test"))
-        await entered(gate)
-        new = await site.kubelet.create(spec, SHARES, pod.sandbox_id, attempt=1)
-        gate.release()
-        await check
-        assert holders(site) == {new}
-
-    play(act)
+async def test_an_adoption_does_not_replace_what_was_decided_meanwhile(site: Site) -> None:
+    spec = PodSpec("web", (SHARES,))
+    pod = await direct(site).run_pod(spec)
+    gate = site.runtime.faults.block("ContainerStatus")
+    check = background(site.node.resync.check_all("test"))
+    await entered(gate)
+    new = await site.kubelet.create(spec, SHARES, pod.sandbox_id, attempt=1)
+    gate.release()
+    await check
+    assert holders(site) == {new}
 
 
-def test_an_adopted_container_does_not_take_cpus_from_their_holder() -> None:
+async def test_an_adopted_container_does_not_take_cpus_from_their_holder(site: Site) -> None:
     """A stop of a created container frees its CPUs; it can still be started, and finds them taken."""
-
-    async def act(site: Site) -> None:
-        spec = PodSpec("a", (OWNS_2,))
-        late = await site.kubelet.create(spec, OWNS_2, await site.kubelet.run_sandbox(spec))
-        await site.kubelet.stop(late)
-        b = await site.run("b", OWNS_2)
-        before = owned(site, b.container_id("c"))
-        await site.kubelet.start(late)
-        assert owned(site, b.container_id("c")) == before
-        assert CpuSet.parse(site.cpus(late)).isdisjoint(before)
-        assert len(owned(site, late)) == 2
-
-    play(act)
+    spec = PodSpec("a", (OWNS_2,))
+    late = await site.kubelet.create(spec, OWNS_2, await site.kubelet.run_sandbox(spec))
+    await site.kubelet.stop(late)
+    b = await site.run("b", OWNS_2)
+    before = owned(site, b.container_id("c"))
+    await site.kubelet.start(late)
+    assert owned(site, b.container_id("c")) == before
+    assert CpuSet.parse(site.cpus(late)).isdisjoint(before)
+    assert len(owned(site, late)) == 2
 
 
-def test_a_stopped_container_that_never_ran_holds_nothing_after_the_next_check() -> None:
-    async def act(site: Site) -> None:
-        spec = PodSpec("a", (OWNS_2,))
-        await site.kubelet.stop(await site.kubelet.create(spec, OWNS_2, await site.kubelet.run_sandbox(spec)))
-        await site.node.resync.check_all("test")
-        assert holders(site) == set()
-
-    play(act)
+async def test_a_stopped_container_that_never_ran_holds_nothing_after_the_next_check(site: Site) -> None:
+    spec = PodSpec("a", (OWNS_2,))
+    await site.kubelet.stop(await site.kubelet.create(spec, OWNS_2, await site.kubelet.run_sandbox(spec)))
+    await site.node.resync.check_all("test")
+    assert holders(site) == set()
 
 
-def test_what_is_remembered_of_a_sandbox_that_was_removed_behind_our_back_is_forgotten() -> None:
-    async def act(site: Site) -> None:
-        a = await site.run("a", OWNS_2)
-        await direct(site).remove_pod(a.sandbox_id)
-        await site.node.resync.check_all("test")
-        await site.node.settle()
-        assert (list(site.node.context.ledger.rows()), site.store.load()) == ([], Saved())
-
-    play(act)
+async def test_what_is_remembered_of_a_sandbox_that_was_removed_behind_our_back_is_forgotten(site: Site) -> None:
+    a = await site.run("a", OWNS_2)
+    await direct(site).remove_pod(a.sandbox_id)
+    await site.node.resync.check_all("test")
+    await site.node.settle()
+    assert (list(site.node.context.ledger.rows()), site.store.load()) == ([], Saved())
 
 
-def test_an_exit_is_heard_of_by_the_runtimes_events() -> None:
-    async def act(site: Site) -> None:
-        site.clock = ManualClock()  # type: ignore[assignment]  # the same protocol
-        await site.open()
-        site.node.start_watching()
-        a = await site.run("a", OWNS_2)
-        await soon(lambda: site.runtime.listeners() == 1)
-        site.runtime.exit(a.container_id("c"))
-        await soon(lambda: holders(site) == set())
-        await site.node.close()
-
-    play(act)
+async def test_an_exit_is_heard_of_by_the_runtimes_events(site: Site) -> None:
+    site.clock = ManualClock()  # type: ignore[assignment]  # the same protocol
+    await site.open()
+    site.node.start_watching()
+    a = await site.run("a", OWNS_2)
+    await soon(lambda: site.runtime.listeners() == 1)
+    site.runtime.exit(a.container_id("c"))
+    await soon(lambda: holders(site) == set())
+    await site.node.close()
 
 
-def test_a_fault_does_not_end_the_slow_check() -> None:
-    async def run() -> None:
-        policy, clock = FragilePolicy(small_policy()), ManualClock()
-        site = Site(policy, modern=False)
-        site.clock = clock  # type: ignore[assignment]  # the same protocol
-        await site.open()
-        site.node.start_watching()
-        stranger = (await direct(site).run_pod(PodSpec("stranger", (SHARES,)))).container_id("c")
-        policy.broken.add("reinstate")
-        await soon(lambda: clock.waiting > 0)
-        await clock.advance(POLL_SECONDS)
-        await soon(lambda: bool(site.log.errors))
-        policy.broken.clear()
-        async with asyncio.timeout(20):
-            while stranger not in holders(site):
-                await clock.advance(POLL_SECONDS)
-                await asyncio.sleep(0.01)
-        await site.node.close()
-
-    asyncio.run(run())
+async def test_a_fault_does_not_end_the_slow_check() -> None:
+    policy, clock = FragilePolicy(small_policy()), ManualClock()
+    site = Site(policy, modern=False)
+    site.clock = clock  # type: ignore[assignment]  # the same protocol
+    await site.open()
+    site.node.start_watching()
+    stranger = (await direct(site).run_pod(PodSpec("stranger", (SHARES,)))).container_id("c")
+    policy.broken.add("reinstate")
+    await soon(lambda: clock.waiting > 0)
+    await clock.advance(POLL_SECONDS)
+    await soon(lambda: bool(site.log.errors))
+    policy.broken.clear()
+    async with asyncio.timeout(20):
+        while stranger not in holders(site):
+            await clock.advance(POLL_SECONDS)
+            await asyncio.sleep(0.01)
+    await site.node.close()
 
 
-def test_a_store_that_failed_is_brought_up_to_date_by_the_slow_check() -> None:
-    async def act(site: Site) -> None:
+async def test_a_store_that_failed_is_brought_up_to_date_by_the_slow_check() -> None:
+    async with opened(Site(modern=False)) as site:
         site.clock = clock = ManualClock()  # type: ignore[assignment]  # the same protocol
         await site.open()
         site.node.start_watching()
@@ -285,54 +232,43 @@ def test_a_store_that_failed_is_brought_up_to_date_by_the_slow_check() -> None:
         await soon(lambda: [r.container_id for r in site.store.load().rows] == [a.container_id("c")])
         await site.node.close()
 
-    play(act, modern=False)
 
-
-def test_a_row_without_a_known_pinning_is_asked_for_at_start() -> None:
-    async def act(site: Site) -> None:
-        _, owner = await fill(site)
-        row = site.node.context.ledger.holder(owner)
-        assert row is not None
-        await site.store.save([replace(row, acknowledged=None)])
-        await site.open()
-        asked = site.node.context.ledger.holder(owner)
-        assert asked is not None
-        assert asked.acknowledged == Pinning(row.grant.owned, row.grant.mems)
-        assert site.node.effects.sent == 0
-
-    play(act)
+async def test_a_row_without_a_known_pinning_is_asked_for_at_start(site: Site) -> None:
+    _, owner = await fill(site)
+    row = site.node.context.ledger.holder(owner)
+    assert row is not None
+    await site.store.save([replace(row, acknowledged=None)])
+    await site.open()
+    asked = site.node.context.ledger.holder(owner)
+    assert asked is not None
+    assert asked.acknowledged == Pinning(row.grant.owned, row.grant.mems)
+    assert site.node.effects.sent == 0
 
 
 @pytest.mark.parametrize("ending", ["runs", "is removed", "exits"])
-def test_a_start_without_an_answer_is_over_when_the_container_is_no_longer_created(ending: str) -> None:
-    async def act(site: Site) -> None:
-        spec = PodSpec("s", (SHARES,))
-        container_id = await site.kubelet.create(spec, SHARES, await site.kubelet.run_sandbox(spec))
-        over: list[str] = []
-        begun_at = site.clock.now_seconds()
-        asking = background(site.node.resync.start_ended(container_id, lambda: over.append(container_id)))
-        await soon(lambda: site.clock.now_seconds() > begun_at)
-        assert over == []
-        match ending:
-            case "runs":
-                await direct(site).start(container_id)
-            case "is removed":
-                await direct(site).remove(container_id)
-            case _:
-                await direct(site).start(container_id)
-                site.runtime.exit(container_id)
-        await asking
-        assert over == [container_id]
-
-    play(act)
+async def test_a_start_without_answer_is_over_when_the_container_is_no_longer_created(ending: str, site: Site) -> None:
+    spec = PodSpec("s", (SHARES,))
+    container_id = await site.kubelet.create(spec, SHARES, await site.kubelet.run_sandbox(spec))
+    over: list[str] = []
+    begun_at = site.clock.now_seconds()
+    asking = background(site.node.resync.start_ended(container_id, lambda: over.append(container_id)))
+    await soon(lambda: site.clock.now_seconds() > begun_at)
+    assert over == []
+    match ending:
+        case "runs":
+            await direct(site).start(container_id)
+        case "is removed":
+            await direct(site).remove(container_id)
+        case _:
+            await direct(site).start(container_id)
+            site.runtime.exit(container_id)
+    await asking
+    assert over == [container_id]
 
 
-def test_a_start_that_never_comes_is_not_waited_for_for_ever() -> None:
-    async def act(site: Site) -> None:
-        spec = PodSpec("s", (SHARES,))
-        container_id = await site.kubelet.create(spec, SHARES, await site.kubelet.run_sandbox(spec))
-        over: list[str] = []
-        await site.node.resync.start_ended(container_id, lambda: over.append(container_id))
-        assert over == [container_id]
-
-    play(act)
+async def test_a_start_that_never_comes_is_not_waited_for_for_ever(site: Site) -> None:
+    spec = PodSpec("s", (SHARES,))
+    container_id = await site.kubelet.create(spec, SHARES, await site.kubelet.run_sandbox(spec))
+    over: list[str] = []
+    await site.node.resync.start_ended(container_id, lambda: over.append(container_id))
+    assert over == [container_id]

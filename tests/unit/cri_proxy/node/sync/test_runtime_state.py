@@ -1,7 +1,5 @@
 """The runtime's lists as values."""
 
-import asyncio
-
 import pytest
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
@@ -21,37 +19,28 @@ def runtime() -> EmbeddedRuntime:
     return EmbeddedRuntime(small_machine(), image_names=(IMAGE,))
 
 
-def test_a_list_tells_whose_each_container_is_and_whether_it_lives() -> None:
-    async def run() -> None:
-        node = runtime()
-        pod = await Kubelet(node.channel(), Node(1 << 30, log_directory="")).run_pod(SPEC)
-        node.exit(pod.container_id("b"))
-        found = await runtime_state.list_node(node.channel(), GRANT_KEY)
-        assert found.sandboxes == ((pod.sandbox_id, SPEC.pod_uid),)
-        states = {(c.key, c.state, c.is_live) for c in found.containers}
-        uid = SPEC.pod_uid
-        assert states == {(ContainerKey(uid, "a"), "running", True), (ContainerKey(uid, "b"), "exited", False)}
-
-    asyncio.run(run())
+async def test_a_list_tells_whose_each_container_is_and_whether_it_lives() -> None:
+    node = runtime()
+    pod = await Kubelet(node.channel(), Node(1 << 30, log_directory="")).run_pod(SPEC)
+    node.exit(pod.container_id("b"))
+    found = await runtime_state.list_node(node.channel(), GRANT_KEY)
+    assert found.sandboxes == ((pod.sandbox_id, SPEC.pod_uid),)
+    states = {(c.key, c.state, c.is_live) for c in found.containers}
+    uid = SPEC.pod_uid
+    assert states == {(ContainerKey(uid, "a"), "running", True), (ContainerKey(uid, "b"), "exited", False)}
 
 
-def test_the_list_of_a_sandbox_holds_nothing_else() -> None:
-    async def run() -> None:
-        node = runtime()
-        kubelet = Kubelet(node.channel(), Node(1 << 30, log_directory=""))
-        pods = [await kubelet.run_pod(PodSpec(name, SPEC.containers)) for name in ("web", "db")]
-        found = await runtime_state.list_containers(node.channel(), {}, GRANT_KEY, sandbox_id=pods[0].sandbox_id)
-        assert {c.id for c in found} == {container_id for _, container_id in pods[0].containers}
-        assert {c.key.pod_uid for c in found} == {PodSpec("web", SPEC.containers).pod_uid}, "by the kubelet's label"
-
-    asyncio.run(run())
+async def test_the_list_of_a_sandbox_holds_nothing_else() -> None:
+    node = runtime()
+    kubelet = Kubelet(node.channel(), Node(1 << 30, log_directory=""))
+    pods = [await kubelet.run_pod(PodSpec(name, SPEC.containers)) for name in ("web", "db")]
+    found = await runtime_state.list_containers(node.channel(), {}, GRANT_KEY, sandbox_id=pods[0].sandbox_id)
+    assert {c.id for c in found} == {container_id for _, container_id in pods[0].containers}
+    assert {c.key.pod_uid for c in found} == {PodSpec("web", SPEC.containers).pod_uid}, "by the kubelet's label"
 
 
-def test_the_absence_of_the_runtime_is_the_callers_to_bear() -> None:
-    async def run() -> None:
-        node = runtime()
-        node.go_away()
-        with pytest.raises(RuntimeUnavailable):
-            await runtime_state.list_node(node.channel(), GRANT_KEY)
-
-    asyncio.run(run())
+async def test_the_absence_of_the_runtime_is_the_callers_to_bear() -> None:
+    node = runtime()
+    node.go_away()
+    with pytest.raises(RuntimeUnavailable):
+        await runtime_state.list_node(node.channel(), GRANT_KEY)

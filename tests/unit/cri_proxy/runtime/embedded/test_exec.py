@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
@@ -24,9 +22,6 @@ STATUS = "Name:\tcat\nCpus_allowed_list:\t1-2\nMems_allowed_list:\t0\n"
         (["vim"], (127, "")),
     ],
 )
-def test_a_command_sees_what_the_kernel_would_show(command: list[str], answer: tuple[int, str]) -> None:
-    async def conversation() -> tuple[int, str]:
-        calls = Calls(EmbeddedRuntime(small_machine()))
-        return await calls.shell(await calls.running(await calls.pod(), cpus="1-2", mems="0"), *command)
-
-    assert asyncio.run(conversation()) == answer
+async def test_a_command_sees_what_the_kernel_would_show(command: list[str], answer: tuple[int, str]) -> None:
+    calls = Calls(EmbeddedRuntime(small_machine()))
+    assert await calls.shell(await calls.running(await calls.pod(), cpus="1-2", mems="0"), *command) == answer

@@ -14,31 +14,25 @@ def new() -> Calls:
     return Calls(EmbeddedRuntime(small_machine()))
 
 
-def test_a_scripted_failure_hits_the_next_calls_and_leaves_no_trace() -> None:
-    async def conversation() -> None:
-        calls = new()
-        calls.runtime.faults.fail_next("RunPodSandbox", 14, "busy", times=2)
-        for _ in range(2):
-            with pytest.raises(CallFailed, match="busy"):
-                await calls.pod()
-        assert not calls.runtime.node.sandboxes
-        assert await calls.pod()
-
-    asyncio.run(conversation())
-
-
-def test_a_failure_afterwards_takes_effect_all_the_same() -> None:
-    async def conversation() -> None:
-        calls = new()
-        calls.runtime.faults.fail_next("RunPodSandbox", 4, "too late", after=True)
-        with pytest.raises(CallFailed) as failed:
+async def test_a_scripted_failure_hits_the_next_calls_and_leaves_no_trace() -> None:
+    calls = new()
+    calls.runtime.faults.fail_next("RunPodSandbox", 14, "busy", times=2)
+    for _ in range(2):
+        with pytest.raises(CallFailed, match="busy"):
             await calls.pod()
-        assert (failed.value.code, len(calls.runtime.node.sandboxes)) == (4, 1)
+    assert not calls.runtime.node.sandboxes
+    assert await calls.pod()
 
-    asyncio.run(conversation())
+
+async def test_a_failure_afterwards_takes_effect_all_the_same() -> None:
+    calls = new()
+    calls.runtime.faults.fail_next("RunPodSandbox", 4, "too late", after=True)
+    with pytest.raises(CallFailed) as failed:
+        await calls.pod()
+    assert (failed.value.code, len(calls.runtime.node.sandboxes)) == (4, 1)
 
 
-def test_a_failure_can_be_meant_for_one_container() -> None:
+async def test_a_failure_can_be_meant_for_one_container() -> None:
     async def conversation() -> None:
         calls = new()
         pod = await calls.pod()
@@ -53,58 +47,46 @@ def test_a_failure_can_be_meant_for_one_container() -> None:
             await calls.update(bad, cpuset_cpus="1")
         assert [u.container_id for u in calls.runtime.updates] == [good]
 
-    asyncio.run(conversation())
+    await conversation()
 
 
-def test_a_gate_holds_calls_until_it_is_released_for_good() -> None:
-    async def conversation() -> None:
-        calls = new()
-        gate = calls.runtime.faults.block("RunPodSandbox")
-        held = asyncio.get_running_loop().create_task(calls.pod("a"))
-        await gate.entered()
-        assert (gate.waiting, calls.runtime.node.sandboxes) == (1, {})
-        gate.release()
-        assert await held
-        assert await calls.pod("b")
-
-    asyncio.run(conversation())
+async def test_a_gate_holds_calls_until_it_is_released_for_good() -> None:
+    calls = new()
+    gate = calls.runtime.faults.block("RunPodSandbox")
+    held = asyncio.get_running_loop().create_task(calls.pod("a"))
+    await gate.entered()
+    assert (gate.waiting, calls.runtime.node.sandboxes) == (1, {})
+    gate.release()
+    assert await held
+    assert await calls.pod("b")
 
 
-def test_a_caller_that_goes_away_no_longer_waits() -> None:
-    async def conversation() -> None:
-        gate = Gate()
-        waiter = asyncio.get_running_loop().create_task(gate.wait())
-        await gate.entered()
-        waiter.cancel()
-        await asyncio.wait([waiter])
-        assert gate.waiting == 0
-        gate.abort(RuntimeError)
-
-    asyncio.run(conversation())
+async def test_a_caller_that_goes_away_no_longer_waits() -> None:
+    gate = Gate()
+    waiter = asyncio.get_running_loop().create_task(gate.wait())
+    await gate.entered()
+    waiter.cancel()
+    await asyncio.wait([waiter])
+    assert gate.waiting == 0
+    gate.abort(RuntimeError)
 
 
-def test_clearing_lets_everything_pass() -> None:
-    async def conversation() -> None:
-        faults = Faults()
-        faults.fail_next("Version", 2, "no")
-        faults.delay("Version", 60)
-        gate = faults.block("Version")
-        waiter = asyncio.get_running_loop().create_task(gate.wait())
-        await gate.entered()
-        faults.clear()
-        await waiter
-        faults.check("Version", b"", after=False)
-        await asyncio.wait_for(faults.pause("Version"), 20)
-
-    asyncio.run(conversation())
+async def test_clearing_lets_everything_pass() -> None:
+    faults = Faults()
+    faults.fail_next("Version", 2, "no")
+    faults.delay("Version", 60)
+    gate = faults.block("Version")
+    waiter = asyncio.get_running_loop().create_task(gate.wait())
+    await gate.entered()
+    faults.clear()
+    await waiter
+    faults.check("Version", b"", after=False)
+    await asyncio.wait_for(faults.pause("Version"), 20)
 
 
-def test_a_delay_is_waited_for() -> None:
-    async def conversation() -> None:
-        faults = Faults()
-        faults.delay("Version", 60)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(faults.pause("Version"), 0.01)
-        await faults.pause("Status")
-
-    asyncio.run(conversation())
+async def test_a_delay_is_waited_for() -> None:
+    faults = Faults()
+    faults.delay("Version", 60)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(faults.pause("Version"), 0.01)
+    await faults.pause("Status")

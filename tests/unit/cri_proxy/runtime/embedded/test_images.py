@@ -1,5 +1,3 @@
-import asyncio
-
 from cri_proxy.cri.methods import IMAGE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
@@ -22,36 +20,27 @@ async def pull(runtime: EmbeddedRuntime, name: str) -> str:
     return pb.PullImageResponse.FromString(reply).image_ref
 
 
-def test_a_pulled_image_is_there_until_it_is_removed() -> None:
-    async def conversation() -> None:
-        runtime = new()
-        reference = await pull(runtime, "team/app:2")
-        assert await tags(runtime) == ["docker.io/library/busybox:latest", "docker.io/team/app:2"]
-        spec = pb.RemoveImageRequest(image=pb.ImageSpec(image=reference))
-        await runtime.call(IMAGE + "RemoveImage", spec.SerializeToString())
-        assert await tags(runtime) == ["docker.io/library/busybox:latest"]
-
-    asyncio.run(conversation())
+async def test_a_pulled_image_is_there_until_it_is_removed() -> None:
+    runtime = new()
+    reference = await pull(runtime, "team/app:2")
+    assert await tags(runtime) == ["docker.io/library/busybox:latest", "docker.io/team/app:2"]
+    spec = pb.RemoveImageRequest(image=pb.ImageSpec(image=reference))
+    await runtime.call(IMAGE + "RemoveImage", spec.SerializeToString())
+    assert await tags(runtime) == ["docker.io/library/busybox:latest"]
 
 
-def test_a_second_pull_gives_the_same_image() -> None:
-    async def conversation() -> None:
-        runtime = new()
-        assert await pull(runtime, "x") == await pull(runtime, "docker.io/library/x:latest")
-
-    asyncio.run(conversation())
+async def test_a_second_pull_gives_the_same_image() -> None:
+    runtime = new()
+    assert await pull(runtime, "x") == await pull(runtime, "docker.io/library/x:latest")
 
 
-def test_a_filter_names_one_image() -> None:
-    assert asyncio.run(tags(new(), "busybox")) == ["docker.io/library/busybox:latest"]
-    assert asyncio.run(tags(new(), "other")) == []
+async def test_a_filter_names_one_image() -> None:
+    assert await tags(new(), "busybox") == ["docker.io/library/busybox:latest"]
+    assert await tags(new(), "other") == []
 
 
-def test_the_streamed_list_and_the_sizes_are_those_of_the_list() -> None:
-    async def conversation() -> None:
-        runtime = new()
-        streamed = [pb.StreamImagesResponse.FromString(m) async for m in runtime.stream(IMAGE + "StreamImages", b"")]
-        info = pb.ImageFsInfoResponse.FromString(await runtime.call(IMAGE + "ImageFsInfo", b""))
-        assert info.image_filesystems[0].used_bytes.value == sum(r.images[0].size for r in streamed) > 0
-
-    asyncio.run(conversation())
+async def test_the_streamed_list_and_the_sizes_are_those_of_the_list() -> None:
+    runtime = new()
+    streamed = [pb.StreamImagesResponse.FromString(m) async for m in runtime.stream(IMAGE + "StreamImages", b"")]
+    info = pb.ImageFsInfoResponse.FromString(await runtime.call(IMAGE + "ImageFsInfo", b""))
+    assert info.image_filesystems[0].used_bytes.value == sum(r.images[0].size for r in streamed) > 0

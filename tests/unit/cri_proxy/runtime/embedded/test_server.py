@@ -1,4 +1,3 @@
-import asyncio
 import stat
 from pathlib import Path
 
@@ -34,13 +33,10 @@ class Served:
         return bytes(await self.client.unary_unary(method, None, None)(message, timeout=10))
 
 
-def test_a_call_over_the_socket_is_answered_by_the_runtime(tmp_path: Path) -> None:
-    async def conversation() -> None:
-        async with Served(tmp_path) as served:
-            reply = pb.VersionResponse.FromString(await served.call(RUNTIME + "Version"))
-            assert reply.runtime_api_version == "v1"
-
-    asyncio.run(conversation())
+async def test_a_call_over_the_socket_is_answered_by_the_runtime(tmp_path: Path) -> None:
+    async with Served(tmp_path) as served:
+        reply = pb.VersionResponse.FromString(await served.call(RUNTIME + "Version"))
+        assert reply.runtime_api_version == "v1"
 
 
 @pytest.mark.parametrize(
@@ -51,45 +47,33 @@ def test_a_call_over_the_socket_is_answered_by_the_runtime(tmp_path: Path) -> No
         ("/some.Service/Method", pb.VersionRequest(), grpc.StatusCode.UNIMPLEMENTED),
     ],
 )
-def test_refusals_keep_their_code_on_the_wire(
+async def test_refusals_keep_their_code_on_the_wire(
     method: str, message: pb.StartContainerRequest | pb.VersionRequest, code: grpc.StatusCode, tmp_path: Path
 ) -> None:
-    async def conversation() -> None:
-        async with Served(tmp_path) as served:
-            with pytest.raises(grpc.aio.AioRpcError) as failed:
-                await served.call(method, message.SerializeToString())
-            assert failed.value.code() == code
-
-    asyncio.run(conversation())
+    async with Served(tmp_path) as served:
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await served.call(method, message.SerializeToString())
+        assert failed.value.code() == code
 
 
-def test_a_runtime_that_is_away_reads_as_unavailable(tmp_path: Path) -> None:
-    async def conversation() -> None:
-        async with Served(tmp_path) as served:
-            served.runtime.go_away()
-            with pytest.raises(grpc.aio.AioRpcError) as failed:
-                await served.call(RUNTIME + "Version")
-            assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
-
-    asyncio.run(conversation())
+async def test_a_runtime_that_is_away_reads_as_unavailable(tmp_path: Path) -> None:
+    async with Served(tmp_path) as served:
+        served.runtime.go_away()
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await served.call(RUNTIME + "Version")
+        assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
-def test_streams_are_served(tmp_path: Path) -> None:
-    async def conversation() -> None:
-        async with Served(tmp_path) as served:
-            pod = await Calls(served.runtime).pod()
-            stream = served.client.unary_stream(RUNTIME + "StreamPodSandboxes", None, None)(b"", timeout=10)
-            replies = [pb.StreamPodSandboxesResponse.FromString(m) async for m in stream]
-            assert [r.pod_sandboxes[0].id for r in replies] == [pod]
-
-    asyncio.run(conversation())
+async def test_streams_are_served(tmp_path: Path) -> None:
+    async with Served(tmp_path) as served:
+        pod = await Calls(served.runtime).pod()
+        stream = served.client.unary_stream(RUNTIME + "StreamPodSandboxes", None, None)(b"", timeout=10)
+        replies = [pb.StreamPodSandboxesResponse.FromString(m) async for m in stream]
+        assert [r.pod_sandboxes[0].id for r in replies] == [pod]
 
 
-def test_the_socket_is_private_and_goes_with_the_server(tmp_path: Path) -> None:
-    async def conversation() -> None:
-        async with Served(tmp_path) as served:
-            mode = stat.S_IMODE(served.server.path.stat().st_mode)
-            assert mode == 0o600
-        assert not served.server.path.exists()
-
-    asyncio.run(conversation())
+async def test_the_socket_is_private_and_goes_with_the_server(tmp_path: Path) -> None:
+    async with Served(tmp_path) as served:
+        mode = stat.S_IMODE(served.server.path.stat().st_mode)
+        assert mode == 0o600
+    assert not served.server.path.exists()

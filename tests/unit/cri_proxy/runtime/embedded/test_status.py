@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -22,15 +20,15 @@ async def existing(modern: bool, *, verbose: bool = True) -> Existing:
 
 
 @pytest.mark.parametrize("modern", [True, False])
-def test_the_verbose_status_reads_like_containerds(modern: bool) -> None:
-    found = asyncio.run(existing(modern))
+async def test_the_verbose_status_reads_like_containerds(modern: bool) -> None:
+    found = await existing(modern)
     assert (str(found.cpus), str(found.mems), found.pid > 0) == ("1", "0", True)
     assert (found.request.pod.qos, found.request.cpu_request_mcpu) == (QosClass.BURSTABLE, 1000)
 
 
-def test_an_older_runtime_tells_resources_only_verbosely() -> None:
-    assert asyncio.run(existing(False, verbose=False)).cpus is None
-    assert str(asyncio.run(existing(True, verbose=False)).cpus) == "1"
+async def test_an_older_runtime_tells_resources_only_verbosely() -> None:
+    assert (await existing(False, verbose=False)).cpus is None
+    assert str((await existing(True, verbose=False)).cpus) == "1"
 
 
 @pytest.mark.parametrize(
