@@ -2,7 +2,7 @@
 
 import re
 
-from cri_proxy.cri.device_filter import POD_RESOURCES, HintKind
+from cri_proxy.cri.annotations.device_filter import POD_RESOURCES, HintKind
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 
 # Every container has these, or they are read at start and never again: they attract nothing.

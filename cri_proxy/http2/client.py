@@ -12,8 +12,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut, FrameCutter, ProtocolError
 from cri_proxy.http2.headers import HeaderReader, write_literals
 from cri_proxy.http2.message import PREFIX_BYTES, pack
-from cri_proxy.http2.status import from_trailers
-from cri_proxy.relay.calls import Failed
+from cri_proxy.http2.status import Failed, from_trailers
 
 STREAM_WINDOW_BYTES: Final = 32 * 1024 * 1024
 """Twice the largest message: a whole reply needs no round trip for credit."""

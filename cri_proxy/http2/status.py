@@ -1,12 +1,10 @@
-"""gRPC statuses: their numbers, how they travel in trailers, and which one an error of ours becomes."""
+"""gRPC statuses: their numbers, and how they travel in trailers (PROTOCOL-HTTP2.md)."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 from urllib.parse import unquote_to_bytes
-
-from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
-from cri_proxy.relay.calls import Failed, Refuse
 
 
 class Code(IntEnum):
@@ -29,6 +27,14 @@ class Code(IntEnum):
     UNAVAILABLE = 14
     DATA_LOSS = 15
     UNAUTHENTICATED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A status other than OK, as the runtime answered it."""
+
+    code: int
+    message: str
 
 
 UNKNOWN_OUTCOME: Final = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE})
@@ -75,18 +81,3 @@ def from_trailers(headers: Mapping[bytes, bytes]) -> Failed | None:
         return Failed(code, f"reply without grpc-status, HTTP status {http.decode('ascii', 'replace') or 'missing'}")
     number = int(raw) if raw.isdigit() and len(raw) < 10 else int(Code.UNKNOWN)
     return Failed(number, decode_message(headers.get(b"grpc-message", b""))) if number else None
-
-
-def refusal(error: CriProxyError) -> Refuse:
-    """The status that a caller sees when we refuse a call because of this error."""
-    match error:
-        case CallFailed(code=code, message=message):
-            return Refuse(code, message)
-        case RuntimeUnavailable():
-            return Refuse(Code.UNAVAILABLE, str(error))
-        case StoreError():
-            return Refuse(Code.UNAVAILABLE, f"state store: {error}")
-        case ConfigError():
-            return Refuse(Code.FAILED_PRECONDITION, str(error))
-        case _:
-            return Refuse(Code.INTERNAL, str(error))

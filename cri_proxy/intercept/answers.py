@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from cri_proxy.http2.status import Code
+from cri_proxy.http2.status import Code, Failed
 from cri_proxy.node.coordinator import Refusal
-from cri_proxy.relay.calls import Failed, Outcome, Refuse, Replied, Verdict
+from cri_proxy.relay.calls import Outcome, Refuse, Replied, Verdict
 
 Finisher = Callable[[Outcome], None]
 

@@ -7,12 +7,13 @@ from cri_proxy import events
 from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
+from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, Finisher, refused
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.intercept.requests import message_of
 from cri_proxy.node.coordinator import Refusal, Reservation
 from cri_proxy.node.node import Node
-from cri_proxy.relay.calls import Aborted, Failed, Outcome, Replied, Rewrite
+from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 

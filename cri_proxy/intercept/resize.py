@@ -7,12 +7,13 @@ holds, so the CPUs that it gains are cleared of others before the call goes on (
 from dataclasses import dataclass, replace
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.barrier import Barrier, Ticket
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
 from cri_proxy.node.effects import Effects, is_announced
-from cri_proxy.relay.calls import Aborted, Failed, Outcome, Replied
+from cri_proxy.relay.calls import Aborted, Outcome, Replied
 from policies.base import ContainerKey, Pinning, Rejected
 
 

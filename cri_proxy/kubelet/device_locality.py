@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from cri_proxy.cri.device_filter import POD_RESOURCES
+from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, NodeSet

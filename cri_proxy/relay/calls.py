@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from cri_proxy.http2.status import Failed
+
 
 class Interest(Enum):
     """What an interceptor wants to do with a method."""
@@ -60,14 +62,6 @@ class Replied:
     """The runtime answered OK with this message."""
 
     message: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The runtime answered with a status other than OK: definite."""
-
-    code: int
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Final
 import grpc
 from grpc import aio
 
-from cri_proxy.http2.status import UNKNOWN_OUTCOME
-from cri_proxy.relay.calls import Aborted, Failed, Outcome
+from cri_proxy.http2.status import UNKNOWN_OUTCOME, Failed
+from cri_proxy.relay.calls import Aborted, Outcome
 
 # What grpcio's asyncio calls say when a write of theirs fails, before the core has said why (grpc/aio/_call.py).
 LOST_WRITE: Final = "Internal error from Core"

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from cri_proxy.errors import CallFailed
-from cri_proxy.http2.status import UNKNOWN_OUTCOME, Code
+from cri_proxy.http2.status import UNKNOWN_OUTCOME, Code, Failed
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
-from cri_proxy.relay.calls import Aborted, Failed, Interceptor, Interest, Outcome, Refuse, Replied, Rewrite
+from cri_proxy.relay.calls import Aborted, Interceptor, Interest, Outcome, Refuse, Replied, Rewrite
 from cri_proxy.runtime.channel import RuntimeChannel
 
 

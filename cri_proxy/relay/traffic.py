@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from cri_proxy.http2.status import Code
+from cri_proxy.http2.status import Code, Failed
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Counters, Histogram
 from cri_proxy.metrics.exposition import Sample
-from cri_proxy.relay.calls import Aborted, Call, Failed, Outcome, Refuse, Replied, Verdict
+from cri_proxy.relay.calls import Aborted, Call, Outcome, Refuse, Replied, Verdict
 from cri_proxy.relay.unary_methods import SERVER_STREAMS, UNARY
 
 _MAX_PATHS: Final = 256

@@ -12,8 +12,7 @@ from typing import Final, cast
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.http2.client import Broken, ClientConnection, Ended, Event, Message
 from cri_proxy.http2.frames import ProtocolError
-from cri_proxy.http2.status import Code
-from cri_proxy.relay.calls import Failed
+from cri_proxy.http2.status import Code, Failed
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.unix_socket import answers, socket_path
 

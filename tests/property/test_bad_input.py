@@ -18,13 +18,13 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config, Known, known_options
 from cri_proxy.config.resolve import policy_options
 from cri_proxy.cri.annotations.affinity import MAX_VALUES, MAX_WISHES, MAX_WORD_CHARS
+from cri_proxy.cri.annotations.device_filter import MAX_PATHS
 from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import Annotation, Finder
 from cri_proxy.cri.annotations.preferences import MAX_ARGUMENTS, MAX_COLD_START_SECONDS
 from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
 from cri_proxy.cri.annotations.table import OF_PEERS, TABLE
 from cri_proxy.cri.annotations.values import MAX_LEVELS_UP, by_container, parse_text
-from cri_proxy.cri.device_filter import MAX_PATHS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read import merge_update, read_create
 from cri_proxy.errors import ConfigError

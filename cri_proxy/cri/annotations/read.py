@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
+from cri_proxy.cri.annotations.device_filter import KINDS, HintFilter
 from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, Found, cut, is_about, key_in
-from cri_proxy.cri.device_filter import KINDS, HintFilter
 from policies.base import Affinity, Preferences
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.client import STREAM_WINDOW_BYTES, Broken, ClientConnection, Ended, Event, Message
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.message import pack
-from cri_proxy.relay.calls import Failed
+from cri_proxy.http2.status import Failed
 from tests.fakes.http2 import credit, parse, reply, reply_headers, trailers
 
 

@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
-from cri_proxy.http2.status import UNKNOWN_OUTCOME, Code, decode_message, encode_message, from_trailers, refusal
-from cri_proxy.relay.calls import Failed
+from cri_proxy.http2.status import UNKNOWN_OUTCOME, Code, Failed, decode_message, encode_message, from_trailers
 
 
 def test_numbers_are_those_of_grpc() -> None:
@@ -53,17 +51,3 @@ def test_without_a_grpc_status_the_http_status_decides(http: bytes, code: Code) 
 
 def test_a_runtime_that_stopped_waiting_leaves_the_outcome_unknown() -> None:
     assert {Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE} == UNKNOWN_OUTCOME
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (CallFailed("/m", 5, "gone"), 5),
-        (RuntimeUnavailable("/m", "no socket"), 14),
-        (StoreError("/p", "full"), 14),
-        (ConfigError("/p", 1, "k", "bad"), 9),
-        (CriProxyError(), 13),
-    ],
-)
-def test_each_error_of_ours_has_its_status(error: CriProxyError, code: int) -> None:
-    assert refusal(error).code == code

@@ -4,9 +4,10 @@ from typing import get_args
 
 import pytest
 
+from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import refused, took_effect
 from cri_proxy.node.coordinator import Refusal, RefusalKind
-from cri_proxy.relay.calls import Aborted, Failed, Outcome, Refuse, Replied
+from cri_proxy.relay.calls import Aborted, Outcome, Refuse, Replied
 
 RESOURCE_EXHAUSTED, FAILED_PRECONDITION, INVALID_ARGUMENT, UNAVAILABLE = 8, 9, 3, 14
 

@@ -7,7 +7,8 @@ import grpc
 import pytest
 from grpc import aio
 
-from cri_proxy.relay.calls import Aborted, Failed, Outcome
+from cri_proxy.http2.status import Failed
+from cri_proxy.relay.calls import Aborted, Outcome
 from cri_proxy.relay.grpcio_status import failure_of, true_status
 
 

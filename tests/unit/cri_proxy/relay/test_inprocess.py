@@ -7,7 +7,8 @@ import pytest
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.relay.calls import Aborted, Call, Failed, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
+from cri_proxy.http2.status import Failed
+from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from tests.fakes.machines import small_machine

@@ -1,10 +1,11 @@
 """What a relay counts: calls by method and status, time held, and no name that somebody made up."""
 
+from cri_proxy.http2.status import Failed
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.catalog import Metric, Values
 from cri_proxy.metrics.exposition import Distribution
 from cri_proxy.relay.boundary import new_call
-from cri_proxy.relay.calls import Aborted, Failed, Forward, Outcome, Refuse, Replied
+from cri_proxy.relay.calls import Aborted, Forward, Outcome, Refuse, Replied
 from cri_proxy.relay.traffic import Open, Traffic, count_passed
 
 CREATE = "/runtime.v1.RuntimeService/CreateContainer"

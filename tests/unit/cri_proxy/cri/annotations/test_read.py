@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cri_proxy.cri.annotations.device_filter import HintFilter, PathPattern
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations, without_effect
 from cri_proxy.cri.annotations.table import OF_PEERS, TABLE
-from cri_proxy.cri.device_filter import HintFilter, PathPattern
 from policies.base import Affinity, BurstLevel, CpuPriority, Expression, Preferences, Threads
 from sysfs.model import MemoryKind
 

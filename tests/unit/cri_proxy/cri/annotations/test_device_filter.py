@@ -2,7 +2,14 @@
 
 import pytest
 
-from cri_proxy.cri.device_filter import KINDS, HintFilter, HintKind, PathPattern, hint_sources, path_patterns
+from cri_proxy.cri.annotations.device_filter import (
+    KINDS,
+    HintFilter,
+    HintKind,
+    PathPattern,
+    hint_sources,
+    path_patterns,
+)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
