@@ -1,7 +1,6 @@
 """The table of annotations: one row says which key it is, how its value is read, where it goes and what it means."""
 
-from cri_proxy.cri import device_filter
-from cri_proxy.cri.annotations import preferences
+from cri_proxy.cri.annotations import device_filter, preferences
 from cri_proxy.cri.annotations.affinity import affinities
 from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.values import shared_preference, truth
