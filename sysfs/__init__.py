@@ -1,1 +1,1 @@
-"""What the machine is: discovery of CPUs, caches, NUMA nodes and devices from sysfs."""
+"""The machine: CPUs, caches, NUMA nodes and PCI devices, discovered from sysfs."""

@@ -1,7 +1,6 @@
-"""Facts of CPUs, nodes and caches, from wherever, put together into a Machine (pure).
+"""Assemble a Machine from facts about CPUs, nodes, caches and devices (pure).
 
-Discovery, descriptions and the test builders share this, so that a described machine is shaped exactly like a
-discovered one.
+Discovery and descriptions share this, so a described machine has exactly the form of a discovered one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from sysfs.model import Cache, Core, CoreKind, Cpu, Device, Die, Machine, Memory
 
 @dataclass(frozen=True, slots=True)
 class CpuFacts:
-    """One online CPU as its topology directory tells it; ``siblings`` holds the CPU itself, online CPUs only."""
+    """One online CPU by its topology directory; ``siblings`` holds online CPUs only, this one included."""
 
     id: int
     package: int
@@ -28,7 +27,7 @@ class CpuFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One NUMA node; ``distances`` as its row of the SLIT has them, perhaps not symmetric."""
+    """One NUMA node; ``distances`` is its row of the SLIT, which need not be symmetric."""
 
     id: int
     cpus: CpuSet
@@ -46,8 +45,8 @@ class CacheFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """All there is to a machine, before ids are checked against each other and indexes given."""
+class MachineFacts:
+    """The input of ``assemble``: everything about a machine, in any order and without indexes."""
 
     cpus: Sequence[CpuFacts]
     nodes: Sequence[NodeFacts]
@@ -58,8 +57,8 @@ class Facts:
     notes: Sequence[str] = ()
 
 
-def assemble(facts: Facts) -> Machine:
-    """The machine of these facts. Asymmetric distances are averaged and noted."""
+def assemble(facts: MachineFacts) -> Machine:
+    """Return the machine of these facts. Asymmetric distances are averaged and noted."""
     cores = _cores(facts.cpus)
     nodes, notes = _nodes(facts.nodes)
     core_of = {cpu: core.index for core in cores for cpu in core.cpus}
@@ -87,7 +86,7 @@ def _cpu(cpu: CpuFacts, node: int, core: int) -> Cpu:
 
 
 def _sets(pairs: Iterable[tuple[tuple[int, int], int]]) -> list[tuple[tuple[int, int], CpuSet]]:
-    """The CPUs of each key, ascending by key."""
+    """Group CPUs by key, ascending by key."""
     masks: dict[tuple[int, int], int] = {}
     for key, cpu in pairs:
         masks[key] = masks.get(key, 0) | 1 << cpu
@@ -95,7 +94,8 @@ def _sets(pairs: Iterable[tuple[tuple[int, int], int]]) -> list[tuple[tuple[int,
 
 
 def _cores(cpus: Sequence[CpuFacts]) -> tuple[Core, ...]:
-    """Cores by their thread siblings, numbered by lowest CPU; core_id alone repeats between packages and dies."""
+    """Return the cores, numbered by lowest CPU."""
+    # Grouped by thread siblings: core_id repeats between packages and dies.
     first: dict[int, CpuFacts] = {}
     for cpu in sorted(cpus, key=lambda c: c.id):
         first.setdefault(cpu.siblings.mask, cpu)
@@ -103,7 +103,7 @@ def _cores(cpus: Sequence[CpuFacts]) -> tuple[Core, ...]:
 
 
 def _caches(caches: Iterable[CacheFacts]) -> tuple[Cache, ...]:
-    """Caches by level, then by lowest CPU, indexed within the level."""
+    """Return the caches by level, then by lowest CPU, indexed within the level."""
     ordered = sorted((c.level, c.cpus.mask & -c.cpus.mask, c.cpus.mask, c.size_bytes) for c in caches if c.cpus)
     found: list[Cache] = []
     for level, _, mask, size_bytes in ordered:
@@ -113,7 +113,7 @@ def _caches(caches: Iterable[CacheFacts]) -> tuple[Cache, ...]:
 
 
 def _nodes(nodes: Sequence[NodeFacts]) -> tuple[tuple[NumaNode, ...], list[str]]:
-    """The nodes, and a note when distances had to be averaged."""
+    """Return the nodes, and a note when distances had to be averaged."""
     rows, notes = _symmetric({n.id: dict(n.distances) for n in nodes})
     with_cpus = NodeSet.of(n.id for n in nodes if n.cpus)
     dram = {n.id: n.memory for n in nodes if n.cpus and n.memory.memory_bytes}
@@ -129,7 +129,7 @@ def _nodes(nodes: Sequence[NodeFacts]) -> tuple[tuple[NumaNode, ...], list[str]]
 
 
 def _symmetric(rows: Mapping[int, Mapping[int, int]]) -> tuple[dict[int, tuple[tuple[int, int], ...]], list[str]]:
-    """Each row with both directions averaged, rounded down; a direction that is not told takes the other's value."""
+    """Average both directions of each distance, rounded down; a missing direction takes the value of the other."""
     uneven = [
         (a, b) for a in sorted(rows) for b in sorted(rows[a]) if a < b and rows.get(b, {}).get(a) != rows[a].get(b)
     ]

@@ -1,7 +1,7 @@
-"""Caches of level 2 and 3 from ``cpuN/cache/indexM``, grouped by ``shared_cpu_list``.
+"""Read caches of level 2 and 3 from ``cpuN/cache/indexM``, grouped by ``shared_cpu_list``.
 
-Their ``id`` is not used: it repeats, or differs per CPU, on some machines. Caches are a refinement only, so whatever
-is wrong with them is noted, and the cache left out. Source: Documentation/ABI/testing/sysfs-devices-system-cpu.
+Their ``id`` is not used: on some machines it repeats, or differs per CPU. Caches only refine a placement: one that
+cannot be read is noted and left out. Source: Documentation/ABI/testing/sysfs-devices-system-cpu.
 """
 
 from collections.abc import Iterable
@@ -11,15 +11,15 @@ from sysfs.cpus import CPU
 from sysfs.cpuset import CpuSet
 from sysfs.errors import FileMissing, SysfsError
 from sysfs.quantity import QuantityError, parse_bytes
-from sysfs.reader import Reader
+from sysfs.reader import TreeReader
 
 LEVELS = (2, 3)
-MAX_SIZE_BYTES = 1 << 40  # a thousand times the largest cache there is
+MAX_SIZE_BYTES = 1 << 40  # a thousand times the largest known cache
 
 
-def read_caches(reader: Reader, online: CpuSet) -> list[CacheFacts]:
-    """The data and unified caches of level 2 and 3. CPUs that share a read L2 share what lies beyond it too."""
-    found: dict[CacheFacts, None] = {}  # in order of their lowest CPU
+def read_caches(reader: TreeReader, online: CpuSet) -> list[CacheFacts]:
+    """Return the data and unified caches of level 2 and 3."""
+    found: dict[CacheFacts, None] = {}  # ordered by lowest CPU
     done = CpuSet()
     for cpu in online:
         if cpu in done:
@@ -27,11 +27,11 @@ def read_caches(reader: Reader, online: CpuSet) -> list[CacheFacts]:
         for cache in _caches_of(reader, cpu, online):
             found.setdefault(cache)
             if cache.level == LEVELS[0]:
-                done = done | cache.cpus
+                done = done | cache.cpus  # CPUs that share an L2 share the larger caches, too
     return [cache for level in LEVELS for cache in _disjoint(reader, level, found)]
 
 
-def _caches_of(reader: Reader, cpu: int, online: CpuSet) -> list[CacheFacts]:
+def _caches_of(reader: TreeReader, cpu: int, online: CpuSet) -> list[CacheFacts]:
     found = []
     base = f"{CPU}/cpu{cpu}/cache"
     for index in reader.numbered(base, "index"):
@@ -45,8 +45,8 @@ def _caches_of(reader: Reader, cpu: int, online: CpuSet) -> list[CacheFacts]:
     return found
 
 
-def _cache(reader: Reader, base: str, cpu: int, online: CpuSet) -> CacheFacts | None:
-    """One cache directory; None for level 1, instruction caches, and levels beyond 3."""
+def _cache(reader: TreeReader, base: str, cpu: int, online: CpuSet) -> CacheFacts | None:
+    """Return the cache of one directory; None for instruction caches and other levels. Raises SysfsError."""
     level = reader.integer(f"{base}/level")
     if level not in LEVELS or reader.text(f"{base}/type") == "Instruction":
         return None
@@ -56,8 +56,8 @@ def _cache(reader: Reader, base: str, cpu: int, online: CpuSet) -> CacheFacts | 
     return CacheFacts(level, cpus, _size_bytes(reader, f"{base}/size"))
 
 
-def _size_bytes(reader: Reader, path: str) -> int:
-    """The size, which the kernel prints as ``16384K``; 0 where it is not told."""
+def _size_bytes(reader: TreeReader, path: str) -> int:
+    """Return the size, which the kernel prints as ``16384K``; 0 without the file. Raises SysfsError."""
     try:
         text = reader.text(path)
     except FileMissing:
@@ -71,8 +71,8 @@ def _size_bytes(reader: Reader, path: str) -> int:
     return size_bytes
 
 
-def _disjoint(reader: Reader, level: int, found: Iterable[CacheFacts]) -> list[CacheFacts]:
-    """The caches of this level, or none (with a note) when two of them overlap without being the same."""
+def _disjoint(reader: TreeReader, level: int, found: Iterable[CacheFacts]) -> list[CacheFacts]:
+    """Return the caches of this level; none, with a note, when two different ones overlap."""
     seen = CpuSet()
     caches = [cache for cache in found if cache.level == level]
     for cache in caches:

@@ -1,4 +1,4 @@
-"""CPUs from ``sys/devices/system/cpu``: online, offline, isolated, topology, core types, frequency.
+"""Read CPUs from ``sys/devices/system/cpu``: online, offline, isolated, topology, core types, frequency.
 
 Sources: Documentation/admin-guide/cputopology.rst, Documentation/ABI/testing/sysfs-devices-system-cpu.
 """
@@ -7,17 +7,18 @@ from sysfs.assemble import CpuFacts
 from sysfs.cpuset import CpuSet
 from sysfs.errors import FileMissing, SysfsError
 from sysfs.model import CoreKind
-from sysfs.reader import Reader
+from sysfs.reader import TreeReader
 
 CPU = "sys/devices/system/cpu"
-# Processor-monitoring devices of hybrid x86 machines; arch/x86/events/intel/core.c names them.
+# PMU devices of hybrid x86 machines, named in arch/x86/events/intel/core.c.
 EFFICIENCY_LISTS = ("sys/devices/cpu_atom/cpus", "sys/devices/cpu_lowpower/cpus")
 
 
-def read_online(reader: Reader) -> CpuSet:
-    """The online CPUs. Without the list, every cpuN counts whose ``online`` file does not say 0 (cpu0 has none).
+def read_online(reader: TreeReader) -> CpuSet:
+    """Return the online CPUs.
 
-    Raises SysfsError when there is none.
+    Where the kernel's list is missing, a cpuN directory counts as online unless its ``online`` file holds 0. Raises
+    SysfsError when no CPU is online.
     """
     try:
         online = reader.cpus(f"{CPU}/online")
@@ -29,16 +30,17 @@ def read_online(reader: Reader) -> CpuSet:
     return online
 
 
-def _is_offline(reader: Reader, cpu: int) -> bool:
-    """True when the CPU's own file says 0; CPUs that cannot be taken offline have no such file."""
+def _is_offline(reader: TreeReader, cpu: int) -> bool:
+    """Return True when the CPU's ``online`` file holds 0; CPUs that cannot be taken offline have no such file."""
     try:
         return reader.integer(f"{CPU}/cpu{cpu}/online") == 0
     except FileMissing:
         return False
 
 
-def read_offline(reader: Reader, online: CpuSet) -> CpuSet:
-    """Present CPUs that are not online. The kernel's ``offline`` file also holds CPUs that were never there."""
+def read_offline(reader: TreeReader, online: CpuSet) -> CpuSet:
+    """Return the CPUs that are present and not online."""
+    # Not from the kernel's ``offline`` file: it also holds possible CPUs that were never present.
     path = f"{CPU}/present"
     try:
         present = reader.cpus(path)
@@ -52,23 +54,23 @@ def read_offline(reader: Reader, online: CpuSet) -> CpuSet:
     return CpuSet.of(reader.numbered(CPU, "cpu")) - online
 
 
-def read_isolated(reader: Reader, online: CpuSet) -> CpuSet:
-    """The online ones of the CPUs that the kernel keeps out of its scheduling domains (isolcpus=)."""
+def read_isolated(reader: TreeReader, online: CpuSet) -> CpuSet:
+    """Return the online CPUs that the kernel keeps out of its scheduling domains (isolcpus=)."""
     try:
         return reader.cpus(f"{CPU}/isolated") & online
     except FileMissing:
         return CpuSet()
 
 
-def read_cpus(reader: Reader, online: CpuSet) -> list[CpuFacts]:
-    """The facts of every online CPU, ascending. A CPU that went offline meanwhile is noted and left out.
+def read_cpus(reader: TreeReader, online: CpuSet) -> list[CpuFacts]:
+    """Return the facts of every online CPU, ascending; a CPU that went offline meanwhile is noted and left out.
 
-    Raises SysfsError for a topology file that is garbage, or contradicts another CPU's.
+    Raises SysfsError for a malformed topology file and for one that contradicts another CPU's.
     """
     efficient = _efficiency_cpus(reader)
     has_cpufreq = bool(reader.names(f"{CPU}/cpufreq"))
     if not any(reader.names(f"{CPU}/cpu{cpu}/topology") for cpu in online):
-        reader.note("the kernel tells no CPU topology: every CPU taken as a core of one package")
+        reader.note("the kernel reports no CPU topology: every CPU is taken as a core of one package")
         return [CpuFacts(cpu, 0, 0, cpu, CpuSet.of([cpu])) for cpu in online]
     online = online - CpuSet.of(cpu for cpu in online if _went_offline(reader, cpu))
     siblings_name = _siblings_name(reader, online)
@@ -83,16 +85,16 @@ def read_cpus(reader: Reader, online: CpuSet) -> list[CpuFacts]:
     return found
 
 
-def _went_offline(reader: Reader, cpu: int) -> bool:
-    """True for a CPU of the online list that has lost its topology and says itself that it is offline."""
+def _went_offline(reader: TreeReader, cpu: int) -> bool:
+    """Return True for a CPU that has lost its topology directory and whose ``online`` file holds 0."""
     if reader.names(f"{CPU}/cpu{cpu}/topology") or not _is_offline(reader, cpu):
         return False
     reader.note(f"CPU {cpu} went offline while the machine was read")
     return True
 
 
-def _siblings(reader: Reader, cpu: int, name: str, online: CpuSet) -> CpuSet:
-    """The online threads of a CPU's core, itself included."""
+def _siblings(reader: TreeReader, cpu: int, name: str, online: CpuSet) -> CpuSet:
+    """Return the online CPUs of the same core, this one included."""
     path = f"{CPU}/cpu{cpu}/topology/{name}"
     siblings = reader.cpus(path) & online
     if cpu not in siblings:
@@ -100,13 +102,13 @@ def _siblings(reader: Reader, cpu: int, name: str, online: CpuSet) -> CpuSet:
     return siblings
 
 
-def _topology(reader: Reader, cpu: int) -> tuple[int, int, int]:
-    """Package, die and core_id of one CPU."""
+def _topology(reader: TreeReader, cpu: int) -> tuple[int, int, int]:
+    """Return package, die and core_id of one CPU."""
     base = f"{CPU}/cpu{cpu}/topology"
     package = _id(reader, f"{base}/physical_package_id")
     if package < 0:
-        # Some virtual machines and device-tree boards do not tell: the kernel then prints -1.
-        reader.note("the kernel tells no package ids: taken as one package")
+        # The kernel prints -1 on some virtual machines and device-tree boards.
+        reader.note("the kernel reports no package ids: all CPUs are taken as one package")
         package = 0
     try:
         die = max(_id(reader, f"{base}/die_id"), 0)  # -1 where the architecture has no dies
@@ -115,25 +117,25 @@ def _topology(reader: Reader, cpu: int) -> tuple[int, int, int]:
     return package, die, _id(reader, f"{base}/core_id")
 
 
-def _id(reader: Reader, path: str) -> int:
-    """A topology id: -1, which the kernel prints when it does not know, or a small number."""
+def _id(reader: TreeReader, path: str) -> int:
+    """Return a topology id; -1 is the kernel's word for unknown. Raises SysfsError."""
     value = reader.integer(path)
     if not -1 <= value < 1 << 31:
         raise SysfsError(path, "an id", str(value))
     return value
 
 
-def _siblings_name(reader: Reader, online: CpuSet) -> str:
-    """The file that lists a core's threads: by its name since Linux 5.3 or the one before; '' if neither."""
+def _siblings_name(reader: TreeReader, online: CpuSet) -> str:
+    """Return the name of the file that lists a core's CPUs: that of Linux 5.3 or the older one; '' without either."""
     for name in ("core_cpus_list", "thread_siblings_list"):
         if any(name in reader.names(f"{CPU}/cpu{cpu}/topology") for cpu in online):
             return name
-    reader.note("the kernel tells no thread siblings: every CPU taken as a core")
+    reader.note("the kernel reports no thread siblings: every CPU is taken as a core")
     return ""
 
 
 def _check_siblings(cpus: list[CpuFacts], name: str) -> None:
-    """Siblings must agree on their core and its place, else one file is wrong and we cannot know which."""
+    """Raise SysfsError when siblings disagree on their core, package or die."""
     by_id = {cpu.id: cpu for cpu in cpus}
     for cpu in cpus:
         base = f"{CPU}/cpu{cpu.id}/topology"
@@ -147,8 +149,8 @@ def _check_siblings(cpus: list[CpuFacts], name: str) -> None:
                 raise SysfsError(f"{base}/physical_package_id", expected, f"{cpu.package} and {cpu.die}")
 
 
-def _efficiency_cpus(reader: Reader) -> CpuSet:
-    """The efficiency cores of a hybrid machine; none elsewhere."""
+def _efficiency_cpus(reader: TreeReader) -> CpuSet:
+    """Return the CPUs of efficiency cores; none on machines that are not hybrid."""
     found = CpuSet()
     for path in EFFICIENCY_LISTS:
         try:
@@ -156,13 +158,13 @@ def _efficiency_cpus(reader: Reader) -> CpuSet:
         except FileMissing:
             continue
         except SysfsError as error:
-            reader.note(f"{error}; core types ignored")
+            reader.note(f"{error}; core types are ignored")
             return CpuSet()
     return found
 
 
-def _frequency(reader: Reader, cpu: int) -> tuple[int, str]:
-    """Base frequency in kHz and energy preference; 0 and '' where the driver does not tell them."""
+def _frequency(reader: TreeReader, cpu: int) -> tuple[int, str]:
+    """Return base frequency in kHz and energy preference; 0 and '' where the driver does not report them."""
     base = f"{CPU}/cpu{cpu}/cpufreq"
     frequency, preference = 0, ""
     try:

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
-# The kernel's NR_CPUS limit is 8192 on x86-64 and may be raised; a far larger number in a list is
-# garbage, and would make us allocate the memory for it.
+# The kernel's NR_CPUS is 8192 on x86-64 and may be raised. A far larger number in a list is garbage, and its mask would
+# take the memory.
 MAX_ID = 1 << 20
 
 
 class CpuSetError(ValueError):
-    """A CPU or node list that cannot be read: ``text`` is what was given, ``problem`` why."""
+    """A malformed CPU or node list; ``text`` is the input, ``problem`` what is wrong with it."""
 
     def __init__(self, text: str, problem: str) -> None:
         """Keep the text and the problem apart, so that callers can name the file or option."""
@@ -35,13 +35,13 @@ def _parse_id(part: str, text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class IdSet:
-    """A set of ids held as one integer, bit n set when n is a member; any width."""
+    """A set of ids as one integer of any width: bit n is set when n is a member."""
 
     mask: int = 0
 
     @classmethod
     def of(cls, ids: Iterable[int]) -> Self:
-        """The set of these ids.
+        """Return the set of these ids.
 
         >>> str(CpuSet.of([3, 1, 2]))
         '1-3'
@@ -53,7 +53,7 @@ class IdSet:
 
     @classmethod
     def of_masks(cls, masks: Iterable[int]) -> Self:
-        """The union of sets that are given as masks.
+        """Return the union of these masks.
 
         >>> str(CpuSet.of_masks([0b1, 0b110]))
         '0-2'
@@ -97,10 +97,10 @@ class IdSet:
         return cls(mask)
 
     def __str__(self) -> str:
-        """The kernel's list format, ascending; the empty set is ''."""
+        """Return the kernel's list format, ascending; '' for the empty set."""
         parts = []
         mask, first = self.mask, 0
-        while mask:  # run by run, not id by id: a set may be as wide as MAX_ID
+        while mask:  # by runs, not by ids: a set may be as wide as MAX_ID
             gap = (mask & -mask).bit_length() - 1
             mask, first = mask >> gap, first + gap
             length = (~mask & (mask + 1)).bit_length() - 1
@@ -140,7 +140,7 @@ class IdSet:
         return not self.mask & ~other.mask
 
     def isdisjoint(self, other: Self) -> bool:
-        """True when no id is in both."""
+        """Return True when no id is in both sets."""
         return not self.mask & other.mask
 
 

@@ -1,13 +1,13 @@
-"""A machine from a sysfs tree.
+"""Discover a machine from a sysfs tree.
 
-Two rules. What would make the machine wrong (a garbage CPU list, two nodes that claim a CPU) raises a SysfsError that
-names the file. What only makes it less detailed (a cache, a device, a missing file of an older kernel) is left out or
-replaced by a documented default, and a sentence in ``Machine.notes`` says so.
+Content that would make the machine wrong (a malformed CPU list, two nodes that claim a CPU) raises a SysfsError that
+names the file. Content that only adds detail (a cache, a device, a file that older kernels lack) is left out or
+replaced by a documented default, with a sentence in ``Machine.notes``.
 """
 
 from pathlib import Path
 
-from sysfs.assemble import Facts, assemble
+from sysfs.assemble import MachineFacts, assemble
 from sysfs.caches import read_caches
 from sysfs.cpus import read_cpus, read_isolated, read_offline, read_online
 from sysfs.cpuset import CpuSet, NodeSet
@@ -15,27 +15,27 @@ from sysfs.errors import MachineSourceError
 from sysfs.model import Machine
 from sysfs.nodes import read_nodes
 from sysfs.pci import read_devices
-from sysfs.reader import DirectoryTree, Reader, Tree
+from sysfs.reader import DirectoryTree, Tree, TreeReader
 
 
 def discover(root: Path = Path("/")) -> Machine:
-    """The machine whose ``sys`` and ``proc`` stand below ``root``.
+    """Return the machine whose ``sys`` and ``proc`` are below ``root``.
 
-    Raises MachineSourceError when there is no such tree, SysfsError for one that cannot be believed.
+    Raises MachineSourceError when there is no such tree, SysfsError for invalid content.
     """
     if not (root / "sys" / "devices").is_dir():
-        problem = "no sys/devices in it" if root.is_dir() else "there is no such directory"
-        raise MachineSourceError(str(root), f"{problem}; --sysfs-root names the one that holds sys/ and proc/")
+        problem = "it has no sys/devices" if root.is_dir() else "there is no such directory"
+        raise MachineSourceError(str(root), f"{problem}; --sysfs-root takes the directory that holds sys/ and proc/")
     return discover_tree(DirectoryTree(root))
 
 
 def discover_tree(tree: Tree) -> Machine:
-    """The machine of any tree, on disk or in memory. Raises SysfsError."""
-    reader = Reader(tree)
+    """Return the machine of any tree, on disk or in memory. Raises SysfsError."""
+    reader = TreeReader(tree)
     cpus = read_cpus(reader, read_online(reader))
     online = CpuSet.of(cpu.id for cpu in cpus)
     nodes = read_nodes(reader, online)
-    facts = Facts(
+    facts = MachineFacts(
         cpus=cpus,
         nodes=nodes,
         caches=read_caches(reader, online),

@@ -1,17 +1,17 @@
-"""What can go wrong when reading a machine: always the file, what was expected and what was found."""
+"""Errors of reading a machine; each names the file or source and what is wrong with it."""
 
 from dataclasses import dataclass
 
 
 class SysfsBaseError(Exception):
-    """Base of everything that this package raises."""
+    """Base class of this package's errors."""
 
 
 @dataclass(eq=False)
 class SysfsError(SysfsBaseError):
-    """A file of the tree that cannot be believed.
+    """A file of the tree has invalid content.
 
-    ``path`` is relative to the root that was given, ``expected`` and ``got`` are short phrases.
+    ``path`` is relative to the root of the tree; ``expected`` and ``got`` are short phrases.
     """
 
     path: str
@@ -23,12 +23,12 @@ class SysfsError(SysfsBaseError):
 
 
 class FileMissing(SysfsError):
-    """The file, directory or link does not exist: callers that have a documented fallback catch this one."""
+    """A file, directory or link does not exist. Callers with a documented fallback catch it."""
 
 
 @dataclass(eq=False)
 class MachineSourceError(SysfsBaseError):
-    """A machine source (directory, archive, description) that cannot be used: what, why and the remedy."""
+    """A machine source (directory, archive, description) cannot be used; ``problem`` says why and what to do."""
 
     source: str
     problem: str

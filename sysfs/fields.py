@@ -1,4 +1,4 @@
-"""Typed reads of a machine description's keys; every error names the key, the value and the remedy."""
+"""Typed access to the keys of a machine description; every error names the key, the value and the remedy."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -7,14 +7,14 @@ from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.errors import MachineSourceError
 from sysfs.quantity import QuantityError, parse_bytes
 
-MAX_MEMORY_BYTES = 1 << 60  # far above any machine: what is larger is a typing error
+MAX_MEMORY_BYTES = 1 << 60  # far above any machine: larger values are typing errors
 
 
 class Fields:
-    """One mapping of a description, with the words to name it by."""
+    """One mapping of a description, and its path for error messages."""
 
     def __init__(self, values: Mapping[str, object], known: Sequence[str], where: str = "") -> None:
-        """Refuses keys that are not in ``known``; ``where`` is put before keys in messages (``pci[0].``)."""
+        """``where`` precedes keys in messages (``pci[0].``). Raises MachineSourceError for keys not in ``known``."""
         self._values = values
         self._where = where
         for key in values:
@@ -27,13 +27,13 @@ class Fields:
         return self._values.get(key) is not None
 
     def refuse(self, key: str, remedy: str) -> MachineSourceError:
-        """The error for this key's value."""
+        """Return the error for this key's value."""
         shown = repr(self._values.get(key))
         shown = shown if len(shown) <= 60 else shown[:60] + "..."
-        return MachineSourceError("description", f"{self._where}{key}: {shown} does not do; {remedy}")
+        return MachineSourceError("description", f"{self._where}{key}: {shown} is not valid; {remedy}")
 
     def integer(self, key: str, default: int, least: int, most: int) -> int:
-        """A whole number between the bounds."""
+        """Return a whole number within the bounds. Raises MachineSourceError."""
         value = self._values.get(key)
         if value is None:
             return default
@@ -42,18 +42,18 @@ class Fields:
         return value
 
     def word(self, key: str, default: str, allowed: Sequence[str] = ()) -> str:
-        """A text, one of ``allowed`` if there are any."""
+        """Return a text, one of ``allowed`` if there are any. Raises MachineSourceError."""
         value = self._values.get(key, default)
         if not isinstance(value, str) or (allowed and value not in allowed):
             raise self.refuse(key, f"give one of {', '.join(allowed)}" if allowed else "give a text")
         return value
 
     def cpus(self, key: str, most: int) -> CpuSet:
-        """A CPU list: ``0-3,8``, a number, or a list of numbers; CPUs below ``most`` only."""
+        """Return a CPU list, given as ``0-3,8``, a number or a list of these; all CPUs are below ``most``."""
         return self.cpu_list(key, self._values.get(key, ""), most)
 
     def cpu_list(self, key: str, value: object, most: int) -> CpuSet:
-        """The same for a value that stands inside this key's."""
+        """Return the CPU list of a value inside this key's value. Raises MachineSourceError."""
         remedy = f"give a CPU list like '0-3,8' of CPUs 0 to {most - 1}"
         items = value if isinstance(value, list | tuple) else [value]
         found = CpuSet()
@@ -69,7 +69,7 @@ class Fields:
         return found
 
     def quantity(self, key: str, value: object) -> int:
-        """Bytes from a quantity that stands in this key's value: ``2Gi``, ``512M`` or a number of bytes."""
+        """Return the bytes of a quantity inside this key's value: ``2Gi`` or a number. Raises MachineSourceError."""
         remedy = "give a quantity like 2Gi or 512M"
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise self.refuse(key, remedy)
@@ -78,11 +78,11 @@ class Fields:
         except QuantityError:
             raise self.refuse(key, remedy) from None
         if memory_bytes > MAX_MEMORY_BYTES:
-            raise self.refuse(key, "that is more than an exbibyte")
+            raise self.refuse(key, "it is more than an exbibyte")
         return memory_bytes
 
     def items(self, key: str) -> list[object]:
-        """A list; none when the key is not there."""
+        """Return a list; empty without the key. Raises MachineSourceError."""
         value = self._values.get(key)
         if value is None:
             return []
@@ -91,7 +91,7 @@ class Fields:
         return list(value)
 
     def mappings(self, key: str, known: Sequence[str]) -> list["Fields"]:
-        """A list of mappings with these keys."""
+        """Return a list of mappings with these keys. Raises MachineSourceError."""
         found = []
         for i, item in enumerate(self.items(key)):
             if not isinstance(item, Mapping):
@@ -100,5 +100,5 @@ class Fields:
         return found
 
     def raw(self, key: str) -> object:
-        """The value as it stands; None when the key is not there."""
+        """Return the value unchecked; None without the key."""
         return self._values.get(key)

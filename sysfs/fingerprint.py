@@ -1,7 +1,7 @@
-"""What tells that a machine has changed while it runs: a few small files, cheap enough to be read every few seconds.
+"""Detect that the running machine has changed, by a few small files that are cheap to read every few seconds.
 
-CPUs that go offline or come back, the set that the kernel isolates, memory nodes that come and go
-(Documentation/ABI/testing/sysfs-devices-system-cpu and -node). Everything else of a machine stays until it is booted.
+They show CPUs and memory nodes that go offline or come back, and the kernel-isolated CPUs; the rest of a machine
+changes only with a boot. Source: Documentation/ABI/testing/sysfs-devices-system-cpu and sysfs-devices-node.
 """
 
 from sysfs.reader import Tree
@@ -21,7 +21,7 @@ Fingerprint = tuple[str, ...]
 
 
 def fingerprint(tree: Tree) -> Fingerprint:
-    """The content of each file, '' for one that is not there. Two that are equal are of the same machine."""
+    """Return the content of each file, '' for a missing one. Equal fingerprints mean an unchanged machine."""
     return tuple(_content(tree, path) for path in FILES)
 
 

@@ -1,4 +1,4 @@
-"""Which kind of memory a NUMA node without CPUs has: by memory tier, by HMAT figures, else by size.
+"""Infer the memory kind of a NUMA node without CPUs: by memory tier, by HMAT figures, else by size.
 
 Nodes with CPUs count as DRAM. Sources: Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers (a lower tier number is
 faster memory), Documentation/admin-guide/mm/numaperf.rst (``access0/initiators`` holds what the HMAT says).
@@ -17,7 +17,7 @@ HMAT_FACTOR = (3, 2)  # one and a half times, in whole numbers
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts:
-    """What is known of one node's memory; 0 = not told.
+    """One node's memory, as far as known; 0 = unknown.
 
     ``tier`` counts from 1, the fastest; bandwidth is in MiB/s, latency in ns.
     """
@@ -27,14 +27,14 @@ class MemoryFacts:
     tier: int = 0
     read_bandwidth: int = 0
     read_latency: int = 0
-    kind: MemoryKind | None = None  # told outright (a description, an operator's override)
+    kind: MemoryKind | None = None  # given by a description or an override
 
 
 def memory_kind(own: MemoryFacts, near: Sequence[MemoryFacts], dram: Sequence[MemoryFacts]) -> MemoryKind:
-    """The kind of a CPU-less node's memory.
+    """Return the memory kind of a node without CPUs.
 
-    ``near`` are the closest nodes with CPUs and memory, ``dram`` all of them. The first rule that tells a difference
-    decides: tier, bandwidth, latency, size against the average. Where no node with CPUs has memory it is DRAM.
+    ``near`` holds the closest nodes with CPUs and memory, ``dram`` all of them. The first rule that finds a difference
+    decides: tier, bandwidth, latency, size against the average. Without any node in ``dram`` the kind is DRAM.
     """
     if own.kind is not None:
         return own.kind
@@ -53,7 +53,7 @@ def memory_kind(own: MemoryFacts, near: Sequence[MemoryFacts], dram: Sequence[Me
 
 
 def _compare(own: int, others: Sequence[int], factor: tuple[int, int] = (1, 1)) -> int:
-    """1 when ``own`` is above all others by this factor, -1 when below all by it, 0 when it does not tell."""
+    """Return 1 when ``own`` exceeds all others by this factor, -1 when it is below all by it, else 0."""
     times, part = factor
     known = [value for value in others if value]
     if not own or not known:
@@ -64,7 +64,7 @@ def _compare(own: int, others: Sequence[int], factor: tuple[int, int] = (1, 1)) 
 
 
 def closest(distances: Sequence[tuple[int, int]], candidates: NodeSet) -> NodeSet:
-    """The candidates at the smallest distance; several when they are equally close."""
+    """Return the candidates at the smallest distance."""
     rows = [(distance, node) for node, distance in distances if node in candidates]
     least = min(rows, default=(0, 0))[0]
     return NodeSet.of(node for distance, node in rows if distance == least)

@@ -1,4 +1,4 @@
-"""The operator's word on memory kinds, laid over what the kernel tells of a machine (pure)."""
+"""Override the discovered memory kinds of a machine by configured ones (pure)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,9 +7,9 @@ from sysfs.model import Machine, MemoryKind
 
 
 def with_memory_kinds(machine: Machine, kinds: Mapping[int, MemoryKind]) -> Machine:
-    """The machine with these kinds of memory by node id; a node that is not there, or not named, is as it was.
+    """Return the machine with these memory kinds, given by node id. Other nodes keep theirs; unknown ids are ignored.
 
-    A node with CPUs may be named too: some machines have nothing but HBM beside their CPUs.
+    Nodes with CPUs may be named too: some machines have only HBM next to their CPUs.
     """
     if not kinds:
         return machine

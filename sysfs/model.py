@@ -1,6 +1,6 @@
 """The machine as a frozen value: packages, dies, NUMA nodes, caches, cores, CPUs and PCI devices.
 
-Built once by ``sysfs.discover`` (or ``sysfs.descriptions.machine``) and never changed; a hotplug makes a new one.
+Built by ``sysfs.discover`` or ``sysfs.descriptions.machine`` and never changed; a hotplug makes a new one.
 All tuples are sorted by id. Sets hold *online* CPUs only, unless a name says otherwise.
 Terms and files: Documentation/admin-guide/cputopology.rst, Documentation/ABI/stable/sysfs-devices-node,
 Documentation/ABI/testing/sysfs-devices-system-cpu of the kernel.
@@ -13,7 +13,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 
 
 class MemoryKind(StrEnum):
-    """What a NUMA node's memory is made of, as far as the kernel or its size tells."""
+    """The technology of a NUMA node's memory, as the kernel reports it or its size suggests."""
 
     DRAM = "dram"
     PMEM = "pmem"
@@ -29,10 +29,10 @@ class CoreKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One online logical CPU and the ids of what holds it.
+    """One online logical CPU, with the ids of its package, die, node and core.
 
     ``core`` is an index into ``Machine.cores`` (the kernel's core_id repeats between packages);
-    ``node`` is -1 only on kernels without NUMA where no node could be made up.
+    ``node`` is -1 when no NUMA node lists the CPU.
     """
 
     id: int
@@ -41,13 +41,13 @@ class Cpu:
     node: int
     core: int
     kind: CoreKind = CoreKind.PERFORMANCE
-    base_frequency_khz: int = 0  # 0 = not told
+    base_frequency_khz: int = 0  # 0 = unknown
     energy_preference: str = ""  # cpufreq/energy_performance_preference
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A physical core; ``cpus`` are its thread siblings, online ones."""
+    """A physical core; ``cpus`` are its online thread siblings."""
 
     index: int
     package: int
@@ -58,21 +58,21 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A cache domain of level 2 or 3: the CPUs that share it (grouped by shared_cpu_list, never by id)."""
+    """A cache of level 2 or 3 and the CPUs that share it (by shared_cpu_list, never by the cache's id)."""
 
     level: int
     index: int  # position among the caches of this level, by lowest CPU
     cpus: CpuSet
-    size_bytes: int = 0  # 0 = not told
+    size_bytes: int = 0  # 0 = unknown
 
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
     """A NUMA node. ``cpus`` is empty for memory-only nodes, ``memory_bytes`` 0 for CPU-only ones.
 
-    ``distances`` has one entry per (node id, distance) pair, ascending by node id, symmetric.
+    ``distances`` holds (node id, distance) pairs, ascending by node id; the matrix of all nodes is symmetric.
     ``is_normal_memory`` is false for movable-only memory (absent from has_normal_memory).
-    ``near`` are the CPU nodes that a CPU-less node belongs to: those at the smallest distance.
+    ``near`` holds the closest nodes with CPUs of a node without CPUs.
     """
 
     id: int
@@ -84,7 +84,7 @@ class NumaNode:
     near: NodeSet = NodeSet()
 
     def distance_to(self, node: int) -> int:
-        """Distance to another node as the firmware's SLIT gives it (10 = local); 255 when unknown."""
+        """Return the distance to another node by the firmware's SLIT (10 = local); 255 when unknown."""
         for other, distance in self.distances:
             if other == node:
                 return distance
@@ -93,7 +93,7 @@ class NumaNode:
 
 @dataclass(frozen=True, slots=True)
 class Die:
-    """A die of a package; ids restart in each package."""
+    """A die of a package; ids are unique within the package only."""
 
     package: int
     id: int
@@ -110,12 +110,12 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A PCI device: where it hangs and which CPUs are local to it.
+    """A PCI device, its place in the PCI tree and the CPUs local to it.
 
     ``address`` is domain:bus:device.function. ``node`` is -1 when the firmware does not say.
-    ``bridges`` is the path from the host bridge (``pci0000:10``) down to the parent's address; two devices share
-    a host bridge when their first elements are equal, a switch when longer prefixes are.
-    ``physical_function`` is the parent of an SR-IOV virtual function, else ''.
+    ``bridges`` is the path from the host bridge (``pci0000:10``) down to the parent's address. Two devices share a
+    host bridge when the first elements are equal, a switch when longer prefixes are.
+    ``physical_function`` is the address of an SR-IOV virtual function's parent, else ''.
     """
 
     address: str
@@ -130,7 +130,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Everything that a placement needs to know of the hardware."""
+    """The hardware, as far as placement needs it."""
 
     cpus: tuple[Cpu, ...]
     cores: tuple[Core, ...]
@@ -141,14 +141,14 @@ class Machine:
     devices: tuple[Device, ...]
     online: CpuSet
     offline: CpuSet
-    isolated: CpuSet  # kernel-isolated (isolcpus=), cut to the online ones
-    notes: tuple[str, ...] = ()  # documented fallbacks that discovery took, one sentence each
+    isolated: CpuSet  # kernel-isolated (isolcpus=) and online
+    notes: tuple[str, ...] = ()  # fallbacks that discovery took, one sentence each
 
     def node_of(self, node: int) -> NumaNode | None:
-        """The node of this id, or None."""
+        """Return the node with this id, or None."""
         return next((n for n in self.nodes if n.id == node), None)
 
     @property
     def memory_nodes(self) -> NodeSet:
-        """Nodes that have memory."""
+        """The nodes that have memory."""
         return NodeSet.of(n.id for n in self.nodes if n.memory_bytes)

@@ -1,4 +1,4 @@
-"""NUMA nodes from ``sys/devices/system/node``; one node is made up on kernels without NUMA.
+"""Read NUMA nodes from ``sys/devices/system/node``; on kernels without NUMA one node stands for the machine.
 
 Sources: Documentation/ABI/stable/sysfs-devices-node, Documentation/admin-guide/mm/numaperf.rst,
 Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers.
@@ -10,7 +10,7 @@ from sysfs.assemble import NodeFacts
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.errors import FileMissing, SysfsError
 from sysfs.memory_kind import MemoryFacts
-from sysfs.reader import Reader
+from sysfs.reader import TreeReader
 
 NODE = "sys/devices/system/node"
 TIERS = "sys/devices/virtual/memory_tiering"
@@ -20,11 +20,11 @@ MAX_DISTANCE = 255  # a byte in the SLIT; 255 = unreachable (ACPI 6.5, 5.2.17)
 _MEM_TOTAL = re.compile(r"MemTotal:\s+(\d{1,15}) kB")
 
 
-def read_nodes(reader: Reader, online: CpuSet) -> list[NodeFacts]:
-    """The facts of every online node, ascending; every online CPU is in exactly one of them. Raises SysfsError."""
+def read_nodes(reader: TreeReader, online: CpuSet) -> list[NodeFacts]:
+    """Return the facts of every online node, ascending. Each online CPU is in exactly one. Raises SysfsError."""
     ids = reader.numbered(NODE, "node")
     if not ids:
-        return [_made_up_node(reader, online)]
+        return [_whole_machine_node(reader, online)]
     cpus = _cpus_of_nodes(reader, ids, online)
     with_memory = _state(reader, "has_memory")
     normal = _state(reader, "has_normal_memory")
@@ -33,7 +33,7 @@ def read_nodes(reader: Reader, online: CpuSet) -> list[NodeFacts]:
     for node in ids:
         memory_bytes = _mem_total(reader, f"{NODE}/node{node}/meminfo")
         if memory_bytes and with_memory is not None and node not in with_memory:
-            reader.note(f"node {node} has a MemTotal but is not in has_memory: taken as without memory")
+            reader.note(f"node {node} has a MemTotal but is not in has_memory: it is taken as a node without memory")
             memory_bytes = 0  # the kernel accepts no such node in cpuset.mems
         bandwidth, latency = _performance(reader, node)
         memory = MemoryFacts(
@@ -47,19 +47,20 @@ def read_nodes(reader: Reader, online: CpuSet) -> list[NodeFacts]:
     return found
 
 
-def _made_up_node(reader: Reader, online: CpuSet) -> NodeFacts:
-    """Node 0 with everything: the kernel accepts 0 in cpuset.mems also without NUMA."""
-    reader.note("the kernel tells no NUMA nodes: everything taken as node 0")
+def _whole_machine_node(reader: TreeReader, online: CpuSet) -> NodeFacts:
+    """Return node 0 with all CPUs and memory."""
+    # The kernel accepts 0 in cpuset.mems without NUMA, too.
+    reader.note("the kernel reports no NUMA nodes: all CPUs and memory are taken as node 0")
     memory_bytes = 0
     try:
         memory_bytes = _mem_total(reader, "proc/meminfo")
     except SysfsError as error:
-        reader.note(f"{error}; the size of the memory is not known")
+        reader.note(f"{error}; the size of the memory is unknown")
     return NodeFacts(0, online, MemoryFacts(memory_bytes), ((0, LOCAL_DISTANCE),))
 
 
-def _mem_total(reader: Reader, path: str) -> int:
-    """The MemTotal line of a node's or the machine's meminfo, in bytes."""
+def _mem_total(reader: TreeReader, path: str) -> int:
+    """Return MemTotal of a node's or the machine's meminfo, in bytes. Raises SysfsError."""
     text = reader.text(path, "a meminfo file")
     match = _MEM_TOTAL.search(text)
     if match is None:
@@ -67,21 +68,21 @@ def _mem_total(reader: Reader, path: str) -> int:
     return int(match[1]) * 1024
 
 
-def _state(reader: Reader, name: str) -> NodeSet | None:
-    """One of the node-state lists; None (with a note) when it cannot be had."""
+def _state(reader: TreeReader, name: str) -> NodeSet | None:
+    """Return one of the node-state lists; None, with a note, when it is missing, empty or malformed."""
     path = f"{NODE}/{name}"
     try:
         nodes = reader.nodes(path)
         if nodes:
             return nodes
-        raise SysfsError(path, "at least one node", "none")  # the kernel itself is in some memory
+        raise SysfsError(path, "at least one node", "none")  # the kernel itself needs memory on some node
     except SysfsError as error:
-        reader.note(f"{error}; {name} taken from each node's meminfo")
+        reader.note(f"{error}; {name} is taken from each node's meminfo")
         return None
 
 
-def _cpus_of_nodes(reader: Reader, ids: list[int], online: CpuSet) -> dict[int, CpuSet]:
-    """The online CPUs of each node. Raises SysfsError when a list is garbage or two nodes claim a CPU."""
+def _cpus_of_nodes(reader: TreeReader, ids: list[int], online: CpuSet) -> dict[int, CpuSet]:
+    """Return the online CPUs of each node. Raises SysfsError when a list is malformed or two nodes claim a CPU."""
     try:
         must_have = reader.nodes(f"{NODE}/has_cpu")
     except FileMissing:
@@ -104,19 +105,19 @@ def _cpus_of_nodes(reader: Reader, ids: list[int], online: CpuSet) -> dict[int, 
     homeless = online - seen
     if homeless:
         home = next((node for node in ids if found[node]), ids[0])
-        reader.note(f"CPUs {homeless} are in no NUMA node: taken as node {home}'s")
+        reader.note(f"CPUs {homeless} are in no NUMA node: they are taken as CPUs of node {home}")
         found[home] = found[home] | homeless
     return found
 
 
-def _distances(reader: Reader, node: int, ids: list[int]) -> tuple[tuple[int, int], ...]:
-    """The node's row of the distance table: one number per online node, ascending."""
+def _distances(reader: TreeReader, node: int, ids: list[int]) -> tuple[tuple[int, int], ...]:
+    """Return the node's row of the distance table, ascending by online node. Raises SysfsError."""
     path = f"{NODE}/node{node}/distance"
     expected = f"{len(ids)} distances from 1 to {MAX_DISTANCE}"
     try:
         text = reader.text(path, expected)
     except FileMissing as error:
-        reader.note(f"{error}; taken as {LOCAL_DISTANCE} local and {REMOTE_DISTANCE} remote")
+        reader.note(f"{error}; {LOCAL_DISTANCE} is taken for local, {REMOTE_DISTANCE} for remote")
         return tuple((other, LOCAL_DISTANCE if other == node else REMOTE_DISTANCE) for other in ids)
     numbers = [int(word) for word in text.split() if word.isdigit() and len(word) <= 3]
     if len(numbers) != len(text.split()) or len(numbers) != len(ids):
@@ -126,8 +127,8 @@ def _distances(reader: Reader, node: int, ids: list[int]) -> tuple[tuple[int, in
     return tuple(zip(ids, numbers, strict=True))
 
 
-def _performance(reader: Reader, node: int) -> tuple[int, int]:
-    """Read bandwidth (MiB/s) and latency (ns) from the closest initiators, by the HMAT; 0 = not told."""
+def _performance(reader: TreeReader, node: int) -> tuple[int, int]:
+    """Return read bandwidth (MiB/s) and latency (ns) from the closest initiators, by the HMAT; 0 = unknown."""
     base = f"{NODE}/node{node}/access0/initiators"
     values = []
     for name in ("read_bandwidth", "read_latency"):
@@ -141,13 +142,13 @@ def _performance(reader: Reader, node: int) -> tuple[int, int]:
     return values[0], values[1]
 
 
-def _tiers(reader: Reader) -> dict[int, int]:
-    """The memory tier of each node, counted from 1; empty where the kernel has none (before 6.1)."""
+def _tiers(reader: TreeReader) -> dict[int, int]:
+    """Return the memory tier of each node, counted from 1; empty on kernels without tiers (before 6.1)."""
     found: dict[int, int] = {}
     for tier in reader.numbered(TIERS, "memory_tier"):
         try:
             found |= dict.fromkeys(reader.nodes(f"{TIERS}/memory_tier{tier}/nodelist"), tier + 1)
         except SysfsError as error:
-            reader.note(f"{error}; memory tiers ignored")
+            reader.note(f"{error}; memory tiers are ignored")
             return {}
     return found

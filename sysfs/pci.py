@@ -1,7 +1,7 @@
-"""PCI devices from ``sys/bus/pci/devices``, or from ``sys/devices/pci*`` where the bus is not there.
+"""Read PCI devices from ``sys/bus/pci/devices``, or from ``sys/devices/pci*`` where the bus directory is missing.
 
-Devices only improve a placement, so one that cannot be read is noted and left out. The path of a device comes from
-the text of its link: ``../../../devices/pci0000:10/0000:10:01.0/0000:13:00.0``.
+Devices only improve a placement: one that cannot be read is noted and left out. The path of a device comes from the
+text of its link: ``../../../devices/pci0000:10/0000:10:01.0/0000:13:00.0``.
 Source: Documentation/ABI/testing/sysfs-bus-pci.
 """
 
@@ -10,23 +10,23 @@ import re
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.errors import FileMissing, SysfsError
 from sysfs.model import Device
-from sysfs.reader import Reader
+from sysfs.reader import TreeReader
 
 BUS = "sys/bus/pci/devices"
 DEVICES = "sys/devices"
-MAX_DEPTH = 32  # PCI has 256 buses; no machine nests switches nearly as deep
+MAX_DEPTH = 32  # PCI has 256 buses; no machine nests switches nearly that deep
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _HOST_BRIDGE = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 
 
 def is_address(text: str) -> bool:
-    """True for domain:bus:device.function in lower case, as sysfs has it."""
+    """Return True for domain:bus:device.function in lower case, the form of sysfs."""
     return _ADDRESS.fullmatch(text) is not None
 
 
-def read_devices(reader: Reader, online: CpuSet, nodes: NodeSet) -> list[Device]:
-    """All PCI functions, bridges included, sorted by address. ``local_cpus`` is cut to ``online``."""
+def read_devices(reader: TreeReader, online: CpuSet, nodes: NodeSet) -> list[Device]:
+    """Return all PCI functions, bridges included, sorted by address. ``local_cpus`` holds online CPUs only."""
     found = []
     for path in device_paths(reader):
         try:
@@ -36,15 +36,15 @@ def read_devices(reader: Reader, online: CpuSet, nodes: NodeSet) -> list[Device]
     return sorted(found, key=lambda d: d.address)
 
 
-def device_paths(reader: Reader) -> list[str]:
-    """The device directories; a directory that cannot be listed is noted."""
+def device_paths(reader: TreeReader) -> list[str]:
+    """Return the device directories; a directory that cannot be listed is noted."""
     try:
         addresses = [name for name in reader.names(BUS) if is_address(name)]
         if not addresses:
             tops = [name for name in reader.names(DEVICES) if _HOST_BRIDGE.fullmatch(name)]
             return [path for top in tops for path in _below(reader, f"{DEVICES}/{top}", MAX_DEPTH)]
     except SysfsError as error:
-        reader.note(f"{error}; devices are left out")
+        reader.note(f"{error}; PCI devices are left out")
         return []
     found = []
     for address in addresses:
@@ -55,8 +55,8 @@ def device_paths(reader: Reader) -> list[str]:
     return found
 
 
-def _below(reader: Reader, path: str, depth: int) -> list[str]:
-    """The device directories below one, parents first."""
+def _below(reader: TreeReader, path: str, depth: int) -> list[str]:
+    """Return the device directories below one, parents first."""
     found = []
     for name in reader.names(path) if depth else ():
         if is_address(name):
@@ -64,11 +64,11 @@ def _below(reader: Reader, path: str, depth: int) -> list[str]:
     return found
 
 
-def _device(reader: Reader, path: str, online: CpuSet, nodes: NodeSet) -> Device:
+def _device(reader: TreeReader, path: str, online: CpuSet, nodes: NodeSet) -> Device:
     parts = path.split("/")
     node = reader.integer(f"{path}/numa_node") if nodes else -1
     if node != -1 and node not in nodes:
-        reader.note(f"{path}/numa_node: expected an online node, got {node}; taken as unknown")
+        reader.note(f"{path}/numa_node: expected an online node, got {node}; it is taken as unknown")
         node = -1
     return Device(
         address=parts[-1],
@@ -82,8 +82,8 @@ def _device(reader: Reader, path: str, online: CpuSet, nodes: NodeSet) -> Device
     )
 
 
-def _physical_function(reader: Reader, path: str) -> str:
-    """The address of the physical function that this is a virtual function of, else ''."""
+def _physical_function(reader: TreeReader, path: str) -> str:
+    """Return the address of a virtual function's physical function, else ''."""
     try:
         target = reader.link(f"{path}/physfn").rpartition("/")[2]
     except FileMissing:

@@ -1,4 +1,4 @@
-"""Kubernetes quantities (``2Gi``, ``750m``, ``1e3``) as whole bytes and milli-CPUs (pure).
+"""Parse Kubernetes quantities (``2Gi``, ``750m``, ``1e3``) to whole bytes and milli-CPUs (pure).
 
 Source: the Kubernetes API reference, "Quantity": a decimal number with a binary suffix (Ki to Ei), a decimal suffix
 (n u m, k M G T P E) or a decimal exponent. Results are rounded up, as Kubernetes does.
@@ -7,7 +7,7 @@ Source: the Kubernetes API reference, "Quantity": a decimal number with a binary
 import re
 
 _FORM = re.compile(r"([+-]?)(\d+|\d*\.\d+|\d+\.)(?:[eE]([+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i))?")
-# Whole numbers throughout: what a suffix multiplies by, and what it divides by.
+# Suffix to multiplier and divisor: whole numbers, so that nothing is rounded before the end.
 _FACTORS = (
     {"": (1, 1), "n": (1, 10**9), "u": (1, 10**6), "m": (1, 1000)}
     | {suffix: (1000**power, 1) for power, suffix in enumerate("kMGTPE", 1)}
@@ -17,16 +17,16 @@ MAX_LENGTH = 64
 
 
 class QuantityError(ValueError):
-    """A quantity that cannot be read: ``text`` is what was given."""
+    """A malformed quantity; ``text`` is the input."""
 
     def __init__(self, text: str, expected: str) -> None:
-        """``expected`` names a good example."""
+        """``expected`` is an example of a valid one."""
         super().__init__(f"expected a quantity like {expected}, got {text[:MAX_LENGTH]!r}")
         self.text = text
 
 
 def parse_bytes(text: str) -> int:
-    """Whole bytes, rounded up, not negative. Raises QuantityError.
+    """Return whole bytes, rounded up, not negative. Raises QuantityError.
 
     >>> parse_bytes("2Gi"), parse_bytes("512M")
     (2147483648, 512000000)
@@ -35,7 +35,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_mcpu(text: str) -> int:
-    """Thousandths of a CPU, rounded up, not negative. Raises QuantityError.
+    """Return thousandths of a CPU, rounded up, not negative. Raises QuantityError.
 
     >>> parse_mcpu("750m"), parse_mcpu("2"), parse_mcpu("0.5")
     (750, 2000, 500)
@@ -44,7 +44,7 @@ def parse_mcpu(text: str) -> int:
 
 
 def _parse(text: str, per_unit: int, expected: str) -> int:
-    """The quantity in parts of which ``per_unit`` make one, exactly, then rounded up."""
+    """Return the quantity in units of 1/``per_unit``, rounded up."""
     stripped = text.strip()
     match = _FORM.fullmatch(stripped) if len(stripped) <= MAX_LENGTH and stripped.isascii() else None
     if match is None:

@@ -1,7 +1,7 @@
-"""Typed reads of a sysfs tree below a root; the only place of the package that opens files of a tree.
+"""Typed reads of a sysfs tree; the only module of the package that opens files of a tree.
 
-Paths are relative to the root, with forward slashes (``sys/devices/system/cpu/online``). Everything that cannot
-be read or parsed becomes a SysfsError that names the path.
+Paths are relative to the root, with forward slashes (``sys/devices/system/cpu/online``). Whatever cannot be read or
+parsed raises a SysfsError that names the path.
 """
 
 import os
@@ -17,27 +17,28 @@ MAX_FILE_BYTES = 1 << 16
 
 
 class Tree(Protocol):
-    """Where files come from: a directory, or an archive held in memory. All three raise OSError."""
+    """A source of files: a directory, or an archive in memory. All methods raise OSError."""
 
     def read(self, path: str) -> bytes:
-        """The content of a file, links followed, at most MAX_FILE_BYTES + 1 bytes."""
+        """Return at most MAX_FILE_BYTES + 1 bytes of a file; links are followed."""
 
     def names(self, path: str) -> list[str]:
-        """The names in a directory, in any order."""
+        """Return the names in a directory, in any order."""
 
     def link(self, path: str) -> str:
-        """The text of a symbolic link."""
+        """Return the text of a symbolic link."""
 
 
 class DirectoryTree:
     """A tree on disk: ``/``, or a directory that holds ``sys/`` and ``proc/``."""
 
     def __init__(self, root: Path) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self._prefix = f"{root}/" if str(root) != "/" else "/"
 
     def read(self, path: str) -> bytes:
-        """See Tree. Plain os calls: discovery of a large machine reads some fifteen thousand files."""
+        """See Tree."""
+        # Plain os calls: discovery of a large machine reads some fifteen thousand files.
         fd = os.open(self._prefix + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             data = chunk = os.read(fd, MAX_FILE_BYTES + 1)
@@ -58,35 +59,35 @@ class DirectoryTree:
 
 
 def _shown(text: str) -> str:
-    """The text as an error shows it: quoted, and cut when long."""
+    """Return the text for an error: quoted, and cut when long."""
     return repr(text if len(text) <= 60 else text[:60] + "...")
 
 
 def _failure(path: str, expected: str, error: OSError) -> SysfsError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return FileMissing(path, expected, "nothing there")
+        return FileMissing(path, expected, "no such file")
     return SysfsError(path, expected, f"the error {error.strerror or error}")
 
 
-class Reader:
-    """Typed reads, and the notes of what had to be guessed."""
+class TreeReader:
+    """Typed reads of a tree, and notes on the fallbacks that were taken."""
 
     def __init__(self, tree: Tree) -> None:
-        """Read from this tree; there are no notes yet."""
+        """Read from this tree; start without notes."""
         self._tree = tree
         self._notes: dict[str, None] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The sentences noted so far, each once, in order."""
+        """The notes so far, each once, in order."""
         return tuple(self._notes)
 
     def note(self, sentence: str) -> None:
-        """Remember a fallback that was taken."""
+        """Add a note, unless it has been added before."""
         self._notes.setdefault(sentence)
 
     def text(self, path: str, expected: str = "a text file") -> str:
-        """The content without surrounding white space. Raises FileMissing or SysfsError."""
+        """Return the content without surrounding white space. Raises FileMissing or SysfsError."""
         try:
             data = self._tree.read(path)
         except OSError as error:
@@ -98,7 +99,7 @@ class Reader:
         return data.decode("ascii").strip()
 
     def integer(self, path: str, *, base: int = 10) -> int:
-        """A whole number, possibly negative; base 16 takes the kernel's 0x prefix. Raises SysfsError."""
+        """Return a whole number, possibly negative; base 16 accepts the prefix 0x. Raises SysfsError."""
         expected = "a number" if base == 10 else "a hexadecimal number"
         text = self.text(path, expected)
         try:
@@ -109,7 +110,7 @@ class Reader:
             raise SysfsError(path, expected, _shown(text)) from None
 
     def cpus(self, path: str) -> CpuSet:
-        """A CPU list; an empty file is the empty set. Raises SysfsError."""
+        """Return a CPU list; an empty file is the empty set. Raises SysfsError."""
         text = self.text(path, "a CPU list")
         try:
             return CpuSet.parse(text)
@@ -117,11 +118,11 @@ class Reader:
             raise SysfsError(path, "a CPU list", f"{_shown(text)} ({error.problem})") from None
 
     def nodes(self, path: str) -> NodeSet:
-        """A NUMA node list; an empty file is the empty set. Raises SysfsError."""
+        """Return a NUMA node list; an empty file is the empty set. Raises SysfsError."""
         return NodeSet(self.cpus(path).mask)
 
     def names(self, path: str) -> list[str]:
-        """The names in a directory, sorted; none when it does not exist. Raises SysfsError."""
+        """Return the names in a directory, sorted; none when it does not exist. Raises SysfsError."""
         try:
             return sorted(self._tree.names(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -130,12 +131,12 @@ class Reader:
             raise _failure(path, "a directory", error) from None
 
     def numbered(self, path: str, prefix: str) -> list[int]:
-        """The numbers N of a directory's entries named ``prefix`` N, ascending: cpu0, cpu1, but not cpufreq."""
+        """Return the numbers of the entries ``prefix`` + number, ascending: of cpu0 and cpu1, but not of cpufreq."""
         rests = (name[len(prefix) :] for name in self.names(path) if name.startswith(prefix))
         return sorted(int(rest) for rest in rests if rest.isascii() and rest.isdigit() and len(rest) < 8)
 
     def link(self, path: str) -> str:
-        """Where a link points, as a path below the root. Its target need not exist. Raises SysfsError."""
+        """Return the target of a link as a path below the root; it need not exist. Raises SysfsError."""
         try:
             text = self._tree.link(path)
         except OSError as error:

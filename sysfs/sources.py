@@ -1,4 +1,4 @@
-"""A machine from wherever it is named: the host, a directory, an archive, or a description."""
+"""Load a machine from its source: the host, a directory, an archive, or a description."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +14,11 @@ MAX_DESCRIPTION_BYTES = 1 << 20
 
 
 def load_machine(spec: str | Mapping[str, object]) -> Machine:
-    """The machine of a ``--machine`` option or a scenario's ``machine:``.
+    """Return the machine that a ``--machine`` option or a scenario's ``machine:`` names.
 
-    A text is ``host``, a directory, an archive, a description file (``.yaml``, ``.json``; a scenario's ``machine``
-    will do) or a description in braces; a mapping is a description. Raises MachineSourceError for a source that
-    cannot be used, SysfsError for a tree that cannot be believed.
+    A text is ``host``, a directory, an archive, a description file (``.yaml``, ``.json``, or a scenario with a
+    ``machine``) or a description in braces; a mapping is a description. Raises MachineSourceError for a source that
+    cannot be used, SysfsError for a tree with invalid content.
     """
     if isinstance(spec, Mapping):
         return describe(spec)
@@ -36,15 +36,18 @@ def load_machine(spec: str | Mapping[str, object]) -> Machine:
 
 
 def archived_tree(path: Path, root: str = "") -> MemoryTree:
-    """The tree at ``root`` of an archive (its ``sys`` may be named too); the only one if no root is given."""
+    """Return the tree at ``root`` of an archive; without a root the only one. Raises MachineSourceError.
+
+    The root is the directory that holds ``sys``, or that ``sys`` itself.
+    """
     trees = read_archive(path)
     known = ", ".join(name or "." for name in trees)
     wanted = root.strip("/").removesuffix("/sys").removeprefix("./")
     wanted = "" if wanted in {"sys", "."} else wanted
     if not trees:
-        raise MachineSourceError(str(path), "no sys/ in it that discovery could read")
+        raise MachineSourceError(str(path), "it has no sys/ that discovery could read")
     if not root and len(trees) > 1:
-        raise MachineSourceError(str(path), f"several machines in it; add one of :{known.replace(', ', ', :')}")
+        raise MachineSourceError(str(path), f"it holds several machines; add one of :{known.replace(', ', ', :')}")
     if not root:
         return next(iter(trees.values()))
     if wanted not in trees:
@@ -53,12 +56,12 @@ def archived_tree(path: Path, root: str = "") -> MemoryTree:
 
 
 def _directory(path: Path) -> Path:
-    """The directory that holds ``sys``; it, or that ``sys``, was named."""
+    """Return the directory that holds ``sys``, given it or that ``sys``. Raises MachineSourceError."""
     if (path / "sys" / "devices").is_dir():
         return path
     if path.name == "sys" and (path / "devices").is_dir():
         return path.parent
-    problem = "no sys/devices in it" if path.is_dir() else "there is no such directory"
+    problem = "it has no sys/devices" if path.is_dir() else "there is no such directory"
     raise MachineSourceError(str(path), f"{problem}; give {FORMS}")
 
 
@@ -67,15 +70,15 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_DESCRIPTION_BYTES + 1)
     except OSError as error:
-        raise MachineSourceError(str(path), f"cannot be read: {error.strerror}") from None
+        raise MachineSourceError(str(path), f"it cannot be read: {error.strerror}") from None
     if len(data) > MAX_DESCRIPTION_BYTES:
-        raise MachineSourceError(str(path), f"more than {MAX_DESCRIPTION_BYTES} bytes; is it a description?")
+        raise MachineSourceError(str(path), f"it has more than {MAX_DESCRIPTION_BYTES} bytes; is it a description?")
     return data.decode("utf-8", "replace")
 
 
 def _description(text: str, source: str) -> Mapping[str, object]:
-    """The mapping that a YAML text holds; of a scenario its ``machine``."""
-    import yaml  # only here: the daemon's start needs no YAML for the host
+    """Return the mapping of a YAML text; of a scenario its ``machine``. Raises MachineSourceError."""
+    import yaml  # late: loading the host needs no YAML
 
     try:
         value = yaml.safe_load(text)

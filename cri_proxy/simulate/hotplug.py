@@ -5,7 +5,7 @@ The kernel removes an offline CPU from every topology file and from its node; th
 
 from dataclasses import replace
 
-from sysfs.assemble import CacheFacts, CpuFacts, Facts, NodeFacts, assemble
+from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Machine
@@ -23,7 +23,7 @@ def with_offline(machine: Machine, cpus: CpuSet) -> Machine:
         return machine
     core_ids = {cpu: core for core in machine.cores for cpu in core.cpus}
     return assemble(
-        Facts(
+        MachineFacts(
             cpus=[
                 CpuFacts(
                     id=cpu.id,

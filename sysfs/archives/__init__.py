@@ -1,1 +1,1 @@
-"""Machines in archives: capture and read."""
+"""Archives of machines: write one (capture) and read one."""

@@ -1,4 +1,4 @@
-"""Read a captured machine from its archive into memory; nothing is unpacked, and only what discovery reads is kept."""
+"""Read captured machines from an archive into memory; nothing is unpacked, and only what discovery reads is kept."""
 
 import errno
 import lzma
@@ -17,10 +17,10 @@ from sysfs.reader import MAX_FILE_BYTES
 
 MAX_STREAM_BYTES = 1 << 30  # unpacked
 MAX_KEPT_BYTES = 1 << 27
-MAX_HEADER_BYTES = 1 << 16  # of an extended header, which tarfile reads at once
+MAX_HEADER_BYTES = 1 << 16  # of an extended header
 MAX_NAME_CHARACTERS = 4096
 MAX_LINKS = 8
-UNREADABLE = "capture-errors.txt"  # beside sys/: lines "ERRNO-NAME PATH" of files that exist but gave an error
+UNREADABLE = "capture-errors.txt"  # beside sys/: lines "ERRNO-NAME PATH" of files that could not be read
 
 # The modes of tarfile.open, by the archive's suffix.
 _MODES: Mapping[str, Literal["r:xz", "r:gz", "r:bz2"]] = {
@@ -29,7 +29,7 @@ _MODES: Mapping[str, Literal["r:xz", "r:gz", "r:bz2"]] = {
     ".tgz": "r:gz",
     ".tar.bz2": "r:bz2",
 }
-# Types of headers that go on in the blocks behind them, as tarfile knows them.
+# Headers whose content tarfile reads at once: long names and pax records.
 _EXTENDED = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
@@ -37,14 +37,14 @@ _EXTENDED = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
-# The last two come from extended headers: numbers that are none, and headers chained without end.
+# tarfile raises the last two for malformed numbers in pax records and for endless chains of extended headers.
 _DAMAGE = (OSError, EOFError, tarfile.TarError, lzma.LZMAError, zlib.error, ValueError, RecursionError)
 _NAMED = re.compile(r"(.+?(?:\.tar\.xz|\.tar\.gz|\.tgz|\.tar\.bz2))(?::(.*))?")
 _ROOTED = re.compile(r"((?:.*?/)??)((?:sys|proc)/.+|capture-errors\.txt)")
 
 
 class _Members(NamedTuple):
-    """What is kept of one tree; see MemoryTree."""
+    """The kept members of one tree; see MemoryTree."""
 
     files: dict[str, bytes]
     links: dict[str, str]
@@ -52,10 +52,10 @@ class _Members(NamedTuple):
 
 
 class MemoryTree:
-    """A tree held in memory; see ``sysfs.reader.Tree``. Links are followed by their text."""
+    """A tree in memory; see ``sysfs.reader.Tree``. Links are followed by their text."""
 
     def __init__(self, files: Mapping[str, bytes], links: Mapping[str, str], directories: Iterable[str] = ()) -> None:
-        """Paths are relative to the root. The file UNREADABLE names files that give an error when read."""
+        """Paths are relative to the root. The file UNREADABLE lists files that raise an error when read."""
         self._files = files
         self._links = links
         self._errors = dict(_unreadable(files.get(UNREADABLE, b"")))
@@ -99,7 +99,7 @@ class MemoryTree:
         return self._links[real]
 
     def _resolve(self, path: str) -> str:
-        """The path with every link in it replaced by what it points to; at most MAX_LINKS are followed."""
+        """Return the path with links resolved, at most MAX_LINKS of them. Raises OSError (ELOOP) for more."""
         for _ in range(MAX_LINKS):
             parts = path.split("/")
             for i in range(1, len(parts) + 1):
@@ -120,7 +120,7 @@ def _unreadable(content: bytes) -> Iterable[tuple[str, int]]:
 
 
 def split_archive(spec: str) -> tuple[Path, str] | None:
-    """``FILE.tar.xz:ROOT`` as file and root (None when there is no archive's suffix in it).
+    """Split ``FILE.tar.xz:ROOT`` into file and root; None when no part ends in an archive's suffix.
 
     >>> split_archive("bug/4711.tar.xz:server")
     (PosixPath('bug/4711.tar.xz'), 'server')
@@ -130,11 +130,11 @@ def split_archive(spec: str) -> tuple[Path, str] | None:
 
 
 class _Header(tarfile.TarInfo):
-    """A header that refuses to have an extended header read whatever its size."""
+    """A tar header that bounds the size of extended headers before tarfile reads them."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Raise ReadError for an extended header of no sensible size, else see TarInfo."""
+        """See TarInfo. Raises ReadError for an extended header of negative or excessive size."""
         header = super().frombuf(buf, encoding, errors)
         if header.type in _EXTENDED and not 0 <= header.size <= MAX_HEADER_BYTES:
             raise tarfile.ReadError(f"an extended header of {header.size} bytes")
@@ -155,13 +155,13 @@ def read_archive(path: Path) -> dict[str, MemoryTree]:
     except FileNotFoundError:
         raise MachineSourceError(str(path), "there is no such file") from None
     except _DAMAGE as error:
-        raise MachineSourceError(str(path), f"not an archive that can be read: {error}") from None
+        raise MachineSourceError(str(path), f"cannot be read as an archive: {error}") from None
     # Empty directories alone are no tree.
     return {root: MemoryTree(*found[root]) for root in sorted(found) if found[root].files or found[root].links}
 
 
 def _read_members(archive: tarfile.TarFile, found: dict[str, _Members]) -> None:
-    """Keep what discovery reads, by root."""
+    """Add the members that discovery reads to ``found``, by root. Raises ReadError beyond MAX_KEPT_BYTES."""
     kept_bytes = 0
     for member in _headers(archive):
         root, inner = _split_root(_clean(member.name))
@@ -181,19 +181,18 @@ def _read_members(archive: tarfile.TarFile, found: dict[str, _Members]) -> None:
 
 
 def _headers(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield the members in order, each before the next is read. Raises ReadError for what tarfile lets pass."""
+    """Yield the members in order. Raises ReadError for damage and sizes that tarfile accepts."""
     end = 0
     while (header := archive.next()) is not None:
         archive.members.clear()  # type: ignore[attr-defined]  # tarfile keeps every header it has read
-        # A size from an extended header may be negative: older Pythons would read the same header again and again
-        # (CVE-2025-8194).
+        # Pythons without the fix of CVE-2025-8194 follow a negative size backwards, in an endless loop.
         if header.size < 0 or archive.offset <= end:
             raise tarfile.ReadError("a member of negative size")
         end = archive.offset
         if end > MAX_STREAM_BYTES:
             raise tarfile.ReadError(f"it unpacks to more than {MAX_STREAM_BYTES} bytes")
         yield header
-    # tarfile takes a header that it cannot read for the end of the archive.
+    # tarfile treats a damaged header as the end of the archive.
     archive.fileobj.seek(archive.offset)
     if archive.fileobj.read(tarfile.BLOCKSIZE).strip(tarfile.NUL):
         raise tarfile.ReadError("a damaged header")
@@ -206,6 +205,6 @@ def _clean(name: str) -> str:
 
 
 def _split_root(name: str) -> tuple[str, str]:
-    """Return where the tree stands in the archive, and the path in it; two empty texts outside any tree."""
+    """Split a member's name into the root of its tree and the path below it; both are '' outside any tree."""
     match = _ROOTED.fullmatch(name)
     return (match[1].removesuffix("/"), match[2]) if match else ("", "")

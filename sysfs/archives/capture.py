@@ -1,4 +1,4 @@
-"""Writing what discovery reads of a machine into a small archive, for bug reports and simulation.
+"""Capture a machine: write the files that discovery reads to a small archive, for bug reports and simulation.
 
 The files are listed by ``archives.extent``, not by what a discovery happened to read, so a capture is complete also
 where discovery fails. Loading it gives the same machine: links stay links, and files that give an error when read
@@ -16,12 +16,12 @@ from pathlib import Path
 from sysfs.archives.archive import UNREADABLE
 from sysfs.archives.extent import PATTERNS, PCI_FILES
 from sysfs.pci import device_paths
-from sysfs.reader import MAX_FILE_BYTES, DirectoryTree, Reader, Tree
+from sysfs.reader import MAX_FILE_BYTES, DirectoryTree, Tree, TreeReader
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What a capture wrote: how many files and links, and which files gave an error."""
+    """What a capture wrote: the number of files and links, and the files that could not be read."""
 
     files: int
     links: int
@@ -29,12 +29,12 @@ class Captured:
 
 
 def capture(file: Path, root: Path = Path("/")) -> Captured:
-    """Write the capture of the machine below ``root`` to ``file``. Raises OSError when that cannot be written."""
+    """Write the machine below ``root`` to ``file``. Raises OSError when the archive cannot be written."""
     return capture_tree(DirectoryTree(root), file)
 
 
 def capture_tree(tree: Tree, file: Path) -> Captured:
-    """The same from any tree. The archive appears whole or not at all."""
+    """Write the machine of any tree to ``file``, whole or not at all. Raises OSError."""
     files = links = 0
     unreadable: list[str] = []
     part = file.with_name(f".{file.name}.part")
@@ -56,11 +56,11 @@ def capture_tree(tree: Tree, file: Path) -> Captured:
 
 
 def _paths(tree: Tree) -> Iterator[str]:
-    """Everything that discovery may read of this tree, each path once."""
+    """Yield every path of this tree that discovery may read, each once."""
     seen: dict[str, None] = {}
     for pattern in PATTERNS:
         seen.update(dict.fromkeys(_expanded(tree, "", pattern.split("/"))))
-    for device in device_paths(Reader(tree)):
+    for device in device_paths(TreeReader(tree)):
         seen.update(dict.fromkeys(f"{device}/{name}" for name in PCI_FILES if name in _names(tree, device)))
     yield from seen
 
@@ -73,14 +73,14 @@ def _names(tree: Tree, path: str) -> list[str]:
 
 
 def _expanded(tree: Tree, base: str, parts: list[str]) -> Iterator[str]:
-    """The existing paths of a pattern. Nothing below a link: its target has a pattern of its own."""
+    """Yield the existing paths of a pattern, none below a link."""
     first, rest = parts[0], parts[1:]
     for name in _names(tree, base):
         if fnmatchcase(name, first):
             path = f"{base}/{name}" if base else name
             if not rest:
                 yield path
-            elif not _is_link(tree, path):
+            elif not _is_link(tree, path):  # a link's target has a pattern of its own
                 yield from _expanded(tree, path, rest)
 
 
@@ -93,7 +93,7 @@ def _is_link(tree: Tree, path: str) -> bool:
 
 
 def _add(archive: tarfile.TarFile, tree: Tree, path: str) -> bool:
-    """Write one entry, whatever it is; true when it is a link. Raises OSError when it cannot be read."""
+    """Write one file, link or directory; return True for a link. Raises OSError when it cannot be read."""
     info = tarfile.TarInfo(path)
     if _is_link(tree, path):
         info.type, info.linkname = tarfile.SYMTYPE, tree.link(path)

@@ -1,4 +1,4 @@
-"""Which files of sysfs and procfs discovery reads: what a capture writes and what is kept of an archive."""
+"""The files of sysfs and procfs that discovery reads: those that a capture writes and a reader of archives keeps."""
 
 import re
 
@@ -11,7 +11,7 @@ _CACHE = ("level", "type", "shared_cpu_list", "size")
 _FREQUENCY = ("base_frequency", "energy_performance_preference")
 PCI_FILES = ("class", "vendor", "device", "numa_node", "local_cpulist", "physfn")
 
-# A star stands for any name within one directory. Entries may be files, links or directories.
+# A star matches any name within one directory. Entries may be files, links or directories.
 PATTERNS = (
     *(f"{CPU}/{name}" for name in ("online", "present", "isolated")),
     f"{CPU}/cpu[0-9]*",
@@ -33,7 +33,7 @@ PATTERNS = (
 
 
 def _expression(pattern: str) -> str:
-    """The regular expression of a pattern; a star stops at a slash."""
+    """Return the regular expression of a pattern; a star stops at a slash."""
     return re.escape(pattern).replace(re.escape("[0-9]"), "[0-9]").replace(re.escape("*"), "[^/]*")
 
 
@@ -42,7 +42,7 @@ _READ = re.compile("|".join([*(_expression(pattern) for pattern in PATTERNS), _P
 
 
 def is_read(path: str) -> bool:
-    """True for the path (below the root) of something that discovery may read.
+    """Return True for a path, relative to the root, that discovery may read.
 
     >>> is_read("sys/devices/system/cpu/cpu0/topology/core_id"), is_read("sys/devices/system/cpu/cpu0/uevent")
     (True, False)

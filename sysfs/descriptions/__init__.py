@@ -1,1 +1,1 @@
-"""Machines from a description."""
+"""Machines from a short description."""

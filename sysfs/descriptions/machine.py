@@ -1,4 +1,4 @@
-"""A machine from a short description: so many packages of so many dies of so many nodes of so many cores.
+"""Build a machine from a short description: counts of packages, dies, nodes, cores and threads, and deviations.
 
 The keys are those of the command line's ``--machine`` and of scenarios: ``docs`` lists them, ``KEYS`` below names them.
 """
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from sysfs.assemble import CacheFacts, CpuFacts, Facts, NodeFacts, assemble
+from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.memory import far_distances, memory_nodes
 from sysfs.descriptions.pci import described_devices
@@ -41,7 +41,7 @@ SAME_NODE, SAME_DIE, SAME_PACKAGE, REMOTE = 10, 11, 12, 21
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where one CPU sits; ``node`` and ``core`` count through the whole machine."""
+    """The location of one CPU; ``node`` and ``core`` are numbered through the whole machine."""
 
     package: int
     die: int
@@ -50,7 +50,7 @@ class _Place:
 
 
 def describe(description: Mapping[str, object]) -> Machine:
-    """The described machine. Raises MachineSourceError naming the key, its value and the remedy.
+    """Return the described machine. Raises MachineSourceError that names the key, its value and the remedy.
 
     >>> machine = describe({"packages": 2, "cores": 2, "threads": 2, "numbering": "split", "memory": "2Gi"})
     >>> [str(core.cpus) for core in machine.cores]
@@ -65,7 +65,7 @@ def describe(description: Mapping[str, object]) -> Machine:
         raise fields.refuse("offline", "leave at least one CPU online")
     nodes = _nodes(fields, places, online)
     return assemble(
-        Facts(
+        MachineFacts(
             cpus=_cpus(fields, places, online),
             nodes=nodes,
             caches=_caches(fields, places, online),
@@ -77,18 +77,18 @@ def describe(description: Mapping[str, object]) -> Machine:
 
 
 def _places(fields: Fields) -> list[_Place]:
-    """The place of every CPU, by its number."""
+    """Return the location of every CPU, by CPU number."""
     packages, dies, nodes, cores, threads = (
         fields.integer(key, 1, 1, MAX_CPUS) for key in ("packages", "dies", "nodes", "cores", "threads")
     )
     count = packages * dies * nodes * cores * threads
     if count > MAX_CPUS:
         raise MachineSourceError(
-            "description", f"packages x dies x nodes x cores x threads is {count} CPUs; at most {MAX_CPUS} will do"
+            "description", f"packages x dies x nodes x cores x threads is {count} CPUs; the most is {MAX_CPUS}"
         )
     if packages * dies * nodes > MAX_NODES:
         raise MachineSourceError(
-            "description", f"packages x dies x nodes is {packages * dies * nodes}; at most {MAX_NODES} will do"
+            "description", f"packages x dies x nodes is {packages * dies * nodes} nodes; the most is {MAX_NODES}"
         )
     linear = [
         _Place(p, d, (p * dies + d) * nodes + n, ((p * dies + d) * nodes + n) * cores + c)
@@ -102,7 +102,7 @@ def _places(fields: Fields) -> list[_Place]:
 def _cpus(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CpuFacts]:
     efficient = fields.cpus("efficiency", len(places))
     siblings: dict[int, int] = {}
-    lowest: dict[int, int] = {}  # the first core of each package: core_id restarts there
+    lowest: dict[int, int] = {}  # first core by package: core_id restarts in each
     for cpu, place in enumerate(places):
         lowest[place.package] = min(lowest.get(place.package, place.core), place.core)
         if cpu in online:
@@ -121,7 +121,7 @@ def _cpus(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CpuF
 
 
 def _nodes(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[NodeFacts]:
-    """The nodes with CPUs, then the memory-only ones."""
+    """Return the nodes with CPUs, then the memory-only ones."""
     homes: dict[int, _Place] = {}
     masks: dict[int, int] = {}
     for cpu, place in enumerate(places):
@@ -148,7 +148,7 @@ def _distance(a: _Place, b: _Place) -> int:
 
 
 def _memory(fields: Fields, nodes: int) -> list[int]:
-    """Bytes of each node with CPUs: one quantity for all, or a list."""
+    """Return the bytes of each node with CPUs, given one quantity for all or a list."""
     value = fields.raw("memory")
     if not isinstance(value, list | tuple):
         return [fields.quantity("memory", DEFAULT_MEMORY if value is None else value)] * nodes
@@ -160,7 +160,11 @@ def _memory(fields: Fields, nodes: int) -> list[int]:
 def _matrix(
     fields: Fields, default: Sequence[Sequence[int]], near: Sequence[Mapping[int, int]]
 ) -> Sequence[Sequence[int]]:
-    """All distances: as given for all nodes, or as given (or default) between nodes with CPUs and extended."""
+    """Return the distance matrix of all nodes.
+
+    ``distances`` may give it whole, or between the nodes with CPUs only (as ``default`` does); memory nodes are then
+    added by their ``near``.
+    """
     if "distances" not in fields:
         return far_distances(fields, default, near)
     rows = fields.items("distances")
@@ -180,7 +184,7 @@ def _matrix(
 
 
 def _caches(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CacheFacts]:
-    """An L2 per core; L3 as given, or one per die."""
+    """Return one L2 per core, and the L3 as described or one per die."""
     cores: dict[int, int] = {}
     dies: dict[tuple[int, int], int] = {}
     for cpu in online:

@@ -1,4 +1,4 @@
-"""The memory-only nodes of a described machine, and the distances that follow from where they hang."""
+"""The memory-only nodes of a described machine and their distances to all other nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ LOCAL, FARTHEST = 10, 254  # the largest distance that still means reachable
 
 @dataclass(frozen=True, slots=True)
 class FarMemory:
-    """A node without CPUs: its memory, and its distance to the nodes that it hangs off."""
+    """A node without CPUs; ``near`` holds its distances to the nodes it is attached to."""
 
     memory: MemoryFacts
     near: Mapping[int, int]
 
 
 def memory_nodes(fields: Fields, nodes: int) -> list[FarMemory]:
-    """The described memory nodes, in order; ``nodes`` have CPUs. Raises MachineSourceError."""
+    """Return the described memory nodes, in order; ``nodes`` counts those with CPUs. Raises MachineSourceError."""
     found = []
     for item in fields.mappings("memory_nodes", ("memory", "kind", "near", "movable")):
         if "memory" not in item:
@@ -38,7 +38,7 @@ def memory_nodes(fields: Fields, nodes: int) -> list[FarMemory]:
 
 
 def _near(item: Fields, nodes: int) -> dict[int, int]:
-    """Node to distance; empty when not given (the distances matrix must then hold this node)."""
+    """Return node to distance; empty when not given, which requires this node in ``distances``."""
     value = item.raw("near")
     remedy = f"give a mapping of nodes 0 to {nodes - 1} to distances from 11 to {FARTHEST}, like {{0: 17}}"
     if value is None:
@@ -59,16 +59,16 @@ def _near(item: Fields, nodes: int) -> dict[int, int]:
 def far_distances(
     fields: Fields, matrix: Sequence[Sequence[int]], near: Sequence[Mapping[int, int]]
 ) -> list[list[int]]:
-    """The matrix with a row and a column per memory node.
+    """Return the matrix with a row and a column added per memory node.
 
-    Where no distance is given it is that of the best way round by the nodes it hangs off, as firmware tends to
-    count: 17 to node 0, which is 21 from node 1, makes 28 to node 1.
+    A distance that is not given is that of the shortest path through the nodes it is attached to, as firmware tends to
+    count: 17 to node 0, which is 21 from node 1, makes 28 to node 1. Raises MachineSourceError.
     """
     size = len(matrix)
     rows = [list(row) for row in matrix]
     for i, given in enumerate(near):
         if not given:
-            raise fields.refuse("memory_nodes", f"give memory_nodes[{i}] a near, or all nodes in distances")
+            raise fields.refuse("memory_nodes", f"give memory_nodes[{i}] a near, or list all nodes in distances")
         to_nodes = [given.get(n, min(d + rows[m][n] - LOCAL for m, d in given.items())) for n in range(size)]
         to_memory = [
             min(to_nodes[m] + distance - LOCAL for m, distance in near[j].items()) for j in range(i)

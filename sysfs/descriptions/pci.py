@@ -13,18 +13,18 @@ MAX_CODE = 0xFFFFFF
 
 
 def described_devices(fields: Fields, nodes: Sequence[NodeFacts], online: CpuSet) -> list[Device]:
-    """The devices of the key ``pci``. A parent may be another device of the list, or a bridge that is not listed.
+    """Return the devices of the key ``pci``. A parent may be another listed device or an unlisted bridge.
 
-    A device without ``node`` has its parent's, as the kernel does it. Raises MachineSourceError.
+    A device without ``node`` inherits its parent's, as in the kernel. Raises MachineSourceError.
     """
     items = {_address(item, "address"): item for item in fields.mappings("pci", KEYS)}
     if len(items) != len(fields.items("pci")):
-        raise fields.refuse("pci", "give every device an address of its own")
+        raise fields.refuse("pci", "give every device a unique address")
     return [_device(address, items, nodes, online) for address in sorted(items)]
 
 
 def _address(item: Fields, key: str) -> str:
-    """A full PCI address in lower case; the domain may be left out."""
+    """Return a full PCI address in lower case; the domain may be omitted."""
     text = item.word(key, "").lower()
     full = text if text.count(":") == 2 else f"0000:{text}"
     if not is_address(full):
@@ -54,18 +54,18 @@ def _device(address: str, items: Mapping[str, Fields], nodes: Sequence[NodeFacts
 
 
 def _bridges(address: str, items: Mapping[str, Fields]) -> tuple[str, ...]:
-    """The path from the host bridge to the parent; the host bridge is named after the topmost bus."""
+    """Return the path from the host bridge, named after the topmost bus, to the parent."""
     path = [address]
     while path[-1] in items and "parent" in items[path[-1]]:
         parent = _address(items[path[-1]], "parent")
         if parent in path:
-            raise items[path[-1]].refuse("parent", "a device cannot stand below itself")
+            raise items[path[-1]].refuse("parent", "a device cannot be its own ancestor")
         path.append(parent)
     return (f"pci{path[-1].rpartition(':')[0]}", *reversed(path[1:]))
 
 
 def _code(item: Fields, key: str, default: int) -> int:
-    """A class, vendor or device code: a number, or hexadecimal text as sysfs shows it."""
+    """Return a class, vendor or device code, given as a number or as hexadecimal text like that of sysfs."""
     value = item.raw(key)
     if not isinstance(value, str):
         return item.integer(key, default, 0, MAX_CODE)

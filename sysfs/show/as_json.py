@@ -1,4 +1,4 @@
-"""A machine for programs: as plain data that JSON and YAML can hold (pure).
+"""Show a machine to programs: plain data for JSON and YAML (pure).
 
 Sets are CPU lists, sizes bytes, frequencies kHz, PCI codes hexadecimal text; everything is sorted by id.
 """
@@ -8,7 +8,7 @@ from sysfs.show.outline import irregularities
 
 
 def json_value(machine: Machine) -> dict[str, object]:
-    """The machine as plain data; keys may be added, none taken away."""
+    """Return the machine as plain data. Later versions may add keys, and remove none."""
     kinds = {cpu.core: cpu.kind for cpu in machine.cpus}
     return {
         "online": str(machine.online),

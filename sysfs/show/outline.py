@@ -1,4 +1,4 @@
-"""A machine for people: as a tree of what holds what, and as text (pure)."""
+"""Show a machine to people: a tree by containment, and its text form (pure)."""
 
 import textwrap
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Core, CoreKind, Machine, NumaNode
 
 WIDTH = 110
-_ORDER = ("package", "die", "NUMA", "L3")  # in which the names of one thing stand
+_ORDER = ("package", "die", "NUMA", "L3")  # of the names of one branch
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Something that holds CPUs, or memory only; several names where one thing is, say, package and node at once.
+    """A set of CPUs, or a memory-only node; it has several names where, say, a package is a NUMA node as well.
 
-    ``cores`` are those that no child holds.
+    ``cores`` are those that are in no child.
     """
 
     names: tuple[str, ...]
@@ -27,7 +27,7 @@ class Branch:
 
 
 def shown_bytes(count: int) -> str:
-    """A size with three digits or so: ``470 MiB``, ``31.5 GiB``.
+    """Return a size with about three digits: ``470 MiB``, ``31.5 GiB``.
 
     >>> shown_bytes(33822867456)
     '31.5 GiB'
@@ -40,9 +40,9 @@ def shown_bytes(count: int) -> str:
 
 
 def branches(machine: Machine) -> tuple[Branch, ...]:
-    """The tree: whatever lies in something else stands below it, whichever of node, die and L3 is the larger here.
+    """Return the tree by containment: whichever of node, die and L3 is larger on this machine is the parent.
 
-    What crosses the border of something else is no level of the tree: ``irregularities`` tells of it.
+    A set that overlaps another without containment is left out; ``irregularities`` reports it.
     """
     merged: dict[int, Branch] = {}
     for branch in sorted(_nesting(machine)[0], key=lambda b: _ORDER.index(b.names[0].split()[0])):
@@ -50,12 +50,12 @@ def branches(machine: Machine) -> tuple[Branch, ...]:
         merged[branch.cpus.mask] = branch if same is None else _both(same, branch)
     largest_first = sorted(merged.values(), key=lambda b: (-len(b.cpus), min(b.cpus, default=0)))
     parents = [_parent(largest_first[:i], branch) for i, branch in enumerate(largest_first)]
-    tops = [_grown(machine, largest_first, parents, i) for i, parent in enumerate(parents) if parent < 0]
+    tops = [_with_children(machine, largest_first, parents, i) for i, parent in enumerate(parents) if parent < 0]
     return tuple(sorted(tops, key=lambda b: min(b.cpus, default=0)))
 
 
 def _nesting(machine: Machine) -> tuple[list[Branch], list[str]]:
-    """What can stand in a tree, nodes first; and a sentence for each thing that crosses what was taken before."""
+    """Return the sets that nest, nodes first, and a sentence for each set that crosses one taken before."""
     several = {p.id for p in machine.packages if sum(d.package == p.id for d in machine.dies) > 1}
     things = [Branch((f"NUMA node {n.id}",), n.cpus, (_memory(n),)) for n in machine.nodes if n.cpus]
     things += [Branch((f"package {p.id}",), p.cpus, ()) for p in machine.packages]
@@ -79,7 +79,7 @@ def _nesting(machine: Machine) -> tuple[list[Branch], list[str]]:
 
 
 def _cross(a: CpuSet, b: CpuSet) -> bool:
-    """True when the sets share CPUs and neither holds the other."""
+    """Return True when the sets share CPUs and neither contains the other."""
     return not (a.isdisjoint(b) or a <= b or b <= a)
 
 
@@ -95,14 +95,14 @@ def _memory(node: NumaNode) -> str:
 
 
 def _parent(larger: Sequence[Branch], branch: Branch) -> int:
-    """The position of the smallest branch that holds this one; -1 for none."""
+    """Return the index of the smallest branch that contains this one; -1 for none."""
     return max((i for i, other in enumerate(larger) if branch.cpus <= other.cpus), default=-1)
 
 
-def _grown(machine: Machine, flat: Sequence[Branch], parents: Sequence[int], index: int) -> Branch:
-    """The branch with its children, its memory-only nodes and its own cores."""
+def _with_children(machine: Machine, flat: Sequence[Branch], parents: Sequence[int], index: int) -> Branch:
+    """Return the branch with its children, its memory-only nodes and its own cores."""
     branch = flat[index]
-    held = [_grown(machine, flat, parents, i) for i, parent in enumerate(parents) if parent == index]
+    held = [_with_children(machine, flat, parents, i) for i, parent in enumerate(parents) if parent == index]
     held.sort(key=lambda b: min(b.cpus, default=0))
     covered = CpuSet.of(cpu for child in held for cpu in child.cpus)
     far = [_far(machine, n) for n in machine.nodes if not n.cpus and _home(machine, flat, n) == index]
@@ -111,7 +111,7 @@ def _grown(machine: Machine, flat: Sequence[Branch], parents: Sequence[int], ind
 
 
 def _home(machine: Machine, flat: Sequence[Branch], node: NumaNode) -> int:
-    """Where a memory-only node is shown: at the smallest branch with all of its closest nodes' CPUs."""
+    """Return the index of a memory-only node's parent: the smallest branch with all CPUs of its closest nodes."""
     cpus = CpuSet.of(cpu for n in machine.nodes if n.id in node.near for cpu in n.cpus)
     return max(_parent(flat, Branch((), cpus, ())), 0)
 
@@ -122,9 +122,9 @@ def _far(machine: Machine, node: NumaNode) -> Branch:
 
 
 def irregularities(machine: Machine) -> tuple[str, ...]:
-    """One sentence for every NUMA node and L3 that spans packages or dies, and for all that does not nest.
+    """Return one sentence for every NUMA node and L3 that spans packages or dies, and for every set that does not nest.
 
-    Pools leave such a level out for the packages concerned.
+    The pool tree has no such level in the packages concerned.
     """
     found = _nesting(machine)[1]
     things = [(f"NUMA node {n.id}", n.cpus) for n in machine.nodes]
@@ -141,7 +141,7 @@ def irregularities(machine: Machine) -> tuple[str, ...]:
 
 
 def outline(machine: Machine) -> str:
-    """The machine as a tree with distances, devices and notes; lines of at most WIDTH where that can be."""
+    """Return the machine as text: tree, distances, devices and notes, in lines of at most WIDTH where possible."""
     memory = sum(n.memory_bytes for n in machine.nodes)
     lines = [
         f"{_count(len(machine.packages), 'package')}, {_count(len(machine.nodes), 'NUMA node')}, "
@@ -164,7 +164,7 @@ def _count(count: int, name: str) -> str:
 
 
 def _lines(machine: Machine, branch: Branch) -> list[str]:
-    """A branch and everything below it."""
+    """Return the lines of a branch and everything below it."""
     cpus = (f"CPUs {_shortened(branch.cpus)}",) if branch.cpus else ()
     lines = ["  ".join([" = ".join(branch.names), *cpus, *branch.facts])]
     blocks = [_cores(machine, branch.cores)] if branch.cores else []
@@ -177,7 +177,7 @@ def _lines(machine: Machine, branch: Branch) -> list[str]:
 
 
 def _cores(machine: Machine, cores: Sequence[Core]) -> list[str]:
-    """The thread siblings of each core; efficiency cores are marked e, isolated CPUs stand in brackets."""
+    """Return the thread siblings of each core; e marks efficiency cores, brackets isolated CPUs."""
     kinds = {cpu.id: cpu.kind for cpu in machine.cpus}
     words = []
     for core in cores:
@@ -196,7 +196,7 @@ def _distances(machine: Machine) -> list[str]:
 
 
 def _devices(machine: Machine) -> list[str]:
-    """Devices other than bridges (class 06), each with its way from the host bridge; nothing if there are none."""
+    """Return a line per device that is no bridge (class 06), with its path from the host bridge."""
     devices = [d for d in machine.devices if d.class_code >> 16 != 6]
     if not devices:
         return []
@@ -209,7 +209,7 @@ def _devices(machine: Machine) -> list[str]:
 
 
 def _shortened(cpus: CpuSet) -> str:
-    """A CPU list that fits in a line; the cores below name every CPU anyway."""
+    """Return a CPU list that fits in a line; the lines of the cores name every CPU."""
     text = str(cpus)
     if len(text) <= 48:
         return text

@@ -1,4 +1,4 @@
-"""A machine as an SVG picture: boxes in boxes down to the threads of each core, and a table of distances (pure)."""
+"""Draw a machine as SVG: nested boxes down to the threads of each core, and a table of distances (pure)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ AXIS = f"{CELL} font-weight='bold'"
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A drawn part: its size in pixels and its SVG text with the top left corner at 0,0."""
+    """A drawn part: its size in pixels, and its SVG text with the top left corner at 0,0."""
 
     width: int
     height: int
@@ -33,7 +33,7 @@ class Box:
 
 
 def picture(machine: Machine) -> str:
-    """The whole picture, a complete SVG document."""
+    """Return the picture as a complete SVG document."""
     paint = _painter(machine)
     parts = [_branch(branch, paint) for branch in branches(machine)]
     head = (
@@ -52,7 +52,7 @@ def picture(machine: Machine) -> str:
 
 
 def _painter(machine: Machine) -> Callable[[int], str]:
-    """The colour of a CPU."""
+    """Return the function from CPU to colour."""
     efficient = {cpu.id for cpu in machine.cpus if cpu.kind is CoreKind.EFFICIENCY}
 
     def paint(cpu: int) -> str:
@@ -64,7 +64,7 @@ def _painter(machine: Machine) -> Callable[[int], str]:
 
 
 def _branch(branch: Branch, paint: Callable[[int], str]) -> Box:
-    """A titled box with its cores and children in it."""
+    """Return a titled box that holds the branch's cores and children."""
     lines = [f"CPUs {branch.cpus}"] * bool(branch.cpus) + list(branch.facts)
     title = " = ".join(branch.names)
     lines = [line if len(line) < 44 else line[:41] + "..." for line in lines]
@@ -85,7 +85,7 @@ def _branch(branch: Branch, paint: Callable[[int], str]) -> Box:
 
 
 def _core(core: Core, paint: Callable[[int], str]) -> Box:
-    """A core: its threads side by side."""
+    """Return a core: its threads side by side."""
     width = CPU_WIDTH * len(core.cpus) + 4
     svg = f"<rect width='{width}' height='{CPU_HEIGHT + 4}' rx='4' fill='#dde4ec' stroke='{EDGE}'/>\n"
     for i, cpu in enumerate(core.cpus):
@@ -96,7 +96,7 @@ def _core(core: Core, paint: Callable[[int], str]) -> Box:
 
 
 def _distances(machine: Machine) -> Box:
-    """The distance table; the farther, the darker."""
+    """Return the distance table; larger distances are darker."""
     ids = [node.id for node in machine.nodes]
     farthest = max(distance for node in machine.nodes for _, distance in node.distances)
     svg = _text("distance between NUMA nodes", 0, 12, SMALL)
@@ -114,7 +114,7 @@ def _distances(machine: Machine) -> Box:
 
 
 def _legend(machine: Machine) -> Box:
-    """What the colours mean, those that occur."""
+    """Return the meaning of the colours that occur, and the machine's notes."""
     rows = [(CPU_FILL, "CPU (threads of a core side by side)")]
     if any(cpu.kind is CoreKind.EFFICIENCY for cpu in machine.cpus):
         rows.append((EFFICIENT_FILL, "CPU of an efficiency core"))
@@ -139,7 +139,8 @@ def _text(words: str, x: int, y: int, style: str) -> str:
 
 
 def _text_width(words: str, size: int) -> int:
-    """An upper estimate: the widest common fonts need 0.65 of the size per letter, bold included."""
+    """Return an upper estimate of the width in pixels."""
+    # The widest common fonts need 0.65 of the size per letter, bold included.
     return int(len(words) * size * 0.65) + 4
 
 
@@ -148,7 +149,7 @@ def _at(box: Box, x: int, y: int) -> str:
 
 
 def _column(boxes: Sequence[Box], gap: int = GAP) -> Box:
-    """Boxes below each other."""
+    """Return the boxes stacked."""
     svg, y = "", 0
     for box in boxes:
         svg += _at(box, 0, y)
@@ -157,7 +158,7 @@ def _column(boxes: Sequence[Box], gap: int = GAP) -> Box:
 
 
 def _rows(boxes: Sequence[Box], gap: int = GAP, *, at_least: int = 0) -> Box:
-    """Boxes side by side, in rows of some width so that the whole is about half as wide again as it is high."""
+    """Return the boxes in rows, wrapped so that the width is about one and a half times the height."""
     area = sum((box.width + gap) * (box.height + gap) for box in boxes)
     limit = max(int((1.6 * area) ** 0.5), at_least, *(box.width + gap for box in boxes))
     rows: list[list[Box]] = [[]]

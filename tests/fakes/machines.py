@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from sysfs.assemble import CacheFacts, CpuFacts, Facts, NodeFacts, assemble
+from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from sysfs.memory_kind import MemoryFacts
@@ -26,11 +26,11 @@ def small_machine(**keys: object) -> Machine:
     return describe({"packages": 2, "cores": 2, "threads": 2, "memory": "2Gi"} | keys)
 
 
-def facts_of(machine: Machine) -> Facts:
+def facts_of(machine: Machine) -> MachineFacts:
     """The facts that ``assemble`` makes this machine of."""
     siblings = {core.index: core.cpus for core in machine.cores}
     ids = {core.index: core.core_id for core in machine.cores}
-    return Facts(
+    return MachineFacts(
         cpus=[
             CpuFacts(
                 c.id, c.package, c.die, ids[c.core], siblings[c.core], c.kind, c.base_frequency_khz, c.energy_preference

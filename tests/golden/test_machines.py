@@ -9,7 +9,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.discover import discover_tree
 from sysfs.model import CoreKind, Device, Machine, MemoryKind
 from sysfs.pci import read_devices
-from sysfs.reader import Reader
+from sysfs.reader import TreeReader
 from sysfs.sources import load_machine
 from tests.golden.machines.captures import OTHERS, OURS, lscpu_groups, numactl, others, ours, trees
 
@@ -218,6 +218,6 @@ def test_every_dram_node_has_its_own_movable_pmem() -> None:
 
 def test_devices_are_found_without_a_bus_directory() -> None:
     tree = others("nri-pci-device-hints_minimal.tar.gz", "testdata")
-    (display,) = read_devices(Reader(tree), CpuSet.parse("0-7"), NodeSet.of([0]))
+    (display,) = read_devices(TreeReader(tree), CpuSet.parse("0-7"), NodeSet.of([0]))
     assert (display.address, display.class_code, display.node) == ("0000:00:02.0", 0x030000, -1)
     assert str(display.local_cpus) == "0-7"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sysfs.archives.capture import capture_tree
-from sysfs.assemble import CacheFacts, CpuFacts, Facts, NodeFacts, assemble
+from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Machine
@@ -30,7 +30,7 @@ def _node(node: int, cpus: Iterable[int], distances: dict[int, int]) -> NodeFact
 def dies_share_a_node() -> Machine:
     """Two packages of one NUMA node each, in which two dies with an L3 cache each lie side by side."""
     return assemble(
-        Facts(
+        MachineFacts(
             cpus=[_cpu(cpu, cpu // 8, cpu // 4 % 2, {cpu & ~1, cpu | 1}) for cpu in range(16)],
             nodes=[_node(0, range(8), {0: 10, 1: 21}), _node(1, range(8, 16), {0: 21, 1: 10})],
             caches=[CacheFacts(3, CpuSet.of(range(first, first + 4))) for first in range(0, 16, 4)],
@@ -44,13 +44,13 @@ def sparse_ids() -> Machine:
     far = {100: 1100, 1100: 100, 102: 1102, 1102: 102}
     cpus = [_cpu(cpu, 0, 0, {cpu, sibling}) for cpu, sibling in near.items()]
     cpus += [_cpu(cpu, 5, 0, {cpu, sibling}) for cpu, sibling in far.items()]
-    return assemble(Facts(cpus=cpus, nodes=[_node(0, near, {0: 10, 8: 21}), _node(8, far, {0: 21, 8: 10})]))
+    return assemble(MachineFacts(cpus=cpus, nodes=[_node(0, near, {0: 10, 8: 21}), _node(8, far, {0: 21, 8: 10})]))
 
 
 def fast_cores() -> Machine:
     """One node of eight cores, of which the last two have a higher base frequency (as with Speed Select)."""
     return assemble(
-        Facts(
+        MachineFacts(
             cpus=[_cpu(cpu, 0, 0, {cpu}, base_ghz=3 if cpu >= 6 else 2) for cpu in range(8)],
             nodes=[_node(0, range(8), {0: 10})],
         )

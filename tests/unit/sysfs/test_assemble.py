@@ -1,6 +1,6 @@
 """Facts put together."""
 
-from sysfs.assemble import CacheFacts, CpuFacts, Facts, NodeFacts, assemble
+from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Machine
@@ -17,7 +17,7 @@ def node(number: int, cpus: str, distances: Row) -> NodeFacts:
 
 
 def machine_of(cpus: list[CpuFacts], *nodes: NodeFacts, caches: tuple[CacheFacts, ...] = ()) -> Machine:
-    return assemble(Facts(cpus, nodes, caches))
+    return assemble(MachineFacts(cpus, nodes, caches))
 
 
 def test_cores_are_numbered_by_their_lowest_cpu_and_may_share_a_core_id() -> None:
@@ -50,6 +50,6 @@ def test_caches_are_indexed_per_level_by_lowest_cpu() -> None:
 
 
 def test_isolated_cpus_are_cut_to_the_online_ones() -> None:
-    facts = Facts([cpu(0, 0, "0")], (), isolated=CpuSet.parse("0-3"), offline=CpuSet.parse("0-1"))
+    facts = MachineFacts([cpu(0, 0, "0")], (), isolated=CpuSet.parse("0-3"), offline=CpuSet.parse("0-1"))
     machine = assemble(facts)
     assert (str(machine.isolated), str(machine.offline), machine.cpus[0].node) == ("0", "1", -1)

@@ -6,7 +6,7 @@ from sysfs.assemble import CacheFacts
 from sysfs.caches import read_caches
 from sysfs.cpus import CPU
 from sysfs.cpuset import CpuSet
-from sysfs.reader import Reader
+from sysfs.reader import TreeReader
 from tests.fakes.sysfs_tree import memory_tree
 
 ALL = CpuSet.parse("0-3")
@@ -23,7 +23,7 @@ def cache(cpu: int, index: int, level: int, shared: str, kind: str = "Unified") 
 
 
 def read(*parts: dict[str, str]) -> tuple[list[CacheFacts], tuple[str, ...]]:
-    reader = Reader(memory_tree({path: content for part in parts for path, content in part.items()}))
+    reader = TreeReader(memory_tree({path: content for part in parts for path, content in part.items()}))
     return read_caches(reader, ALL), reader.notes
 
 

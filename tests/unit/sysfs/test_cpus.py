@@ -6,7 +6,7 @@ from sysfs.cpus import read_cpus, read_isolated, read_offline, read_online
 from sysfs.cpuset import CpuSet
 from sysfs.errors import SysfsError
 from sysfs.model import CoreKind
-from sysfs.reader import Reader
+from sysfs.reader import TreeReader
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import CPU, files_of, memory_tree
 
@@ -14,10 +14,10 @@ FILES = files_of(small_machine())  # CPUs 0-7, siblings n,n+1
 ALL = CpuSet.parse("0-7")
 
 
-def reader(changes: dict[str, str | None]) -> Reader:
+def reader(changes: dict[str, str | None]) -> TreeReader:
     """The small machine with some files of the CPU directory changed, or gone."""
     files = {**FILES, **{f"{CPU}/{path}": content for path, content in changes.items()}}
-    return Reader(memory_tree({path: content for path, content in files.items() if content is not None}))
+    return TreeReader(memory_tree({path: content for path, content in files.items() if content is not None}))
 
 
 def everywhere(name: str, content: str | None) -> dict[str, str | None]:
@@ -80,7 +80,7 @@ def test_a_kernel_that_tells_no_topology_has_one_package() -> None:
 def test_a_package_id_of_minus_one_is_one_package() -> None:
     source = reader(everywhere("physical_package_id", "-1"))
     assert {c.package for c in read_cpus(source, ALL)} == {0}
-    assert source.notes == ("the kernel tells no package ids: taken as one package",)
+    assert source.notes == ("the kernel reports no package ids: all CPUs are taken as one package",)
 
 
 def test_a_cpu_that_went_offline_meanwhile_is_left_out_and_noted() -> None:
@@ -101,7 +101,7 @@ def test_siblings_that_contradict_each_other_are_refused(name: str, content: str
 
 def test_core_types_come_from_the_lists_of_the_performance_counters() -> None:
     files = {**FILES, "sys/devices/cpu_core/cpus": "0-3", "sys/devices/cpu_atom/cpus": "4-7"}
-    kinds = [c.kind for c in read_cpus(Reader(memory_tree(files)), ALL)]
+    kinds = [c.kind for c in read_cpus(TreeReader(memory_tree(files)), ALL)]
     assert kinds == [CoreKind.PERFORMANCE] * 4 + [CoreKind.EFFICIENCY] * 4
 
 

@@ -5,7 +5,7 @@ import pytest
 from sysfs.cpuset import CpuSet
 from sysfs.errors import SysfsError
 from sysfs.nodes import read_nodes
-from sysfs.reader import Reader
+from sysfs.reader import TreeReader
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import NODE, files_of, memory_tree
 
@@ -13,9 +13,9 @@ FILES = files_of(small_machine())  # nodes 0 (CPUs 0-3) and 1 (4-7), 2Gi each
 ALL = CpuSet.parse("0-7")
 
 
-def reader(changes: dict[str, str | None]) -> Reader:
+def reader(changes: dict[str, str | None]) -> TreeReader:
     files = {**FILES, **{f"{NODE}/{path}": content for path, content in changes.items()}}
-    return Reader(memory_tree({path: content for path, content in files.items() if content is not None}))
+    return TreeReader(memory_tree({path: content for path, content in files.items() if content is not None}))
 
 
 def test_nodes_have_cpus_memory_and_distances() -> None:
@@ -25,14 +25,14 @@ def test_nodes_have_cpus_memory_and_distances() -> None:
 
 
 def test_a_kernel_without_numa_has_node_0_with_everything() -> None:
-    source = Reader(memory_tree({"proc/meminfo": "MemTotal:       2048 kB\nMemFree: 1 kB\n"}))
+    source = TreeReader(memory_tree({"proc/meminfo": "MemTotal:       2048 kB\nMemFree: 1 kB\n"}))
     (node,) = read_nodes(source, ALL)
     assert (node.id, node.cpus, node.memory.memory_bytes, node.distances) == (0, ALL, 2 << 20, ((0, 10),))
     assert len(source.notes) == 1
 
 
 def test_a_kernel_without_numa_and_meminfo_still_has_its_node() -> None:
-    source = Reader(memory_tree({}))
+    source = TreeReader(memory_tree({}))
     assert read_nodes(source, ALL)[0].memory.memory_bytes == 0
     assert "proc/meminfo" in source.notes[1]
 
@@ -98,13 +98,13 @@ def test_a_node_may_have_no_cpu_of_those_that_a_container_is_shown() -> None:
 
 def test_sparse_node_ids_match_the_columns_of_the_distance_table() -> None:
     moved = {path.replace("node1/", "node9/"): content for path, content in FILES.items()}
-    nodes = read_nodes(Reader(memory_tree({**moved, f"{NODE}/has_cpu": "0,9", f"{NODE}/has_memory": "0,9"})), ALL)
+    nodes = read_nodes(TreeReader(memory_tree({**moved, f"{NODE}/has_cpu": "0,9", f"{NODE}/has_memory": "0,9"})), ALL)
     assert [n.distances for n in nodes] == [((0, 10), (9, 21)), ((0, 21), (9, 10))]
 
 
 def test_tiers_and_hmat_figures_are_read_and_garbage_among_them_noted() -> None:
     tier = "sys/devices/virtual/memory_tiering/memory_tier4/nodelist"
-    source = Reader(
+    source = TreeReader(
         memory_tree(
             {
                 **FILES,

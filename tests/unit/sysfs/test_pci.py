@@ -5,7 +5,7 @@ import pytest
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Device
 from sysfs.pci import is_address, read_devices
-from sysfs.reader import Reader
+from sysfs.reader import TreeReader
 from tests.fakes.sysfs_tree import memory_tree
 
 PORT = "sys/devices/pci0000:10/0000:10:01.0"
@@ -22,7 +22,7 @@ def files(path: str, **changes: str) -> dict[str, str]:
 
 
 def read(contents: dict[str, str], links: dict[str, str]) -> tuple[list[Device], tuple[str, ...]]:
-    reader = Reader(memory_tree(contents, links))
+    reader = TreeReader(memory_tree(contents, links))
     return read_devices(reader, CpuSet.parse("0-2"), NodeSet.of([0])), reader.notes
 
 

@@ -8,11 +8,11 @@ import pytest
 from sysfs.archives.archive import MemoryTree
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.errors import FileMissing, SysfsError
-from sysfs.reader import MAX_FILE_BYTES, DirectoryTree, Reader
+from sysfs.reader import MAX_FILE_BYTES, DirectoryTree, TreeReader
 
 
-def reader(**files: bytes) -> Reader:
-    return Reader(MemoryTree(files, {"link": "dir/../list"}))
+def reader(**files: bytes) -> TreeReader:
+    return TreeReader(MemoryTree(files, {"link": "dir/../list"}))
 
 
 @pytest.mark.parametrize("content", [b"0-", b"x", b"3-1"])
@@ -43,7 +43,7 @@ def test_what_is_no_short_text_is_refused(content: bytes) -> None:
 
 
 def test_a_missing_file_is_told_from_an_unreadable_one() -> None:
-    source = Reader(MemoryTree({"capture-errors.txt": b"EIO bad\n"}, {}))
+    source = TreeReader(MemoryTree({"capture-errors.txt": b"EIO bad\n"}, {}))
     with pytest.raises(FileMissing):
         source.text("none")
     with pytest.raises(SysfsError, match="Input/output error") as caught:
@@ -52,13 +52,13 @@ def test_a_missing_file_is_told_from_an_unreadable_one() -> None:
 
 
 def test_numbered_entries_are_those_with_nothing_but_digits_behind() -> None:
-    source = Reader(MemoryTree({}, {}, ["cpu/cpu10", "cpu/cpu2", "cpu/cpufreq", "cpu/cpu", "cpu/cpu1x"]))
+    source = TreeReader(MemoryTree({}, {}, ["cpu/cpu10", "cpu/cpu2", "cpu/cpufreq", "cpu/cpu", "cpu/cpu1x"]))
     assert source.numbered("cpu", "cpu") == [2, 10]
     assert source.numbered("none", "cpu") == []
 
 
 def test_a_link_is_given_as_a_path_below_the_root_though_its_target_is_missing() -> None:
-    assert Reader(MemoryTree({}, {"a/b/link": "../../c/d"})).link("a/b/link") == "c/d"
+    assert TreeReader(MemoryTree({}, {"a/b/link": "../../c/d"})).link("a/b/link") == "c/d"
     with pytest.raises(SysfsError, match="a link"):
         reader(file=b"").link("file")
 
@@ -74,7 +74,7 @@ def test_a_directory_on_disk_reads_the_same(tmp_path: Path) -> None:
     (tmp_path / "sys").mkdir()
     (tmp_path / "sys" / "list").write_text("0-3\n")
     (tmp_path / "sys" / "link").symlink_to("list")
-    source = Reader(DirectoryTree(tmp_path))
+    source = TreeReader(DirectoryTree(tmp_path))
     assert source.names("sys") == ["link", "list"]
     assert (source.text("sys/link"), source.link("sys/link")) == ("0-3", "sys/list")
     with pytest.raises(FileMissing):
@@ -84,7 +84,7 @@ def test_a_directory_on_disk_reads_the_same(tmp_path: Path) -> None:
 def test_a_pipe_in_the_place_of_a_file_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SysfsError):
-        Reader(DirectoryTree(tmp_path)).integer("pipe")
+        TreeReader(DirectoryTree(tmp_path)).integer("pipe")
 
 
 def test_only_the_start_of_an_endless_file_is_read() -> None:

@@ -45,7 +45,7 @@ def test_an_archive_with_one_machine_needs_no_root(tmp_path: Path) -> None:
         ("/nowhere", "there is no such directory; give host, a directory"),
         ("/nowhere/m.tar.xz", "there is no such file"),
         ("/nowhere/m.yaml", "cannot be read"),
-        ("/proc", "no sys/devices in it"),
+        ("/proc", "no sys/devices"),
         ("{packages: ", "not YAML"),
         ("{packages}: [}", "not YAML"),
     ],

@@ -74,24 +74,24 @@ def test_given_distances_replace_the_default() -> None:
     ("keys", "message"),
     [
         ({"packges": 2}, "packges: unknown key; did you mean 'packages'"),
-        ({"packages": 0}, "packages: 0 does not do"),
-        ({"cores": "2"}, "cores: '2' does not do"),
-        ({"packages": 8192, "cores": 2}, "is 65536 CPUs; at most 8192"),
-        ({"packages": 2048, "nodes": 1, "cores": 1}, "is 2048; at most 1024"),
-        ({"numbering": "random"}, "numbering: 'random' does not do; give one of linear, split"),
+        ({"packages": 0}, "packages: 0 is not valid"),
+        ({"cores": "2"}, "cores: '2' is not valid"),
+        ({"packages": 8192, "cores": 2}, "is 65536 CPUs; the most is 8192"),
+        ({"packages": 2048, "nodes": 1, "cores": 1}, "is 2048 nodes; the most is 1024"),
+        ({"numbering": "random"}, "numbering: 'random' is not valid; give one of linear, split"),
         ({"memory": ["1Gi"]}, "a list of 4: one per node"),
-        ({"memory": "lots"}, "memory: 'lots' does not do; give a quantity like 2Gi"),
-        ({"isolated": "99"}, "isolated: '99' does not do"),
+        ({"memory": "lots"}, "memory: 'lots' is not valid; give a quantity like 2Gi"),
+        ({"isolated": "99"}, "isolated: '99' is not valid"),
         ({"offline": "0-15"}, "leave at least one CPU online"),
         ({"distances": [[10]]}, "square matrix of 4"),
         ({"distances": [[10, 21]] * 4}, "square matrix of 4"),
         ({"distances": [[10, 11, 12, 9]] * 4}, "whole numbers from 10 to 255"),
         ({"distances": [[11] * 4] * 4}, "distance of a node to itself is 10"),
         ({"l3": ["0-3", "3-5"]}, "no CPU in common"),
-        ({"l3": "0-3"}, "l3: '0-3' does not do; give a list"),
+        ({"l3": "0-3"}, "l3: '0-3' is not valid; give a list"),
     ],
 )
-def test_what_does_not_do_is_refused_with_key_value_and_remedy(keys: dict[str, object], message: str) -> None:
+def test_an_invalid_value_is_refused_with_key_value_and_remedy(keys: dict[str, object], message: str) -> None:
     with pytest.raises(MachineSourceError) as caught:
         described(**keys)
     assert message in str(caught.value)

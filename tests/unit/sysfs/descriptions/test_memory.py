@@ -42,19 +42,19 @@ def test_a_matrix_of_all_nodes_makes_near_unnecessary() -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"near": None}, "near, or all nodes in distances"),
+        ({"near": None}, "near, or list all nodes in distances"),
         ({"near": {2: 17}}, "memory_nodes[0].near"),
         ({"near": {0: 10}}, "memory_nodes[0].near"),
         ({"near": [0]}, "memory_nodes[0].near"),
         ({"near": {}}, "memory_nodes[0].near"),
         ({"near": {True: 17}}, "memory_nodes[0].near"),
-        ({"kind": "flash"}, "memory_nodes[0].kind: 'flash' does not do; give one of dram, pmem, hbm"),
+        ({"kind": "flash"}, "memory_nodes[0].kind: 'flash' is not valid; give one of dram, pmem, hbm"),
         ({"memory": None}, "memory_nodes[0].memory"),
         ({"movable": 1}, "memory_nodes[0].movable"),
         ({"cpus": 1}, "memory_nodes[0].cpus: unknown key"),
     ],
 )
-def test_what_does_not_do_is_refused_by_its_place(keys: dict[str, object], message: str) -> None:
+def test_an_invalid_value_is_refused_by_its_place(keys: dict[str, object], message: str) -> None:
     with pytest.raises(MachineSourceError) as caught:
         describe({**PLAIN, "memory_nodes": [far(**keys)]})
     assert message in str(caught.value)

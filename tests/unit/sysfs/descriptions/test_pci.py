@@ -39,20 +39,20 @@ def test_ids_and_the_physical_function_can_be_told() -> None:
     ("item", "message"),
     [
         ({}, "pci[0].address"),
-        ({"address": "11:00"}, "pci[0].address: '11:00' does not do; give a PCI address like 0000:3b:00.0"),
-        ({"address": "11:00.0", "node": 2}, "pci[0].node: 2 does not do"),
-        ({"address": "11:00.0", "class": "gpu"}, "pci[0].class: 'gpu' does not do; give a hexadecimal code"),
+        ({"address": "11:00"}, "pci[0].address: '11:00' is not valid; give a PCI address like 0000:3b:00.0"),
+        ({"address": "11:00.0", "node": 2}, "pci[0].node: 2 is not valid"),
+        ({"address": "11:00.0", "class": "gpu"}, "pci[0].class: 'gpu' is not valid; give a hexadecimal code"),
         ({"address": "11:00.0", "class": 1 << 24}, "pci[0].class"),
-        ({"address": "11:00.0", "parent": "11:00.0"}, "cannot stand below itself"),
+        ({"address": "11:00.0", "parent": "11:00.0"}, "cannot be its own ancestor"),
         ({"address": "11:00.0", "slot": 1}, "pci[0].slot: unknown key"),
     ],
 )
-def test_what_does_not_do_is_refused_by_its_place(item: object, message: str) -> None:
+def test_an_invalid_value_is_refused_by_its_place(item: object, message: str) -> None:
     with pytest.raises(MachineSourceError) as caught:
         devices(item)
     assert message in str(caught.value)
 
 
 def test_an_address_is_given_once() -> None:
-    with pytest.raises(MachineSourceError, match="address of its own"):
+    with pytest.raises(MachineSourceError, match="unique address"):
         devices(PORT, PORT)
