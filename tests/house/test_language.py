@@ -33,7 +33,7 @@ OPEN: dict[str, Open] = {
     "cri_proxy/cri": Open(phrases=16),
     "cri_proxy/daemon": Open(phrases=12, tiny=1),
     "cri_proxy/http": Open(phrases=10, names=1, tiny=4),
-    "cri_proxy/http2": Open(phrases=6),
+    "cri_proxy/http2": Open(phrases=5),
     "cri_proxy/intercept": Open(phrases=12),
     "cri_proxy/kubelet": Open(phrases=1, tiny=1),
     "cri_proxy/metrics": Open(phrases=9),
