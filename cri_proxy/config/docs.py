@@ -2,8 +2,9 @@
 
 import sys
 
-from cri_proxy.config.model import Known, known_options
-from cri_proxy.config.values import show_value, values_text
+from cri_proxy.config.model import known_options
+from cri_proxy.config.option import Known, values_text
+from cri_proxy.config.values import show_value
 
 _HEAD = """\
 # Options
@@ -31,7 +32,8 @@ def options_page() -> str:
 def _cells(known: Known) -> tuple[str, ...]:
     option = known.option
     flag = f"`{option.flag}`" if option.flag else ""
-    meaning = option.text + (f" ({option.remedy})" if option.remedy else "")
+    former = "".join(f"; formerly `{key}`, which is still read" for key in option.was)
+    meaning = option.text + (f" ({option.remedy})" if option.remedy else "") + former
     values = values_text(known).replace("|", "\\|")
     reloadable = "yes" if option.is_reloadable else "no"
     return (f"`{known.key}`", values, f"`{show_value(known.default)}`", option.unit, flag, meaning, reloadable)

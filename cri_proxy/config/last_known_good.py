@@ -14,7 +14,8 @@ from typing import Final
 
 from cri_proxy.bounded_yaml import MAX_BYTES
 from cri_proxy.config.model import Config, known_options
-from cri_proxy.config.values import Raw, differences, read_value, show_value, with_values
+from cri_proxy.config.option import Raw, read_value
+from cri_proxy.config.values import differences, show_value, with_values
 from cri_proxy.errors import ConfigError, StoreError
 from cri_proxy.private_files import open_private, private_directory
 
@@ -133,7 +134,7 @@ def decode(raw: bytes, name: str) -> Kept:
 def _config(options: object, name: str) -> Config:
     if not isinstance(options, dict):
         raise ConfigError(name, 0, "options", "expected an object")
-    known_by_key = {known.key: known for known in known_options()}
+    known_by_key = {".".join(path): known for known in known_options() for path in known.paths}
     values = []
     for key, value in options.items():
         if key not in known_by_key:

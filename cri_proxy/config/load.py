@@ -1,6 +1,6 @@
 """YAML into a Config; every error names the file, the line, the key and what was expected."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,8 +8,9 @@ from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree, parse_t
 from cri_proxy.config.files.location import Place, Source
 from cri_proxy.config.files.sections import traced
 from cri_proxy.config.layouts import file_names, to_plain
-from cri_proxy.config.model import Config, Known, known_options
-from cri_proxy.config.values import Raw, read_value, with_values
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.option import Known, Raw, read_value
+from cri_proxy.config.values import with_values
 from cri_proxy.errors import ConfigError
 
 
@@ -43,11 +44,11 @@ def load_source(place: Place, source: Source) -> Loaded:
         raise ConfigError(file, source.line, "", source.problem)
     try:
         plain = to_plain(parse_tree(source.text.removeprefix("\ufeff"), file), file, place.names(source.group))
-        values = tuple(_values(plain.items, (), file))
+        settings = tuple(_settings(plain.items, (), file))
     except ConfigError as error:
         raise traced(error, source.parts) from error
-    given = frozenset(known.key for known, _ in values)
-    return Loaded(with_values(Config(), values), source.file, given, plain.warnings)
+    given = frozenset(setting.known.key for setting in settings)
+    return Loaded(_config(settings), source.file, given, (*plain.warnings, *_former_keys(settings)))
 
 
 def parse_config(text: str, path: str = "configuration") -> Config:
@@ -57,20 +58,51 @@ def parse_config(text: str, path: str = "configuration") -> Config:
     CpuQuantity(mcpu=750)
     """
     plain = to_plain(parse_tree(text, path), path, file_names("", ""))
-    return with_values(Config(), _values(plain.items, (), path))
+    return _config(_settings(plain.items, (), path))
 
 
-def _values(items: tuple[Item, ...], above: tuple[str, ...], path: str) -> Iterator[tuple[Known, object]]:
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """An option that a file sets, with the key as written."""
+
+    known: Known
+    value: object
+    key: str
+
+
+def _config(settings: Iterable[_Setting]) -> Config:
+    return with_values(Config(), ((setting.known, setting.value) for setting in settings))
+
+
+def _former_keys(settings: Iterable[_Setting]) -> tuple[str, ...]:
+    """Return a note for each option that is set by a former key."""
+    return tuple(
+        f"{setting.key}: this option is called {setting.known.key} now; the former key is still read"
+        for setting in settings
+        if _is_former(setting.known, setting.key)
+    )
+
+
+def _is_former(known: Known, key: str) -> bool:
+    return key.casefold() in map(str.casefold, known.option.was)
+
+
+def _settings(items: tuple[Item, ...], above: tuple[str, ...], path: str) -> Iterator[_Setting]:
     """The options that these items set; ``above`` are the keys they stand under, as the model spells them."""
+    written: dict[str, Item] = {}
     for item in items:
         here = (*above, item.key)
         known = _known_at(here)
         group = _group_at(here)
         if known is not None:
-            yield from _value(known, item, path)
+            earlier = written.setdefault(known.key, item)
+            if earlier.key.casefold() != item.key.casefold():
+                both = f"{earlier.key} (line {earlier.line}) and {item.key} are the same option: keep {known.key}"
+                raise ConfigError(path, item.line, known.key, both)
+            yield from _setting(known, item, path)
         elif group:
             if isinstance(item.value, Mapping):
-                yield from _values(item.value.items, group, path)
+                yield from _settings(item.value.items, group, path)
             elif not (isinstance(item.value, Scalar) and item.value.is_null):
                 raise ConfigError(path, item.line, ".".join(group), "expected a mapping")
         else:
@@ -82,7 +114,7 @@ def _folded(path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _known_at(path: tuple[str, ...]) -> Known | None:
-    return next((known for known in known_options() if _folded(known.path) == _folded(path)), None)
+    return next((known for known in known_options() if _folded(path) in map(_folded, known.paths)), None)
 
 
 def _group_at(path: tuple[str, ...]) -> tuple[str, ...]:
@@ -110,16 +142,17 @@ def _is_beside(known: tuple[str, ...], path: tuple[str, ...]) -> bool:
     return len(known) >= len(path) and _folded(known[: len(path) - 1]) == _folded(path[:-1])
 
 
-def _value(known: Known, item: Item, path: str) -> Iterator[tuple[Known, object]]:
+def _setting(known: Known, item: Item, path: str) -> Iterator[_Setting]:
     """The option with its value; null says nothing, as in Kubernetes' own objects."""
     if known.option.takes_mapping and isinstance(item.value, Mapping):
-        yield known, tuple(entry for inner in item.value.items for entry in _entry(known, inner, path))
+        entries = tuple(entry for inner in item.value.items for entry in _entry(known, inner, path))
+        yield _Setting(known, entries, item.key)
         return
     raw = _raw(known, item.value, path)
     if raw is None:
         return
     try:
-        yield known, read_value(known, raw)
+        yield _Setting(known, read_value(known, raw), item.key)
     except ValueError as error:
         raise ConfigError(path, item.line, known.key, str(error)) from None
 

@@ -1,35 +1,16 @@
 """The configuration as frozen values: one field = one option, with its key, default, unit and meaning.
 
-An option's type says which values it takes (``config.values`` reads them); ``Option`` says the rest.
+An option's type says which values it takes (``config.option`` reads them); ``Option`` says the rest.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from functools import cache
-from typing import Annotated, Literal, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
 
 from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
 from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
-from cri_proxy.config.option import Option
-from cri_proxy.config.seconds import optional_period_seconds
+from cri_proxy.config.option import Known, Option, optional_period_seconds, options_of
 from cri_proxy.config.topology_aware import TopologyAware, TopologyManager
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """One option in its place: ``path`` are the keys from the top, ``names`` the fields, ``type`` what it holds."""
-
-    path: tuple[str, ...]
-    names: tuple[str, ...]
-    type: object
-    default: object
-    option: Option
-
-    @property
-    def key(self) -> str:
-        """The key as people write it, ``log.level``."""
-        return ".".join(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +87,13 @@ class Config:
         bool,
         Option("podResources", "Ask the kubelet which devices a container has, and where they are"),
     ] = True
-    tell_containers: Annotated[
+    resource_files: Annotated[
         Literal["auto", "always", "never"],
         Option(
-            "tellContainers",
+            "resourceFiles",
             "Mount a directory with its resources into a container. auto: where it owns CPUs or an annotation asks; "
             "always: into every one; never: into none",
+            was=("tellContainers",),
         ),
     ] = "auto"
     drift_check_seconds: Annotated[
@@ -266,18 +248,10 @@ class Config:
     ] = ""
 
 
-@cache
+# Built here, so that a model with a type that cannot be read cannot be imported.
+_KNOWN: Final = tuple(options_of(Config))
+
+
 def known_options() -> tuple[Known, ...]:
-    """Every option, in the order of the model."""
-    return tuple(_walk(Config, (), ()))
-
-
-def _walk(cls: type, path: tuple[str, ...], names: tuple[str, ...]) -> Iterator[Known]:
-    hints = get_type_hints(cls, include_extras=True)
-    for field in fields(cls):
-        kind, option = get_args(hints[field.name])
-        here = (*path, option.key), (*names, field.name)
-        if isinstance(kind, type) and hasattr(kind, "__dataclass_fields__"):
-            yield from _walk(kind, *here)
-        else:
-            yield Known(*here, kind, field.default, option)
+    """Return every option, in the order of the model."""
+    return _KNOWN

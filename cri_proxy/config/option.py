@@ -1,17 +1,31 @@
-"""What an option of the configuration says of itself, beside its type and its default."""
+"""Options of the configuration: what one says beside its type and default, and how its type selects a parser."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from typing import Literal, get_args, get_origin, get_type_hints
+
+Raw = str | tuple[str, ...]
+"""A scalar's text, or those of a list."""
+
+LONGEST_PERIOD_SECONDS = 86_400.0
+SHORTEST_PERIOD_SECONDS = 1.0
+
+_TRUE = ("true", "yes", "on")
+_FALSE = ("false", "no", "off")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """What an option's type does not say.
 
-    ``key`` is its YAML key inside its group, ``flag`` its command-line option ('' = none), ``values`` the form of
-    its values where the type does not tell, ``read`` turns text into the value (ValueError when it cannot),
-    ``remedy`` is added to the error about a wrong value. ``takes_mapping``: an entry ``KEY: VALUE`` is read as
-    ``KEY=VALUE``.
+    ``key`` is its YAML key inside its group, ``was`` are former keys, which are still read; ``flag`` is its
+    command-line option ('' = none), ``values`` the form of its values where the type does not tell, ``read`` turns
+    text into the value (ValueError when it cannot), ``remedy`` is added to the error about a wrong value.
+    ``takes_mapping``: an entry ``KEY: VALUE`` is read as ``KEY=VALUE``.
     """
 
     key: str
@@ -23,3 +37,145 @@ class Option:
     read: Callable[[str], object] | None = None
     remedy: str = ""
     takes_mapping: bool = False
+    was: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One option in its place: ``path`` are the keys from the top, ``names`` the fields, ``type`` what it holds.
+
+    ``parse`` reads one text, of a list one item.
+    """
+
+    path: tuple[str, ...]
+    names: tuple[str, ...]
+    type: object
+    default: object
+    option: Option
+    parse: Callable[[str], object]
+
+    @property
+    def key(self) -> str:
+        """The key as people write it, ``log.level``."""
+        return ".".join(self.path)
+
+    @property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        """The path, then those with a former key at the end."""
+        return (self.path, *((*self.path[:-1], former) for former in self.option.was))
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the option takes a list."""
+        return get_origin(self.type) is tuple
+
+
+def options_of(cls: type, path: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> Iterator[Known]:
+    """Yield every option of a model, in its order: a dataclass whose fields are ``Annotated[TYPE, Option(...)]``.
+
+    A field whose type is such a dataclass is a group. Raises TypeError for a type that cannot be read.
+    """
+    hints = get_type_hints(cls, include_extras=True)
+    for field in fields(cls):
+        kind, option = get_args(hints[field.name])
+        here = (*path, option.key), (*names, field.name)
+        if isinstance(kind, type) and is_dataclass(kind):
+            yield from options_of(kind, *here)
+        else:
+            yield Known(*here, kind, field.default, option, parser_for(kind, option))
+
+
+def parser_for(kind: object, option: Option) -> Callable[[str], object]:
+    """Return what reads one text of an option: its own ``read``, else what its type selects.
+
+    Raises TypeError for a type that nothing reads, so that a model with one cannot be imported.
+
+    >>> parser_for(int, Option("count", ""))("3")
+    3
+    """
+    if option.read is not None:
+        return option.read
+    if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
+        return parser_for(get_args(kind)[0], option)
+    if get_origin(kind) is Literal and all(isinstance(choice, str) for choice in get_args(kind)):
+        return partial(_read_choice, get_args(kind))
+    if kind not in _PLAIN:
+        raise TypeError(f"option {option.key}: {kind} cannot be read: use bool, int, float, str, a Literal or read=")
+    return _PLAIN[kind][0]
+
+
+def values_text(known: Known) -> str:
+    """Which values the option takes, for people.
+
+    >>> from cri_proxy.config.model import known_options
+    >>> values_text(next(o for o in known_options() if o.key == "adopt"))
+    '`pin` or `leave`'
+    """
+    if known.option.values:
+        return known.option.values
+    if get_origin(known.type) is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(known.type))
+    if known.is_list:
+        return "a list of strings" if known.type == tuple[str, ...] else "a list"
+    return _PLAIN[known.type][1]
+
+
+def read_value(known: Known, raw: Raw) -> object:
+    """The option's value. Raises ValueError with what was expected, what was given and the remedy."""
+    try:
+        if known.is_list:
+            # One value where a list is wanted is a list of one: ``ReservedPoolNamespaces: monitoring``.
+            return tuple(map(known.parse, (raw,) if isinstance(raw, str) else raw))
+        if not isinstance(raw, str):
+            raise ValueError(f"expected {values_text(known).replace('`', '')}, got a list")
+        return known.parse(raw)
+    except ValueError as error:
+        remedy = f"; {known.option.remedy}" if known.option.remedy else ""
+        raise ValueError(f"{error}{remedy}") from None
+
+
+def optional_period_seconds(text: str) -> float:
+    """Every how many seconds something is done, 0 for never. Raises ValueError.
+
+    >>> optional_period_seconds("0"), optional_period_seconds("2.5")
+    (0.0, 2.5)
+    """
+    seconds = float(text) if _NUMBER.fullmatch(text.strip()) else -1.0
+    if seconds and not SHORTEST_PERIOD_SECONDS <= seconds <= LONGEST_PERIOD_SECONDS:
+        raise ValueError(f"expected 0 (never), or seconds from 1 to {LONGEST_PERIOD_SECONDS:.0f}, got {text!r}")
+    return seconds
+
+
+def _read_bool(text: str) -> bool:
+    lower = text.strip().lower()
+    if lower not in _TRUE + _FALSE:
+        raise ValueError(f"expected true or false, got {text!r}")
+    return lower in _TRUE
+
+
+def _read_int(text: str) -> int:
+    if not _INTEGER.fullmatch(text.strip()):
+        raise ValueError(f"expected a whole number, got {text!r}")
+    return int(text)
+
+
+def _read_float(text: str) -> float:
+    if not _NUMBER.fullmatch(text.strip()):
+        raise ValueError(f"expected a number like 60 or 2.5, got {text!r}")
+    return float(text)
+
+
+def _read_choice(choices: tuple[str, ...], text: str) -> str:
+    lower = text.strip().lower()
+    if lower not in choices:
+        raise ValueError(f"expected {' or '.join(choices)}, got {text!r}")
+    return lower
+
+
+# What reads an option of a plain type, and what the type is called.
+_PLAIN: dict[object, tuple[Callable[[str], object], str]] = {
+    bool: (_read_bool, "`true` or `false`"),
+    int: (_read_int, "a whole number"),
+    float: (_read_float, "a number"),
+    str: (str, "a string"),
+}

@@ -5,8 +5,9 @@ from collections.abc import Callable, Container
 from functools import partial
 from typing import Literal, get_args, get_origin
 
-from cri_proxy.config.model import Config, Known, known_options
-from cri_proxy.config.values import read_value, values_text, with_values
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.option import Known, read_value, values_text
+from cri_proxy.config.values import with_values
 
 _DEST = "config "  # no option of another kind has a space in its destination
 

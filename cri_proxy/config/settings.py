@@ -7,7 +7,8 @@ from typing import Literal
 
 from cri_proxy.config.files.location import Place, Source
 from cri_proxy.config.last_known_good import Kept
-from cri_proxy.config.model import Config, Known
+from cri_proxy.config.model import Config
+from cri_proxy.config.option import Known
 from cri_proxy.errors import ConfigError
 
 ADMIN_SOCKET = "admin.sock"

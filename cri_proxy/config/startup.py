@@ -7,7 +7,8 @@ from pathlib import Path
 from cri_proxy.config.files.location import Place, Source
 from cri_proxy.config.last_known_good import find
 from cri_proxy.config.load import load_source
-from cri_proxy.config.model import Config, Known
+from cri_proxy.config.model import Config
+from cri_proxy.config.option import Known
 from cri_proxy.config.settings import Instead, Settings, host_node_name, settle
 from cri_proxy.config.values import with_values
 from cri_proxy.errors import ConfigError

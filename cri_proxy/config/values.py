@@ -1,77 +1,13 @@
-"""Text into the value that an option holds, and options into a configuration."""
+"""Options of a configuration by name: set, read, shown and compared."""
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal, TypeVar, get_args, get_origin
+from typing import TypeVar
 
-from cri_proxy.config.model import Config, Known
-
-Raw = str | tuple[str, ...]
-"""A scalar's text, or those of a list."""
-
-_TRUE = ("true", "yes", "on")
-_FALSE = ("false", "no", "off")
+from cri_proxy.config.model import Config
+from cri_proxy.config.option import Known
 
 D = TypeVar("D")
-
-
-def is_list(known: Known) -> bool:
-    """Whether the option takes a list."""
-    return get_origin(known.type) is tuple
-
-
-def values_text(known: Known) -> str:
-    """Which values the option takes, for people.
-
-    >>> from cri_proxy.config.model import known_options
-    >>> values_text(next(o for o in known_options() if o.key == "adopt"))
-    '`pin` or `leave`'
-    """
-    if known.option.values:
-        return known.option.values
-    if known.type is bool:
-        return "`true` or `false`"
-    if get_origin(known.type) is Literal:
-        return " or ".join(f"`{value}`" for value in get_args(known.type))
-    return "a list of strings" if is_list(known) else "a string"
-
-
-def read_value(known: Known, raw: Raw) -> object:
-    """The option's value. Raises ValueError with what was expected, what was given and the remedy."""
-    try:
-        return _read(known, raw)
-    except ValueError as error:
-        remedy = f"; {known.option.remedy}" if known.option.remedy else ""
-        raise ValueError(f"{error}{remedy}") from None
-
-
-def _read(known: Known, raw: Raw) -> object:
-    if is_list(known):
-        # One value where a list is wanted is a list of one: ``ReservedPoolNamespaces: monitoring``.
-        items = (raw,) if isinstance(raw, str) else raw
-        return tuple(known.option.read(item) if known.option.read else item for item in items)
-    if not isinstance(raw, str):
-        raise ValueError(f"expected {values_text(known).replace('`', '')}, got a list")
-    if known.option.read is not None:
-        return known.option.read(raw)
-    if known.type is bool:
-        return _read_bool(raw)
-    return _read_choice(known, raw) if get_origin(known.type) is Literal else raw
-
-
-def _read_bool(text: str) -> bool:
-    lower = text.strip().lower()
-    if lower not in _TRUE + _FALSE:
-        raise ValueError(f"expected true or false, got {text!r}")
-    return lower in _TRUE
-
-
-def _read_choice(known: Known, text: str) -> str:
-    choices: tuple[str, ...] = get_args(known.type)
-    lower = text.strip().lower()
-    if lower not in choices:
-        raise ValueError(f"expected {' or '.join(choices)}, got {text!r}")
-    return lower
 
 
 def with_values(config: Config, values: Iterable[tuple[Known, object]]) -> Config:

@@ -58,7 +58,7 @@ class Creating:
                 events.NOT_TOLD, pod=grant.request.pod.name, container=grant.container.name, reason="mounts its own"
             )
         else:
-            directory = await self._node.telling.directory_for(grant, pinning, rules.tell_containers)
+            directory = await self._node.telling.directory_for(grant, pinning, rules.resource_files)
         cpu_time = cpu_time_of(grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)
         return write_create(message, pinning, Created(grant_to_text(grant), cpu_time, directory))
 

@@ -21,7 +21,7 @@ class Rules:
     on_store_error: Literal["continue", "reject"] = "continue"
     adopt: Literal["pin", "leave"] = "pin"
     strict_annotations: bool = False
-    tell_containers: Literal["auto", "always", "never"] = "auto"
+    resource_files: Literal["auto", "always", "never"] = "auto"
     lift_quota: bool = False
     fraction_shares: bool = False
     domains: tuple[str, ...] = DOMAINS
@@ -35,7 +35,7 @@ class Rules:
             on_store_error=config.on_store_error,
             adopt=config.adopt,
             strict_annotations=config.strict_annotations,
-            tell_containers=config.tell_containers,
+            resource_files=config.resource_files,
             lift_quota=config.topology_aware.lift_quota,
             fraction_shares=config.topology_aware.fraction_shares,
             domains=config.annotation_domains,

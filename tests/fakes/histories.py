@@ -218,7 +218,7 @@ class World(Site):
             self.node.coordinator.rules,
             lift_quota=self.random.random() < 0.5,
             fraction_shares=self.random.random() < 0.5,
-            tell_containers=self.random.choice(("auto", "always", "never")),
+            resource_files=self.random.choice(("auto", "always", "never")),
         )
         await self._change(machine, options, rules, must_fit=True)
 

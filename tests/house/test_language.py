@@ -29,7 +29,7 @@ OPEN: dict[str, Open] = {
     "changes": Open(phrases=16),
     "cri_proxy": Open(phrases=18, names=1),
     "cri_proxy/cli": Open(phrases=3),
-    "cri_proxy/config": Open(phrases=24, tiny=2),
+    "cri_proxy/config": Open(phrases=24, tiny=1),
     "cri_proxy/cri": Open(phrases=16),
     "cri_proxy/daemon": Open(phrases=12, tiny=1),
     "cri_proxy/http": Open(phrases=10, names=1, tiny=4),

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from cri_proxy.codec import decode, encode
 from cri_proxy.config.layouts import file_names
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.model import Config, Known, known_options
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.option import Known
 from cri_proxy.config.resolve import policy_options
 from cri_proxy.cri.annotations.affinity import MAX_VALUES, MAX_WISHES, MAX_WORD_CHARS
 from cri_proxy.cri.annotations.device_filter import MAX_PATHS

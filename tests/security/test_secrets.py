@@ -41,7 +41,7 @@ http: "off"
 listen: unix://DIR/proxy.sock
 runtimeEndpoint: embedded
 stateDir: DIR/state
-tellContainers: always
+resourceFiles: always
 log: {level: debug, format: json}
 """
 # Who and where a container is, and what it may use: names, labels, paths and sets are no secrets and have to be right.

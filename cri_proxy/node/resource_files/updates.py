@@ -35,7 +35,7 @@ WRITE_BOUND_SECONDS = 2.0
 
 
 def is_told(grant: Grant, pinning: Pinning, mode: str) -> bool:
-    """Whether a container gets the mount; ``mode`` is the option ``tellContainers``.
+    """Whether a container gets the mount; ``mode`` is the option ``resourceFiles``.
 
     The operator's ``never`` holds for all; then the container's own word; left to itself (``auto``) it is told where
     CPUs are its own, and ours to write.
@@ -76,7 +76,7 @@ class Telling:
     async def directory_for(self, grant: Grant, pinning: Pinning, mode: str) -> str:
         """The directory to mount into a container that is about to be created, with its files; '' for none.
 
-        ``mode`` is the option ``tellContainers``. Never raises for a file that cannot be written.
+        ``mode`` is the option ``resourceFiles``. Never raises for a file that cannot be written.
         """
         if self._root is None or not is_told(grant, pinning, mode):
             return ""

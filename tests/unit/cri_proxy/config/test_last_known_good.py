@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from cri_proxy.bounded_yaml import MAX_BYTES
 from cri_proxy.config.last_known_good import FILE, Kept, decode, encode, find, keep
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.model import Config, Known, known_options
-from cri_proxy.config.values import is_list, read_value, with_values
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.option import Known, read_value
+from cri_proxy.config.values import with_values
 from cri_proxy.errors import ConfigError, StoreError
 
 PATH = Path("/etc/cri-proxy")
@@ -51,7 +52,7 @@ def texts(known: Known) -> st.SearchStrategy[str]:
 
 
 def values(known: Known) -> st.SearchStrategy[object]:
-    if is_list(known):
+    if known.is_list:
         return st.lists(texts(known), max_size=3).map(lambda found: read_value(known, tuple(found)))
     return texts(known).map(lambda text: read_value(known, text))
 
@@ -98,6 +99,11 @@ def changed(**fields: object) -> bytes:
 def test_what_was_not_written_by_us_is_named(raw: bytes, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         decode(raw, "f")
+
+
+def test_an_option_that_was_kept_under_a_former_key_is_understood() -> None:
+    kept = decode(changed(options={"tellContainers": "never"}), "f")
+    assert kept.config == parse_config("resourceFiles: never")
 
 
 def test_only_what_is_not_a_default_is_written() -> None:

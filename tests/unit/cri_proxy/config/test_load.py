@@ -121,6 +121,23 @@ def test_a_mistake_is_named_with_line_and_key(text: str, line: int, key: str, pr
     assert problem in caught.value.problem
 
 
+def test_a_former_key_is_read_and_noted(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text("tellcontainers: never")
+    loaded = load_config(tmp_path / "f.yaml")
+    assert loaded.config.resource_files == "never"
+    assert loaded.given == {"resourceFiles"}
+    (note,) = loaded.warnings
+    assert note == "tellcontainers: this option is called resourceFiles now; the former key is still read"
+
+
+@pytest.mark.parametrize("keys", [("tellContainers", "resourceFiles"), ("resourceFiles", "tellContainers")])
+def test_a_key_and_its_former_one_together_are_refused_and_both_named(keys: tuple[str, str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config("".join(f"{key}: auto\n" for key in keys), "f.yaml")
+    problem = f"{keys[0]} (line 1) and {keys[1]} are the same option: keep resourceFiles"
+    assert str(caught.value) == f"f.yaml:2: resourceFiles: {problem}"
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [(b"adopt: pin\n\xff", "not UTF-8: byte 0xff"), (b"#" * 1_100_000, "larger than"), (None, "No such file")],

@@ -5,8 +5,9 @@ from typing import get_args, get_origin
 
 import pytest
 
-from cri_proxy.config.model import Config, Known, known_options
-from cri_proxy.config.values import read_value, show_value, value_of
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.option import Known, read_value
+from cri_proxy.config.values import show_value, value_of
 from cri_proxy.cri.annotations.read import DOMAINS
 
 
@@ -23,7 +24,7 @@ def test_every_default_is_a_value_that_may_be_written(known: Known) -> None:
 
 
 def test_keys_and_flags_are_unique() -> None:
-    keys = [known.key.casefold() for known in known_options()]
+    keys = [".".join(path).casefold() for known in known_options() for path in known.paths]
     flags = [known.option.flag for known in known_options() if known.option.flag]
     assert len(keys) == len(set(keys))
     assert len(flags) == len(set(flags))

@@ -1,17 +1,129 @@
-"""What options say of themselves."""
+"""What options say of themselves, and how their text is read."""
+
+from dataclasses import dataclass, make_dataclass
+from typing import Annotated, Literal
 
 import pytest
 
-from cri_proxy.config.model import Known, known_options
-from cri_proxy.config.option import Option
+from cri_proxy.config.model import known_options
+from cri_proxy.config.option import Known, Option, optional_period_seconds, options_of, read_value, values_text
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A group."""
+
+    rate: Annotated[float, Option("rate", "How much", unit="seconds")] = 1.5
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model with one option of each type, in the order of the test below."""
+
+    count: Annotated[int, Option("count", "How many", was=("number",))] = 0
+    inner: Annotated[Inner, Option("inner", "")] = Inner()
+    ids: Annotated[tuple[int, ...], Option("ids", "Which")] = ()
+    kind: Annotated[Literal["a", "b"], Option("kind", "What")] = "a"
+
+
+def option(key: str) -> Known:
+    return next(known for known in (*options_of(Model), *known_options()) if known.key == key)
 
 
 def test_an_option_reloads_and_is_no_mapping_unless_it_says_so() -> None:
     option = Option("key", "text")
-    assert (option.is_reloadable, option.takes_mapping, option.flag) == (True, False, "")
+    assert (option.is_reloadable, option.takes_mapping, option.flag, option.was) == (True, False, "", ())
 
 
 @pytest.mark.parametrize("known", [k for k in known_options() if k.option.takes_mapping], ids=lambda k: k.key)
 def test_an_option_that_takes_a_mapping_reads_entries_and_says_so(known: Known) -> None:
     assert known.option.read is not None
     assert "mapping" in known.option.values
+
+
+def test_a_model_gives_its_options_in_order_with_their_places() -> None:
+    found = [(known.key, known.names, known.default) for known in options_of(Model)]
+    assert found == [
+        ("count", ("count",), 0),
+        ("inner.rate", ("inner", "rate"), 1.5),
+        ("ids", ("ids",), ()),
+        ("kind", ("kind",), "a"),
+    ]
+    assert option("count").paths == (("count",), ("number",))
+
+
+@pytest.mark.parametrize("kind", [complex, set[str], dict[str, int], tuple[int, str], Literal[1, 2], None])
+def test_a_type_that_nothing_reads_fails_when_the_table_is_built(kind: object) -> None:
+    wrong = make_dataclass("Wrong", [("field", Annotated[kind, Option("wrong", "text")])])
+    with pytest.raises(TypeError, match=r"option wrong: .* cannot be read"):
+        list(options_of(wrong))
+
+
+@pytest.mark.parametrize(
+    ("key", "raw", "value"),
+    [
+        ("topologyAware.PinCPU", "Yes", True),
+        ("topologyAware.PinCPU", "off", False),
+        ("onPolicyError", "Reject", "reject"),
+        ("topologyAware.L3Pools", "True", "true"),
+        ("topologyAware.ReservedPoolNamespaces", "monitoring", ("monitoring",)),
+        ("topologyAware.ReservedPoolNamespaces", ("a", "b-*"), ("a", "b-*")),
+        ("http", "OFF", "off"),
+        ("count", " -12 ", -12),
+        ("inner.rate", "60", 60.0),
+        ("ids", ("3", "4"), (3, 4)),
+    ],
+)
+def test_a_value_is_read_by_its_options_type(key: str, raw: str | tuple[str, ...], value: object) -> None:
+    assert read_value(option(key), raw) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "raw", "problem"),
+    [
+        ("topologyAware.PinCPU", "maybe", "expected true or false, got 'maybe'"),
+        ("topologyAware.PinCPU", ("true",), "expected true or false, got a list"),
+        ("adopt", "kill", "expected pin or leave, got 'kill'"),
+        ("topologyManager.policy", "restricted", "got 'restricted'; this version merges no hints"),
+        ("count", "banana", "expected a whole number, got 'banana'"),
+        ("count", "2.5", "expected a whole number"),
+        ("count", "1_000", "expected a whole number"),
+        ("count", "9" * 19, "expected a whole number"),
+        ("ids", ("3", "x"), "expected a whole number, got 'x'"),
+        ("inner.rate", "nan", "expected a number like 60 or 2.5, got 'nan'"),
+        ("annotationDomains", ("ok.io", "NOT ok"), "expected a DNS name"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_was_expected(key: str, raw: str | tuple[str, ...], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        read_value(option(key), raw)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("policy", "`topology-aware` or `none`"),
+        ("count", "a whole number"),
+        ("inner.rate", "a number"),
+        ("ids", "a list"),
+        ("topologyAware.ReservedPoolNamespaces", "a list of strings"),
+    ],
+)
+def test_an_option_says_which_values_it_takes(key: str, text: str) -> None:
+    assert values_text(option(key)) == text
+
+
+def test_an_option_knows_whether_it_takes_a_list() -> None:
+    assert option("annotationDomains").is_list
+    assert not option("policy").is_list
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("1", 1), ("2.5", 2.5), (" 60 ", 60), ("86400", 86400)])
+def test_a_period_is_seconds_and_nothing_is_never(text: str, seconds: float) -> None:
+    assert optional_period_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0.5", "86401", "-1", "1e3", "nan", "inf", "60s", "9" * 400, "٣"])
+def test_a_period_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected 0 \(never\), or seconds from 1 to 86400"):
+        optional_period_seconds(text)

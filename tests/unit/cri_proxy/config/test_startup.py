@@ -8,7 +8,8 @@ import pytest
 from cri_proxy.config.files.location import Place
 from cri_proxy.config.last_known_good import FILE, Kept, find, keep
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.model import Config, Known, known_options
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.option import Known
 from cri_proxy.config.settings import COMMAND_LINE, Settings
 from cri_proxy.config.startup import start_settings, with_kept
 from cri_proxy.errors import ConfigError

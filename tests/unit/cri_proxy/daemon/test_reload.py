@@ -10,7 +10,8 @@ import pytest
 from cri_proxy.config.files.location import Place, Source
 from cri_proxy.config.last_known_good import Kept
 from cri_proxy.config.load import load_source, parse_config
-from cri_proxy.config.model import Config, Known, known_options
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.option import Known
 from cri_proxy.config.settings import Instead, Settings, settle
 from cri_proxy.config.values import with_values
 from cri_proxy.daemon.reload import Reloading, held_back

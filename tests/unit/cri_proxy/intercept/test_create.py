@@ -132,7 +132,7 @@ async def test_a_caller_that_leaves_while_the_files_are_written_holds_nothing(si
 @pytest.mark.parametrize("broken", ["pinnings", "all"])
 async def test_a_policy_that_breaks_stops_no_container_that_would_be_told(tmp_path: Path, broken: str) -> None:
     fragile = FragilePolicy(policy())
-    site = Site(fragile, rules=Rules(tell_containers="always"))
+    site = Site(fragile, rules=Rules(resource_files="always"))
     site.told_root = tmp_path
     await site.open()
     await site.run("before", MIXED)

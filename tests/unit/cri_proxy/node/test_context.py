@@ -11,7 +11,7 @@ onPolicyError: reject
 onStoreError: reject
 adopt: leave
 strictAnnotations: true
-tellContainers: never
+resourceFiles: never
 topologyAware: {LiftQuota: true, FractionShares: true}
 annotationDomains: [example.com]
 driftCheckSeconds: 0

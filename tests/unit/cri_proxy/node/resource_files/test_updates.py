@@ -28,7 +28,7 @@ from tests.unit.cri_proxy.node.told import directory_of, generation, mounted, te
 OWNS_2 = guaranteed("c", 2000)
 MIXED = guaranteed("c", 1500)
 SHARES = ContainerSpec("c", cpu_request_mcpu=100)
-ALWAYS, NEVER = Rules(tell_containers="always"), Rules(tell_containers="never")
+ALWAYS, NEVER = Rules(resource_files="always"), Rules(resource_files="never")
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ async def test_in_the_end_everybody_reads_what_the_kernel_says(seed: int) -> Non
     pods: dict[str, RunningPod] = {}
 
     async def run(root: Path) -> None:
-        site = Site(small_policy(), rules=Rules(tell_containers="always"))
+        site = Site(small_policy(), rules=Rules(resource_files="always"))
         site.told_root = root
         await site.open()
         for _ in range(12):
