@@ -110,7 +110,7 @@ async def serve_runtime(path: str) -> None:
 async def serve_relay(kind: str, listen: str, runtime: str) -> None:
     """The relay's process."""
     if kind == "grpc":
-        from cri_proxy.relay.grpc_relay import GrpcRelay as Relay
+        from cri_proxy.relay.grpcio.relay import GrpcRelay as Relay
     else:
         from cri_proxy.relay.server import SpliceRelay as Relay  # type: ignore[assignment]
     relay = Relay(listen=listen, runtime=runtime, interceptor=Pinner())

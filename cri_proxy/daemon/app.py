@@ -262,7 +262,7 @@ def _decider(settings: Settings, log: Log, machine: "Machine | None") -> "Decide
 def relay_of(kind: str) -> Callable[..., Relay]:
     """The constructor of this kind of relay; grpcio is loaded only for ``grpc``."""
     if kind == "grpc":
-        from cri_proxy.relay.grpc_relay import GrpcRelay
+        from cri_proxy.relay.grpcio.relay import GrpcRelay
 
         return GrpcRelay
     from cri_proxy.relay.server import SpliceRelay

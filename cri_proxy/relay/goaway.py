@@ -15,7 +15,7 @@ _MARK: Final = b"criproxy"
 """What our PING carries: its answer is ours to read, those to the runtime's own go on."""
 
 
-class Leaving:
+class Goaway:
     """What one client has been told, and has answered."""
 
     def __init__(self, to_client: Parts) -> None:

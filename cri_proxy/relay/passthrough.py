@@ -29,7 +29,7 @@ OnNew = Callable[[int, Headers], None]
 """A call of a method that is not known to pass has begun, on this stream; its request is not complete."""
 
 
-class Passing:
+class PassthroughCalls:
     """The passing calls of one pair of connections."""
 
     def __init__(self, upstream: Upstream, reader: FieldReader, on_new: OnNew, passed: Passed | None) -> None:

@@ -25,9 +25,9 @@ from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError, pack
 from cri_proxy.http2.status import Code, encode_message
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
-from cri_proxy.relay.goaway import Leaving
+from cri_proxy.relay.goaway import Goaway
 from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall, Phase
-from cri_proxy.relay.passthrough import Passing
+from cri_proxy.relay.passthrough import PassthroughCalls
 from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream
 
@@ -71,11 +71,11 @@ class Splice:
         self._preface = frames.PREFACE  # what the client has not said of it
         self._settings_seen = False
         self._answers_begin = b""  # tells a client that made its table smaller that it is (RFC 7541, 4.2)
-        self.leaving = Leaving(self.to_client)
+        self.leaving = Goaway(self.to_client)
         self._request_headers = FieldReader(_REQUEST_FIELDS)
         self._reply_headers = HeaderReader(table_bytes=0)
         self._upstream = Upstream(self.to_client, self.to_runtime)
-        self._passing = Passing(self._upstream, self._request_headers, self._new_call, passed)
+        self._passthrough = PassthroughCalls(self._upstream, self._request_headers, self._new_call, passed)
         self._from_client = Direction(
             self.to_runtime,
             {
@@ -110,21 +110,21 @@ class Splice:
             self._preface = self._preface[len(part) :]
             self.to_runtime.append(part)
         if self._from_client.is_clear:
-            data = self._passing.requests(data)
+            data = self._passthrough.requests(data)
         if data:
             self._from_client.receive(data)
 
     def receive_from_runtime(self, data: bytes) -> None:
         """Take what the runtime sent. Raises ProtocolError; what came before is still good."""
         if self._from_runtime.is_clear:
-            data = self._passing.replies(data)
+            data = self._passthrough.replies(data)
         if data:
             self._from_runtime.receive(data)
 
     @property
     def is_idle(self) -> bool:
         """Whether no call is worth waiting for: none is under way but streams that have no end of their own."""
-        return not self._held and not self._passing.streams
+        return not self._held and not self._passthrough.streams
 
     def resume(self, stream: int, message: bytes | None) -> None:
         """Send a held request on: as it came (None), or with this message. A call that has ended is left alone."""
@@ -161,7 +161,7 @@ class Splice:
 
     def finish(self) -> None:
         """Tell the client that its connection ends, and what it has of it; nothing more may be received after that."""
-        self.leaving.finish(self._passing.last_stream)
+        self.leaving.finish(self._passthrough.last_stream)
 
     def lost(self) -> None:
         """A connection broke: every call that was held and has not ended, ends."""
@@ -172,11 +172,11 @@ class Splice:
 
     def _client_block(self, stream: int, flags: int, block: bytes) -> bool:
         headers = self._request_headers.read(block)
-        if stream <= self._passing.last_stream:
+        if stream <= self._passthrough.last_stream:
             self._client_trailers(stream)
             return True
-        self._passing.last_stream = stream
-        if not self._passing.knows(stream, headers.get(b":path", b"")):
+        self._passthrough.last_stream = stream
+        if not self._passthrough.knows(stream, headers.get(b":path", b"")):
             self._new_call(stream, headers, ends=bool(flags & frames.END_STREAM))
         return True
 
@@ -185,7 +185,7 @@ class Splice:
         method = path.decode("utf-8", "replace")
         match self._wants(method):
             case Interest.PASS:
-                self._passing.learn(stream, path)
+                self._passthrough.learn(stream, path)
             case Interest.HOLD if not ends:  # without a message the runtime has nothing to act on
                 encoding = headers.get(b"grpc-encoding", b"")
                 self._held[stream] = HeldCall(stream, method, encoding, self._upstream.open(stream))
@@ -245,7 +245,7 @@ class Splice:
         if call is not None:
             self._end(call, call.broken())
         else:
-            self._passing.streams.discard(stream)
+            self._passthrough.streams.discard(stream)
             self._upstream.drop_waiting(stream)
         return True
 
@@ -278,7 +278,7 @@ class Splice:
     def _runtime_headers(self, buffer: bytes, cut: Cut) -> bool:
         _, flags, stream, _, _ = cut
         if flags & frames.END_STREAM:
-            self._passing.streams.discard(stream)
+            self._passthrough.streams.discard(stream)
         if stream in self._held or stream in self._runtime_ignored or not flags & frames.END_HEADERS or not stream:
             return self._from_runtime.headers(buffer, cut)
         return True
@@ -309,13 +309,13 @@ class Splice:
                 self.to_runtime.append(frames.window_update(0, end - start - frames.HEADER_BYTES))
             return False
         elif flags & frames.END_STREAM:
-            self._passing.streams.discard(stream)
+            self._passthrough.streams.discard(stream)
         return True
 
     def _runtime_reset(self, buffer: bytes, cut: Cut) -> bool:
         _, _, stream, start, end = cut
         code = frames.parse_number(buffer[start + frames.HEADER_BYTES : end], "RST_STREAM")
-        self._passing.streams.discard(stream)
+        self._passthrough.streams.discard(stream)
         call = self._held.get(stream)
         if call is not None:
             outcome = Aborted(sent=False) if code == frames.REFUSED_STREAM else call.broken()
@@ -349,7 +349,7 @@ class Splice:
         for call in tuple(self._held.values()):
             if call.stream > last:  # never to be processed (RFC 9113, 6.8)
                 self._end_by_runtime(call, Aborted(sent=False), was_reset=True)
-        self._passing.streams.difference_update([s for s in self._passing.streams if s > last])
+        self._passthrough.streams.difference_update([s for s in self._passthrough.streams if s > last])
         return True
 
     # Ends of calls
@@ -378,7 +378,7 @@ class Splice:
         must not hold pseudo-header fields (RFC 9113, 8.1).
         """
         _remember(self._runtime_ignored, stream)
-        self._passing.streams.discard(stream)
+        self._passthrough.streams.discard(stream)
         self.to_runtime.append(frames.rst_stream(stream, frames.CANCEL))
         fields = [] if begun else [(b":status", b"200"), (b"content-type", b"application/grpc")]
         fields += [(b"grpc-status", b"%d" % code), (b"grpc-message", encode_message(message))]

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from cri_proxy.relay.grpc_relay import GrpcRelay
+from cri_proxy.relay.grpcio.relay import GrpcRelay
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.grpc_runtime import GrpcRuntime, Script, Seen
 from tests.fakes.scripted_interceptor import ScriptedInterceptor

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from cri_proxy.relay.calls import Aborted, Replied
-from cri_proxy.relay.grpc_relay import GrpcRelay
+from cri_proxy.relay.grpcio.relay import GrpcRelay
 from tests.relay.clients import GrpcioClient
 from tests.relay.h2_client import Codes, H2Client, Line, Shape
 from tests.relay.stage import CLIENTS, H2_ONLY, RELAY_VIAS, VIAS, Play, Stage, until

@@ -12,7 +12,7 @@ import pytest
 
 from cri_proxy.daemon.app import PassAll
 from cri_proxy.errors import ConfigError
-from cri_proxy.relay.grpc_relay import GrpcRelay
+from cri_proxy.relay.grpcio.relay import GrpcRelay
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.grpc_runtime import GrpcRuntime
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
@@ -49,7 +49,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
 if sys.argv[2] == "grpc":
-    from cri_proxy.relay.grpc_relay import GrpcRelay as Relay
+    from cri_proxy.relay.grpcio.relay import GrpcRelay as Relay
 else:
     from cri_proxy.relay.server import SpliceRelay as Relay
 directory = Path(sys.argv[1])

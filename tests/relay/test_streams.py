@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cri_proxy.relay.grpc_relay import GrpcRelay
+from cri_proxy.relay.grpcio.relay import GrpcRelay
 from tests.fakes.grpc_runtime import Script
 from tests.relay.clients import CallUnderWay
 from tests.relay.stage import DIRECT_AND_RELAYED, Play, Stage, until

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.relay.grpc_relay import GrpcRelay
+from cri_proxy.relay.grpcio.relay import GrpcRelay
 from tests.fakes.grpc_runtime import Script, Seen
 from tests.relay.h2_client import Shape
 from tests.relay.stage import DIRECT_AND_RELAYED, LARGEST_BYTES, Play, Stage, until

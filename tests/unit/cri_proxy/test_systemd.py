@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.relay.grpc_relay import GrpcRelay
+from cri_proxy.relay.grpcio.relay import GrpcRelay
 from cri_proxy.relay.server import SpliceRelay
 from cri_proxy.systemd import Watchdog, answers, notify, passed_sockets, relay_works, reloading, watchdog_seconds
 from cri_proxy.tasks import Tasks

@@ -3,21 +3,21 @@
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.goaway import Leaving
+from cri_proxy.relay.goaway import Goaway
 from tests.fakes.http2 import parse
 
 NOT_YET = frames.MAX_WINDOW_BYTES.to_bytes(4, "big") + bytes(4)
 
 
-def asked() -> tuple[Leaving, Parts]:
+def asked() -> tuple[Goaway, Parts]:
     out: Parts = []
-    leaving = Leaving(out)
+    leaving = Goaway(out)
     leaving.greeted()
     leaving.ask()
     return leaving, out
 
 
-def answers(leaving: Leaving, flags: int, body: bytes) -> bool:
+def answers(leaving: Goaway, flags: int, body: bytes) -> bool:
     ping = frames.frame(frames.PING, flags, 0, body)
     cut: Cut = (frames.PING, flags, 0, 0, len(ping))
     return leaving.is_answer(ping, cut)
@@ -38,7 +38,7 @@ def test_it_is_said_once_however_often_it_is_asked() -> None:
 
 def test_nothing_is_said_before_the_servers_settings_and_then_at_once() -> None:
     out: Parts = []
-    leaving = Leaving(out)
+    leaving = Goaway(out)
     leaving.ask()
     leaving.finish(1)
     assert out == []
@@ -58,7 +58,7 @@ def test_a_client_has_heard_when_it_answers_our_ping_and_no_other() -> None:
 
 def test_an_answer_to_a_question_that_we_did_not_ask_is_the_runtimes() -> None:
     _, out = asked()
-    assert not answers(Leaving([]), frames.ACK, parse(out)[1][3])
+    assert not answers(Goaway([]), frames.ACK, parse(out)[1][3])
 
 
 def test_the_last_word_names_the_latest_stream() -> None:

@@ -1,4 +1,4 @@
-"""Passing calls in chunks of their own: what goes on at once, and where the loop leaves the rest to others."""
+"""Pass-through calls in chunks of their own: what goes on at once, and where the loop leaves the rest to others."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.headers import Headers
 from cri_proxy.http2.message import pack
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.passthrough import Passing
+from cri_proxy.relay.passthrough import PassthroughCalls
 from cri_proxy.relay.upstream import Upstream
 from tests.fakes.http2 import reply, reply_headers, request, request_headers, trailers
 
@@ -18,7 +18,7 @@ WINDOW_UPDATE = frames.window_update(0, 1)
 
 
 class Lane:
-    """Passing calls of which one method is known, and what they sent on."""
+    """Pass-through calls of which one method is known, and what they sent on."""
 
     def __init__(self) -> None:
         self.to_client: Parts = []
@@ -27,7 +27,7 @@ class Lane:
         self.passed: dict[bytes, int] = {}
         self.upstream = Upstream(self.to_client, self.to_runtime)
         reader = FieldReader(frozenset({b":path"}))
-        self.passing = Passing(self.upstream, reader, self.on_new, self.passed)
+        self.passing = PassthroughCalls(self.upstream, reader, self.on_new, self.passed)
         self.passing.learn(1, KNOWN.encode())
         self.passing.last_stream = 1
 

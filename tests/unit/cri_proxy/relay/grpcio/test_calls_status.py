@@ -9,7 +9,7 @@ from grpc import aio
 
 from cri_proxy.http2.status import Failed
 from cri_proxy.relay.calls import Aborted, Outcome
-from cri_proxy.relay.grpcio_status import failure_of, true_status
+from cri_proxy.relay.grpcio.calls import failure_of, true_status
 
 
 @pytest.mark.parametrize(

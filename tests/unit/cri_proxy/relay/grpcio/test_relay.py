@@ -11,7 +11,8 @@ import pytest
 from grpc import aio
 
 from cri_proxy.errors import ConfigError
-from cri_proxy.relay.grpc_relay import GrpcRelay, _pump, _Requests, _Runtime, _Stream
+from cri_proxy.relay.grpcio.calls import Runtime, StreamCall, _pump, _Requests
+from cri_proxy.relay.grpcio.relay import GrpcRelay
 from cri_proxy.tasks import Tasks
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
 
@@ -148,7 +149,7 @@ async def test_a_stream_whose_request_was_lost_is_told_that_the_runtime_is_gone(
     code: grpc.StatusCode, details: str, told: object, reads: bool
 ) -> None:
     call, caller = Call(aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details, ""), reads=reads), Caller()
-    stream = _Stream(_Runtime(None, Path("/r")), "/x.Y/Z", Tasks(lambda error: None))
+    stream = StreamCall(Runtime(None, Path("/r")), "/x.Y/Z", Tasks(lambda error: None))
     with pytest.raises(aio.AbortError):
         await stream._replies(call, caller)  # type: ignore[arg-type] # as much of a context as is asked
     assert caller.ended == told

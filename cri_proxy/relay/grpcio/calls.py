@@ -1,0 +1,246 @@
+"""One call of the relay on grpcio: pass it on with metadata, deadline, status and trailers, and report its outcome."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import grpc
+from grpc import aio
+
+from cri_proxy.http2.status import UNKNOWN_OUTCOME, Failed
+from cri_proxy.relay.boundary import Boundary, new_call
+from cri_proxy.relay.calls import Aborted, Outcome, Refuse, Replied, Rewrite
+from cri_proxy.tasks import Tasks
+
+Context: TypeAlias = "aio.ServicerContext[bytes, bytes]"
+# grpc-stubs demand serializers and request iterators that grpcio leaves optional, and lack EOF.
+Channel: TypeAlias = Any
+_UpstreamCall: TypeAlias = Any
+_EOF: Final[object] = aio.EOF  # type: ignore[attr-defined]
+_Metadata: TypeAlias = list[tuple[str, str | bytes]]
+
+# grpcio writes these itself; all other metadata is the caller's and goes on.
+_OWN_METADATA: Final = ("user-agent", "te", "content-type")
+
+_NO_DEADLINE_SECONDS: Final = 1e9
+"""For a call without a deadline ``time_remaining()`` gives None, or about 9.2e18 in older versions of grpcio."""
+
+_ONE_REQUEST_SECONDS: Final = 0.01
+"""How long a method of unknown shape may take to show that it has one request: a unary caller ends with it at once.
+
+Sent together with its end, such a request cannot meet a runtime that has refused the call meanwhile: grpcio then
+sometimes reports INTERNAL in the place of the runtime's own status.
+"""
+
+_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Where calls go to, and the path of its socket."""
+
+    channel: Channel
+    path: Path
+
+
+class UnaryCall:
+    """One unary method, passed on unread."""
+
+    def __init__(self, channel: Channel, method: str) -> None:
+        self._call = channel.unary_unary(method)
+
+    async def run(self, message: bytes, context: Context) -> bytes:
+        """Pass one call on and end it as the runtime does."""
+        try:
+            return await self.call(message, context)
+        except aio.AioRpcError as error:
+            await _abort(context, error, error.code(), error.details() or "")
+            raise
+
+    async def call(self, message: bytes, context: Context) -> bytes:
+        """Pass one call on and give its reply, or raise its status."""
+        call: _UpstreamCall = self._call(message, timeout=_timeout(context), metadata=_metadata(context))
+        try:
+            await _send_initial(call, context)
+            reply: bytes = await call
+            context.set_trailing_metadata(await call.trailing_metadata())
+            return reply
+        finally:
+            call.cancel()
+
+
+class HeldUnaryCall:
+    """One unary method whose request an interceptor looks at."""
+
+    def __init__(self, channel: Channel, boundary: Boundary, method: str) -> None:
+        self._unary = UnaryCall(channel, method)
+        self._boundary = boundary
+        self._method = method
+
+    async def run(self, message: bytes, context: Context) -> bytes:
+        """Ask about one call, pass it on, and report what became of it, exactly once."""
+        call = new_call(self._method, message)
+        try:
+            verdict = await self._boundary.verdict(call)
+        except asyncio.CancelledError:
+            self._boundary.outcome(call, Aborted(sent=False))
+            raise
+        if isinstance(verdict, Refuse):
+            await context.abort(_CODES.get(verdict.code, grpc.StatusCode.UNKNOWN), verdict.message)
+        outcome: Outcome = Aborted(sent=True)
+        failure: aio.AioRpcError | None = None
+        try:
+            reply = await self._unary.call(verdict.message if isinstance(verdict, Rewrite) else message, context)
+            outcome = Replied(reply)
+        except aio.AioRpcError as error:
+            failure, outcome = error, failure_of(error)
+        finally:
+            self._boundary.outcome(call, outcome)  # before the caller hears of it: it may try again at once
+        if failure is not None:
+            await _abort(context, failure, failure.code(), failure.details() or "")
+            raise failure
+        return reply
+
+
+class StreamCall:
+    """One method whose shape we do not know, or a known stream: bytes both ways until both ends are done."""
+
+    def __init__(self, runtime: Runtime, method: str, pumps: Tasks) -> None:
+        self._runtime = runtime
+        self._method = method
+        self._pumps = pumps
+
+    async def run_server_stream(self, message: bytes, context: Context) -> None:
+        """Pass on one call with a single request."""
+        start = self._runtime.channel.unary_stream(self._method)
+        await self._replies(start(message, timeout=_timeout(context), metadata=_metadata(context)), context)
+
+    async def run(self, requests: object, context: Context) -> None:
+        """Pass on one call with any number of requests."""
+        incoming = _Requests()
+        reader = self._pumps.start(incoming.read_all(context.read), name=f"requests of {self._method}")
+        try:
+            message = await incoming.only_one(_ONE_REQUEST_SECONDS)
+            if message is not None:
+                await self.run_server_stream(message, context)
+                return
+            start = self._runtime.channel.stream_stream(self._method)
+            call: _UpstreamCall = start(timeout=_timeout(context), metadata=_metadata(context))
+            pump = self._pumps.start(_pump(incoming, call), name=f"requests of {self._method}")
+            try:
+                await self._replies(call, context)
+            finally:
+                pump.cancel()
+        finally:
+            reader.cancel()
+
+    async def _replies(self, call: _UpstreamCall, context: Context) -> None:
+        try:
+            await _send_initial(call, context)
+            while (reply := await call.read()) is not _EOF:
+                await context.write(reply)
+            context.set_trailing_metadata(await call.trailing_metadata())
+            code = await call.code()
+            if code is not grpc.StatusCode.OK:
+                await context.abort(*true_status(code, await call.details() or "", self._runtime.path))
+        except aio.AioRpcError as error:
+            await _abort(context, error, *true_status(error.code(), error.details() or "", self._runtime.path))
+        finally:
+            call.cancel()
+
+
+class _Requests:
+    """The caller's requests as they come, a few at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[object] = asyncio.Queue(maxsize=2)
+        self._first: object = _EOF
+        self._count = 0
+        self._at_end = asyncio.Event()
+
+    async def read_all(self, read: Callable[[], Awaitable[object]]) -> None:
+        """Take requests from the caller until there are no more, or until the call was ended over our head."""
+        with suppress(aio.AbortError, aio.UsageError):
+            while (request := await read()) is not _EOF:
+                if self._count == 0:
+                    self._first = request
+                self._count += 1
+                await self._waiting.put(request)
+        self._at_end.set()
+        await self._waiting.put(_EOF)
+
+    async def only_one(self, seconds: float) -> bytes | None:
+        """The request of a caller that has sent exactly one and no more within this time; else None."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._at_end.wait()
+        except TimeoutError:
+            return None
+        return self._first if self._count == 1 and isinstance(self._first, bytes) else None
+
+    async def next(self) -> object:
+        """The next request, or EOF."""
+        return await self._waiting.get()
+
+
+async def _pump(requests: _Requests, call: _UpstreamCall) -> None:
+    """Carry requests to the runtime until the caller has no more. A call that ended meanwhile says so by its reply."""
+    try:
+        while (request := await requests.next()) is not _EOF:
+            await call.write(request)
+        await call.done_writing()
+    except (grpc.RpcError, aio.UsageError, aio.InternalError, asyncio.InvalidStateError):
+        return
+
+
+async def _send_initial(call: _UpstreamCall, context: Context) -> None:
+    """Pass on the runtime's initial metadata as soon as it is there. A reply of trailers only has none."""
+    initial = await call.initial_metadata()
+    if initial or not call.done():
+        await context.send_initial_metadata(initial)
+
+
+async def _abort(context: Context, error: aio.AioRpcError, code: grpc.StatusCode, details: str) -> None:
+    """End the caller's call as the runtime ended ours; trailers carry grpc-status-details-bin."""
+    await context.abort(code, details, tuple(error.trailing_metadata() or ()))  # type: ignore[arg-type]
+
+
+def _timeout(context: Context) -> float | None:
+    remaining = context.time_remaining()
+    return None if remaining is None or remaining > _NO_DEADLINE_SECONDS else max(remaining, 0.0)
+
+
+def _metadata(context: Context) -> _Metadata:
+    pairs = context.invocation_metadata() or ()
+    return [(key, value) for key, value in pairs if key not in _OWN_METADATA and not key.startswith("grpc-")]
+
+
+# What grpcio's asyncio calls say when a write of theirs fails, before the core has said why (grpc/aio/_call.py).
+LOST_WRITE: Final = "Internal error from Core"
+
+
+def true_status(code: grpc.StatusCode, details: str, runtime: Path) -> tuple[grpc.StatusCode, str]:
+    """The status and message for the caller; ``runtime`` is the socket that was called.
+
+    A request that could not be written is no fault inside anybody: the connection broke under it, for which the core
+    has UNAVAILABLE. The runtime may also have ended the call just then, with a status that grpcio has lost.
+    """
+    if code is grpc.StatusCode.INTERNAL and details == LOST_WRITE:
+        return grpc.StatusCode.UNAVAILABLE, f"the runtime at {runtime} went away, or ended the call, during a request"
+    return code, details
+
+
+def failure_of(error: aio.AioRpcError) -> Outcome:
+    """What a failed call means for our books.
+
+    grpcio makes some statuses up itself when a connection breaks, and they look like the runtime's own: what could
+    be such a one is unknown.
+    """
+    code = error.code().value[0]
+    if code in UNKNOWN_OUTCOME:
+        never_connected = "failed to connect" in (error.details() or "")
+        return Aborted(sent=not never_connected)
+    return Failed(code, error.details() or "")

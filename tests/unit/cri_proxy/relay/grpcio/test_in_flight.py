@@ -1,0 +1,74 @@
+"""Calls under way: some are waited for, some are ended, and each is forgotten when it is over."""
+
+import asyncio
+
+import pytest
+
+from cri_proxy.relay.grpcio.in_flight import InFlight
+from cri_proxy.tasks import Tasks
+
+
+@pytest.fixture
+def in_flight() -> InFlight:
+    return InFlight()
+
+
+async def wait_without_end() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_it_has_ended_when_the_last_counted_call_has_ended(in_flight: InFlight) -> None:
+    may_end = asyncio.Event()
+
+    async def wait() -> None:
+        await may_end.wait()
+
+    tasks = Tasks()
+    for _ in range(2):
+        tasks.start(in_flight.counted(wait)())
+    await asyncio.sleep(0)
+    ended = tasks.start(in_flight.ended())
+    await asyncio.sleep(0)
+    assert not ended.done()
+    may_end.set()
+    await tasks.join()
+
+
+async def test_a_call_that_fails_has_ended_too(in_flight: InFlight) -> None:
+    async def fail() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        await in_flight.counted(fail)()
+    await in_flight.ended()
+
+
+async def test_nobody_waits_for_a_call_without_end_and_it_is_ended_with_a_word(in_flight: InFlight) -> None:
+    said: list[str] = []
+
+    async def say() -> None:
+        said.append("the end")
+
+    call = Tasks().start(in_flight.endless(wait_without_end, say)())
+    await asyncio.sleep(0)
+    await in_flight.ended()
+    assert not call.done()
+    in_flight.end_endless()
+    await call
+    assert said == ["the end"]
+
+
+async def test_a_call_that_could_have_gone_on_and_ended_by_itself_is_left_alone(in_flight: InFlight) -> None:
+    async def answer() -> None:
+        return
+
+    await in_flight.endless(answer, wait_without_end)()
+    in_flight.end_endless()
+
+
+async def test_what_timed_out_inside_a_call_is_not_our_word_to_end(in_flight: InFlight) -> None:
+    async def times_out() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        await in_flight.endless(times_out, wait_without_end)()
