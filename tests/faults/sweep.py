@@ -1,8 +1,8 @@
 """A node to which something is done at each moment of a story, and what must be so afterwards."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Rules
@@ -17,7 +17,6 @@ from policies.base import ContainerKey, Policy
 from policies.options import PolicyOptions
 from policies.registry import build_policy
 from sysfs.cpuset import CpuSet
-from tests.fakes.lone_loop import run_alone
 from tests.fakes.machines import small_machine
 from tests.fakes.node_checks import check_moment, check_settled
 from tests.fakes.site import Site
@@ -123,15 +122,10 @@ async def as_far_as_it_goes(story: Awaitable[None]) -> None:
         await story
 
 
-def play(act: Callable[[Scene], Awaitable[None]], scene: Scene | None = None) -> Scene:
-    """Set up, act, and see that all goes on."""
-    there = scene if scene is not None else Scene()
-
-    async def run() -> None:
-        async with asyncio.timeout(30):
-            await there.set_up()
-            await act(there)
-            await there.go_on()
-
-    run_alone(run())
-    return there
+@asynccontextmanager
+async def going_on(scene: Scene) -> AsyncIterator[Scene]:
+    """Set up; whatever is done to it then, all goes on afterwards."""
+    async with asyncio.timeout(30):
+        await scene.set_up()
+        yield scene
+        await scene.go_on()

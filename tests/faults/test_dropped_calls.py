@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from cri_proxy.errors import CallFailed
-from tests.faults.sweep import Scene, as_far_as_it_goes, play, turns
+from tests.faults.sweep import Scene, as_far_as_it_goes, going_on, turns
 
 METHODS = (
     "RunPodSandbox",
@@ -33,17 +33,13 @@ async def hang_up_after(scene: Scene, number: int) -> bool:
     return not has_ended
 
 
-def test_a_call_may_be_broken_off_at_any_moment() -> None:
+async def test_a_call_may_be_broken_off_at_any_moment() -> None:
     number = 0
     still = True
     while still:
-        found: list[bool] = []
-
-        async def act(scene: Scene, number: int = number, found: list[bool] = found) -> None:
-            found.append(await hang_up_after(scene, number))
-
-        play(act)
-        still, number = found[0], number + 3
+        async with going_on(Scene()) as scene:
+            still = await hang_up_after(scene, number)
+        number += 3
         assert number < LONGEST
     assert number > 30, "the story asks for too little to tell"
 
@@ -51,23 +47,17 @@ def test_a_call_may_be_broken_off_at_any_moment() -> None:
 @pytest.mark.parametrize("code", [CANCELLED, DEADLINE_EXCEEDED])
 @pytest.mark.parametrize("after", [True, False], ids=["took effect", "did not"])
 @pytest.mark.parametrize("method", METHODS)
-def test_an_outcome_that_nobody_learns_is_asked_for(method: str, after: bool, code: int) -> None:
-    async def act(scene: Scene) -> None:
-        scene.runtime.faults.fail_next(method, code, "nobody knows", after=after)
-        await as_far_as_it_goes(scene.story())
-
-    play(act)
+async def test_an_outcome_that_nobody_learns_is_asked_for(method: str, after: bool, code: int, scene: Scene) -> None:
+    scene.runtime.faults.fail_next(method, code, "nobody knows", after=after)
+    await as_far_as_it_goes(scene.story())
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_call_that_the_runtime_has_may_be_broken_off(method: str) -> None:
-    async def act(scene: Scene) -> None:
-        gate = scene.runtime.faults.block(method)
-        story = asyncio.get_running_loop().create_task(scene.story())
-        await gate.entered()
-        story.cancel()
-        with suppress(asyncio.CancelledError, CallFailed):
-            await story
-        scene.runtime.faults.clear()
-
-    play(act)
+async def test_a_call_that_the_runtime_has_may_be_broken_off(method: str, scene: Scene) -> None:
+    gate = scene.runtime.faults.block(method)
+    story = asyncio.get_running_loop().create_task(scene.story())
+    await gate.entered()
+    story.cancel()
+    with suppress(asyncio.CancelledError, CallFailed):
+        await story
+    scene.runtime.faults.clear()

@@ -8,7 +8,7 @@ import pytest
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import Rules
 from policies.base import Policy
-from tests.faults.sweep import SPEC, Scene, play
+from tests.faults.sweep import SPEC, Scene, going_on
 
 QUESTIONS = (
     "decide",
@@ -65,30 +65,24 @@ async def whole_story(scene: Scene) -> None:
 
 @pytest.mark.parametrize("question", [*QUESTIONS, "all of them"])
 @pytest.mark.parametrize("choice", ["passthrough", "reject"])
-def test_the_node_goes_on(question: str, choice: str) -> None:
+async def test_the_node_goes_on(question: str, choice: str) -> None:
     rules = Rules(on_policy_error="reject") if choice == "reject" else Rules()
     scene, policy = scene_with(rules)
-
-    async def act(scene: Scene) -> None:
+    async with going_on(scene):
         scene.watches = False  # nothing can be asked of the policy, by us neither
         policy.broken.update(QUESTIONS if question == "all of them" else {question})
         await whole_story(scene)
         policy.broken.clear()
         scene.watches = True
 
-    play(act, scene)
-
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_by_default_no_container_is_kept_from_running(question: str) -> None:
+async def test_by_default_no_container_is_kept_from_running(question: str) -> None:
     scene, policy = scene_with(Rules())
-
-    async def act(scene: Scene) -> None:
+    async with going_on(scene):
         scene.watches = False
         policy.broken.add(question)
         running = await scene.kubelet.run_pod(SPEC)
         policy.broken.clear()
         scene.watches = True
         assert all(scene.runtime.node.containers[container_id].running for _, container_id in running.containers)
-
-    play(act, scene)

@@ -8,7 +8,7 @@ from cri_proxy.errors import StoreError
 from cri_proxy.node.context import Rules
 from cri_proxy.state.rows import Saveable
 from policies.base import ContainerKey
-from tests.faults.sweep import Scene, SlowStore, as_far_as_it_goes, play
+from tests.faults.sweep import Scene, SlowStore, as_far_as_it_goes, going_on
 
 
 class FailingStore(SlowStore):
@@ -27,31 +27,25 @@ class FailingStore(SlowStore):
 @pytest.mark.parametrize("first", range(0, 40, 7))
 @pytest.mark.parametrize("choice", ["continue", "reject"])
 @pytest.mark.parametrize("times", [1, 1000], ids=["once", "until it is mended"])
-def test_any_save_may_fail(first: int, choice: str, times: int) -> None:
+async def test_any_save_may_fail(first: int, choice: str, times: int) -> None:
     rules = Rules(on_store_error="reject") if choice == "reject" else Rules()
     scene = Scene(rules=rules)
     store = scene.store = FailingStore()
-
-    async def act(scene: Scene) -> None:
+    async with going_on(scene):
         store.first, store.times = first, times
         await as_far_as_it_goes(scene.story())
         await scene.node.settle()
         store.times = 0
-
-    play(act, scene)
     assert scene.log.errors == []
 
 
 @pytest.mark.parametrize("first", range(0, 40, 9))
-def test_after_a_failure_a_restart_finds_everything(first: int) -> None:
+async def test_after_a_failure_a_restart_finds_everything(first: int) -> None:
     scene = Scene()
     store = scene.store = FailingStore()
-
-    async def act(scene: Scene) -> None:
+    async with going_on(scene):
         store.first, store.times = first, 1000
         await as_far_as_it_goes(scene.story())
         await scene.node.settle()
         store.times = 0
         await scene.open(scene.look)
-
-    play(act, scene)
