@@ -33,70 +33,65 @@ async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     writer.close()
 
 
-def works(tmp_path: Path, relay: Connected | None, runtime: Connected | None, *, seconds: float = 20) -> bool:
+async def works(tmp_path: Path, relay: Connected | None, runtime: Connected | None, *, seconds: float = 20) -> bool:
     """Whether the relay counts as working, when both behave so; None: nobody listens.
 
     ``seconds`` are what silence takes to be told; on a busy machine who speaks needs some time for it as well.
     """
 
-    async def look() -> bool:
-        paths = tmp_path / "relay", tmp_path / "runtime"
-        given = [(path, kind) for path, kind in zip(paths, (relay, runtime), strict=True) if kind is not None]
-        servers = [await asyncio.start_unix_server(kind, path) for path, kind in given]
-        try:
-            return await relay_works(*paths, seconds=seconds)
-        finally:
-            for server in servers:
-                server.close()
-            await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))  # connections end, too
-
-    return asyncio.run(look())
+    before = asyncio.all_tasks()
+    paths = tmp_path / "relay", tmp_path / "runtime"
+    given = [(path, kind) for path, kind in zip(paths, (relay, runtime), strict=True) if kind is not None]
+    servers = [await asyncio.start_unix_server(kind, path) for path, kind in given]
+    try:
+        return await relay_works(*paths, seconds=seconds)
+    finally:
+        for server in servers:
+            server.close()
+        await asyncio.gather(*(asyncio.all_tasks() - before))  # connections end, too
 
 
-def test_a_relay_that_answers_works(tmp_path: Path) -> None:
-    assert works(tmp_path, speaks, speaks)
+async def test_a_relay_that_answers_works(tmp_path: Path) -> None:
+    assert await works(tmp_path, speaks, speaks)
 
 
-def test_a_relay_that_hangs_up_works_there_is_no_runtime(tmp_path: Path) -> None:
-    assert works(tmp_path, hangs_up, None)
+async def test_a_relay_that_hangs_up_works_there_is_no_runtime(tmp_path: Path) -> None:
+    assert await works(tmp_path, hangs_up, None)
 
 
-def test_a_relay_that_is_silent_with_a_runtime_that_speaks_is_stuck(tmp_path: Path) -> None:
-    assert not works(tmp_path, says_nothing, speaks, seconds=3)
+async def test_a_relay_that_is_silent_with_a_runtime_that_speaks_is_stuck(tmp_path: Path) -> None:
+    assert not await works(tmp_path, says_nothing, speaks, seconds=3)
 
 
-def test_a_silent_runtime_is_not_held_against_the_relay(tmp_path: Path) -> None:
-    assert works(tmp_path, says_nothing, says_nothing, seconds=0.1)
+async def test_a_silent_runtime_is_not_held_against_the_relay(tmp_path: Path) -> None:
+    assert await works(tmp_path, says_nothing, says_nothing, seconds=0.1)
 
 
-def test_a_relay_that_nobody_can_reach_does_not_work(tmp_path: Path) -> None:
-    assert not works(tmp_path, None, speaks)
+async def test_a_relay_that_nobody_can_reach_does_not_work(tmp_path: Path) -> None:
+    assert not await works(tmp_path, None, speaks)
 
 
 @pytest.mark.parametrize("kind", [SpliceRelay, GrpcRelay])
-def test_either_relay_works_while_it_is_open_without_a_runtime_too(
+async def test_either_relay_works_while_it_is_open_without_a_runtime_too(
     tmp_path: Path, kind: type[SpliceRelay | GrpcRelay]
 ) -> None:
-    async def look() -> tuple[bool, bool]:
-        listen, runtime = tmp_path / "relay", tmp_path / "runtime"
-        relay = kind(listen=str(listen), runtime=str(runtime), interceptor=ScriptedInterceptor())
-        await relay.start()
-        while_open = await relay_works(listen, runtime, 20)
-        await relay.stop(1)
-        return while_open, await relay_works(listen, runtime, 20)
-
-    assert asyncio.run(look()) == (True, False)
+    listen, runtime = tmp_path / "relay", tmp_path / "runtime"
+    relay = kind(listen=str(listen), runtime=str(runtime), interceptor=ScriptedInterceptor())
+    await relay.start()
+    while_open = await relay_works(listen, runtime, 20)
+    await relay.stop(1)
+    assert (while_open, await relay_works(listen, runtime, 20)) == (True, False)
 
 
-def test_a_backlog_that_nobody_takes_from_is_silence(tmp_path: Path) -> None:
+async def test_a_backlog_that_nobody_takes_from_is_silence(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
-        assert asyncio.run(answers(tmp_path / "s", 0.1)) is None
+        assert await answers(tmp_path / "s", 0.1) is None
 
 
-def test_a_watchdog_pings_only_while_it_works() -> None:
-    pings, stuck = asyncio.run(watched([True, False, False, True]))
+async def test_a_watchdog_pings_only_while_it_works() -> None:
+    pings, stuck = await watched([True, False, False, True])
     assert (pings, stuck) == (["WATCHDOG=1"] * 2, 2)
 
 
@@ -120,7 +115,7 @@ async def watched(answers: list[bool]) -> tuple[list[str], int]:
     return pings, len(stuck)
 
 
-def test_a_loop_that_is_stuck_pings_nobody() -> None:
+async def test_a_loop_that_is_stuck_pings_nobody() -> None:
     pings: list[str] = []
 
     async def block() -> int:
@@ -138,7 +133,7 @@ def test_a_loop_that_is_stuck_pings_nobody() -> None:
         await tasks.cancel()
         return stuck - before
 
-    assert asyncio.run(block()) == 0
+    assert await block() == 0
 
 
 @pytest.mark.parametrize(

@@ -23,82 +23,60 @@ async def wait_for_nobody() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def test_a_task_lives_although_nobody_else_holds_it() -> None:
-    async def story() -> bool:
-        tasks = Tasks()
-        task = weakref.ref(tasks.start(wait_for_nobody()))
-        await asyncio.sleep(0)
-        gc.collect()
-        is_alive = task() is not None
-        await tasks.cancel()
-        return is_alive
-
-    assert asyncio.run(story())
+async def test_a_task_lives_although_nobody_else_holds_it() -> None:
+    tasks = Tasks()
+    task = weakref.ref(tasks.start(wait_for_nobody()))
+    await asyncio.sleep(0)
+    gc.collect()
+    is_alive = task() is not None
+    await tasks.cancel()
+    assert is_alive
 
 
-def test_an_escaped_exception_goes_to_whom_it_concerns() -> None:
+async def test_an_escaped_exception_goes_to_whom_it_concerns() -> None:
     heard: list[BaseException] = []
-
-    async def story() -> None:
-        tasks = Tasks(heard.append)
-        tasks.start(fail())
-        await tasks.join()
-
-    asyncio.run(story())
+    tasks = Tasks(heard.append)
+    tasks.start(fail())
+    await tasks.join()
     assert [str(e) for e in heard] == ["broken"]
 
 
-def test_without_anybody_concerned_the_loop_hears_of_it() -> None:
+async def test_without_anybody_concerned_the_loop_hears_of_it() -> None:
     heard: list[str] = []
-
-    async def story() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context["message"]))
-        tasks = Tasks()
-        tasks.start(fail(), name="chore")
-        await tasks.join()
-
-    asyncio.run(story())
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context["message"]))
+    tasks = Tasks()
+    tasks.start(fail(), name="chore")
+    await tasks.join()
     assert heard == ["task chore failed"]
 
 
-def test_joining_waits_for_tasks_that_tasks_start() -> None:
+async def test_joining_waits_for_tasks_that_tasks_start() -> None:
     seen: list[str] = []
+    tasks, go = Tasks(), asyncio.Event()
 
-    async def story() -> None:
-        tasks, go = Tasks(), asyncio.Event()
+    async def first() -> None:
+        tasks.start(wait_for(go, seen))
+        go.set()
 
-        async def first() -> None:
-            tasks.start(wait_for(go, seen))
-            go.set()
-
-        tasks.start(first())
-        await tasks.join()
-
-    asyncio.run(story())
+    tasks.start(first())
+    await tasks.join()
     assert seen == ["done"]
 
 
-def test_cancelling_leaves_none_and_is_no_error() -> None:
+async def test_cancelling_leaves_none_and_is_no_error() -> None:
     heard: list[BaseException] = []
-
-    async def story() -> int:
-        tasks = Tasks(heard.append)
-        tasks.start(wait_for(asyncio.Event(), []))
-        await tasks.cancel()
-        return len(tasks)
-
-    assert asyncio.run(story()) == 0
+    tasks = Tasks(heard.append)
+    tasks.start(wait_for(asyncio.Event(), []))
+    await tasks.cancel()
+    assert len(tasks) == 0
     assert heard == []
 
 
 @pytest.mark.parametrize("started", [0, 1, 3])
-def test_the_length_is_the_number_of_running_tasks(started: int) -> None:
-    async def story() -> int:
-        tasks = Tasks()
-        for _ in range(started):
-            tasks.start(wait_for(asyncio.Event(), []))
-        count = len(tasks)
-        await tasks.cancel()
-        return count
-
-    assert asyncio.run(story()) == started
+async def test_the_length_is_the_number_of_running_tasks(started: int) -> None:
+    tasks = Tasks()
+    for _ in range(started):
+        tasks.start(wait_for(asyncio.Event(), []))
+    count = len(tasks)
+    await tasks.cancel()
+    assert count == started

@@ -4,9 +4,10 @@ import asyncio
 import signal
 import socket
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -38,27 +39,28 @@ from tests.fakes.sysfs_tree import write_tree
 
 MACHINE = small_machine()
 SPEC = PodSpec("web", (guaranteed("c", 2000),))
-Act = Callable[[Daemon], Awaitable[None]]
 
 
 def embedded_in(directory: Path, more: str = "") -> Settings:
     return settings_in(directory, EMBEDDED + more)
 
 
-def serve(settings: Settings, act: Act) -> Silent:
-    """Start a daemon, act, stop it."""
+@asynccontextmanager
+async def served(settings: Settings, expected: str = "") -> AsyncIterator[Daemon]:
+    """Start a daemon, and stop it at the end; it logs no errors but of this event."""
     log = Silent()
+    daemon = Daemon(settings, log=log, machine=MACHINE)
+    try:
+        await daemon.start()
+        yield daemon
+    finally:
+        await daemon.stop()
+    assert {error.split()[0] for error in log.errors} == ({expected} if expected else set())
 
-    async def run() -> None:
-        daemon = Daemon(settings, log=log, machine=MACHINE)
-        try:
-            await daemon.start()
-            await act(daemon)
-        finally:
-            await daemon.stop()
 
-    asyncio.run(run())
-    return log
+async def start_and_stop(settings: Settings, expected: str = "") -> None:
+    async with served(settings, expected):
+        pass
 
 
 async def is_ready(daemon: Daemon) -> bool:
@@ -80,66 +82,53 @@ async def run_pod(settings: Settings, daemon: Daemon) -> None:
 
 
 @pytest.mark.parametrize("relay", ["splice", "grpc"])
-def test_with_either_relay_a_container_is_placed(tmp_path: Path, relay: Literal["splice", "grpc"]) -> None:
+async def test_with_either_relay_a_container_is_placed(tmp_path: Path, relay: Literal["splice", "grpc"]) -> None:
     settings = replace(embedded_in(tmp_path), relay=relay)
-
-    async def act(daemon: Daemon) -> None:
+    async with served(settings) as daemon:
         await run_pod(settings, daemon)
         assert daemon.node is not None
         (row,) = daemon.node.context.ledger.active()
         assert (row.state, len(row.grant.owned)) == ("running", 2)
 
-    assert serve(settings, act).errors == []
 
-
-def test_a_second_one_on_the_same_sockets_ends_and_leaves_the_first_its_runtime(tmp_path: Path) -> None:
+async def test_a_second_one_on_the_same_sockets_ends_and_leaves_the_first_its_runtime(tmp_path: Path) -> None:
     settings = embedded_in(tmp_path)
-
-    async def act(daemon: Daemon) -> None:
+    async with served(settings) as daemon:
         second = Daemon(replace(settings, state_dir=tmp_path / "other"), log=Silent(), machine=MACHINE)
         with pytest.raises(ConfigError, match="another process has its embedded runtime at"):
             await second.start()
         await second.stop()
         await run_pod(settings, daemon)
 
-    assert serve(settings, act).errors == []
 
-
-def test_after_the_end_nothing_is_left_but_the_state_and_the_next_one_can_start(tmp_path: Path) -> None:
+async def test_after_the_end_nothing_is_left_but_the_state_and_the_next_one_can_start(tmp_path: Path) -> None:
     settings = embedded_in(tmp_path)
 
-    async def act(daemon: Daemon) -> None:
-        await until("it decides", lambda: is_ready(daemon), seconds=20)
-
     for _ in range(2):
-        assert serve(settings, act).errors == []
+        async with served(settings) as daemon:
+            await until("it decides", partial(is_ready, daemon), seconds=20)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["state"]
     DeciderLock.acquire(tmp_path / "state").release()
 
 
-def test_who_finds_the_lock_taken_does_not_start_and_takes_nothing(tmp_path: Path) -> None:
+async def test_who_finds_the_lock_taken_does_not_start_and_takes_nothing(tmp_path: Path) -> None:
     settings = embedded_in(tmp_path)
     lock = DeciderLock.acquire(tmp_path / "state")
     with pytest.raises(LockHeld, match="stop it, or use another --state-dir"):
-        serve(settings, run_nothing)
+        await start_and_stop(settings)
     lock.release()
     assert not (tmp_path / "proxy.sock").exists()
 
 
-async def run_nothing(daemon: Daemon) -> None:
-    return
-
-
-def test_a_start_that_fails_gives_the_lock_back(tmp_path: Path) -> None:
+async def test_a_start_that_fails_gives_the_lock_back(tmp_path: Path) -> None:
     with pytest.raises((PolicyBaseError, CriProxyError), match="64-65"):
-        serve(settings_in(tmp_path, BROKEN), run_nothing)
+        await start_and_stop(settings_in(tmp_path, BROKEN))
     DeciderLock.acquire(tmp_path / "state").release()
 
 
-def test_while_the_runtime_is_away_pass_through_fails_promptly_and_decisions_wait(tmp_path: Path) -> None:
+async def test_while_the_runtime_is_away_pass_through_fails_promptly_and_decisions_wait(tmp_path: Path) -> None:
     settings = replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock")
-
-    async def act(daemon: Daemon) -> None:
+    async with served(settings) as daemon:
         client, caller = kubelet(settings)
         async with asyncio.timeout(20):
             with pytest.raises((CallFailed, RuntimeUnavailable)):
@@ -147,14 +136,11 @@ def test_while_the_runtime_is_away_pass_through_fails_promptly_and_decisions_wai
         assert not await is_ready(daemon)
         await client.close()
 
-    serve(settings, act)
 
-
-def test_a_separate_image_service_has_a_socket_of_its_own_that_passes_everything(tmp_path: Path) -> None:
+async def test_a_separate_image_service_has_a_socket_of_its_own_that_passes_everything(tmp_path: Path) -> None:
     images = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/service.sock\n"
     settings = embedded_in(tmp_path, images)
-
-    async def act(daemon: Daemon) -> None:
+    async with served(settings):
         server = RuntimeServer(EmbeddedRuntime(MACHINE, image_names=(IMAGE_NAME,)), settings.image_endpoint)
         await server.start()
         client = RuntimeClient(settings.image_listen)
@@ -164,13 +150,11 @@ def test_a_separate_image_service_has_a_socket_of_its_own_that_passes_everything
         await client.close()
         await server.stop()
 
-    serve(settings, act)
 
-
-def test_the_image_sockets_interceptor_wants_nothing() -> None:
+async def test_the_image_sockets_interceptor_wants_nothing() -> None:
     call = Call(1, IMAGE + "PullImage", b"")
     assert PassAll().wants(call.method) is Interest.PASS
-    assert asyncio.run(PassAll().on_request(call)) == Forward()
+    assert await PassAll().on_request(call) == Forward()
     PassAll().on_outcome(call, Replied(b""))
 
 
@@ -185,25 +169,22 @@ def notify_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> socket.soc
     return listener
 
 
-def test_systemd_is_told_when_it_serves_when_it_decides_and_when_it_stops(
+async def test_systemd_is_told_when_it_serves_when_it_decides_and_when_it_stops(
     tmp_path: Path, notify_socket: socket.socket
 ) -> None:
-    async def act(daemon: Daemon) -> None:
+    async with served(embedded_in(tmp_path / "run")) as daemon:
         await until("it decides", lambda: is_ready(daemon), seconds=20)
         heard = [await asyncio.to_thread(notify_socket.recv, 100) for _ in range(2)]
         assert [message.partition(b"=")[0] for message in heard] == [b"READY", b"STATUS"]
-
-    serve(embedded_in(tmp_path / "run"), act)
     assert notify_socket.recv(100) == b"STOPPING=1"
     notify_socket.close()
 
 
-def test_a_damaged_state_file_is_moved_aside_and_reported(tmp_path: Path) -> None:
+async def test_a_damaged_state_file_is_moved_aside_and_reported(tmp_path: Path) -> None:
     settings = embedded_in(tmp_path)
-    serve(settings, run_nothing)
+    await start_and_stop(settings)
     (tmp_path / "state" / "state.db").write_bytes(b"garbage" * 1000)
-    log = serve(settings, run_nothing)
-    assert any("store_damaged" in error for error in log.errors)
+    await start_and_stop(settings, expected="store_damaged")
 
 
 def test_what_runs_on_the_loop_gives_the_exit_status() -> None:
@@ -213,31 +194,27 @@ def test_what_runs_on_the_loop_gives_the_exit_status() -> None:
     assert run_on_loop(work()) == 3
 
 
-def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path) -> None:
+async def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path) -> None:
     """Discovery, options, policy and view: all see the machine as it is now."""
     host = write_tree(tmp_path / "host", MACHINE)
-
-    async def run() -> None:
-        settings = embedded_in(tmp_path, f"sysfsRoot: {host}\n")
-        daemon = Daemon(settings, log=Silent())
-        try:
-            await daemon.start()
-            await until("it decides", lambda: is_ready(daemon), seconds=20)
-            assert daemon.node is not None
-            assert daemon.adapting is not None
-            assert not await daemon.adapting.hotplug.check()
-            write_tree(host, with_offline(MACHINE, CpuSet.parse("7")))
-            assert await daemon.adapting.hotplug.check()
-            policy = daemon.node.context.ledger.policy
-            assert str(policy.pools(Allocations())[0].cpus) == "0-6"
-            (host / "sys/devices/system/cpu/online").write_text("garbage\n")
-            assert not await daemon.adapting.hotplug.check()
-            assert "the old one stays in force" in daemon.node.warnings()[0]
-            assert daemon.node.context.ledger.policy is policy
-        finally:
-            await daemon.stop()
-
-    asyncio.run(run())
+    settings = embedded_in(tmp_path, f"sysfsRoot: {host}\n")
+    daemon = Daemon(settings, log=Silent())
+    try:
+        await daemon.start()
+        await until("it decides", lambda: is_ready(daemon), seconds=20)
+        assert daemon.node is not None
+        assert daemon.adapting is not None
+        assert not await daemon.adapting.hotplug.check()
+        write_tree(host, with_offline(MACHINE, CpuSet.parse("7")))
+        assert await daemon.adapting.hotplug.check()
+        policy = daemon.node.context.ledger.policy
+        assert str(policy.pools(Allocations())[0].cpus) == "0-6"
+        (host / "sys/devices/system/cpu/online").write_text("garbage\n")
+        assert not await daemon.adapting.hotplug.check()
+        assert "the old one stays in force" in daemon.node.warnings()[0]
+        assert daemon.node.context.ledger.policy is policy
+    finally:
+        await daemon.stop()
 
 
 @pytest.fixture
@@ -249,42 +226,37 @@ def asked_to_leave() -> Iterator[list[int]]:
     signal.signal(ASK, before)
 
 
-def test_nobody_gives_way_to_who_cannot_read_the_store(tmp_path: Path, asked_to_leave: list[int]) -> None:
+async def test_nobody_gives_way_to_who_cannot_read_the_store(tmp_path: Path, asked_to_leave: list[int]) -> None:
     settings = embedded_in(tmp_path)
-    serve(settings, run_nothing)
+    await start_and_stop(settings)
     with closing(sqlite3.connect(tmp_path / "state" / "state.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
     lock = DeciderLock.acquire(tmp_path / "state")
     lock.offer_handover()
     with pytest.raises(StoreError, match="start the newer program"):
-        serve(replace(settings, takes_over=True), run_nothing)
+        await start_and_stop(replace(settings, takes_over=True))
     lock.release()
     assert asked_to_leave == []
     assert not (tmp_path / "proxy.sock").exists()
 
 
-def offered(settings: Settings) -> bool:
+async def offered(settings: Settings) -> bool:
     """Whether a daemon that serves lets others take over."""
-    found: list[LockHeld] = []
-
-    async def act(daemon: Daemon) -> None:
+    async with served(settings) as daemon:
         daemon.offer_handover()
         with pytest.raises(LockHeld) as held:
             DeciderLock.acquire(settings.state_dir)
-        found.append(held.value)
-
-    serve(settings, act)
-    return found[0].started_ticks > 0
+    return held.value.started_ticks > 0
 
 
-def test_a_daemon_offers_its_place(tmp_path: Path) -> None:
-    assert offered(replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
+async def test_a_daemon_offers_its_place(tmp_path: Path) -> None:
+    assert await offered(replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
 
 
-def test_on_the_embedded_runtime_it_does_not_for_the_containers_would_end_with_it(tmp_path: Path) -> None:
-    assert not offered(embedded_in(tmp_path))
+async def test_on_the_embedded_runtime_it_does_not_for_the_containers_would_end_with_it(tmp_path: Path) -> None:
+    assert not await offered(embedded_in(tmp_path))
 
 
-def test_under_systemd_it_does_not(tmp_path: Path, notify_socket: socket.socket) -> None:
-    assert not offered(replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
+async def test_under_systemd_it_does_not(tmp_path: Path, notify_socket: socket.socket) -> None:
+    assert not await offered(replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
     notify_socket.close()

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +33,7 @@ class Scene:
 
     def __init__(self, directory: Path, more: str) -> None:
         self.directory = directory
+        self.log = Silent()
         self.settings = settings_in(directory, TEXT + more)
         self.runtime = EmbeddedRuntime(MACHINE, image_names=(IMAGE,))
         self.server = self.new_server()
@@ -62,28 +64,23 @@ class Scene:
         await client.close()
 
 
-def play(
-    directory: Path,
-    act: Callable[[Scene], Awaitable[None]],
-    *,
-    relay: str = "splice",
-    more: str = "",
-    http: str = "off",
-) -> Silent:
-    log, scene = Silent(), Scene(directory, more)
+@asynccontextmanager
+async def started(directory: Path, *, relay: str = "splice", more: str = "", http: str = "off") -> AsyncIterator[Scene]:
+    scene = Scene(directory, more)
     settings = replace(scene.settings, relay=relay, http=http)  # type: ignore[arg-type]  # one of the two words
+    daemon = Daemon(settings, log=scene.log, machine=MACHINE)
+    try:
+        await daemon.start()
+        yield scene
+    finally:
+        await daemon.stop()
+        await scene.server.stop()
 
-    async def run() -> None:
-        daemon = Daemon(settings, log=log, machine=MACHINE)
-        try:
-            await daemon.start()
-            await act(scene)
-        finally:
-            await daemon.stop()
-            await scene.server.stop()
 
-    asyncio.run(run())
-    return log
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with started(tmp_path) as scene:
+        yield scene
 
 
 async def with_runtime(scene: Scene) -> None:
@@ -91,48 +88,43 @@ async def with_runtime(scene: Scene) -> None:
     await scene.ready()
 
 
-def test_until_the_runtime_has_answered_it_lives_and_is_not_ready(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        assert (await scene.get("/healthz"))[0] == 200
-        status, text = await scene.get("/readyz?verbose")
-        assert status == 503
-        assert "[-]recovery failed: the saved placements are not yet checked" in text
-        assert "[-]runtime failed: the runtime is away" in text
-        assert "[+]store ok\n[+]socket ok\n" in text
-        await with_runtime(scene)
-
-    play(tmp_path, act)
+async def test_until_the_runtime_has_answered_it_lives_and_is_not_ready(scene: Scene) -> None:
+    assert (await scene.get("/healthz"))[0] == 200
+    status, text = await scene.get("/readyz?verbose")
+    assert status == 503
+    assert "[-]recovery failed: the saved placements are not yet checked" in text
+    assert "[-]runtime failed: the runtime is away" in text
+    assert "[+]store ok\n[+]socket ok\n" in text
+    await with_runtime(scene)
 
 
-def test_a_runtime_that_goes_away_makes_it_not_ready_until_it_is_back(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        await with_runtime(scene)
-        await scene.server.stop()
-        await scene.ready(503)
-        plain = json.loads((await scene.get("/readyz?format=json"))[1])
-        assert [part["name"] for part in plain["parts"] if part["problem"]] == ["runtime"]
-        assert plain["is_alive"]
-        scene.server = scene.new_server()
-        await with_runtime(scene)
-
-    play(tmp_path, act)
+async def test_a_runtime_that_goes_away_makes_it_not_ready_until_it_is_back(scene: Scene) -> None:
+    await with_runtime(scene)
+    await scene.server.stop()
+    await scene.ready(503)
+    plain = json.loads((await scene.get("/readyz?format=json"))[1])
+    assert [part["name"] for part in plain["parts"] if part["problem"]] == ["runtime"]
+    assert plain["is_alive"]
+    scene.server = scene.new_server()
+    await with_runtime(scene)
 
 
-def test_an_http_port_that_is_taken_is_a_warning_and_no_more(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        await with_runtime(scene)
-        assert (await scene.get("/healthz"))[0] == 200
-        (warning,) = [w for w in json.loads((await scene.get("/api/v1/status"))[1])["warnings"] if "http" in w]
-        assert f"http: {address}: the port is taken" in warning
-
+async def test_an_http_port_that_is_taken_is_a_warning_and_no_more(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert "http_unavailable" in play(tmp_path, act, http=address).warnings
+        async with started(tmp_path, http=address) as scene:
+            await with_runtime(scene)
+            assert (await scene.get("/healthz"))[0] == 200
+            (warning,) = [w for w in json.loads((await scene.get("/api/v1/status"))[1])["warnings"] if "http" in w]
+            assert f"http: {address}: the port is taken" in warning
+        assert "http_unavailable" in scene.log.warnings
 
 
 @pytest.mark.parametrize("relay", ["splice", "grpc"])
-def test_a_socket_that_somebody_removed_is_what_only_a_new_start_helps_against(tmp_path: Path, relay: str) -> None:
-    async def act(scene: Scene) -> None:
+async def test_a_socket_that_somebody_removed_is_what_only_a_new_start_helps_against(
+    tmp_path: Path, relay: str
+) -> None:
+    async with started(tmp_path, relay=relay) as scene:
         await with_runtime(scene)
         (tmp_path / "proxy.sock").unlink()
         status, text = await scene.get("/healthz")
@@ -141,12 +133,10 @@ def test_a_socket_that_somebody_removed_is_what_only_a_new_start_helps_against(t
         assert "proxy.sock was removed or replaced: restart the daemon" in text
         assert await scene.readiness() == 503
 
-    play(tmp_path, act, relay=relay)
-
 
 @pytest.mark.parametrize("relay", ["splice", "grpc"])
-def test_the_metrics_of_a_daemon_at_work_are_what_the_table_says(tmp_path: Path, relay: str) -> None:
-    async def act(scene: Scene) -> None:
+async def test_the_metrics_of_a_daemon_at_work_are_what_the_table_says(tmp_path: Path, relay: str) -> None:
+    async with started(tmp_path, relay=relay) as scene:
         await with_runtime(scene)
         await scene.run_pod()
         families = list(text_string_to_metric_families((await scene.get("/metrics"))[1]))
@@ -158,12 +148,12 @@ def test_the_metrics_of_a_daemon_at_work_are_what_the_table_says(tmp_path: Path,
         assert samples["cri_proxy_build_info", "0.1.0", relay, "topology-aware"] == 1
         assert {f.name + ("_total" if f.type == "counter" else "") for f in families} == {m.name for m in TABLE}
         assert len(samples) == sum(len(f.samples) for f in families)
+    assert scene.log.errors == []
 
-    assert play(tmp_path, act, relay=relay).errors == []
 
-
-def test_with_a_separate_image_service_no_series_is_told_twice(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
+async def test_with_a_separate_image_service_no_series_is_told_twice(tmp_path: Path) -> None:
+    more = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/runtime.sock\n"
+    async with started(tmp_path, more=more) as scene:
         await with_runtime(scene)
         images = RuntimeClient(f"unix://{tmp_path}/images.sock")
         await images.unary(IMAGES + "ListImages", b"", timeout_seconds=20)
@@ -171,6 +161,3 @@ def test_with_a_separate_image_service_no_series_is_told_twice(tmp_path: Path) -
         lines = [line.rpartition(" ")[0] for line in (await scene.get("/metrics"))[1].splitlines()]
         assert len(lines) == len(set(lines))
         assert 'cri_proxy_relay_calls_total{code="unread",method="ListImages"}' in lines
-
-    more = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/runtime.sock\n"
-    play(tmp_path, act, more=more)

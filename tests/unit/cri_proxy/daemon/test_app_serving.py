@@ -2,9 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,29 +46,26 @@ class Starting:
     load: threading.Event
 
 
-def play(settings: Settings, act: Callable[[Starting], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def starting_with(settings: Settings) -> AsyncIterator[Starting]:
     """A runtime, a daemon in the middle of its start, and a kubelet."""
-
-    async def run() -> None:
-        load, executor, log = threading.Event(), ThreadPoolExecutor(max_workers=1), Silent()
-        asyncio.get_running_loop().set_default_executor(executor)
-        executor.submit(load.wait, 20)
-        runtime = RuntimeServer(EmbeddedRuntime(MACHINE, image_names=(IMAGE,)), settings.runtime_endpoint)
-        await runtime.start()
-        daemon, client = Daemon(settings, log=log, machine=MACHINE), RuntimeClient(settings.listen)
-        running = Tasks(lambda error: None)  # who waits for it sees it
-        start = running.start(daemon.start())
-        kubelet = Kubelet(client, Node(4 << 30, log_directory="", image=IMAGE))
-        try:
-            await act(Starting(daemon, log, kubelet, running, start, load))
-        finally:
-            load.set()
-            await asyncio.gather(start, return_exceptions=True)
-            await client.close()
-            await daemon.stop()
-            await runtime.stop()
-
-    asyncio.run(run())
+    load, executor, log = threading.Event(), ThreadPoolExecutor(max_workers=1), Silent()
+    asyncio.get_running_loop().set_default_executor(executor)
+    executor.submit(load.wait, 20)
+    runtime = RuntimeServer(EmbeddedRuntime(MACHINE, image_names=(IMAGE,)), settings.runtime_endpoint)
+    await runtime.start()
+    daemon, client = Daemon(settings, log=log, machine=MACHINE), RuntimeClient(settings.listen)
+    running = Tasks(lambda error: None)  # who waits for it sees it
+    start = running.start(daemon.start())
+    kubelet = Kubelet(client, Node(4 << 30, log_directory="", image=IMAGE))
+    try:
+        yield Starting(daemon, log, kubelet, running, start, load)
+    finally:
+        load.set()
+        await asyncio.gather(start, return_exceptions=True)
+        await client.close()
+        await daemon.stop()
+        await runtime.stop()
 
 
 async def run_pod(kubelet: Kubelet) -> None:
@@ -82,8 +79,8 @@ async def is_served(kubelet: Kubelet) -> bool:
         return False
 
 
-def test_what_needs_no_decision_passes_and_the_rest_waits_for_it(tmp_path: Path) -> None:
-    async def act(starting: Starting) -> None:
+async def test_what_needs_no_decision_passes_and_the_rest_waits_for_it(tmp_path: Path) -> None:
+    async with starting_with(settings_in(tmp_path)) as starting:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         pod = starting.running.start(run_pod(starting.kubelet))
         assert await is_served(starting.kubelet)
@@ -95,11 +92,9 @@ def test_what_needs_no_decision_passes_and_the_rest_waits_for_it(tmp_path: Path)
         (row,) = starting.daemon.node.context.ledger.active()
         assert (row.state, len(row.grant.owned)) == ("running", 2)
 
-    play(settings_in(tmp_path), act)
 
-
-def test_who_waits_for_a_start_that_fails_is_turned_away_at_once(tmp_path: Path) -> None:
-    async def act(starting: Starting) -> None:
+async def test_who_waits_for_a_start_that_fails_is_turned_away_at_once(tmp_path: Path) -> None:
+    async with starting_with(settings_in(tmp_path, BROKEN)) as starting:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         pod = starting.running.start(run_pod(starting.kubelet))
         assert await is_served(starting.kubelet)
@@ -111,8 +106,6 @@ def test_who_waits_for_a_start_that_fails_is_turned_away_at_once(tmp_path: Path)
             with pytest.raises((CallFailed, RuntimeUnavailable)):
                 await pod
 
-    play(settings_in(tmp_path, BROKEN), act)
-
 
 def kept_instead(directory: Path, text: str) -> Settings:
     """Of a start whose file cannot be had on this machine, where this was in force before."""
@@ -122,23 +115,19 @@ def kept_instead(directory: Path, text: str) -> Settings:
     return replace(settings, place=Place(file), from_file=settings.config)
 
 
-def test_a_start_that_goes_on_with_what_was_kept_serves_on_the_sockets_of_that(tmp_path: Path) -> None:
+async def test_a_start_that_goes_on_with_what_was_kept_serves_on_the_sockets_of_that(tmp_path: Path) -> None:
     settings = kept_instead(tmp_path, TEXT.replace("proxy.sock", "before.sock"))
-
-    async def act(starting: Starting) -> None:
+    async with starting_with(settings) as starting:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         starting.load.set()
         await starting.start
         assert not (tmp_path / "proxy.sock").exists()
         assert (tmp_path / "before.sock").exists()
 
-    play(settings, act)
 
-
-def test_and_by_its_relay_on_the_same_sockets(tmp_path: Path) -> None:
+async def test_and_by_its_relay_on_the_same_sockets(tmp_path: Path) -> None:
     settings = kept_instead(tmp_path, f"{TEXT}relay: grpc\n")
-
-    async def act(starting: Starting) -> None:
+    async with starting_with(settings) as starting:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         reader, writer = await asyncio.open_unix_connection(tmp_path / "proxy.sock")
         writer.write(PREFACE)
@@ -151,11 +140,9 @@ def test_and_by_its_relay_on_the_same_sockets(tmp_path: Path) -> None:
         writer.transport.abort()
         await until("it serves again", lambda: is_served(starting.kubelet), seconds=20)
 
-    play(settings, act)
 
-
-def test_a_connection_that_breaks_http2_meanwhile_is_counted_as_soon_as_there_are_books(tmp_path: Path) -> None:
-    async def act(starting: Starting) -> None:
+async def test_a_connection_that_breaks_http2_meanwhile_is_counted_as_soon_as_there_are_books(tmp_path: Path) -> None:
+    async with starting_with(settings_in(tmp_path)) as starting:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         reader, writer = await asyncio.open_unix_connection(tmp_path / "proxy.sock")
         writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(64))
@@ -167,32 +154,25 @@ def test_a_connection_that_breaks_http2_meanwhile_is_counted_as_soon_as_there_ar
         await starting.start
         assert any("relay" in error for error in starting.log.errors)
 
-    play(settings_in(tmp_path), act)
 
-
-def test_the_image_socket_needs_no_decision(tmp_path: Path) -> None:
+async def test_the_image_socket_needs_no_decision(tmp_path: Path) -> None:
     images = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/runtime.sock\n"
-
-    async def act(starting: Starting) -> None:
+    async with starting_with(settings_in(tmp_path, TEXT + images)) as starting:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         assert (tmp_path / "images.sock").exists()
 
-    play(settings_in(tmp_path, TEXT + images), act)
 
-
-def test_a_socket_that_another_serves_ends_the_start_before_anything_is_loaded(tmp_path: Path) -> None:
-    async def act(starting: Starting) -> None:
+async def test_a_socket_that_another_serves_ends_the_start_before_anything_is_loaded(tmp_path: Path) -> None:
+    async with starting_with(settings_in(tmp_path)) as starting:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         second = Daemon(settings_in(tmp_path, TEXT.replace("DIR/state", "DIR/other")), log=Silent())
         with pytest.raises(ConfigError, match="another process answers there"):
             await second.start()
         await second.stop()
 
-    play(settings_in(tmp_path), act)
 
-
-def test_who_is_stopped_in_the_middle_of_a_start_leaves_nothing_behind(tmp_path: Path) -> None:
-    async def act(starting: Starting) -> None:
+async def test_who_is_stopped_in_the_middle_of_a_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with starting_with(settings_in(tmp_path)) as starting:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         pod = starting.running.start(run_pod(starting.kubelet))
         assert await is_served(starting.kubelet)
@@ -203,5 +183,3 @@ def test_who_is_stopped_in_the_middle_of_a_start_leaves_nothing_behind(tmp_path:
                 await pod
         assert not (tmp_path / "proxy.sock").exists()
         DeciderLock.acquire(tmp_path / "state").release()
-
-    play(settings_in(tmp_path), act)

@@ -1,7 +1,6 @@
 """A configuration on a machine that changes under a running node."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,101 +56,78 @@ class Scene:
         await self.site.node.settle()
 
 
-def play(act: Callable[[Scene], Awaitable[None]]) -> None:
-    async def run() -> None:
-        scene = Scene()
-        await scene.open()
-        await act(scene)
-        assert scene.site.log.errors == []
-
-    asyncio.run(run())
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    await scene.open()
+    yield scene
+    assert scene.site.log.errors == []
 
 
 async def run(scene: Scene, name: str, spec: ContainerSpec) -> str:
     return (await scene.site.run(name, spec)).container_id("c")
 
 
-def test_who_owns_no_cpu_that_went_away_stays_where_it_is() -> None:
-    async def act(scene: Scene) -> None:
-        ids = [await run(scene, name, guaranteed("c", 2000)) for name in ("a", "b")]
-        before = [scene.site.cpus(i) for i in ids]
-        owners = owned(scene.site, ids[0]) | owned(scene.site, ids[1])
-        await scene.lose(str(next(iter(MACHINE.online - owners - CpuSet.parse("0")))))
-        assert [scene.site.cpus(i) for i in ids] == before
-        assert scene.site.runtime.updates == ()
-
-    play(act)
+async def test_who_owns_no_cpu_that_went_away_stays_where_it_is(scene: Scene) -> None:
+    ids = [await run(scene, name, guaranteed("c", 2000)) for name in ("a", "b")]
+    before = [scene.site.cpus(i) for i in ids]
+    owners = owned(scene.site, ids[0]) | owned(scene.site, ids[1])
+    await scene.lose(str(next(iter(MACHINE.online - owners - CpuSet.parse("0")))))
+    assert [scene.site.cpus(i) for i in ids] == before
+    assert scene.site.runtime.updates == ()
 
 
-def test_who_lost_its_cpu_is_placed_anew_alone() -> None:
-    async def act(scene: Scene) -> None:
-        ids = [await run(scene, name, guaranteed("c", 2000)) for name in ("a", "b")]
-        lost = str(next(iter(owned(scene.site, ids[0]))))
-        stays = scene.site.cpus(ids[1])
-        await scene.lose(lost)
-        assert len(owned(scene.site, ids[0])) == 2
-        assert lost not in str(owned(scene.site, ids[0]))
-        assert scene.site.cpus(ids[0]) == str(owned(scene.site, ids[0]))
-        assert scene.site.cpus(ids[1]) == stays
-
-    play(act)
+async def test_who_lost_its_cpu_is_placed_anew_alone(scene: Scene) -> None:
+    ids = [await run(scene, name, guaranteed("c", 2000)) for name in ("a", "b")]
+    lost = str(next(iter(owned(scene.site, ids[0]))))
+    stays = scene.site.cpus(ids[1])
+    await scene.lose(lost)
+    assert len(owned(scene.site, ids[0])) == 2
+    assert lost not in str(owned(scene.site, ids[0]))
+    assert scene.site.cpus(ids[0]) == str(owned(scene.site, ids[0]))
+    assert scene.site.cpus(ids[1]) == stays
 
 
-def test_when_the_cpus_come_back_who_had_to_share_gets_what_it_asked_for() -> None:
-    async def act(scene: Scene) -> None:
-        container_id = await run(scene, "a", guaranteed("c", 6000))
-        await scene.lose("5-7")
-        assert not owned(scene.site, container_id)
-        await scene.lose("")
-        assert len(owned(scene.site, container_id)) == 6
-        assert scene.site.cpus(container_id) == str(owned(scene.site, container_id))
-
-    play(act)
+async def test_when_the_cpus_come_back_who_had_to_share_gets_what_it_asked_for(scene: Scene) -> None:
+    container_id = await run(scene, "a", guaranteed("c", 6000))
+    await scene.lose("5-7")
+    assert not owned(scene.site, container_id)
+    await scene.lose("")
+    assert len(owned(scene.site, container_id)) == 6
+    assert scene.site.cpus(container_id) == str(owned(scene.site, container_id))
 
 
-def test_everybody_who_looks_sees_the_new_machine() -> None:
-    async def act(scene: Scene) -> None:
-        await scene.lose("7")
-        assert str(scene.view.topology().online) == "0-6"
-        assert scene.site.node.context.ledger.policy.machine.online == CpuSet.parse("0-6")
-
-    play(act)
+async def test_everybody_who_looks_sees_the_new_machine(scene: Scene) -> None:
+    await scene.lose("7")
+    assert str(scene.view.topology().online) == "0-6"
+    assert scene.site.node.context.ledger.policy.machine.online == CpuSet.parse("0-6")
 
 
-def test_what_a_new_configuration_warns_of_is_logged_once() -> None:
-    async def act(scene: Scene) -> None:
-        everything_reserved = parse_config('reservedResources: {cpu: "cpuset:0-7"}')
-        for _ in range(2):
-            assert not await scene.living.change(build(everything_reserved, MACHINE, NOWHERE), must_fit=True)
-        assert scene.site.log.warnings == [events.CONFIG_WARNING]
-        assert not await scene.living.change(build(CONFIG, MACHINE, NOWHERE), must_fit=True)
-        assert scene.site.log.warnings == [events.CONFIG_WARNING]
-
-    play(act)
+async def test_what_a_new_configuration_warns_of_is_logged_once(scene: Scene) -> None:
+    everything_reserved = parse_config('reservedResources: {cpu: "cpuset:0-7"}')
+    for _ in range(2):
+        assert not await scene.living.change(build(everything_reserved, MACHINE, NOWHERE), must_fit=True)
+    assert scene.site.log.warnings == [events.CONFIG_WARNING]
+    assert not await scene.living.change(build(CONFIG, MACHINE, NOWHERE), must_fit=True)
+    assert scene.site.log.warnings == [events.CONFIG_WARNING]
 
 
-def test_a_change_of_domains_reaches_who_reads_annotations() -> None:
-    async def act(scene: Scene) -> None:
-        config = replace(CONFIG, annotation_domains=("example.com",))
-        assert not await scene.living.change(build(config, MACHINE, NOWHERE), must_fit=True)
-        assert scene.site.node.coordinator.rules == Rules.of(config)
-        container_id = (
-            await scene.site.run("a", guaranteed("c", 2000), **{"prefer-shared-cpus.example.com/pod": "true"})
-        ).container_id("c")
-        assert not owned(scene.site, container_id)
-        assert scene.view.config() == config
-
-    play(act)
+async def test_a_change_of_domains_reaches_who_reads_annotations(scene: Scene) -> None:
+    config = replace(CONFIG, annotation_domains=("example.com",))
+    assert not await scene.living.change(build(config, MACHINE, NOWHERE), must_fit=True)
+    assert scene.site.node.coordinator.rules == Rules.of(config)
+    container_id = (
+        await scene.site.run("a", guaranteed("c", 2000), **{"prefer-shared-cpus.example.com/pod": "true"})
+    ).container_id("c")
+    assert not owned(scene.site, container_id)
+    assert scene.view.config() == config
 
 
-def test_what_does_not_fit_changes_nothing() -> None:
-    async def act(scene: Scene) -> None:
-        await run(scene, "a", guaranteed("c", 6000))
-        config = parse_config('reservedResources: {cpu: "cpuset:0-3"}')
-        assert "no room" in await scene.living.change(build(config, MACHINE, NOWHERE), must_fit=True)
-        assert (scene.view.config(), scene.site.node.coordinator.rules) == (CONFIG, Rules())
-
-    play(act)
+async def test_what_does_not_fit_changes_nothing(scene: Scene) -> None:
+    await run(scene, "a", guaranteed("c", 6000))
+    config = parse_config('reservedResources: {cpu: "cpuset:0-3"}')
+    assert "no room" in await scene.living.change(build(config, MACHINE, NOWHERE), must_fit=True)
+    assert (scene.view.config(), scene.site.node.coordinator.rules) == (CONFIG, Rules())
 
 
 @pytest.mark.parametrize(("reserved", "lost", "instead"), [("0-1", "1", "0"), ("7", "7", "0")])

@@ -48,9 +48,9 @@ def test_without_the_wish_who_decides_is_left_alone(tmp_path: Path, holder: "sub
 
 
 @pytest.mark.usefixtures("holder")
-def test_who_is_asked_gives_the_lock_away(tmp_path: Path) -> None:
+async def test_who_is_asked_gives_the_lock_away(tmp_path: Path) -> None:
     turn = Turn.begin(tmp_path, takes_over=True)
-    asyncio.run(asyncio.wait_for(turn.come(Silent()), 20))
+    await asyncio.wait_for(turn.come(Silent()), 20)
     with pytest.raises(LockHeld, match=f"process {os.getpid()} decides"):
         DeciderLock.acquire(tmp_path)
     turn.end()
@@ -65,10 +65,10 @@ def test_only_one_stands_in_line(tmp_path: Path) -> None:
     first.end()
 
 
-def test_where_nobody_decides_there_is_nobody_to_ask(tmp_path: Path) -> None:
+async def test_where_nobody_decides_there_is_nobody_to_ask(tmp_path: Path) -> None:
     turn = Turn.begin(tmp_path, takes_over=True)
     assert turn.predecessor is None
-    asyncio.run(turn.come(Silent()))
+    await turn.come(Silent())
     turn.end()
     DeciderLock.acquire(tmp_path).release()
 
@@ -88,10 +88,10 @@ async def acts_when_alone(turn: Turn, holder: "subprocess.Popen[bytes]") -> None
         await acted.wait()
 
 
-def test_the_end_of_the_old_process_is_noticed(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+async def test_the_end_of_the_old_process_is_noticed(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
     turn = Turn.begin(tmp_path, takes_over=True)
-    asyncio.run(turn.come(Silent()))
-    asyncio.run(acts_when_alone(turn, holder))
+    await turn.come(Silent())
+    await acts_when_alone(turn, holder)
     turn.end()
 
 
@@ -133,17 +133,17 @@ async def asked(relay: Relay, listen: Path, log: Silent) -> bool:
     return gives_way
 
 
-def test_who_has_the_sockets_name_and_listens_gets_the_place(tmp_path: Path) -> None:
+async def test_who_has_the_sockets_name_and_listens_gets_the_place(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
         listening.listen()
-        assert asyncio.run(asked(Relay("replaced"), tmp_path / "socket", Silent()))
+        assert await asked(Relay("replaced"), tmp_path / "socket", Silent())
 
 
 @pytest.mark.parametrize("problem", ["", "removed"])
-def test_a_signal_without_a_successor_changes_nothing_and_is_logged(tmp_path: Path, problem: str) -> None:
+async def test_a_signal_without_a_successor_changes_nothing_and_is_logged(tmp_path: Path, problem: str) -> None:
     log = Silent()
-    assert not asyncio.run(asked(Relay(problem), tmp_path / "socket", log))
+    assert not await asked(Relay(problem), tmp_path / "socket", log)
     assert log.warnings == ["not_handed_over"]
 
 
@@ -161,10 +161,10 @@ async def stopped(work: object) -> None:
     await asyncio.wait_for(unless(stopping, work), 20)  # type: ignore[arg-type]
 
 
-def test_work_ends_when_the_daemon_is_stopped() -> None:
-    asyncio.run(stopped(endless()))
+async def test_work_ends_when_the_daemon_is_stopped() -> None:
+    await stopped(endless())
 
 
-def test_what_work_raises_comes_through() -> None:
+async def test_what_work_raises_comes_through() -> None:
     with pytest.raises(ValueError, match="as it was"):
-        asyncio.run(unless(asyncio.Event(), fails()))
+        await unless(asyncio.Event(), fails())

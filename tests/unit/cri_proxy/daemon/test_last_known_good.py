@@ -1,9 +1,9 @@
 """Keeping the configuration for the next start, in the background."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from cri_proxy.config.last_known_good import Kept, find
 from cri_proxy.config.load import parse_config
@@ -29,42 +29,35 @@ class Scene:
         await self.tasks.join()
 
 
-def play(directory: Path, act: Callable[[Scene], Awaitable[None]]) -> Scene:
-    async def run() -> Scene:
-        scene = Scene(directory)
-        await act(scene)
-        return scene
-
-    return asyncio.run(run())
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
 
 
-def test_the_newest_of_several_is_found(tmp_path: Path) -> None:
+async def test_the_newest_of_several_is_found(scene: Scene, tmp_path: Path) -> None:
     newest = replace(KEPT, config=Config())
-    play(tmp_path, lambda scene: scene.keep(KEPT, replace(KEPT, group="rt"), newest))
+    await scene.keep(KEPT, replace(KEPT, group="rt"), newest)
     assert find(tmp_path, FILE) == newest
 
 
-def test_one_that_comes_later_is_kept_too(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        await scene.keep(KEPT)
-        await scene.keep(replace(KEPT, group="rt"))
-
-    play(tmp_path, act)
+async def test_one_that_comes_later_is_kept_too(scene: Scene, tmp_path: Path) -> None:
+    await scene.keep(KEPT)
+    await scene.keep(replace(KEPT, group="rt"))
     found = find(tmp_path, FILE)
     assert found is not None
     assert found.group == "rt"
 
 
-def test_what_cannot_be_kept_is_a_warning_and_no_more(tmp_path: Path) -> None:
+async def test_what_cannot_be_kept_is_a_warning_and_no_more(scene: Scene, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    scene = play(tmp_path, lambda scene: scene.keep(KEPT))
+    await scene.keep(KEPT)
     assert "chmod go-w" in str(scene.observer.fields("config_not_kept")["reason"])
     assert "would not find this configuration" in scene.keeping.warnings()[0]
 
 
-def test_the_warning_ends_when_it_is_kept_at_last(tmp_path: Path) -> None:
+async def test_the_warning_ends_when_it_is_kept_at_last(scene: Scene, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    scene = play(tmp_path, lambda scene: scene.keep(KEPT))
+    await scene.keep(KEPT)
     tmp_path.chmod(0o700)
-    asyncio.run(scene.keep(KEPT))
+    await scene.keep(KEPT)
     assert scene.keeping.warnings() == ()

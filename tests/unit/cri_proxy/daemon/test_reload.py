@@ -1,6 +1,5 @@
 """What becomes of a configuration that was found changed."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,9 +59,9 @@ class Scene:
             self.applied.append((config, tuple(said)))
         return self.refusal
 
-    def take(self, text: str = OLD, *, asked: bool = False, problem: str = "") -> str:
+    async def take(self, text: str = OLD, *, asked: bool = False, problem: str = "") -> str:
         """The outcome of finding this."""
-        asyncio.run(self.reloading.take(Source(FILE, text, problem=problem), asked))
+        await self.reloading.take(Source(FILE, text, problem=problem), asked)
         last = self.reloading.view().last
         return last.outcome if last is not None else ""
 
@@ -72,15 +71,15 @@ def scene() -> Scene:
     return Scene(settings_of(OLD))
 
 
-def test_options_of_the_command_line_are_told_before_and_after_a_reload() -> None:
+async def test_options_of_the_command_line_are_told_before_and_after_a_reload() -> None:
     scene = Scene(settings_of(OLD, ("adopt", "pin"), ("http", "off")))
     assert scene.reloading.view().overridden == ("adopt", "http")
-    assert scene.take("adopt: leave\nstrictAnnotations: true") == "applied"
+    assert await scene.take("adopt: leave\nstrictAnnotations: true") == "applied"
     assert scene.reloading.view().overridden == ("adopt", "http")
 
 
-def test_a_valid_one_is_applied_whole(scene: Scene) -> None:
-    assert scene.take("adopt: pin\nstrictAnnotations: true") == "applied"
+async def test_a_valid_one_is_applied_whole(scene: Scene) -> None:
+    assert await scene.take("adopt: pin\nstrictAnnotations: true") == "applied"
     ((config, said),) = scene.applied
     assert (config.adopt, config.strict_annotations, said) == ("pin", True, ())
     assert scene.reloading.config == config
@@ -97,9 +96,11 @@ def test_a_valid_one_is_applied_whole(scene: Scene) -> None:
         (" \n", "is empty now: write {} if the defaults are meant"),
     ],
 )
-def test_an_invalid_one_changes_nothing_and_the_reason_is_told_everywhere(scene: Scene, text: str, reason: str) -> None:
+async def test_an_invalid_one_changes_nothing_and_the_reason_is_told_everywhere(
+    scene: Scene, text: str, reason: str
+) -> None:
     before = scene.reloading.config, scene.reloading.view().digest
-    assert scene.take(text) == "rejected"
+    assert await scene.take(text) == "rejected"
     assert (scene.reloading.config, scene.reloading.view().digest, scene.applied) == (*before, [])
     last = scene.reloading.view().last
     assert last is not None
@@ -107,48 +108,48 @@ def test_an_invalid_one_changes_nothing_and_the_reason_is_told_everywhere(scene:
     assert [reason in text for text in said] == [True] * 3
 
 
-def test_what_cannot_be_read_changes_nothing(scene: Scene) -> None:
-    assert scene.take("", problem="cannot read: No such file or directory") == "rejected"
+async def test_what_cannot_be_read_changes_nothing(scene: Scene) -> None:
+    assert await scene.take("", problem="cannot read: No such file or directory") == "rejected"
     assert scene.reloading.config.adopt == "leave"
 
 
-def test_what_the_node_refuses_changes_nothing(scene: Scene) -> None:
+async def test_what_the_node_refuses_changes_nothing(scene: Scene) -> None:
     scene.refusal = "the change leaves no room for web/c0; nothing was changed"
-    assert scene.take("adopt: pin") == "rejected"
+    assert await scene.take("adopt: pin") == "rejected"
     assert scene.reloading.config.adopt == "leave"
     assert "no room for web/c0" in scene.reloading.warnings()[0]
 
 
-def test_a_text_that_means_the_same_moves_nobody(scene: Scene) -> None:
-    assert scene.take(f"# more words\n{OLD}") == "unchanged"
+async def test_a_text_that_means_the_same_moves_nobody(scene: Scene) -> None:
+    assert await scene.take(f"# more words\n{OLD}") == "unchanged"
     assert scene.applied == []
     assert scene.reloading.view().digest == Source(FILE, f"# more words\n{OLD}").digest
 
 
-def test_the_old_one_put_back_ends_the_warning(scene: Scene) -> None:
-    scene.take("nonsense")
-    assert scene.take() == "unchanged"
+async def test_the_old_one_put_back_ends_the_warning(scene: Scene) -> None:
+    await scene.take("nonsense")
+    assert await scene.take() == "unchanged"
     assert scene.reloading.warnings() == ()
 
 
-def test_who_asks_has_the_same_one_applied_again(scene: Scene) -> None:
-    assert scene.take(asked=True) == "applied"
+async def test_who_asks_has_the_same_one_applied_again(scene: Scene) -> None:
+    assert await scene.take(asked=True) == "applied"
     assert [config.adopt for config, _ in scene.applied] == ["leave"]
 
 
-def test_an_empty_file_is_taken_where_it_was_empty_before() -> None:
+async def test_an_empty_file_is_taken_where_it_was_empty_before() -> None:
     scene = Scene(settings_of(""))
-    assert scene.take("", asked=True) == "applied"
+    assert await scene.take("", asked=True) == "applied"
 
 
-def test_the_command_line_beats_the_new_file_too() -> None:
+async def test_the_command_line_beats_the_new_file_too() -> None:
     scene = Scene(settings_of(OLD, ("policy", "none")))
-    scene.take("policy: topology-aware\nadopt: pin")
+    await scene.take("policy: topology-aware\nadopt: pin")
     assert (scene.reloading.config.policy, scene.reloading.config.adopt) == ("none", "pin")
 
 
-def test_what_is_read_at_start_only_keeps_its_value_and_the_rest_is_applied(scene: Scene) -> None:
-    assert scene.take("adopt: pin\nstateDir: /elsewhere") == "applied"
+async def test_what_is_read_at_start_only_keeps_its_value_and_the_rest_is_applied(scene: Scene) -> None:
+    assert await scene.take("adopt: pin\nstateDir: /elsewhere") == "applied"
     ((config, said),) = scene.applied
     assert (config.adopt, config.state_dir) == ("pin", "/var/lib/cri-proxy")
     assert said == ("stateDir: /var/lib/cri-proxy stays until a restart; the configuration says /elsewhere",)
@@ -156,9 +157,9 @@ def test_what_is_read_at_start_only_keeps_its_value_and_the_rest_is_applied(scen
     assert scene.observer.fields("config_reloaded")["restart_for"] == ["stateDir"]
 
 
-def test_who_takes_it_back_needs_no_restart(scene: Scene) -> None:
-    scene.take("stateDir: /elsewhere")
-    scene.take("adopt: pin")
+async def test_who_takes_it_back_needs_no_restart(scene: Scene) -> None:
+    await scene.take("stateDir: /elsewhere")
+    await scene.take("adopt: pin")
     assert scene.reloading.view().needs_restart == ()
 
 
@@ -172,32 +173,32 @@ def test_every_option_that_does_not_reload_is_held_back(known: Known) -> None:
 
 
 @pytest.mark.parametrize("text", ["adopt: pin", "nonsense", OLD])
-def test_systemd_hears_of_the_beginning_and_the_end(scene: Scene, text: str) -> None:
-    scene.take(text)
+async def test_systemd_hears_of_the_beginning_and_the_end(scene: Scene, text: str) -> None:
+    await scene.take(text)
     begin, end = scene.told
     assert begin.startswith("RELOADING=1\nMONOTONIC_USEC=")
     assert begin.rpartition("=")[2].isdigit()
     assert end == "READY=1"
 
 
-def test_a_fault_of_ours_does_not_leave_systemd_waiting(scene: Scene) -> None:
+async def test_a_fault_of_ours_does_not_leave_systemd_waiting(scene: Scene) -> None:
     scene.fault = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
-        scene.take("adopt: pin")
+        await scene.take("adopt: pin")
     assert scene.told[-1] == "READY=1"
     assert "a fault of ours" in scene.reloading.warnings()[0]
 
 
-def test_reloads_are_counted_by_outcome(scene: Scene) -> None:
+async def test_reloads_are_counted_by_outcome(scene: Scene) -> None:
     for text in ("adopt: pin", "nonsense", "x: 1", "adopt: pin # same"):
-        scene.take(text)
+        await scene.take(text)
     view = scene.reloading.view()
     assert (view.applied, view.unchanged, view.rejected) == (1, 1, 2)
 
 
-def test_without_a_file_asking_applies_the_command_line_again() -> None:
+async def test_without_a_file_asking_applies_the_command_line_again() -> None:
     scene = Scene(settle(Config()))
-    asyncio.run(scene.reloading.take(Source(Path("command line"), ""), True))
+    await scene.reloading.take(Source(Path("command line"), ""), True)
     view = scene.reloading.view()
     assert (view.file, view.digest, view.applied, len(scene.applied)) == ("", "", 1, 1)
 
@@ -207,58 +208,58 @@ def test_that_changes_are_found_late_is_a_warning(scene: Scene) -> None:
     assert "by a slow look only: inotify: No space left" in scene.reloading.warnings()[0]
 
 
-def test_what_is_in_force_is_kept_without_the_command_lines_part() -> None:
+async def test_what_is_in_force_is_kept_without_the_command_lines_part() -> None:
     scene = Scene(settings_of(OLD, ("policy", "none")))
     assert scene.reloading.in_force.config == parse_config(OLD)
     text = "adopt: pin\nlog: {level: debug}"
-    scene.take(text)
+    await scene.take(text)
     (kept,) = scene.kept
     assert (kept.config, kept.digest, kept.path) == (parse_config(text), Source(FILE, text).digest, FILE)
 
 
-def test_what_waits_for_a_restart_is_not_kept_as_if_it_were_in_force(scene: Scene) -> None:
-    scene.take("adopt: pin\nstateDir: /elsewhere")
+async def test_what_waits_for_a_restart_is_not_kept_as_if_it_were_in_force(scene: Scene) -> None:
+    await scene.take("adopt: pin\nstateDir: /elsewhere")
     assert scene.kept[0].config == parse_config("adopt: pin")
 
 
-def test_what_is_rejected_is_not_kept(scene: Scene) -> None:
-    scene.take("nonsense")
+async def test_what_is_rejected_is_not_kept(scene: Scene) -> None:
+    await scene.take("nonsense")
     scene.refusal = "no room"
-    scene.take("adopt: pin")
+    await scene.take("adopt: pin")
     assert scene.kept == []
     assert scene.reloading.in_force.config == parse_config(OLD)
 
 
-def test_another_text_that_means_the_same_is_kept_with_its_digest(scene: Scene) -> None:
-    scene.take(f"# more words\n{OLD}")
+async def test_another_text_that_means_the_same_is_kept_with_its_digest(scene: Scene) -> None:
+    await scene.take(f"# more words\n{OLD}")
     assert scene.kept[0].digest == scene.reloading.view().digest == Source(FILE, f"# more words\n{OLD}").digest
 
 
-def test_without_a_file_nothing_is_kept() -> None:
+async def test_without_a_file_nothing_is_kept() -> None:
     scene = Scene(settle(Config()))
-    asyncio.run(scene.reloading.take(Source(Path("command line"), ""), True))
+    await scene.reloading.take(Source(Path("command line"), ""), True)
     assert scene.kept == []
 
 
-def test_a_start_on_what_was_kept_is_told_until_something_is_taken() -> None:
+async def test_a_start_on_what_was_kept_is_told_until_something_is_taken() -> None:
     scene = Scene(kept_settings("adpot: pin"))
     view = scene.reloading.view()
     assert (view.is_kept, view.rejected, view.digest) == (True, 1, Source(FILE, OLD).digest)
     (said,) = scene.reloading.warnings()
     assert "adpot: unknown option; did you mean adopt?" in said
-    assert scene.take("still: wrong") == "rejected"
+    assert await scene.take("still: wrong") == "rejected"
     assert scene.reloading.view().is_kept
     assert "still: unknown option" in scene.reloading.warnings()[0]
-    assert scene.take("adopt: pin") == "applied"
+    assert await scene.take("adopt: pin") == "applied"
     assert (scene.reloading.view().is_kept, scene.reloading.warnings()) == (False, ())
     assert [kept.config for kept in scene.kept] == [parse_config("adopt: pin")]
 
 
-def test_the_kept_one_back_in_the_file_ends_it_and_moves_nobody() -> None:
+async def test_the_kept_one_back_in_the_file_ends_it_and_moves_nobody() -> None:
     scene = Scene(kept_settings("adpot: pin"))
-    assert scene.take(OLD) == "unchanged"
+    assert await scene.take(OLD) == "unchanged"
     assert (scene.applied, scene.reloading.view().is_kept, scene.reloading.warnings()) == ([], False, ())
 
 
-def test_a_file_that_was_emptied_before_the_start_is_refused_by_the_reload_as_well() -> None:
-    assert Scene(kept_settings("")).take("", asked=True) == "rejected"
+async def test_a_file_that_was_emptied_before_the_start_is_refused_by_the_reload_as_well() -> None:
+    assert await Scene(kept_settings("")).take("", asked=True) == "rejected"

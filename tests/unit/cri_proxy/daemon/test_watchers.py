@@ -3,7 +3,8 @@
 import asyncio
 import io
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -110,128 +111,112 @@ class Bridged(Scene):
         assert Agent(origin, self.directory / "config", log=Silent(), clock=SystemClock()).copy()
 
 
-def play(scene: Scene, act: Callable[[Scene], Awaitable[None]], *, errors: Sequence[str] = ()) -> None:
-    """Start the daemon, act, stop it; it logs these errors and no others."""
-
-    async def run() -> None:
-        try:
-            await scene.daemon.start()
-            await until("it decides", is_ready, seconds=20)
-            await act(scene)
-            assert [error.split()[0] for error in scene.log.errors] == list(errors)
-        finally:
-            await scene.client.close()
-            await scene.daemon.stop()
+@asynccontextmanager
+async def started(scene: Scene, *, errors: Sequence[str] = ()) -> AsyncIterator[Scene]:
+    """Start the daemon, and stop it at the end; it logs these errors and no others."""
 
     async def is_ready() -> bool:
         return scene.daemon.node is not None and scene.daemon.node.coordinator.is_ready
 
-    asyncio.run(run())
+    try:
+        await scene.daemon.start()
+        await until("it decides", is_ready, seconds=20)
+        yield scene
+        assert [error.split()[0] for error in scene.log.errors] == list(errors)
+    finally:
+        await scene.client.close()
+        await scene.daemon.stop()
 
 
-def test_a_swapped_volume_is_in_force_for_who_is_there_and_who_comes(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 2000),)))
-        before = scene.cpus()["a"]
-        await scene.change(f"{CONFIG}topologyAware: {{PreferSharedCPUs: true}}", "applied")
-        await scene.kubelet.run_pod(PodSpec("b", (guaranteed("c", 2000),)))
-        assert scene.cpus()["a"] == before
-        assert scene.owners() == ["a"]
-
-    play(Scene(tmp_path), act)
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with started(Scene(tmp_path)) as scene:
+        yield scene
 
 
-def test_what_leaves_no_room_is_rejected_and_who_is_there_stays(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 6000),)))
-        before = scene.cpus()
-        await scene.change(CONFIG.replace('"cpuset:0"', '"cpuset:0-4"'), "rejected")
-        assert scene.cpus() == before
-        assert "no room for a/c" in scene.adapting.reloading.warnings()[0]
-        assert scene.view().rejected == 1
-
-    play(Scene(tmp_path), act)
+async def test_a_swapped_volume_is_in_force_for_who_is_there_and_who_comes(scene: Scene) -> None:
+    await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 2000),)))
+    before = scene.cpus()["a"]
+    await scene.change(f"{CONFIG}topologyAware: {{PreferSharedCPUs: true}}", "applied")
+    await scene.kubelet.run_pod(PodSpec("b", (guaranteed("c", 2000),)))
+    assert scene.cpus()["a"] == before
+    assert scene.owners() == ["a"]
 
 
-def test_what_this_machine_cannot_give_is_rejected(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        view = await scene.change(CONFIG.replace('"cpuset:0"', '"cpuset:64"'), "rejected")
-        assert view.last is not None
-        assert "reservedResources.cpu: CPU 64" in view.last.reason
+async def test_what_leaves_no_room_is_rejected_and_who_is_there_stays(scene: Scene) -> None:
+    await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 6000),)))
+    before = scene.cpus()
+    await scene.change(CONFIG.replace('"cpuset:0"', '"cpuset:0-4"'), "rejected")
+    assert scene.cpus() == before
+    assert "no room for a/c" in scene.adapting.reloading.warnings()[0]
+    assert scene.view().rejected == 1
 
-    play(Scene(tmp_path), act)
+
+async def test_what_this_machine_cannot_give_is_rejected(scene: Scene) -> None:
+    view = await scene.change(CONFIG.replace('"cpuset:0"', '"cpuset:64"'), "rejected")
+    assert view.last is not None
+    assert "reservedResources.cpu: CPU 64" in view.last.reason
 
 
-def test_a_reload_that_is_asked_for_before_it_can_be_made_is_made_then(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
+async def test_a_reload_that_is_asked_for_before_it_can_be_made_is_made_then(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.daemon.reload()
+    async with started(scene) as scene:
+
         async def was_made() -> bool:
             return scene.view().applied == 1
 
         await until("the reload", was_made, seconds=20)
 
-    scene = Scene(tmp_path)
-    scene.daemon.reload()
-    play(scene, act)
 
-
-def test_pods_come_and_go_while_one_configuration_chases_the_other(tmp_path: Path) -> None:
+async def test_pods_come_and_go_while_one_configuration_chases_the_other(scene: Scene) -> None:
     """No call fails, none is lost, and the last configuration is the one in force."""
 
-    async def act(scene: Scene) -> None:
-        async def churn(name: str) -> None:
-            for i in range(8):
-                pod = await scene.kubelet.run_pod(PodSpec(f"{name}{i}", (guaranteed("c", 1000),)))
-                await scene.kubelet.remove_pod(pod.sandbox_id)
+    async def churn(name: str) -> None:
+        for i in range(8):
+            pod = await scene.kubelet.run_pod(PodSpec(f"{name}{i}", (guaranteed("c", 1000),)))
+            await scene.kubelet.remove_pod(pod.sandbox_id)
 
-        async def reload() -> None:
-            for i in range(6):
-                wanted = i % 2 == 0
-                scene.write(f"{CONFIG}topologyAware: {{ColocatePods: {str(wanted).lower()}}}")
-                scene.daemon.reload()
+    async def reload() -> None:
+        for i in range(6):
+            wanted = i % 2 == 0
+            scene.write(f"{CONFIG}topologyAware: {{ColocatePods: {str(wanted).lower()}}}")
+            scene.daemon.reload()
 
-                async def is_in_force(wanted: bool = wanted) -> bool:
-                    return scene.adapting.reloading.config.topology_aware.colocate_pods is wanted
+            async def is_in_force(wanted: bool = wanted) -> bool:
+                return scene.adapting.reloading.config.topology_aware.colocate_pods is wanted
 
-                await until(f"configuration {i} is in force", is_in_force, seconds=20)
+            await until(f"configuration {i} is in force", is_in_force, seconds=20)
 
-        await scene.kubelet.run_pod(PodSpec("stays", (guaranteed("c", 2000),)))
-        before = scene.cpus()["stays"]
-        await asyncio.gather(churn("a"), churn("b"), churn("c"), reload())
-        assert scene.cpus() == {"stays": before}
-        assert not scene.adapting.reloading.config.topology_aware.colocate_pods
-        assert (scene.view().applied >= 6, scene.view().rejected) == (True, 0)
-
-    play(Scene(tmp_path), act)
+    await scene.kubelet.run_pod(PodSpec("stays", (guaranteed("c", 2000),)))
+    before = scene.cpus()["stays"]
+    await asyncio.gather(churn("a"), churn("b"), churn("c"), reload())
+    assert scene.cpus() == {"stays": before}
+    assert not scene.adapting.reloading.config.topology_aware.colocate_pods
+    assert (scene.view().applied >= 6, scene.view().rejected) == (True, 0)
 
 
-def test_the_log_changes_with_the_configuration(tmp_path: Path) -> None:
+async def test_the_log_changes_with_the_configuration(scene: Scene) -> None:
     stream = io.StringIO()
     log = configure_logging("info", "json", stream)
-
-    async def act(scene: Scene) -> None:
-        log.info("ready")
-        await scene.change(f"{CONFIG}log: {{level: error}}", "applied")
-        log.info("stopping")
-        assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["ready"]
-
-    play(Scene(tmp_path), act)
+    log.info("ready")
+    await scene.change(f"{CONFIG}log: {{level: error}}", "applied")
+    log.info("stopping")
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["ready"]
 
 
-def test_a_plan_says_who_would_be_updated_and_changes_nothing(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        await scene.kubelet.run_pod(PodSpec("a", (ContainerSpec("c", cpu_request_mcpu=500),)))
-        before, policy = scene.cpus(), scene.policy()
-        lost = min(CpuSet.parse(before["a"]))
-        text = CONFIG.replace('"cpuset:0"', f'"cpuset:0,{lost}"')
-        plan = await scene.adapting.plan(f"{text}stateDir: /x\n", "")
-        assert (plan.problem, plan.needs_restart) == ("", ())  # the command line has the last word on stateDir
-        (move,) = plan.moves
-        assert (move.pod, str(move.cpus_before)) == ("a", before["a"])
-        assert (scene.cpus(), scene.policy()) == (before, policy)
-        await scene.change(text, "applied")
-        assert scene.cpus() == {"a": str(move.cpus)} != before
-
-    play(Scene(tmp_path), act)
+async def test_a_plan_says_who_would_be_updated_and_changes_nothing(scene: Scene) -> None:
+    await scene.kubelet.run_pod(PodSpec("a", (ContainerSpec("c", cpu_request_mcpu=500),)))
+    before, policy = scene.cpus(), scene.policy()
+    lost = min(CpuSet.parse(before["a"]))
+    text = CONFIG.replace('"cpuset:0"', f'"cpuset:0,{lost}"')
+    plan = await scene.adapting.plan(f"{text}stateDir: /x\n", "")
+    assert (plan.problem, plan.needs_restart) == ("", ())  # the command line has the last word on stateDir
+    (move,) = plan.moves
+    assert (move.pod, str(move.cpus_before)) == ("a", before["a"])
+    assert (scene.cpus(), scene.policy()) == (before, policy)
+    await scene.change(text, "applied")
+    assert scene.cpus() == {"a": str(move.cpus)} != before
 
 
 @pytest.mark.parametrize(
@@ -243,34 +228,24 @@ def test_a_plan_says_who_would_be_updated_and_changes_nothing(tmp_path: Path) ->
         ("", "is empty now"),
     ],
 )
-def test_a_plan_says_why_it_would_be_rejected(tmp_path: Path, text: str, problem: str) -> None:
-    async def act(scene: Scene) -> None:
-        await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 6000),)))
-        assert problem in (await scene.adapting.plan(text, "")).problem
-        assert scene.view().last is None
-
-    play(Scene(tmp_path), act)
+async def test_a_plan_says_why_it_would_be_rejected(text: str, problem: str, scene: Scene) -> None:
+    await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 6000),)))
+    assert problem in (await scene.adapting.plan(text, "")).problem
+    assert scene.view().last is None
 
 
-def test_the_plan_is_asked_for_on_the_admin_socket(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
-        query = {"text": packed(f"{CONFIG}imageListen: /a"), "group": ""}
-        answer = await asyncio.to_thread(ask, tmp_path / "admin.sock", "/api/v1/plan", query)
-        assert decode(PlanView, answer).problem.endswith(
-            "imageListen: needs imageEndpoint as well: give both or neither"
-        )
-
-    play(Scene(tmp_path), act)
+async def test_the_plan_is_asked_for_on_the_admin_socket(tmp_path: Path, scene: Scene) -> None:
+    query = {"text": packed(f"{CONFIG}imageListen: /a"), "group": ""}
+    answer = await asyncio.to_thread(ask, tmp_path / "admin.sock", "/api/v1/plan", query)
+    assert decode(PlanView, answer).problem.endswith("imageListen: needs imageEndpoint as well: give both or neither")
 
 
-def test_a_configmap_comes_through_the_agent_with_the_nodes_group(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
+async def test_a_configmap_comes_through_the_agent_with_the_nodes_group(tmp_path: Path) -> None:
+    async with started(Bridged(tmp_path)) as scene:
         for adopt in ("leave", "pin"):
             view = await scene.change(f"{CONFIG}adopt: {adopt}", "applied")
             assert (view.group, Path(view.file).name) == ("rt", "group.rt.yaml")
             assert scene.adapting.reloading.config.adopt == adopt
-
-    play(Bridged(tmp_path), act)
 
 
 async def was_kept(scene: Scene) -> None:
@@ -291,15 +266,15 @@ async def was_kept(scene: Scene) -> None:
         ("", "is empty now"),
     ],
 )
-def test_a_start_after_a_rejected_edit_goes_on_with_what_was_in_force(tmp_path: Path, text: str, problem: str) -> None:
+async def test_a_start_after_a_rejected_edit_goes_on_with_what_was_in_force(
+    tmp_path: Path, text: str, problem: str
+) -> None:
     shared = f"{CONFIG}topologyAware: {{PreferSharedCPUs: true}}"
-
-    async def rejects(scene: Scene) -> None:
+    async with started(Scene(tmp_path)) as scene:
         await scene.change(shared, "applied")
         await was_kept(scene)
         await scene.change(text, "rejected")
-
-    async def goes_on(scene: Scene) -> None:
+    async with started(Scene(tmp_path, text), errors=["config_kept"]) as scene:
         assert scene.adapting.reloading.config.topology_aware.prefer_shared
         assert problem in scene.adapting.reloading.warnings()[0]
         assert scene.daemon.node is not None
@@ -309,6 +284,3 @@ def test_a_start_after_a_rejected_edit_goes_on_with_what_was_in_force(tmp_path: 
         await scene.change(CONFIG, "applied")
         assert (scene.view().is_kept, scene.adapting.reloading.warnings()) == (False, ())
         await was_kept(scene)
-
-    play(Scene(tmp_path), rejects)
-    play(Scene(tmp_path, text), goes_on, errors=["config_kept"])

@@ -1,6 +1,5 @@
 """Asking the kubelet, which may be away, silent or old: no container waits long, and none fails."""
 
-import asyncio
 from dataclasses import replace
 
 from cri_proxy.kubelet.pod_resources import KEPT_PODS, SILENCE_SECONDS, PodResources
@@ -33,41 +32,32 @@ class Asking:
         return ",".join(str(hint.nodes) for hint in hints)
 
 
-def test_the_kubelet_is_asked_once_per_pod_while_the_sandbox_is_made() -> None:
-    async def run() -> None:
-        node = Asking(KubeletService(WEB))
-        node.resources.expect(POD)
-        assert [await node.nodes(), await node.nodes()] == ["1", "1"]
+async def test_the_kubelet_is_asked_once_per_pod_while_the_sandbox_is_made() -> None:
+    node = Asking(KubeletService(WEB))
+    node.resources.expect(POD)
+    assert [await node.nodes(), await node.nodes()] == ["1", "1"]
+    assert node.kubelet.calls == ["Get"]
+
+
+async def test_a_pod_that_was_not_announced_is_asked_for_when_it_is_needed() -> None:
+    assert await Asking(KubeletService(WEB)).nodes() == "1"
+
+
+async def test_where_get_is_disabled_the_list_answers_and_get_is_not_tried_again() -> None:
+    node = Asking(KubeletService(WEB, get="disabled"))
+    assert [await node.nodes(), await node.nodes(OTHER)] == ["1", ""]
+    assert node.kubelet.calls == ["Get", "List", "List"]
+
+
+async def test_a_kubelet_that_does_not_answer_is_told_once_and_left_alone_for_a_while() -> None:
+    for how in ("absent", "silent", "garbage"):
+        node = Asking(KubeletService(WEB, get=how), budget_seconds=0.3 if how == "silent" else 20)
+        assert [await node.nodes(), await node.nodes(OTHER)] == ["", ""]
         assert node.kubelet.calls == ["Get"]
-
-    asyncio.run(run())
-
-
-def test_a_pod_that_was_not_announced_is_asked_for_when_it_is_needed() -> None:
-    assert asyncio.run(Asking(KubeletService(WEB)).nodes()) == "1"
-
-
-def test_where_get_is_disabled_the_list_answers_and_get_is_not_tried_again() -> None:
-    async def run() -> None:
-        node = Asking(KubeletService(WEB, get="disabled"))
-        assert [await node.nodes(), await node.nodes(OTHER)] == ["1", ""]
-        assert node.kubelet.calls == ["Get", "List", "List"]
-
-    asyncio.run(run())
-
-
-def test_a_kubelet_that_does_not_answer_is_told_once_and_left_alone_for_a_while() -> None:
-    async def run() -> None:
-        for how in ("absent", "silent", "garbage"):
-            node = Asking(KubeletService(WEB, get=how), budget_seconds=0.3 if how == "silent" else 20)
-            assert [await node.nodes(), await node.nodes(OTHER)] == ["", ""]
-            assert node.kubelet.calls == ["Get"]
-            await node.clock.advance(SILENCE_SECONDS + 1)
-            node.kubelet.get = "offered"
-            assert await node.nodes() == "1"
-            assert node.log.errors == []
-
-    asyncio.run(run())
+        await node.clock.advance(SILENCE_SECONDS + 1)
+        node.kubelet.get = "offered"
+        assert await node.nodes() == "1"
+        assert node.log.errors == []
 
 
 class Heard(Silent):
@@ -79,21 +69,18 @@ class Heard(Silent):
     warning = info
 
 
-def test_who_does_not_answer_is_called_the_kubelet_and_not_the_runtime() -> None:
+async def test_who_does_not_answer_is_called_the_kubelet_and_not_the_runtime() -> None:
     log, clock = Heard(), ManualClock()
     kubelet = KubeletService(WEB, get="absent")
     resources = PodResources(kubelet, clock, Journal(log, clock), known=lambda: NodeSet(1), budget_seconds=20)
-    assert asyncio.run(resources.hints(POD, "c0")) == ()
+    assert await resources.hints(POD, "c0") == ()
     assert [reason.partition(":")[0] for reason in log.warnings] == ["the kubelet does not answer"]
 
 
-def test_only_the_newest_pods_are_remembered() -> None:
-    async def run() -> None:
-        node = Asking(KubeletService(WEB))
-        await node.nodes()
-        for n in range(KEPT_PODS):
-            node.resources.expect(replace(OTHER, uid=f"other-{n}"))
-        node.kubelet.pods = ()
-        assert await node.nodes() == ""
-
-    asyncio.run(run())
+async def test_only_the_newest_pods_are_remembered() -> None:
+    node = Asking(KubeletService(WEB))
+    await node.nodes()
+    for n in range(KEPT_PODS):
+        node.resources.expect(replace(OTHER, uid=f"other-{n}"))
+    node.kubelet.pods = ()
+    assert await node.nodes() == ""

@@ -38,13 +38,11 @@ def blocks() -> int:
     return count
 
 
-def test_tasks_count_until_they_end() -> None:
-    async def count() -> tuple[object, object]:
-        task = asyncio.get_running_loop().create_task(asyncio.Event().wait())
-        (with_it,) = task_samples()
-        task.cancel()
-        await asyncio.wait([task])
-        (without,) = task_samples()
-        return with_it.value, without.value
-
-    assert asyncio.run(count()) == (2, 1)
+async def test_tasks_count_until_they_end() -> None:
+    before = len(asyncio.all_tasks())
+    task = asyncio.get_running_loop().create_task(asyncio.Event().wait())
+    (with_it,) = task_samples()
+    task.cancel()
+    await asyncio.wait([task])
+    (without,) = task_samples()
+    assert (with_it.value, without.value) == (before + 1, before)

@@ -1,17 +1,15 @@
 """Time in a scenario."""
 
-import asyncio
-
 from cri_proxy.simulate.clock import START_SECONDS, ScenarioClock
 
 
-def test_waiting_takes_no_time_and_moves_the_clock() -> None:
+async def test_waiting_takes_no_time_and_moves_the_clock() -> None:
     clock = ScenarioClock()
-    asyncio.run(clock.sleep(3600.0))
+    await clock.sleep(3600.0)
     assert (clock.monotonic_seconds(), clock.now_seconds()) == (3600.0, START_SECONDS + 3600.0)
 
 
-def test_the_clock_never_goes_back() -> None:
+async def test_the_clock_never_goes_back() -> None:
     clock = ScenarioClock()
-    asyncio.run(clock.sleep(-5.0))
+    await clock.sleep(-5.0)
     assert clock.monotonic_seconds() == 0.0

@@ -1,7 +1,5 @@
 """What the simulated kernel enforces."""
 
-import asyncio
-
 from cri_proxy.simulate.cpusets import EmbeddedCpusets
 from cri_proxy.simulate.player import Player
 from cri_proxy.simulate.scenario.parse import parse_scenario
@@ -26,11 +24,11 @@ async def look(*, wrong_pid: int = 0) -> tuple[str, str]:
     return ("", "") if found is None else (str(found.cpus), found.path.rpartition(container.id)[1])
 
 
-def test_what_was_written_behind_the_runtimes_back_is_what_is_enforced() -> None:
-    cpus, path = asyncio.run(look())
+async def test_what_was_written_behind_the_runtimes_back_is_what_is_enforced() -> None:
+    cpus, path = await look()
     assert CpuSet.parse(cpus) == CpuSet.of([1, 2])
     assert path
 
 
-def test_a_process_of_another_container_tells_nothing() -> None:
-    assert asyncio.run(look(wrong_pid=1)) == ("", "")
+async def test_a_process_of_another_container_tells_nothing() -> None:
+    assert await look(wrong_pid=1) == ("", "")

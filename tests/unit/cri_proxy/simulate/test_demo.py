@@ -1,7 +1,5 @@
 """The demo's play."""
 
-import asyncio
-
 from cri_proxy.simulate.demo import CAPTIONS, EXPLAINED, Demo, Scene, demo_scenario
 from cri_proxy.simulate.run_files import perform
 
@@ -38,8 +36,8 @@ def test_what_the_sentences_promise_happens() -> None:
     assert seen["report/writer"].pool == "root"
 
 
-def test_the_picture_fills_and_the_restart_changes_nothing() -> None:
-    scenes, _ = asyncio.run(played())
+async def test_the_picture_fills_and_the_restart_changes_nothing() -> None:
+    scenes, _ = await played()
     restart = next(i for i, scene in enumerate(scenes) if "restart" in scene.caption)
     assert scenes[restart].cpus == scenes[restart - 1].cpus
     assert scenes[restart].news == ("nothing changed for anybody",)
@@ -48,8 +46,8 @@ def test_the_picture_fills_and_the_restart_changes_nothing() -> None:
     assert letters[-1] == 5
 
 
-def test_the_last_word_is_why_one_container_sits_where_it_sits() -> None:
-    _, demo = asyncio.run(played())
+async def test_the_last_word_is_why_one_container_sits_where_it_sits() -> None:
+    _, demo = await played()
     (decision,) = demo.explain().decisions
     assert (decision.request.pod.name, decision.request.container.name) == EXPLAINED
     assert decision.ranking

@@ -20,10 +20,10 @@ async def on_a_thread(work: str) -> str:
     return await asyncio.to_thread(give)
 
 
-def test_it_is_done_on_the_loops_own_thread() -> None:
-    assert asyncio.run(on_a_thread("done")) == f"done on {threading.main_thread().name}"
+async def test_it_is_done_on_the_loops_own_thread() -> None:
+    assert await on_a_thread("done") == f"done on {threading.main_thread().name}"
 
 
-def test_what_it_raises_is_raised_where_it_is_waited_for() -> None:
+async def test_what_it_raises_is_raised_where_it_is_waited_for() -> None:
     with pytest.raises(ValueError, match="nothing to do"):
-        asyncio.run(on_a_thread(""))
+        await on_a_thread("")

@@ -1,6 +1,5 @@
 """Playing steps."""
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,34 +23,34 @@ async def played(scenario: Scenario) -> tuple[list[StepOutcome], int]:
     return outcomes, len(player.world.runtime.updates)
 
 
-def play(*steps: str) -> list[StepOutcome]:
+async def play(*steps: str) -> list[StepOutcome]:
     """What came of these steps on a machine of four CPUs, one of them reserved."""
-    return asyncio.run(played(parse_scenario(MACHINE + "".join(f"- {step}\n" for step in steps))))[0]
+    return (await played(parse_scenario(MACHINE + "".join(f"- {step}\n" for step in steps))))[0]
 
 
 OWN = "create: {pod: own, qos: guaranteed, containers: [{name: c0, cpu: 2}]}"
 BACKGROUND = "create: {pod: bg, containers: [{name: c0}]}"
 
 
-def test_what_the_runtime_has_on_record_is_what_is_told() -> None:
-    seen = play(OWN)[0].containers["own/c0"]
+async def test_what_the_runtime_has_on_record_is_what_is_told() -> None:
+    seen = (await play(OWN))[0].containers["own/c0"]
     assert (str(seen.cpus), str(seen.exclusive), seen.pool, seen.state) == ("1-2", "1-2", "root", "running")
 
 
-def test_others_that_moved_are_told_and_nobody_else() -> None:
-    outcomes = play(BACKGROUND, OWN, "delete: own")
+async def test_others_that_moved_are_told_and_nobody_else() -> None:
+    outcomes = await play(BACKGROUND, OWN, "delete: own")
     assert [[moved.container for moved in o.updated] for o in outcomes] == [[], ["bg/c0"], ["bg/c0"]]
 
 
-def test_a_refused_container_does_not_stop_the_scenario() -> None:
-    outcomes = play("create: {pod: big, qos: guaranteed, containers: [{name: c0, cpu: 9}]}", OWN)
+async def test_a_refused_container_does_not_stop_the_scenario() -> None:
+    outcomes = await play("create: {pod: big, qos: guaranteed, containers: [{name: c0, cpu: 9}]}", OWN)
     assert [o.ok for o in outcomes] == [False, True]
     assert "wanted 9 exclusive CPUs" in outcomes[0].error
 
 
-def test_one_refused_container_of_a_pod_does_not_stop_the_others() -> None:
+async def test_one_refused_container_of_a_pod_does_not_stop_the_others() -> None:
     step = "create: {pod: web, qos: guaranteed, containers: [{name: big, cpu: 9}, {name: small, cpu: 1}]}"
-    outcome = play(step)[0]
+    outcome = (await play(step))[0]
     assert outcome.error.startswith("big: ")
     assert list(outcome.containers) == ["web/small"]
 
@@ -64,64 +63,64 @@ def test_one_refused_container_of_a_pod_does_not_stop_the_others() -> None:
         ("reconfigure: {reservedResources: {cpu: 3}}", "leaves no room for own/c0"),
     ],
 )
-def test_a_step_that_cannot_be_done_changes_nothing(step: str, problem: str) -> None:
-    before, after = play(OWN, step)
+async def test_a_step_that_cannot_be_done_changes_nothing(step: str, problem: str) -> None:
+    before, after = await play(OWN, step)
     assert problem in after.error
     assert after.containers == before.containers
 
 
 @pytest.mark.parametrize("step", ["delete: web", "stop: own/c1", "reconfigure: {http: off}"])
-def test_a_step_that_cannot_be_meant_is_no_refusal(step: str) -> None:
+async def test_a_step_that_cannot_be_meant_is_no_refusal(step: str) -> None:
     with pytest.raises(ScenarioError, match="step 1: "):
-        play(OWN, step)
+        await play(OWN, step)
 
 
-def test_what_was_removed_or_refused_cannot_be_stopped_again() -> None:
+async def test_what_was_removed_or_refused_cannot_be_stopped_again() -> None:
     big = "create: {pod: big, qos: guaranteed, containers: [{name: c0, cpu: 9}]}"
-    outcomes = play(OWN, "stop: own/c0", "stop: own/c0", "delete: own", "delete: own", big, "stop: big/c0")
+    outcomes = await play(OWN, "stop: own/c0", "stop: own/c0", "delete: own", "delete: own", big, "stop: big/c0")
     assert [o.ok for o in outcomes] == [True, True, False, True, False, False, False]
     assert outcomes[2].error == "pod own has no container c0; it has none"
 
 
-def test_an_ended_container_holds_nothing_and_can_be_made_again() -> None:
+async def test_an_ended_container_holds_nothing_and_can_be_made_again() -> None:
     again = "create: {pod: own, containers: [{name: c0, cpu: 1}]}"
-    outcomes = play(OWN, "exit: own/c0", "exit: own/c0", again)
+    outcomes = await play(OWN, "exit: own/c0", "exit: own/c0", again)
     assert outcomes[1].containers["own/c0"].json_value()["cpus"] == ""
     assert "has ended" in outcomes[2].error
     assert len(outcomes[3].containers["own/c0"].exclusive) == 1
 
 
-def test_the_cgroup_of_a_container_that_has_ended_is_gone() -> None:
-    assert "has ended" in play(OWN, "exit: own/c0", "tamper: {container: own/c0, cpus: 0-3}")[2].error
+async def test_the_cgroup_of_a_container_that_has_ended_is_gone() -> None:
+    assert "has ended" in (await play(OWN, "exit: own/c0", "tamper: {container: own/c0, cpus: 0-3}"))[2].error
 
 
-def test_a_request_cannot_be_resized_above_its_limit() -> None:
+async def test_a_request_cannot_be_resized_above_its_limit() -> None:
     create = "create: {pod: b, qos: burstable, containers: [{name: c0, cpu_request: 1, cpu_limit: 2}]}"
-    assert "more than the limit" in play(create, "update: {container: b/c0, cpu_request: 3}")[1].error
+    assert "more than the limit" in (await play(create, "update: {container: b/c0, cpu_request: 3}"))[1].error
 
 
-def test_a_restart_sends_the_runtime_nothing_at_all() -> None:
+async def test_a_restart_sends_the_runtime_nothing_at_all() -> None:
     steps = [BACKGROUND, OWN, "restart: proxy", "restart: runtime", "restart: both"]
     scenario = parse_scenario(MACHINE + "".join(f"- {step}\n" for step in steps))
-    outcomes, updates = asyncio.run(played(scenario))
-    _, before = asyncio.run(played(replace(scenario, steps=scenario.steps[:2])))
+    outcomes, updates = await played(scenario)
+    _, before = await played(replace(scenario, steps=scenario.steps[:2]))
     assert [o.ok for o in outcomes] == [True] * 5
     assert updates == before == 1
 
 
-def test_every_placement_comes_with_its_reasons() -> None:
-    assert any("2 exclusive CPUs" in reason for reason in play(OWN)[0].reasons["own/c0"])
+async def test_every_placement_comes_with_its_reasons() -> None:
+    assert any("2 exclusive CPUs" in reason for reason in (await play(OWN))[0].reasons["own/c0"])
 
 
-def test_an_annotation_without_effect_is_told_and_refuses_nobody() -> None:
+async def test_an_annotation_without_effect_is_told_and_refuses_nobody() -> None:
     create = "create: {pod: a, annotations: {cri-proxy.io/rdtclass: gold}, containers: [{name: c}]}"
-    outcome = play("reconfigure: {strictAnnotations: true}", create)[1]
+    outcome = (await play("reconfigure: {strictAnnotations: true}", create))[1]
     assert outcome.ok
     assert "annotation cri-proxy.io/rdtclass: known, without effect yet" in outcome.reasons["a/c"]
 
 
-def test_an_expectation_that_is_not_met_says_what_was_found() -> None:
-    outcome = play(OWN, "expect: [\"cpus('own/c0') == {1}\", \"cpus('x/y') == {}\", ok()]")[1]
+async def test_an_expectation_that_is_not_met_says_what_was_found() -> None:
+    outcome = (await play(OWN, "expect: [\"cpus('own/c0') == {1}\", \"cpus('x/y') == {}\", ok()]"))[1]
     assert outcome.problems == (
         "cpus('own/c0') == {1}: left is 1-2, right is 1",
         "cpus('x/y') == {}: there is no container 'x/y'; there are own/c0",
@@ -152,7 +151,7 @@ def test_a_machines_path_counts_from_the_scenarios_directory(tmp_path: Path) -> 
     assert machine_source(replace(scenario, machine="host")) == "host"
 
 
-def test_whoever_preserves_its_cpus_has_its_memory_left_alone_too() -> None:
+async def test_whoever_preserves_its_cpus_has_its_memory_left_alone_too() -> None:
     create = "create: {pod: a, annotations: {cri-proxy.io/cpu.preserve: true}, containers: [{name: c, cpu: 1}]}"
-    seen = play(create)[0].containers["a/c"]
+    seen = (await play(create))[0].containers["a/c"]
     assert (str(seen.cpus), str(seen.mems)) == ("", "")

@@ -1,7 +1,5 @@
 """Looking at a container from outside."""
 
-import asyncio
-
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.simulate.node import World
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
@@ -36,15 +34,15 @@ async def look(*, overwrite: str = "", end: bool = False) -> tuple[dict[str, str
     return {key: str(seen[key]) for key in ("cpus", "exclusive", "shared", "state")}, reasons
 
 
-def test_the_runtimes_record_is_seen_with_what_the_ledger_says_of_it() -> None:
-    seen, reasons = asyncio.run(look())
+async def test_the_runtimes_record_is_seen_with_what_the_ledger_says_of_it() -> None:
+    seen, reasons = await look()
     assert seen == {"cpus": "1", "exclusive": "1", "shared": "", "state": "running"}
     assert any("1 exclusive CPU" in reason for reason in reasons)
 
 
-def test_what_somebody_else_wrote_is_seen_as_it_is() -> None:
-    assert asyncio.run(look(overwrite="1-3"))[0]["cpus"] == "1-3"
+async def test_what_somebody_else_wrote_is_seen_as_it_is() -> None:
+    assert (await look(overwrite="1-3"))[0]["cpus"] == "1-3"
 
 
-def test_an_ended_container_is_seen_with_nothing() -> None:
-    assert asyncio.run(look(end=True))[0] == {"cpus": "", "exclusive": "", "shared": "", "state": "exited"}
+async def test_an_ended_container_is_seen_with_nothing() -> None:
+    assert (await look(end=True))[0] == {"cpus": "", "exclusive": "", "shared": "", "state": "exited"}

@@ -1,6 +1,5 @@
 """What a daemon says, typed."""
 
-import asyncio
 from pathlib import Path
 
 from cri_proxy.http.server import AdminServer
@@ -8,28 +7,22 @@ from cri_proxy.testbed.admin import AdminSocket
 from tests.fakes.views import FixedDaemon, decision_view, status_view
 
 
-def test_answers_are_the_values_that_the_daemon_gave(tmp_path: Path) -> None:
-    async def story() -> None:
-        server, admin = AdminServer(FixedDaemon()), AdminSocket(tmp_path / "admin.sock")
-        await server.listen_unix(admin.path)
-        assert await admin.status() == status_view()
-        assert (await admin.explain("web")).decisions == (decision_view(),)
-        assert (await admin.explain("nobody")).decisions == ()
-        await server.close()
-
-    asyncio.run(story())
+async def test_answers_are_the_values_that_the_daemon_gave(tmp_path: Path) -> None:
+    server, admin = AdminServer(FixedDaemon()), AdminSocket(tmp_path / "admin.sock")
+    await server.listen_unix(admin.path)
+    assert await admin.status() == status_view()
+    assert (await admin.explain("web")).decisions == (decision_view(),)
+    assert (await admin.explain("nobody")).decisions == ()
+    await server.close()
 
 
-def test_a_daemon_is_ready_when_it_says_so_and_not_when_nobody_answers(tmp_path: Path) -> None:
-    async def story() -> list[bool]:
-        daemon, admin = FixedDaemon(), AdminSocket(tmp_path / "admin.sock")
-        answers = [await admin.is_ready()]
-        server = AdminServer(daemon)
-        await server.listen_unix(admin.path)
-        answers.append(await admin.is_ready())
-        daemon.is_ready = False
-        answers.append(await admin.is_ready())
-        await server.close()
-        return answers
-
-    assert asyncio.run(story()) == [False, True, False]
+async def test_a_daemon_is_ready_when_it_says_so_and_not_when_nobody_answers(tmp_path: Path) -> None:
+    daemon, admin = FixedDaemon(), AdminSocket(tmp_path / "admin.sock")
+    answers = [await admin.is_ready()]
+    server = AdminServer(daemon)
+    await server.listen_unix(admin.path)
+    answers.append(await admin.is_ready())
+    daemon.is_ready = False
+    answers.append(await admin.is_ready())
+    await server.close()
+    assert answers == [False, True, False]

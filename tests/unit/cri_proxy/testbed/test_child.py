@@ -1,6 +1,5 @@
 """Programs that we start and end."""
 
-import asyncio
 import signal
 import sys
 from pathlib import Path
@@ -19,32 +18,26 @@ def python(code: str, directory: Path) -> Child:
     return Child([sys.executable, "-c", code], log=directory / "log")
 
 
-def test_a_program_that_listens_ends_by_its_signal(tmp_path: Path) -> None:
+async def test_a_program_that_listens_ends_by_its_signal(tmp_path: Path) -> None:
     child = python("import time; time.sleep(60)", tmp_path)
-    assert asyncio.run(child.end()) == -signal.SIGTERM
+    assert await child.end() == -signal.SIGTERM
 
 
-def test_a_program_that_does_not_listen_is_killed(tmp_path: Path) -> None:
-    async def story() -> int:
-        child = python(DEAF, tmp_path)
+async def test_a_program_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    child = python(DEAF, tmp_path)
 
-        async def is_deaf() -> bool:
-            return "deaf" in child.tail()
+    async def is_deaf() -> bool:
+        return "deaf" in child.tail()
 
-        await until("it ignores the signal", is_deaf, seconds=30)
-        return await child.end(grace_seconds=0.1)
-
-    assert asyncio.run(story()) == -signal.SIGKILL
+    await until("it ignores the signal", is_deaf, seconds=30)
+    assert await child.end(grace_seconds=0.1) == -signal.SIGKILL
 
 
-def test_a_program_that_ended_says_so_with_its_last_words(tmp_path: Path) -> None:
-    async def story() -> None:
-        child = python("raise SystemExit('no such planet')", tmp_path)
-        await child.end(number=signal.SIGCONT, grace_seconds=30)
-        child.require_running()
-
+async def test_a_program_that_ended_says_so_with_its_last_words(tmp_path: Path) -> None:
+    child = python("raise SystemExit('no such planet')", tmp_path)
+    await child.end(number=signal.SIGCONT, grace_seconds=30)
     with pytest.raises(TryoutError, match="ended with status 1\nno such planet"):
-        asyncio.run(story())
+        child.require_running()
 
 
 def test_a_missing_program_is_an_error(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The kubelet's calls, on the embedded runtime."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -17,80 +15,55 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 
 WEB = PodSpec("web", (guaranteed("c0", 1000), ContainerSpec("c1")), labels=(("app", "web"),))
-Story = Callable[[Kubelet], Awaitable[None]]
 
 
-def play(tmp_path: Path, story: Story) -> None:
-    """Run a story against a new runtime."""
+@pytest.fixture
+def kubelet(tmp_path: Path) -> Kubelet:
+    """In front of a new runtime."""
     node = Node(1 << 30, log_directory=str(tmp_path), image=DEFAULT_IMAGE)
-
-    async def on_runtime() -> None:
-        await story(Kubelet(EmbeddedRuntime(small_machine()).channel(), node))
-
-    asyncio.run(on_runtime())
+    return Kubelet(EmbeddedRuntime(small_machine()).channel(), node)
 
 
-def test_a_pod_runs_with_its_containers_in_order(tmp_path: Path) -> None:
-    async def story(kubelet: Kubelet) -> None:
-        pod = await kubelet.run_pod(WEB)
-        assert [name for name, _ in pod.containers] == ["c0", "c1"]
-        status = await kubelet.status(pod.container_id("c1"))
-        assert status.status.state == pb.CONTAINER_RUNNING
-
-    play(tmp_path, story)
+async def test_a_pod_runs_with_its_containers_in_order(kubelet: Kubelet) -> None:
+    pod = await kubelet.run_pod(WEB)
+    assert [name for name, _ in pod.containers] == ["c0", "c1"]
+    status = await kubelet.status(pod.container_id("c1"))
+    assert status.status.state == pb.CONTAINER_RUNNING
 
 
-def test_an_update_is_seen_from_inside(tmp_path: Path) -> None:
-    async def story(kubelet: Kubelet) -> None:
-        container_id = (await kubelet.run_pod(WEB)).container_id("c0")
-        await kubelet.update(container_id, pb.LinuxContainerResources(cpuset_cpus="1"))
-        assert (await kubelet.allowed(container_id)).cpus == CpuSet.of([1])
-
-    play(tmp_path, story)
+async def test_an_update_is_seen_from_inside(kubelet: Kubelet) -> None:
+    container_id = (await kubelet.run_pod(WEB)).container_id("c0")
+    await kubelet.update(container_id, pb.LinuxContainerResources(cpuset_cpus="1"))
+    assert (await kubelet.allowed(container_id)).cpus == CpuSet.of([1])
 
 
-def test_a_container_has_a_process(tmp_path: Path) -> None:
-    async def story(kubelet: Kubelet) -> None:
-        assert await kubelet.pid((await kubelet.run_pod(WEB)).container_id("c0")) > 0
-
-    play(tmp_path, story)
+async def test_a_container_has_a_process(kubelet: Kubelet) -> None:
+    assert await kubelet.pid((await kubelet.run_pod(WEB)).container_id("c0")) > 0
 
 
-def test_a_removed_pod_is_gone_and_may_be_removed_again(tmp_path: Path) -> None:
-    async def story(kubelet: Kubelet) -> None:
-        pod = await kubelet.run_pod(WEB)
-        assert await kubelet.sandboxes({"app": "web"}) == (pod.sandbox_id,)
-        await kubelet.remove_pod(pod.sandbox_id)
-        await kubelet.remove_pod(pod.sandbox_id)
-        assert await kubelet.sandboxes() == ()
-
-    play(tmp_path, story)
+async def test_a_removed_pod_is_gone_and_may_be_removed_again(kubelet: Kubelet) -> None:
+    pod = await kubelet.run_pod(WEB)
+    assert await kubelet.sandboxes({"app": "web"}) == (pod.sandbox_id,)
+    await kubelet.remove_pod(pod.sandbox_id)
+    await kubelet.remove_pod(pod.sandbox_id)
+    assert await kubelet.sandboxes() == ()
 
 
-def test_a_container_can_be_stopped_removed_and_made_again(tmp_path: Path) -> None:
-    async def story(kubelet: Kubelet) -> None:
-        pod = await kubelet.run_pod(WEB)
-        await kubelet.stop(pod.container_id("c0"))
-        await kubelet.remove(pod.container_id("c0"))
-        again = await kubelet.create(WEB, WEB.containers[0], pod.sandbox_id, attempt=1)
-        await kubelet.start(again)
-        assert (await kubelet.status(again)).status.metadata.attempt == 1
-
-    play(tmp_path, story)
+async def test_a_container_can_be_stopped_removed_and_made_again(kubelet: Kubelet) -> None:
+    pod = await kubelet.run_pod(WEB)
+    await kubelet.stop(pod.container_id("c0"))
+    await kubelet.remove(pod.container_id("c0"))
+    again = await kubelet.create(WEB, WEB.containers[0], pod.sandbox_id, attempt=1)
+    await kubelet.start(again)
+    assert (await kubelet.status(again)).status.metadata.attempt == 1
 
 
-def test_a_command_that_fails_inside_is_an_error_with_its_words(tmp_path: Path) -> None:
-    async def story(kubelet: Kubelet) -> None:
-        pod = await kubelet.run_pod(WEB)
-        with pytest.raises(TryoutError, match="exit status"):
-            await kubelet.execute(pod.container_id("c0"), "/bin/nothing")
-
-    play(tmp_path, story)
+async def test_a_command_that_fails_inside_is_an_error_with_its_words(kubelet: Kubelet) -> None:
+    pod = await kubelet.run_pod(WEB)
+    with pytest.raises(TryoutError, match="exit status"):
+        await kubelet.execute(pod.container_id("c0"), "/bin/nothing")
 
 
-def test_a_refusal_of_the_runtime_reaches_the_caller(tmp_path: Path) -> None:
-    async def story(kubelet: Kubelet) -> None:
-        with pytest.raises(CallFailed):
-            await kubelet.start("none")
-
-    play(tmp_path, story)
+async def test_a_refusal_of_the_runtime_reaches_the_caller(kubelet: Kubelet) -> None:
+    with pytest.raises(CallFailed):
+        await kubelet.start("none")

@@ -14,17 +14,17 @@ async def next_of(answers: Iterator[int | None]) -> int | None:
     return next(answers)
 
 
-def test_the_first_answer_that_is_one_is_given_even_when_it_is_zero() -> None:
+async def test_the_first_answer_that_is_one_is_given_even_when_it_is_zero() -> None:
     answers = iter([None, 0, 7])
-    assert asyncio.run(until("a number", lambda: next_of(answers), seconds=5)) == 0
+    assert await until("a number", lambda: next_of(answers), seconds=5) == 0
 
 
-def test_a_claim_that_never_holds_is_an_error_that_names_it() -> None:
+async def test_a_claim_that_never_holds_is_an_error_that_names_it() -> None:
     with pytest.raises(TryoutError, match="the moon is green: not so after 0"):
-        asyncio.run(until("the moon is green", lambda: next_of(iter([None])), seconds=0))
+        await until("the moon is green", lambda: next_of(iter([None])), seconds=0)
 
 
-def test_cleaning_up_ends_although_we_are_cancelled_and_the_cancellation_is_not_lost() -> None:
+async def test_cleaning_up_ends_although_we_are_cancelled_and_the_cancellation_is_not_lost() -> None:
     done: list[str] = []
 
     async def clean_up() -> None:
@@ -39,13 +39,13 @@ def test_cleaning_up_ends_although_we_are_cancelled_and_the_cancellation_is_not_
         await finish(clean_up())
 
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(story())
+        await asyncio.gather(story())
     assert done == ["clean"]
 
 
-def test_what_cleaning_up_raises_is_raised() -> None:
+async def test_what_cleaning_up_raises_is_raised() -> None:
     async def clean_up() -> None:
         raise TryoutError("mount", "stays")
 
     with pytest.raises(TryoutError, match="mount: stays"):
-        asyncio.run(finish(clean_up()))
+        await finish(clean_up())

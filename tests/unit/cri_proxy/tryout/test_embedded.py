@@ -1,6 +1,5 @@
 """The daemon in this process, on a machine that is only described."""
 
-import asyncio
 from pathlib import Path
 
 from cri_proxy.tryout.embedded import EmbeddedDaemon, described_machine
@@ -12,11 +11,8 @@ def test_the_described_machine_has_two_packages_four_nodes_and_isolated_cpus() -
     assert str(machine.isolated) == "3,7"
 
 
-def test_it_is_ready_when_entered_and_gone_when_left(tmp_path: Path) -> None:
-    async def story() -> None:
-        options = ("--available-resources", "cpu=cpuset:0-15")
-        async with EmbeddedDaemon(tmp_path, machine=described_machine(), options=options) as daemon:
-            assert {pool.name for pool in (await daemon.admin.status()).pools} >= {"root", "socket #0", "socket #1"}
-        assert not await daemon.admin.is_ready()
-
-    asyncio.run(story())
+async def test_it_is_ready_when_entered_and_gone_when_left(tmp_path: Path) -> None:
+    options = ("--available-resources", "cpu=cpuset:0-15")
+    async with EmbeddedDaemon(tmp_path, machine=described_machine(), options=options) as daemon:
+        assert {pool.name for pool in (await daemon.admin.status()).pools} >= {"root", "socket #0", "socket #1"}
+    assert not await daemon.admin.is_ready()

@@ -11,9 +11,9 @@ from cri_proxy.tryout.session import EMBEDDED, Plan, hold_session, last_words
 PLAIN = Paint(is_on=False)
 
 
-def test_every_container_is_told_and_confirmed_and_nothing_is_left(tmp_path: Path) -> None:
+async def test_every_container_is_told_and_confirmed_and_nothing_is_left(tmp_path: Path) -> None:
     said: list[str] = []
-    confirmed = asyncio.run(hold_session(Plan(EMBEDDED, scratch=tmp_path), say=said.append, paint=PLAIN))
+    confirmed = await hold_session(Plan(EMBEDDED, scratch=tmp_path), say=said.append, paint=PLAIN)
     text = "\n".join(said)
     assert confirmed, text
     assert "default/database/engine" in text
@@ -21,7 +21,7 @@ def test_every_container_is_told_and_confirmed_and_nothing_is_left(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupted_session_leaves_nothing(tmp_path: Path) -> None:
+async def test_an_interrupted_session_leaves_nothing(tmp_path: Path) -> None:
     """It is interrupted by whoever listens to its first words."""
 
     async def story() -> None:
@@ -31,7 +31,7 @@ def test_an_interrupted_session_leaves_nothing(tmp_path: Path) -> None:
         await hold_session(plan, say=lambda _: void(session.cancel()), paint=PLAIN)
 
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(story())
+        await asyncio.gather(story())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,7 +1,8 @@
 """The agent between a mounted ConfigMap and a directory of the host."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -38,17 +39,15 @@ class Scene:
         await until(f"{wanted} in the target", is_there, seconds=20)
 
 
-def play(scene: Scene, act: Callable[[Scene], Awaitable[None]]) -> None:
-    async def run() -> None:
-        stop = asyncio.Event()
-        serving = asyncio.get_running_loop().create_task(scene.agent.serve(stop.wait()))
-        try:
-            await act(scene)
-        finally:
-            stop.set()
-            await serving
-
-    asyncio.run(run())
+@asynccontextmanager
+async def served(scene: Scene) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    serving = asyncio.get_running_loop().create_task(scene.agent.serve(stop.wait()))
+    try:
+        yield
+    finally:
+        stop.set()
+        await serving
 
 
 def test_it_copies_once(tmp_path: Path) -> None:
@@ -70,8 +69,10 @@ def test_it_takes_over_a_directory_that_was_made_once_from_plain_files(tmp_path:
     assert scene.read() == ("default.yaml", "from the cluster", "")
 
 
-def test_it_follows_the_kubelet_files_that_come_and_go_included(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
+async def test_it_follows_the_kubelet_files_that_come_and_go_included(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, clock=SystemClock())
+    scene.volume.write({"default.yaml": "1"})
+    async with served(scene):
         await scene.comes("default.yaml", "1", "")
         scene.volume.write({"default.yaml": "2"})
         await scene.comes("default.yaml", "2", "")
@@ -79,37 +80,31 @@ def test_it_follows_the_kubelet_files_that_come_and_go_included(tmp_path: Path) 
         await scene.comes("node.w1.yaml", "3", "")
         scene.volume.write({"default.yaml": "2"})
         await scene.comes("default.yaml", "2", "")
-
-    scene = Scene(tmp_path, clock=SystemClock())
-    scene.volume.write({"default.yaml": "1"})
-    play(scene, act)
     assert scene.log.errors == []
 
 
-def test_the_group_of_the_label_comes_with_it_and_goes_with_it(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
+async def test_the_group_of_the_label_comes_with_it_and_goes_with_it(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, group_file=True, clock=SystemClock())
+    scene.volume.write({"default.yaml": "d", "group.rt.yaml": "r"})
+    scene.labels.write({"group": ""})
+    async with served(scene):
         await scene.comes("default.yaml", "d", "")
         scene.labels.write({"group": "rt"})
         await scene.comes("group.rt.yaml", "r", "rt")
         scene.labels.write({"group": ""})
         await scene.comes("default.yaml", "d", "")
 
-    scene = Scene(tmp_path, group_file=True, clock=SystemClock())
-    scene.volume.write({"default.yaml": "d", "group.rt.yaml": "r"})
-    scene.labels.write({"group": ""})
-    play(scene, act)
 
+async def test_a_mounted_configmap_that_comes_late_is_copied_then(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, clock=SystemClock())
+    async with served(scene):
 
-def test_a_mounted_configmap_that_comes_late_is_copied_then(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> None:
         async def was_told() -> bool:
             return len(scene.log.errors) == 1
 
         await until("it says that there is nothing", was_told, seconds=20)
         scene.volume.write({"default.yaml": "1"})
         await scene.comes("default.yaml", "1", "")
-
-    play(Scene(tmp_path, clock=SystemClock()), act)
 
 
 def test_what_fails_again_is_told_once(tmp_path: Path) -> None:
@@ -118,10 +113,14 @@ def test_what_fails_again_is_told_once(tmp_path: Path) -> None:
     assert len(scene.log.errors) == 1
 
 
-def test_what_failed_is_tried_again_after_a_while(tmp_path: Path) -> None:
+async def test_what_failed_is_tried_again_after_a_while(tmp_path: Path) -> None:
     clock = ManualClock()
+    scene = Scene(tmp_path, clock=clock)
+    scene.volume.write({"default.yaml": "1"})
+    scene.target.mkdir(parents=True)
+    (scene.target / "default.yaml").write_text("by hand")
+    async with served(scene):
 
-    async def act(scene: Scene) -> None:
         async def was_told() -> bool:
             return len(scene.log.errors) == 1
 
@@ -129,12 +128,6 @@ def test_what_failed_is_tried_again_after_a_while(tmp_path: Path) -> None:
         (scene.target / "default.yaml").unlink()
         await clock.advance(REPAIR_SECONDS)
         await scene.comes("default.yaml", "1", "")
-
-    scene = Scene(tmp_path, clock=clock)
-    scene.volume.write({"default.yaml": "1"})
-    scene.target.mkdir(parents=True)
-    (scene.target / "default.yaml").write_text("by hand")
-    play(scene, act)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """When a configuration is looked at, and when it is handed over. Time is virtual, and threads take none."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from cri_proxy.config.files.inotify import Lookups
 from cri_proxy.config.files.location import Source
@@ -65,146 +68,117 @@ class Scene:
             await asyncio.sleep(0)
 
 
-def play(act: Callable[[Scene], Awaitable[None]]) -> Scene:
-    async def run() -> Scene:
-        asyncio.get_running_loop().set_default_executor(AtOnce())
-        scene = Scene()
-        tasks = [asyncio.get_running_loop().create_task(scene.watch.watch(scene))]
-        await scene.saw(1)
-        await act(scene)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        return scene
-
-    return asyncio.run(run())
+@asynccontextmanager
+async def watched() -> AsyncIterator[Scene]:
+    asyncio.get_running_loop().set_default_executor(AtOnce())
+    scene = Scene()
+    watching = asyncio.get_running_loop().create_task(scene.watch.watch(scene))
+    await scene.saw(1)
+    yield scene
+    watching.cancel()
+    await asyncio.wait([watching])
 
 
-def test_what_changed_between_the_start_and_the_first_look_is_taken() -> None:
-    async def run() -> list[tuple[str, bool]]:
-        scene = Scene()
-        scene.text = "new"
-        await scene.watch.check()
-        await scene.watch.check()
-        return scene.taken
-
-    assert asyncio.run(run()) == [("new", False)]
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    async with watched() as scene:
+        yield scene
 
 
-def test_a_change_is_taken_once_it_is_quiet() -> None:
-    async def act(scene: Scene) -> None:
-        await scene.hears("half")
-        await scene.clock.advance(DEBOUNCE_SECONDS / 2)
-        await scene.hears("new")
-        await scene.clock.advance(DEBOUNCE_SECONDS)
-        assert scene.looks == 1
-        await scene.clock.advance(DEBOUNCE_SECONDS)
-        await scene.saw(2)
-        assert scene.taken == [("new", False)]
-
-    play(act)
+async def test_what_changed_between_the_start_and_the_first_look_is_taken() -> None:
+    scene = Scene()
+    scene.text = "new"
+    await scene.watch.check()
+    await scene.watch.check()
+    assert scene.taken == [("new", False)]
 
 
-def test_who_writes_all_the_time_is_looked_at_all_the_same() -> None:
-    async def act(scene: Scene) -> None:
-        await scene.hears("0")
-        for i in range(1, DEBOUNCE_ROUNDS + 1):
-            assert scene.taken == []
-            await scene.clock.advance(DEBOUNCE_SECONDS / 2)
-            await scene.hears(f"{i}")
-            await scene.clock.advance(DEBOUNCE_SECONDS / 2)
-        await scene.saw(2)
-        assert scene.taken == [(f"{DEBOUNCE_ROUNDS}", False)]
-
-    play(act)
+async def test_a_change_is_taken_once_it_is_quiet(scene: Scene) -> None:
+    await scene.hears("half")
+    await scene.clock.advance(DEBOUNCE_SECONDS / 2)
+    await scene.hears("new")
+    await scene.clock.advance(DEBOUNCE_SECONDS)
+    assert scene.looks == 1
+    await scene.clock.advance(DEBOUNCE_SECONDS)
+    await scene.saw(2)
+    assert scene.taken == [("new", False)]
 
 
-def test_the_same_content_is_never_taken_again() -> None:
-    async def act(scene: Scene) -> None:
-        for _ in range(3):
-            await scene.hears()
-            await scene.clock.advance(DEBOUNCE_SECONDS)
-        await scene.saw(2)
+async def test_who_writes_all_the_time_is_looked_at_all_the_same(scene: Scene) -> None:
+    await scene.hears("0")
+    for i in range(1, DEBOUNCE_ROUNDS + 1):
         assert scene.taken == []
-
-    play(act)
-
-
-def test_who_asks_gets_it_at_once_and_of_the_same_content_too() -> None:
-    async def act(scene: Scene) -> None:
-        scene.watch.ask()
-        await scene.saw(2)
-        assert scene.taken == [("old", True)]
-
-    play(act)
+        await scene.clock.advance(DEBOUNCE_SECONDS / 2)
+        await scene.hears(f"{i}")
+        await scene.clock.advance(DEBOUNCE_SECONDS / 2)
+    await scene.saw(2)
+    assert scene.taken == [(f"{DEBOUNCE_ROUNDS}", False)]
 
 
-def test_wishes_while_one_is_carried_out_are_one() -> None:
-    async def act(scene: Scene) -> None:
-        scene.gate = asyncio.Event()
-        scene.watch.ask()
-        await scene.saw(2)
-        for _ in range(3):
-            scene.watch.ask()
-        scene.gate.set()
-        await scene.saw(3)
-        assert scene.taken == [("old", True), ("old", True)]
-
-    play(act)
-
-
-def test_a_slow_look_finds_what_nobody_tells() -> None:
-    async def act(scene: Scene) -> None:
-        poll = asyncio.get_running_loop().create_task(scene.watch.poll())
-        await asyncio.sleep(0)
-        scene.text = "new"
-        await scene.clock.advance(POLL_SECONDS)
+async def test_the_same_content_is_never_taken_again(scene: Scene) -> None:
+    for _ in range(3):
+        await scene.hears()
         await scene.clock.advance(DEBOUNCE_SECONDS)
-        await scene.saw(2)
-        poll.cancel()
-        assert scene.taken == [("new", False)]
-
-    play(act)
+    await scene.saw(2)
+    assert scene.taken == []
 
 
-def test_that_the_kernel_does_not_tell_is_known_until_it_does() -> None:
-    async def act(scene: Scene) -> None:
-        for limit in ("inotify: no space left", ""):
-            scene.limit = limit
-            scene.watch.ask()
-
-            async def is_known(wanted: str = limit) -> bool:
-                return scene.watch.problem == wanted
-
-            await until("it is known", is_known, seconds=20)
-
-    play(act)
+async def test_who_asks_gets_it_at_once_and_of_the_same_content_too(scene: Scene) -> None:
+    scene.watch.ask()
+    await scene.saw(2)
+    assert scene.taken == [("old", True)]
 
 
-def test_a_way_that_changes_while_it_is_being_followed_is_followed_as_it_is_then() -> None:
-    async def act(scene: Scene) -> None:
-        scene.followed.clear()
-        scene.ways = ["/old", "/new", "/new"]
+async def test_wishes_while_one_is_carried_out_are_one(scene: Scene) -> None:
+    scene.gate = asyncio.Event()
+    scene.watch.ask()
+    await scene.saw(2)
+    for _ in range(3):
         scene.watch.ask()
-        await scene.saw(2)
-        assert scene.followed == [{Path("/old"): frozenset({"c"})}, {Path("/new"): frozenset({"c"})}]
+    scene.gate.set()
+    await scene.saw(3)
+    assert scene.taken == [("old", True), ("old", True)]
 
-    play(act)
+
+async def test_a_slow_look_finds_what_nobody_tells(scene: Scene) -> None:
+    poll = asyncio.get_running_loop().create_task(scene.watch.poll())
+    await asyncio.sleep(0)
+    scene.text = "new"
+    await scene.clock.advance(POLL_SECONDS)
+    await scene.clock.advance(DEBOUNCE_SECONDS)
+    await scene.saw(2)
+    poll.cancel()
+    assert scene.taken == [("new", False)]
 
 
-def test_a_way_that_always_changes_is_left_to_the_slow_look() -> None:
-    async def act(scene: Scene) -> None:
-        scene.followed.clear()
-        scene.ways = [f"/{number}" for number in range(1000)]
+async def test_that_the_kernel_does_not_tell_is_known_until_it_does(scene: Scene) -> None:
+    for limit in ("inotify: no space left", ""):
+        scene.limit = limit
         scene.watch.ask()
-        await scene.saw(2)
-        assert len(scene.followed) < 10
 
-    play(act)
+        async def is_known(wanted: str = limit) -> bool:
+            return scene.watch.problem == wanted
+
+        await until("it is known", is_known, seconds=20)
 
 
-def test_at_the_end_the_notices_are_closed() -> None:
-    async def act(scene: Scene) -> None:
-        return
+async def test_a_way_that_changes_while_it_is_being_followed_is_followed_as_it_is_then(scene: Scene) -> None:
+    scene.followed.clear()
+    scene.ways = ["/old", "/new", "/new"]
+    scene.watch.ask()
+    await scene.saw(2)
+    assert scene.followed == [{Path("/old"): frozenset({"c"})}, {Path("/new"): frozenset({"c"})}]
 
-    assert play(act).is_closed
+
+async def test_a_way_that_always_changes_is_left_to_the_slow_look(scene: Scene) -> None:
+    scene.followed.clear()
+    scene.ways = [f"/{number}" for number in range(1000)]
+    scene.watch.ask()
+    await scene.saw(2)
+    assert len(scene.followed) < 10
+
+
+async def test_at_the_end_the_notices_are_closed() -> None:
+    async with watched() as scene:
+        assert not scene.is_closed
+    assert scene.is_closed

@@ -1,7 +1,5 @@
 """Devices and mounts of containers in scenarios."""
 
-import asyncio
-
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -31,39 +29,39 @@ def mount(text: str) -> Given:
     return read_mount(next(documents(text, "s")))
 
 
-def hints(*given: Given) -> list[tuple[str, str]]:
+async def hints(*given: Given) -> list[tuple[str, str]]:
     """(source, nodes) of a container that is given these."""
     places, config = DevicePlaces(MACHINE), pb.ContainerConfig()
     places.learn(given)
     give(config, given)
-    return [(hint.source, str(hint.nodes)) for hint in asyncio.run(places.hints_of(config))]
+    return [(hint.source, str(hint.nodes)) for hint in await places.hints_of(config)]
 
 
-def test_a_pci_address_is_a_cdi_device() -> None:
+async def test_a_pci_address_is_a_cdi_device() -> None:
     assert device("3B:00.0") == Given(address=NIC)
-    assert hints(device(NIC)) == [(NIC, "1")]
+    assert await hints(device(NIC)) == [(NIC, "1")]
 
 
-def test_a_path_that_spells_an_address_tells_its_place() -> None:
-    assert hints(device(RENDER), mount(f"/dev/disk/by-path/pci-{DISK}-nvme-1")) == [
+async def test_a_path_that_spells_an_address_tells_its_place() -> None:
+    assert await hints(device(RENDER), mount(f"/dev/disk/by-path/pci-{DISK}-nvme-1")) == [
         (f"/dev/disk/by-path/pci-{DISK}-nvme-1", "0"),
         (RENDER, "1"),
     ]
 
 
-def test_a_path_may_be_said_to_lie_on_a_device() -> None:
-    assert hints(mount(f"{{path: /mnt/data, on: '{DISK}'}}"), device(f"{{path: /dev/nic, on: '{NIC}'}}")) == [
+async def test_a_path_may_be_said_to_lie_on_a_device() -> None:
+    assert await hints(mount(f"{{path: /mnt/data, on: '{DISK}'}}"), device(f"{{path: /dev/nic, on: '{NIC}'}}")) == [
         ("/dev/nic", "1"),
         ("/mnt/data", "0"),
     ]
 
 
-def test_a_path_of_which_nothing_is_known_tells_nothing() -> None:
-    assert hints(device("/dev/fuse"), mount("/var/lib/data")) == []
+async def test_a_path_of_which_nothing_is_known_tells_nothing() -> None:
+    assert await hints(device("/dev/fuse"), mount("/var/lib/data")) == []
 
 
-def test_a_mount_that_is_only_read_counts_for_nothing() -> None:
-    assert hints(mount(f"{{path: /mnt/data, on: '{DISK}', read_only: true}}")) == []
+async def test_a_mount_that_is_only_read_counts_for_nothing() -> None:
+    assert await hints(mount(f"{{path: /mnt/data, on: '{DISK}', read_only: true}}")) == []
 
 
 def test_a_container_sees_a_path_where_it_is_told_to() -> None:
