@@ -10,7 +10,7 @@ STAGES := $(PYTHON) tests/stages.py
 RUNTIME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test dev check fix bench deb image docs pins clean distclean
+.PHONY: help run test dev check fix bench deb image docs changelog pins clean distclean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -46,12 +46,15 @@ deb: dev ## build the Debian package in dist/
 image: deb ## build the image of the config agent (packaging/kubernetes) from that package; needs docker, podman or buildah
 	@packaging/image/build.sh
 
-docs: dev ## write the generated reference pages anew
+docs: dev ## write the generated reference pages
 	@$(PYTHON) -m cri_proxy.config.docs >docs/reference/options.md
 	@$(PYTHON) -m cri_proxy.cri.annotations.docs >docs/reference/annotations.md
 	@$(PYTHON) -m cri_proxy.metrics.docs >docs/reference/metrics.md
 
-pins: dev ## pin the dependencies of pyproject.toml anew, with hashes
+changelog: dev ## join the fragments of changes/ into docs/changelog.md (VERSION=0.2.0 releases them)
+	@$(PYTHON) packaging/changelog.py $(VERSION)
+
+pins: dev ## pin the dependencies of pyproject.toml, with hashes
 	@packaging/requirements/pin.sh
 
 clean: ## remove what checks and tests leave behind

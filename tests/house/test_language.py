@@ -25,7 +25,6 @@ class Open(NamedTuple):
 
 OPEN: dict[str, Open] = {
     "README.md": Open(phrases=2),
-    "changes": Open(phrases=16),
     "cri_proxy": Open(phrases=18, names=1),
     "cri_proxy/cli": Open(phrases=3),
     "cri_proxy/config": Open(phrases=24, tiny=1),
