@@ -28,7 +28,7 @@ def release(root: Path, fragments: Mapping[str, str], version: str = "", changel
     (root / "changes" / "README.md").write_text("")
     for name, text in fragments.items():
         (root / "changes" / name).write_text(text)
-    command = [sys.executable, program, *filter(None, [version])]
+    command = [sys.executable, str(program), *([version] if version else [])]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == bool(done.stderr)
     return (root / "docs" / "changelog.md").read_text(), done.stderr
