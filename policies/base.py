@@ -129,7 +129,7 @@ class Preferences:
     strict_hints: bool = False  # refuse rather than run far from a device
     spread_by_hints: bool | None = None  # owned CPUs near each device; False = wherever in the pool
     cold_start_seconds: int = 0  # PMEM only for so long, then DRAM too; 0 = no cold start
-    tell: bool | None = None  # the mount that tells the container its resources
+    resource_files: bool | None = None  # mount /.cri-proxy, whose files list the container's resources
     notify: tuple[str, ...] = ()  # command run in the container when they change
 
 

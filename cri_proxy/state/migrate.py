@@ -64,7 +64,47 @@ def remember_displaced() -> tuple[str, ...]:
     return ("ALTER TABLE grants ADD COLUMN displaced TEXT",)
 
 
-STEPS: tuple[Step, ...] = (create, remember_cold_starts, keep_decisions, remember_doubts, remember_displaced)
+def rename_preferences() -> tuple[str, ...]:
+    """5 -> 6: ``wishes`` of a request is called ``preferences``, and in it ``tell`` is called ``resource_files``."""
+    columns = (("grants", "value"), ("grants", "displaced"), ("decisions", "value"))
+    fields = (("wishes", "preferences"), ("tell", "resource_files"))
+    return (
+        *(_renamed_origin(*column, old="tell", new="resource_files") for column in columns),
+        # Quotes inside a JSON string are escaped, and every key is a field's name: '"tell":' is always that field.
+        *(
+            f"""UPDATE {table} SET {column} = replace({column}, '"{old}":', '"{new}":')"""
+            for table, column in columns
+            for old, new in fields
+        ),
+    )
+
+
+def _renamed_origin(table: str, column: str, *, old: str, new: str) -> str:
+    """The SQL that renames a field in ``origins``, a list of pairs. Labels are pairs too, so the path must tell."""
+    return f"""UPDATE {table} SET {column} = (
+        WITH RECURSIVE
+            found(number, path) AS (
+                SELECT row_number() OVER (), fullkey FROM json_tree({table}.{column})
+                WHERE atom = '{old}' AND fullkey LIKE '%.origins[%][0]'
+            ),
+            renamed(number, text) AS (
+                SELECT 0, {table}.{column}
+                UNION ALL
+                SELECT found.number, json_replace(text, path, '{new}')
+                FROM renamed JOIN found ON found.number = renamed.number + 1
+            )
+        SELECT text FROM renamed ORDER BY number DESC LIMIT 1
+    ) WHERE instr({column}, '["{old}",') AND json_valid({column})"""
+
+
+STEPS: tuple[Step, ...] = (
+    create,
+    remember_cold_starts,
+    keep_decisions,
+    remember_doubts,
+    remember_displaced,
+    rename_preferences,
+)
 
 
 def statements(version: int, steps: tuple[Step, ...] = STEPS) -> tuple[str, ...]:

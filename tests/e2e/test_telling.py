@@ -11,7 +11,7 @@ from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus
 
 SHARED = ContainerSpec("c0", cpu_request_mcpu=100)
-TELL = ("cri-proxy.io/tell-resources", "true")
+TELL = ("cri-proxy.io/resource-files", "true")
 NOTES = "/notes"
 COMMAND = json.dumps(["/bin/sh", "-c", f". /.cri-proxy/resources.sh; echo $SHARED_CPUS >> {NOTES}"])
 

@@ -102,11 +102,13 @@ def test_every_target_of_the_makefile_says_what_it_does() -> None:
     assert [t for t in make_targets() if not re.search(rf"^{t}:.*## .", text, re.MULTILINE)] == []
 
 
-def test_the_readme_lists_every_annotation_and_no_other() -> None:
+def test_the_readme_names_only_annotations_that_there_are() -> None:
+    """A selection: the generated page has all, so that a new one needs no line in the README."""
     section = (ROOT / "README.md").read_text().partition("## Annotations")[2].partition("\n## ")[0]
     first_cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
     listed = {key for cell in first_cells for key in re.findall(r"`([^`]+)`", cell)}
-    assert listed == {row.key for row in TABLE}
+    assert listed
+    assert listed <= {row.key for row in TABLE}
 
 
 def test_the_rules_of_placement_list_the_key_as_it_is() -> None:

@@ -111,9 +111,9 @@ def test_what_is_wrong_with_one_annotation_leaves_the_others_alone(annotations: 
     parsed = parse_annotations(annotations, container)
     check(parsed)
     assert {problem.key for problem in parsed.problems} <= set(annotations)
-    good = {f"{DOMAINS[0]}/tell-resources": "true"}
-    assert parse_annotations(annotations | good, container).preferences.tell is True or any(
-        key.startswith("tell-resources") for key in annotations
+    good = {f"{DOMAINS[0]}/resource-files": "true"}
+    assert parse_annotations(annotations | good, container).preferences.resource_files is True or any(
+        key.startswith("resource-files") for key in annotations
     )
 
 

@@ -38,7 +38,7 @@ LABELS = {
     "strict_hints": "devices",
     "spread_by_hints": "devices",
     "cold_start_seconds": "cold start",
-    "tell": "told of it",
+    "resource_files": "told of it",
     "notify": "told of it",
     "affinities": "affinity",
 }
@@ -117,7 +117,7 @@ def _wishes(preferences: Preferences) -> Iterable[tuple[str, str]]:
         ("strict_hints", "required to be near" if preferences.strict_hints else ""),
         ("spread_by_hints", _spread(preferences.spread_by_hints)),
         ("cold_start_seconds", f"{preferences.cold_start_seconds} s on PMEM" if preferences.cold_start_seconds else ""),
-        ("tell", _told(preferences.tell)),
+        ("resource_files", _told(preferences.resource_files)),
         ("notify", f"by running {' '.join(preferences.notify)}" if preferences.notify else ""),
     )
 

@@ -54,7 +54,8 @@ def _listed(words: tuple[str, ...] | list[str]) -> str:
 
 def _cells(row: Annotation[object]) -> tuple[str, ...]:
     examples = "<br>".join(f"`{example}`".replace("\n", " ⏎ ") for example in row.examples)
-    return (f"`{row.key}`", row.text, examples)
+    old = f"; old name: `{'`, `'.join(row.old_keys)}`" if row.old_keys else ""
+    return (f"`{row.key}`{old}", row.text, examples)
 
 
 if __name__ == "__main__":

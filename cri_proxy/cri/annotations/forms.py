@@ -25,7 +25,7 @@ class Annotation(Generic[T_co]):
     """One row of the table: ``parse`` raises ValueError; ``fields`` are where the value goes (see ``origins``).
 
     ``examples`` and ``bad_example`` are values as written; ``value_fields`` the keys of a value that is itself a map,
-    which tell it from a map by container name.
+    which tell it from a map by container name. ``old_keys`` are earlier spellings, accepted beside ``key``.
     """
 
     key: str
@@ -36,6 +36,12 @@ class Annotation(Generic[T_co]):
     bad_example: str
     by_container_only: bool = False  # the value is always a map by container name
     value_fields: frozenset[str] = frozenset()
+    old_keys: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every spelling of the key, the present one first."""
+        return (self.key, *self.old_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +96,23 @@ class Finder:
 
     def find(self, row: Annotation[T]) -> Found[T] | None:
         """The narrowest value of a row that can be understood; the others that were tried go to ``problems``."""
-        if row.key not in self._keys:
-            return None
-        for candidate in sorted(self._candidates(row), key=lambda c: c.scope):
+        best: Found[T] | None = None
+        for key in row.keys:
+            found = self._find(row, key) if key in self._keys else None
+            if found is None:
+                continue
+            if best is None or found.scope < best.scope:
+                best = found
+            elif found.scope == best.scope and found.value != best.value:
+                problem = f"without effect: {best.full_key}, the present name of this annotation, says something else"
+                self.problems.append(found.problem(problem))
+        if best is not None:
+            self.found[row.key] = best
+        return best
+
+    def _find(self, row: Annotation[T], key: str) -> Found[T] | None:
+        """As ``find``, of one spelling of the row's key."""
+        for candidate in sorted(self._candidates(row, key), key=lambda c: c.scope):
             problem = candidate.problem
             if not problem:
                 try:
@@ -100,9 +120,7 @@ class Finder:
                 except ValueError as error:
                     problem = str(error)
                 else:
-                    found = Found(candidate.scope, candidate.full_key, candidate.text, value)
-                    self.found[row.key] = found
-                    return found
+                    return Found(candidate.scope, candidate.full_key, candidate.text, value)
             self.problems.append(AnnotationProblem(candidate.full_key, cut(candidate.text), problem))
         return None
 
@@ -111,14 +129,14 @@ class Finder:
         found = self.find(row)
         return found.value if found else None
 
-    def _candidates(self, row: Annotation[object]) -> Iterator[_Candidate]:
-        """Every value of this row that applies to the container: by domain, then in the order of the module's text."""
+    def _candidates(self, row: Annotation[object], key: str) -> Iterator[_Candidate]:
+        """Every value of this key that applies to the container: by domain, then in the order of the module's text."""
         for domain in self._domains:
             forms = (
-                (f"{row.key}.{domain}/container.{self._container}", 0),
-                (f"{row.key}.{domain}/pod", 1),
-                (f"{row.key}.{domain}", 1),
-                (f"{domain}/{row.key}", 1),
+                (f"{key}.{domain}/container.{self._container}", 0),
+                (f"{key}.{domain}/pod", 1),
+                (f"{key}.{domain}", 1),
+                (f"{domain}/{key}", 1),
             )
             for full_key, scope in forms[-1:] if row.by_container_only else forms:
                 text = self._annotations.get(full_key)

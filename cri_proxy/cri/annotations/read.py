@@ -83,7 +83,7 @@ def _wishes(finder: Finder) -> Preferences:
         strict_hints=finder.value(rows.STRICT_HINTS) is True,
         spread_by_hints=finder.value(rows.PICK_BY_HINTS),
         cold_start_seconds=cold_start if not memory_kinds or has_cold_start_kinds(memory_kinds) else 0,
-        tell=finder.value(rows.TELL_RESOURCES),
+        resource_files=finder.value(rows.RESOURCE_FILES),
         notify=finder.value(rows.NOTIFY_EXEC) or (),
     )
 
@@ -118,7 +118,7 @@ def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, st
 
 def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator[AnnotationProblem]:
     """Keys in our domains that are nearly one of the table: whoever wrote them wanted something and gets nothing."""
-    known = [row.key for row in rows.TABLE]
+    known = [key for row in rows.TABLE for key in row.keys]
     unknown = ((key, full_key) for full_key in annotations if (key := key_in(full_key, domains)))
     asked = ((k, f) for k, f in unknown if len(k) <= _LONGEST_KEY and k not in known and k not in rows.OF_PEERS)
     for key, full_key in islice(asked, _MAX_UNKNOWN):

@@ -151,13 +151,14 @@ PICK_BY_HINTS = Annotation(
     ("true", "false", "{c0: true}"),
     "devices",
 )
-TELL_RESOURCES = Annotation(
-    "tell-resources",
+RESOURCE_FILES = Annotation(
+    "resource-files",
     truth,
-    ("tell",),
-    "Mount a directory into the container that tells which CPUs and memory nodes it has, or mount none.",
+    ("resource_files",),
+    "Mount a directory into the container whose files list its CPUs and memory nodes, or mount none.",
     ("true", "false", "{c0: true}"),
     "/resources",
+    old_keys=("tell-resources",),
 )
 NOTIFY_EXEC = Annotation(
     "notify-exec",
@@ -220,7 +221,7 @@ TABLE: tuple[Annotation[object], ...] = (
     DENY_HINTS,
     STRICT_HINTS,
     PICK_BY_HINTS,
-    TELL_RESOURCES,
+    RESOURCE_FILES,
     NOTIFY_EXEC,
     PRESERVE_CPU,
     PRESERVE_MEMORY,

@@ -41,9 +41,10 @@ def is_told(grant: Grant, pinning: Pinning, mode: str) -> bool:
     CPUs are its own, and ours to write.
     """
     preferences = grant.request.preferences
-    if mode == "never" or preferences.tell is False:
+    if mode == "never" or preferences.resource_files is False:
         return False
-    asks = preferences.tell is True or bool(preferences.notify)  # who wants to hear of changes wants to read them
+    # A container that is notified of changes wants to read them.
+    asks = preferences.resource_files is True or bool(preferences.notify)
     return mode == "always" or asks or (bool(grant.owned) and pinning.cpus is not None)
 
 

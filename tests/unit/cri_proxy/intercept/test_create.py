@@ -189,7 +189,7 @@ async def test_what_the_operator_does_not_pin_is_left_as_it_came(chosen: Policy,
 
 
 async def test_who_opts_out_is_told_when_it_asks(site: Site) -> None:
-    pod = await run_with_sets(site, "5-6", "1", **PRESERVE, **{"cri-proxy.io/tell-resources": "true"})
+    pod = await run_with_sets(site, "5-6", "1", **PRESERVE, **{"cri-proxy.io/resource-files": "true"})
     assert (told(site, pod)["SHARED_CPUS"], told(site, pod)["ALL_MEMS"]) == ("5-6", "1")
     assert record(site, pod).cpuset_cpus == "5-6"
 

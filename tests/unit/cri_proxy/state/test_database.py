@@ -4,18 +4,22 @@ import contextlib
 import shutil
 import sqlite3
 import stat
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from cri_proxy.errors import StoreError
 from cri_proxy.state.database import open_database, require_known_version
+from cri_proxy.state.decisions import unpack
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import apply, change
+from policies.base import Preferences
 from tests.fakes.rows import make_row
+from tests.golden.stores import version_5
 
-VERSION_1 = Path(__file__).parents[3] / "golden" / "stores" / "version-1.db"
+STORES = Path(__file__).parents[3] / "golden" / "stores"
+VERSION_1, VERSION_5 = STORES / "version-1.db", STORES / "version-5.db"
 
 
 def fill(path: Path) -> None:
@@ -88,6 +92,30 @@ def test_a_store_of_version_1_is_taken_over_whole(tmp_path: Path) -> None:
     ]
     assert [sandbox.pod.name for sandbox in opened.saved.sandboxes] == ["web"]
     assert opened.recovered is None
+
+
+def test_a_store_of_version_5_keeps_every_field_of_every_request(tmp_path: Path) -> None:
+    """The file was written by the program whose newest version that was, from values as those of ``version_5``."""
+    shutil.copy(VERSION_5, tmp_path / "state.db")
+    opened = open_database(tmp_path / "state.db")
+    opened.connection.close()
+    assert opened.recovered is None
+    assert opened.saved.rows == version_5.ROWS
+    assert opened.saved.sandboxes == (version_5.SANDBOX,)
+    assert [unpack(decision) for decision in opened.saved.decisions] == [version_5.DECISION]
+
+
+def test_the_store_of_version_5_sets_every_preference() -> None:
+    changed = [f.name for f in fields(Preferences) if getattr(version_5.PREFERENCES, f.name) != f.default]
+    assert changed == [f.name for f in fields(Preferences)]
+
+
+def test_a_damaged_row_of_version_5_is_damage_still(tmp_path: Path) -> None:
+    shutil.copy(VERSION_5, tmp_path / "state.db")
+    pragma(tmp_path / "state.db", """UPDATE grants SET value = value || '["tell",'""")
+    opened = open_database(tmp_path / "state.db")
+    opened.connection.close()
+    assert opened.recovered is not None
 
 
 def test_a_migrated_row_can_be_written_again_with_what_is_new(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ ALL = Preferences(
     strict_hints=True,
     spread_by_hints=False,
     cold_start_seconds=60,
-    tell=True,
+    resource_files=True,
     notify=("/bin/reload", "now"),
 )
 

@@ -4,7 +4,7 @@ import pytest
 
 from cri_proxy.cri.annotations.forms import Annotation, Finder, cut, is_about, key_in
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
-from cri_proxy.cri.annotations.table import COLD_START, TABLE
+from cri_proxy.cri.annotations.table import COLD_START, RESOURCE_FILES, TABLE
 
 OURS, NRI, SEED = DOMAINS
 
@@ -104,3 +104,36 @@ def test_the_key_is_what_stands_before_or_behind_the_domain(full_key: str, key: 
 
 def test_a_text_is_cut_to_its_beginning() -> None:
     assert (cut("abc", 3), cut("abcd", 3)) == ("abc", "ab…")
+
+
+@pytest.mark.parametrize("key", ["resource-files", "tell-resources"])
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_an_old_name_is_read_as_the_present_one(key: str, value: str) -> None:
+    parsed = parse_annotations({f"{OURS}/{key}": value}, "c0")
+    assert parsed.preferences.resource_files is (value == "true")
+    assert parsed.origins == (("resource_files", f"{OURS}/{key}"),)
+    assert parsed.problems == ()
+
+
+def test_an_old_name_that_contradicts_the_present_one_is_a_problem_that_names_both() -> None:
+    parsed = parse_annotations({f"{NRI}/resource-files": "true", f"{OURS}/tell-resources": "false"}, "c0")
+    assert parsed.preferences.resource_files is True
+    assert [str(problem) for problem in parsed.problems] == [
+        f"annotation {OURS}/tell-resources: 'false': without effect: {NRI}/resource-files, the present name of this "
+        "annotation, says something else"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({f"{OURS}/resource-files": "true", f"{OURS}/tell-resources": "true"}, True),
+        ({f"{OURS}/resource-files": "true", f"tell-resources.{OURS}/container.c0": "false"}, False),
+        ({f"resource-files.{OURS}/container.c0": "true", f"{OURS}/tell-resources": "false"}, True),
+    ],
+    ids=["agree", "the old one is narrower", "the present one is narrower"],
+)
+def test_both_names_together_are_read_by_their_scopes(annotations: dict[str, str], expected: bool) -> None:
+    finder = Finder(annotations, "c0", DOMAINS)
+    assert finder.value(RESOURCE_FILES) is expected
+    assert finder.problems == []

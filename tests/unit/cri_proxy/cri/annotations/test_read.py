@@ -73,7 +73,7 @@ def test_a_map_without_effect_is_told_where_it_names_the_container(value: str, i
         ("cold-start", "duration: 60s", Preferences(cold_start_seconds=60)),
         ("strict.topologyhints", "true", Preferences(strict_hints=True)),
         ("pick-resources-by-hints", "false", Preferences(spread_by_hints=False)),
-        ("tell-resources", "true", Preferences(tell=True)),
+        ("resource-files", "true", Preferences(resource_files=True)),
         ("notify-exec", "[kill, -HUP, 1]", Preferences(notify=("kill", "-HUP", "1"))),
         ("cpu.preserve", "true", Preferences(preserve_cpu=True)),
         ("memory.preserve", "true", Preferences(preserve_memory=True)),

@@ -71,7 +71,7 @@ def test_every_key_of_the_peers_is_known() -> None:
         "hyperthreads",
         "notify-exec",
         "strict.memory-type",
-        "tell-resources",
+        "resource-files",
     }
 
 

@@ -17,7 +17,7 @@ from tests.unit.cri_proxy.node.told import generation, telling
 
 MIXED, OWNS_2, OWNS_3 = guaranteed("c", 1500), guaranteed("c", 2000), guaranteed("c", 3000)
 TRIES = len(PAUSES_SECONDS) + 1
-UNTOLD = (("cri-proxy.io/tell-resources", "false"),)
+UNTOLD = (("cri-proxy.io/resource-files", "false"),)
 
 
 @pytest.fixture

@@ -52,14 +52,14 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     ],
 )
 def test_who_is_told(owned: str, pinned: bool, tell: bool | None, mode: str, expected: bool) -> None:
-    asked = replace(request("c", 1000), preferences=Preferences(tell=tell))
+    asked = replace(request("c", 1000), preferences=Preferences(resource_files=tell))
     grant = Grant(asked, "root", CpuKind.EXCLUSIVE if owned else CpuKind.SHARED, CpuSet.parse(owned))
     assert is_told(grant, Pinning(CpuSet.parse("1") if pinned else None, None), mode) is expected
 
 
 @pytest.mark.parametrize(("tell", "expected"), [(None, True), (False, False)])
 def test_who_wants_to_hear_of_changes_is_told(tell: bool | None, expected: bool) -> None:
-    asked = replace(request("c", 100), preferences=Preferences(tell=tell, notify=("true",)))
+    asked = replace(request("c", 100), preferences=Preferences(resource_files=tell, notify=("true",)))
     assert is_told(Grant(asked, "root", CpuKind.SHARED), Pinning(None, None), "auto") is expected
 
 
@@ -91,7 +91,7 @@ async def test_hidden_thread_siblings_are_told_apart_from_the_cpus_to_run_on(tmp
 
 async def test_a_pod_asks_by_annotation_for_one_of_its_containers(site: Site) -> None:
     other = replace(SHARES, name="d")
-    pod = await site.run("a", SHARES, other, **{"cri-proxy.io/tell-resources": "{c: true, d: false}"})
+    pod = await site.run("a", SHARES, other, **{"cri-proxy.io/resource-files": "{c: true, d: false}"})
     assert [len(mounted(site, pod, name)) for name in ("c", "d")] == [1, 0]
 
 
