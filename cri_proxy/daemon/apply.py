@@ -15,7 +15,7 @@ from cri_proxy.daemon.host import Host
 from cri_proxy.errors import ConfigError, CriProxyError
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.intercept.table import CriInterceptor
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import NotReconfigured, Planned, plan, reconfigure
 from cri_proxy.node.status.view import NodeView
@@ -122,7 +122,7 @@ class Living:
 
     async def change(self, built: Built, *, must_fit: bool) -> str:
         """Put this in force as a whole; '' or why not, then nothing has changed (never so without ``must_fit``)."""
-        result = await reconfigure(self.node, built.policy, Rules.of(built.config), must_fit=must_fit)
+        result = await reconfigure(self.node, built.policy, NodeRules.of(built.config), must_fit=must_fit)
         if isinstance(result, NotReconfigured):
             return result.text
         self.interceptor.use_reader(self.reader_of(built))

@@ -29,10 +29,10 @@ from cri_proxy.logs import Log, change_logging
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.metrics.process import process_samples, task_samples
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
-from cri_proxy.node.node import Node, Outside, build_node
+from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.node.resource_files.updates import DIRECTORY
 from cri_proxy.node.status.model import Part
 from cri_proxy.node.status.view import NodeView
@@ -97,7 +97,7 @@ class Decider:
         store = self._open_store(closing)
         channel = RuntimeClient(endpoint)
         closing.push_async_callback(channel.close)
-        outside = Outside(
+        environment = Environment(
             channel,
             store,
             self._clock,
@@ -107,7 +107,7 @@ class Decider:
             kubelet_root=Path(config.kubelet_root),
             cpusets=Cgroups(self._host.cgroup_root),
         )
-        node = build_node(self._built.policy, Rules.of(config), outside)
+        node = build_node(self._built.policy, NodeRules.of(config), environment)
         closing.push_async_callback(node.close)
         if store.problem:
             node.context.persistence.doubt(store.problem)

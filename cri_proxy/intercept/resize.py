@@ -13,6 +13,7 @@ from cri_proxy.node.barrier import Barrier, Ticket
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
 from cri_proxy.node.effects import Effects, is_announced
+from cri_proxy.node.sync.resync import Resync
 from cri_proxy.relay.calls import Aborted, Outcome, Replied
 from policies.base import ContainerKey, Pinning, Rejected
 
@@ -29,13 +30,16 @@ class PlannedUpdate:
 class Resizes:
     """Plans and finishes the kubelet's updates."""
 
-    def __init__(self, context: Context, effects: Effects, barrier: Barrier, coordinator: Coordinator) -> None:
+    def __init__(
+        self, context: Context, effects: Effects, barrier: Barrier, coordinator: Coordinator, resync: Resync
+    ) -> None:
         """Works on the node's shared parts."""
         self._context = context
         self._effects = effects
         self._ledger = context.ledger
         self._barrier = barrier
         self._coordinator = coordinator
+        self._resync = resync
 
     async def plan(
         self, reader: Reader, request: pb.UpdateContainerResourcesRequest
@@ -47,7 +51,7 @@ class Resizes:
         planned = await self._plan(reader, request, is_last_try=False)
         if isinstance(planned, Rejected):
             # The room may be there: of exits that nobody announced only a list tells (spec section 7).
-            await self._coordinator.check_all("before a refusal")
+            await self._resync.check_all("before a refusal")
             planned = await self._plan(reader, request, is_last_try=True)
         return planned
 

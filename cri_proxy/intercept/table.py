@@ -45,7 +45,7 @@ class CriInterceptor:
         self._coordinator: Coordinator = node.coordinator
         self._reader = reader
         self._creating = Creating(node, reader)
-        self._resizes = Resizes(node.context, node.effects, node.barrier, node.coordinator)
+        self._resizes = Resizes(node.context, node.effects, node.barrier, node.coordinator, node.resync)
         self._open: dict[int, Finisher] = {}
         self._methods: dict[str, Callable[[Call], Awaitable[Answer]]] = {
             RUNTIME + "RunPodSandbox": self._run_sandbox,

@@ -4,7 +4,6 @@ The deadline counts from the start that the runtime confirmed, by the wall clock
 of the proxy neither loses it nor begins it anew.
 """
 
-import asyncio
 from dataclasses import replace
 
 from cri_proxy.node.context import Context
@@ -20,13 +19,12 @@ class ColdStarts:
     """One timer for all containers of the node."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
-        """Hears of starts from the coordinator."""
+        """Wake up by ``Signals.cold_start_began``."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects
         self._coordinator = coordinator
-        self._began = asyncio.Event()
-        coordinator.on_cold_start = self._began.set
+        self._began = context.signals.cold_start_began
 
     async def watch(self) -> None:
         """End each cold start when its time has come, for ever; sleeps while there is none."""

@@ -1,6 +1,7 @@
-"""What every part of the node works with: built once by ``node.assembly``."""
+"""What every part of the node works with, built once by ``node.build_node``."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from cri_proxy.clock import Clock
@@ -10,11 +11,13 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.observer import Observer
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.signals import Signal
+from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class NodeRules:
     """The operator's choices that the coordinator follows; changed as a whole by a reload."""
 
     on_policy_error: Literal["passthrough", "reject"] = "passthrough"
@@ -44,6 +47,16 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
+class Signals:
+    """What lower parts of the node report to the parts above them."""
+
+    ledger_changed: Signal[[]] = field(default_factory=Signal)  # a grant or a confirmed pinning
+    container_vanished: Signal[[Row]] = field(default_factory=Signal)  # the runtime does not know it any more
+    room_freed: Signal[[]] = field(default_factory=Signal)  # a grant was given back
+    cold_start_began: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """The node's shared parts. Only the ledger's content changes, and only on the event loop."""
 
@@ -53,3 +66,4 @@ class Context:
     tasks: Tasks
     observer: Observer
     clock: Clock
+    signals: Signals

@@ -5,17 +5,17 @@ and the runtime have their time. No lock is held across a call to the runtime bu
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from cri_proxy.errors import CriProxyError
-from cri_proxy.node.context import Context, Rules
+from cri_proxy.node.context import Context, NodeRules
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.state.rows import Displaced, Row
-from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Reason, Rejected, Request
+from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
 from sysfs.cpuset import CpuSet
 
 RefusalKind = Literal["full", "strict", "annotation", "store", "update", "not-ready"]
@@ -56,7 +56,7 @@ class NotRecovered(CriProxyError):
 class Coordinator:
     """Owns the ledger's changes."""
 
-    def __init__(self, context: Context, effects: Effects, rules: Rules) -> None:
+    def __init__(self, context: Context, effects: Effects, rules: NodeRules) -> None:
         """Not ready until ``open`` is called, after the saved state was held against the runtime."""
         self._context = context
         self._ledger = context.ledger
@@ -65,11 +65,17 @@ class Coordinator:
         self._is_open = False
         self._fault = ""
         self._fallback = Pinning(None, None)
-        self.rules = rules
-        self.check_pod: Callable[[str], Awaitable[None]] = _nothing_to_check
-        self.check_all: Callable[[str], Awaitable[None]] = _nothing_to_check
-        self.on_room: Callable[[], None] = _nobody_listens
-        self.on_cold_start: Callable[[], None] = _nobody_listens
+        self._rules = rules
+        context.signals.container_vanished.connect(lambda row: self.release(row, "gone"))
+
+    @property
+    def rules(self) -> NodeRules:
+        """The operator's choices that are in force."""
+        return self._rules
+
+    def use_rules(self, rules: NodeRules) -> None:
+        """Follow these rules from now on."""
+        self._rules = rules
 
     @property
     def is_ready(self) -> bool:
@@ -114,65 +120,56 @@ class Coordinator:
         """Take the present snapshot as the last good one."""
         self._fallback = self._ledger.policy.fallback(self._ledger.allocations)
 
-    async def place(
-        self, request: Request, sandbox_id: str, *, problems: tuple[str, ...] = ()
-    ) -> Reservation | Refusal:
-        """Find a place for a container that is about to be created, and make it durable."""
-        if problems and self.rules.strict_annotations:
-            return self._refused(request, Refusal("annotation", "; ".join(problems)))
-        if self._ledger.of_pod(request.container.pod_uid):
-            # The exit of an init container is announced by nothing before the next create.
-            await self.check_pod(request.container.pod_uid)
-        started = self._context.clock.monotonic_seconds()
-        decided = self._decide_and_reserve(request, sandbox_id)
-        if isinstance(decided, Rejected):
-            await self.check_all("before a refusal")
-            decided = self._decide_and_reserve(request, sandbox_id)
-        seconds = self._context.clock.monotonic_seconds() - started
-        if isinstance(decided, Rejected):
-            self._tell(request, decided, self._circumstances(), problems=problems, seconds=seconds)
-            return Refusal("strict" if decided.reason.code.startswith("strict") else "full", decided.reason.text)
-        try:
-            self._tell(request, decided.decision, decided.circumstances, problems=problems, seconds=seconds)
-            saved = await self._save_reservation(decided)
-        except BaseException as error:
-            # Definite either way: not a byte has reached the runtime.
-            left = isinstance(error, asyncio.CancelledError)
-            why = "the caller left before the runtime was asked" if left else f"our fault: {error!r}"
-            self.roll_back(decided, why, code="caller-left" if left else "fault")
-            raise
-        if not saved and self.rules.on_store_error == "reject":
-            problem = f"the placement cannot be saved: {self._context.persistence.problem}"
-            self.roll_back(decided, problem, code="store")
-            return self._refused(request, Refusal("store", problem))
-        return decided
+    def decide_and_reserve(self, request: Request, sandbox_id: str) -> Reservation | Rejected:
+        """Decide and take the place at once; the caller saves it (``save_reservation``)."""
+        # No await between the decision and the ledger's change: nothing else can be decided in between.
+        earlier = self._ledger.get(request.container)
+        if earlier is not None:
+            request = replace(request, previous=earlier.grant.as_previous)
+        decision = self._ledger.policy.decide(self._ledger.allocations, request)
+        if isinstance(decision, Rejected):
+            return decision
+        moved = self._ledger.grants_with(decision.moved)
+        displaced = tuple(r for m in moved if (r := self._ledger.get(m.key)) is not None)
+        circumstances = self._circumstances()
+        row = Row(
+            grant=decision.grant,
+            sandbox_id=sandbox_id,
+            container_id="",
+            state="reserved",
+            acknowledged=None,
+            created_order=self._ledger.next_order(),
+            displaced=tuple(Displaced(other.grant, other.created_order) for other in displaced),
+        )
+        self._ledger.put(row, *moved)
+        before = displaced if earlier is None else (earlier, *displaced)
+        return Reservation(row, decision.pinning, before, decision, circumstances)
 
-    def _refused(self, request: Request, refusal: Refusal) -> Refusal:
-        """Tell of a container that is refused although, or before, it was decided on."""
-        self._tell(request, Rejected(Reason(refusal.kind, refusal.text)), self._circumstances())
-        return refusal
+    async def save_reservation(self, reservation: Reservation) -> bool:
+        """Make the place and those of the containers that were moved for it durable; False when the store failed."""
+        moved = self._ledger.grants_with(reservation.decision.moved)
+        return await self._context.persistence.save([reservation.row, *moved])
+
+    def report(
+        self,
+        request: Request,
+        decision: Decision,
+        *,
+        circumstances: Circumstances | None = None,
+        problems: tuple[str, ...] = (),
+        seconds: float = 0.0,
+    ) -> None:
+        """Report a decision and the defaults that applied; without ``circumstances`` it changed nothing."""
+        before = circumstances or self._circumstances()
+        policy = self._ledger.policy
+        complete = replace(
+            before, defaults=policy.defaults(request), company=lambda: policy.company(before.held, request)
+        )
+        self._context.observer.decided(request, decision, problems=problems, seconds=seconds, circumstances=complete)
 
     def _circumstances(self, row: Row | None = None) -> Circumstances:
         """What is so now, before a decision changes it; ``row`` is the live container that is decided on."""
         return Circumstances(row, self._ledger.allocations, self._ledger.desired())
-
-    def _tell(
-        self,
-        request: Request,
-        decision: Decision,
-        circumstances: Circumstances,
-        *,
-        problems: tuple[str, ...] = (),
-        seconds: float = 0.0,
-    ) -> None:
-        """Tell of a decision, with what the options had to do with it."""
-        policy = self._ledger.policy
-        complete = replace(
-            circumstances,
-            defaults=policy.defaults(request),
-            company=lambda: policy.company(circumstances.held, request),
-        )
-        self._context.observer.decided(request, decision, problems=problems, seconds=seconds, circumstances=complete)
 
     def commit(self, reservation: Reservation, container_id: str, written: Pinning) -> None:
         """The runtime has created the container under this id, with ``written`` as its pinning."""
@@ -199,7 +196,7 @@ class Coordinator:
         self._context.persistence.save_later(restored, [] if own else [key])
         self._context.observer.not_created(reservation.row, why, code=code)
         self._effects.kick()
-        self.on_room()
+        self._context.signals.room_freed.send()
 
     def put_back(self, row: Row) -> tuple[Row, ...]:
         """A container turned out never to have come: who was moved for it is where it was, as after a roll back.
@@ -231,7 +228,7 @@ class Coordinator:
             if state == "running" and changed.grant.is_cold and changed.warm_at_seconds is None:
                 lasts_seconds = changed.grant.request.preferences.cold_start_seconds
                 changed = replace(changed, warm_at_seconds=self._context.clock.now_seconds() + lasts_seconds)
-                self.on_cold_start()
+                self._context.signals.cold_start_began.set()
             self._ledger.put(changed)
             self._context.persistence.save_later([changed])
 
@@ -252,7 +249,7 @@ class Coordinator:
         self._effects.forget(current.key)
         self.remember_fallback()
         self._effects.kick()
-        self.on_room()
+        self._context.signals.room_freed.send()
 
     def forget_sandbox(self, sandbox_id: str, why: str) -> None:
         """The sandbox is removed: free and forget everything in it."""
@@ -285,7 +282,7 @@ class Coordinator:
         restored = self._restore(reservation.before, reservation.row.key)
         self._context.persistence.save_later(restored)
         self._effects.kick()
-        self.on_room()
+        self._context.signals.room_freed.send()
 
     def take_over(self, grants: Iterable[Grant], why: str) -> tuple[Row, ...]:
         """Let containers that live hold something else from now on, though nobody asked; gives those that change.
@@ -317,41 +314,13 @@ class Coordinator:
         before = (row, *(r for m in moved if (r := self._ledger.get(m.key)) is not None))
         circumstances = self._circumstances(row)
         if tells_refusal or not isinstance(decision, Rejected):
-            self._tell(request, decision, circumstances, seconds=seconds)
+            self.report(request, decision, circumstances=circumstances, seconds=seconds)
         if isinstance(decision, Rejected):
             return decision
         regranted = replace(row, grant=decision.grant)
         self._ledger.put(regranted, *moved)
         self._context.persistence.save_later([regranted, *moved])
         return Reservation(regranted, decision.pinning, before, decision, circumstances)
-
-    def _decide_and_reserve(self, request: Request, sandbox_id: str) -> Reservation | Rejected:
-        """One step for the event loop: nobody else can decide between the two."""
-        earlier = self._ledger.get(request.container)
-        if earlier is not None:
-            request = replace(request, previous=earlier.grant.as_previous)
-        decision = self._ledger.policy.decide(self._ledger.allocations, request)
-        if isinstance(decision, Rejected):
-            return decision
-        moved = self._ledger.grants_with(decision.moved)
-        displaced = tuple(r for m in moved if (r := self._ledger.get(m.key)) is not None)
-        circumstances = self._circumstances()
-        row = Row(
-            grant=decision.grant,
-            sandbox_id=sandbox_id,
-            container_id="",
-            state="reserved",
-            acknowledged=None,
-            created_order=self._ledger.next_order(),
-            displaced=tuple(Displaced(other.grant, other.created_order) for other in displaced),
-        )
-        self._ledger.put(row, *moved)
-        before = displaced if earlier is None else (earlier, *displaced)
-        return Reservation(row, decision.pinning, before, decision, circumstances)
-
-    async def _save_reservation(self, reservation: Reservation) -> bool:
-        moved = self._ledger.grants_with(reservation.decision.moved)
-        return await self._context.persistence.save([reservation.row, *moved])
 
     def _current(self, reservation: Reservation) -> Row | None:
         """The reservation's row as it is now; None when a newer attempt has taken its place."""
@@ -378,11 +347,3 @@ class Coordinator:
         if row.key != own and now.grant.request != row.grant.request:
             return None  # resized meanwhile: what it was moved from is too little or too much
         return replace(now, grant=row.grant)
-
-
-async def _nothing_to_check(_: str) -> None:
-    return
-
-
-def _nobody_listens() -> None:
-    return

@@ -6,7 +6,7 @@ loses it (spec section 7).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
@@ -44,11 +44,10 @@ class EffectFailure:
 class Effects:
     """Brings containers to the pinning that the ledger says, and tells whether they got there."""
 
-    def __init__(self, context: Context, on_vanished: Callable[[Row], None]) -> None:
-        """``on_vanished`` hears of a container that the runtime does not know any more."""
+    def __init__(self, context: Context) -> None:
+        """Start with nothing under way."""
         self._context = context
         self._ledger = context.ledger
-        self._on_vanished = on_vanished
         self._updates = Tasks(lambda error: context.observer.failed_open("update", error))
         # Gone when nobody holds or awaits them: a lock that is dropped earlier would be two.
         self._locks: WeakValueDictionary[ContainerKey, asyncio.Lock] = WeakValueDictionary()
@@ -124,7 +123,7 @@ class Effects:
                 await self._bring(row, moves_memory=moves_memory)
             except CallFailed as error:
                 if error.code == NOT_FOUND:
-                    self._on_vanished(row)
+                    self._context.signals.container_vanished.send(row)
                     return True
                 problem = error.message
             except RuntimeUnavailable as error:

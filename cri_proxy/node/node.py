@@ -11,7 +11,7 @@ from cri_proxy.clock import Clock
 from cri_proxy.errors import StoreError
 from cri_proxy.node.barrier import Barrier
 from cri_proxy.node.cold_start import ColdStarts
-from cri_proxy.node.context import Context, Rules
+from cri_proxy.node.context import Context, NodeRules, Signals
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.drift.cgroups import Cgroups, Cpusets
 from cri_proxy.node.drift.drift import Drift, Sight
@@ -20,24 +20,26 @@ from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.observer import Observer
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.node.rebalance import Upkeep
+from cri_proxy.node.placement import Placement
+from cri_proxy.node.rebalance import Rebalance
 from cri_proxy.node.resource_files.updates import Telling
 from cri_proxy.node.sync.adoption import Adoption
 from cri_proxy.node.sync.resync import Resync
 from cri_proxy.runtime.channel import RuntimeChannel
-from cri_proxy.state.rows import GrantStore, Row, SandboxRow, Saved
+from cri_proxy.state.rows import GrantStore, SandboxRow, Saved
 from cri_proxy.tasks import Tasks
 from policies.base import Policy
 
 # At the end: saves that are under way are nearly done, whatever else is under way is found again at the next start.
 LAST_SAVES_SECONDS = 3.0
 AFTER_FAULT_SECONDS = 1.0
+POLL_SECONDS = 30.0  # between two slow checks
 # Nothing lies below it: for a node that is not this host.
-NOWHERE = Path("/dev/null")
+NO_DIRECTORY = Path("/dev/null")
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class Environment:
     """What a node is given: its runtime, its store, the time, and who hears of it."""
 
     channel: RuntimeChannel
@@ -46,8 +48,8 @@ class Outside:
     observer: Observer
     domains: Sequence[str]
     told_root: Path | None = None  # where the directories behind /.cri-proxy are; None = containers are not told
-    kubelet_root: Path = NOWHERE  # the kubelet's own directory, with its managers' state files
-    cpusets: Cpusets = Cgroups(NOWHERE)  # noqa: RUF009 - holds a path and nothing that changes
+    kubelet_root: Path = NO_DIRECTORY  # the kubelet's own directory, with its managers' state files
+    cpusets: Cpusets = Cgroups(NO_DIRECTORY)  # noqa: RUF009 - holds a path and nothing that changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,13 @@ class Node:
 
     context: Context
     coordinator: Coordinator
+    placement: Placement
     effects: Effects
     barrier: Barrier
     resync: Resync
     adoption: Adoption
     telling: Telling
-    upkeep: Upkeep
+    rebalance: Rebalance
     cold_starts: ColdStarts
     drift: Drift
     managers: ManagerWatch
@@ -86,7 +89,7 @@ class Node:
     def start_watching(self) -> None:
         """Look after exits, failed updates and unknown outcomes from now on, whatever goes wrong in between."""
         self.context.tasks.start(self.managers.look(), name="kubelet managers")
-        self.keep_doing(self.resync.poll, "poll")
+        self.keep_doing(self._poll, "poll")
         self.keep_doing(self.resync.watch, "events")
         self.keep_doing(self.drift.watch, "drift")
         self.keep_doing(self.cold_starts.watch, "cold starts")
@@ -96,11 +99,21 @@ class Node:
         """Do this in the background until it ends by itself, again after each fault."""
         self.background.start(self._until_it_ends(work, name), name=f"keep doing: {name}")
 
+    async def _poll(self) -> None:
+        """Run the slow check now and then: unannounced exits, failed updates, unknown outcomes."""
+        while True:
+            await self.context.clock.sleep(POLL_SECONDS)
+            await self.coordinator.wait_ready()
+            await self.resync.check_all("slow check")
+            self.effects.retry_failed()
+            self.context.persistence.catch_up()
+            await self.slow_check()
+
     async def slow_check(self) -> None:
         """What is looked after beside the runtime's list, every time that this is asked for."""
         await self.managers.look()
         self.cold_starts.look()
-        await self.upkeep.improve_all()
+        await self.rebalance.improve_all()
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know of the node's surroundings now, one sentence each."""
@@ -148,48 +161,48 @@ class Node:
         await self.store.close()
 
 
-def build_node(policy: Policy, rules: Rules, outside: Outside) -> Node:
+def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> Node:
     """Wire a node for this policy."""
-    tasks = Tasks(lambda error: outside.observer.failed_open("background task", error))
+    signals = Signals()
+    ledger = Ledger(policy, signals.ledger_changed)
+    tasks = Tasks(lambda error: environment.observer.failed_open("background task", error))
     context = Context(
-        ledger=Ledger(policy),
-        channel=outside.channel,
+        ledger=ledger,
+        channel=environment.channel,
         persistence=Persistence(
-            outside.store,
+            environment.store,
             tasks,
-            lambda problem: outside.observer.noted(events.STORE_DEGRADED, reason=problem),
-            outside.observer.saved,
+            lambda problem: environment.observer.noted(events.STORE_DEGRADED, reason=problem),
+            on_saved=environment.observer.saved,
+            everything=lambda: (*ledger.rows(), *ledger.sandboxes.values()),
         ),
         tasks=tasks,
-        observer=outside.observer,
-        clock=outside.clock,
+        observer=environment.observer,
+        clock=environment.clock,
+        signals=signals,
     )
-
-    def vanished(row: Row) -> None:
-        coordinator.release(row, "gone")
-
-    effects = Effects(context, vanished)
-    coordinator = Coordinator(context, effects, replace(rules, domains=tuple(outside.domains)))
+    effects = Effects(context)
+    coordinator = Coordinator(context, effects, replace(rules, domains=tuple(environment.domains)))
     barrier = Barrier(context, effects, coordinator)
     adoption = Adoption(context, lambda: coordinator.rules)
     managers = ManagerWatch(
-        outside.kubelet_root, lambda warning: outside.observer.noted(events.KUBELET_MANAGER, reason=warning)
+        environment.kubelet_root, lambda warning: environment.observer.noted(events.KUBELET_MANAGER, reason=warning)
     )
-    sight = Sight(outside.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds)
-    node = Node(
+    sight = Sight(environment.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds)
+    resync = Resync(context, effects, coordinator, adoption)
+    return Node(
         context=context,
         coordinator=coordinator,
+        placement=Placement(context, coordinator, resync),
         effects=effects,
         barrier=barrier,
-        resync=Resync(context, effects, coordinator, adoption),
+        resync=resync,
         adoption=adoption,
-        telling=Telling(context, outside.told_root),
-        upkeep=Upkeep(context, effects, coordinator),
+        telling=Telling(context, environment.told_root),
+        rebalance=Rebalance(context, effects, coordinator),
         cold_starts=ColdStarts(context, effects, coordinator),
         drift=Drift(context, effects, adoption, sight),
         managers=managers,
-        store=outside.store,
-        background=Tasks(lambda error: outside.observer.failed_open("background", error)),
+        store=environment.store,
+        background=Tasks(lambda error: environment.observer.failed_open("background", error)),
     )
-    node.resync.on_slow_check = node.slow_check
-    return node

@@ -14,10 +14,6 @@ from policies.base import ContainerKey
 COMMIT_BOUND_SECONDS = 2.0
 
 
-def _nobody_listens(_: float) -> None:
-    return
-
-
 class Persistence:
     """Saves rows in the order of the calls; ``problem`` is what failed last, until a save succeeds again."""
 
@@ -26,17 +22,22 @@ class Persistence:
         store: GrantStore,
         tasks: Tasks,
         on_problem: Callable[[str], None],
-        on_saved: Callable[[float], None] = _nobody_listens,
+        *,
+        on_saved: Callable[[float], None] | None = None,
+        everything: Callable[[], Sequence[Saveable]] = tuple,
     ) -> None:
-        """``on_problem`` hears of each new problem once, ``on_saved`` of each success with its seconds."""
+        """Write to this store.
+
+        ``on_problem`` gets each new problem once, ``on_saved`` the seconds that each successful save took.
+        ``everything`` returns what the store should hold now, for saves that failed.
+        """
         self._store = store
         self._tasks = tasks
         self._on_problem = on_problem
         self._on_saved = on_saved
+        self._everything = everything
         self.problem = ""
         self.failures = 0
-        self.everything: Callable[[], Sequence[Saveable]] = tuple
-        """What the store should hold now: whoever knows says so."""
         self._missed = 0
         self._may_catch_up_early = True
 
@@ -71,7 +72,7 @@ class Persistence:
     def _catch_up(self) -> None:
         if self.is_behind:
             self._missed = 0
-            for each in self.everything():
+            for each in self._everything():
                 self.save_later([each])
 
     async def _save_and_forget(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> None:
@@ -100,7 +101,8 @@ class Persistence:
         except StoreError as error:
             return self._failed(str(error))
         self.problem = ""
-        self._on_saved(time.monotonic() - begun_at)
+        if self._on_saved is not None:
+            self._on_saved(time.monotonic() - begun_at)
         if self.is_behind and self._may_catch_up_early:
             # Once, till the next slow check: a single row that can never be saved must not keep us at it.
             self._may_catch_up_early = False

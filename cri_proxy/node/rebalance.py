@@ -23,11 +23,11 @@ STEPS = 64
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
 
-class Upkeep:
+class Rebalance:
     """Looks for what can be improved; the coordinator takes it over."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
-        """Hears of returned room from the coordinator."""
+        """Take a step after each ``Signals.room_freed``."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects
@@ -35,7 +35,7 @@ class Upkeep:
         self._is_due = False
         self._is_thorough = False
         self._busy: list[ContainerKey] = []
-        coordinator.on_room = self.soon
+        context.signals.room_freed.connect(self.soon)
 
     def soon(self, *, thoroughly: bool = False) -> None:
         """Take a step when whoever made room has ended; several preferences until then are one.
@@ -45,7 +45,7 @@ class Upkeep:
         self._is_thorough |= thoroughly
         if not self._is_due and self._coordinator.is_ready:
             self._is_due = True
-            self._context.tasks.start(self._once(), name="upkeep")
+            self._context.tasks.start(self._once(), name="rebalance")
 
     async def _once(self) -> None:
         """Where somebody was just being written, as after every release, once more when that is done."""

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.deadlock import park_circles
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
@@ -56,7 +56,7 @@ async def plan(node: Node, policy: Policy) -> Planned:
 
 
 async def reconfigure(
-    node: Node, policy: Policy, rules: Rules, *, must_fit: bool = True
+    node: Node, policy: Policy, rules: NodeRules, *, must_fit: bool = True
 ) -> Reconfigured | NotReconfigured:
     """Put this policy and these rules in force; the updates that follow go out in the background.
 
@@ -71,12 +71,12 @@ async def reconfigure(
         return NotReconfigured(f"{tried.problem}; nothing was changed")
     before = ledger.allocations
     changed = ledger.use_policy(policy, result.allocations)
-    node.coordinator.rules = rules
+    node.coordinator.use_rules(rules)
     node.coordinator.remember_fallback()
     await node.context.persistence.save(changed)
     await _tell(node, before, result)
     node.effects.kick()
-    node.upkeep.soon(thoroughly=True)
+    node.rebalance.soon(thoroughly=True)
     if rules.adopt == "pin" and node.adoption.forget_left():
         node.context.tasks.start(node.resync.check_all("they are not to be left alone any more"), name="adopt")
     return Reconfigured(result.kept, result.replaced)

@@ -15,9 +15,9 @@ from cri_proxy.daemon.apply import Built, Living, build, build_anyway
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.intercept.table import CriInterceptor
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
-from cri_proxy.node.node import Node, Outside, build_node
+from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.node.reset import Reset
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
@@ -222,7 +222,7 @@ class World:
         """A proxy in front of the runtime, as a start makes it."""
         built = self._built
         self.journal = Journal(self._faults, self._clock)
-        outside = Outside(
+        environment = Environment(
             self._channel,
             self._store,
             self._clock,
@@ -231,7 +231,7 @@ class World:
             told_root=self._told_root,
             cpusets=EmbeddedCpusets(self.runtime),
         )
-        self.node: Node = build_node(built.policy, Rules.of(built.config), outside)
+        self.node: Node = build_node(built.policy, NodeRules.of(built.config), environment)
         interceptor = CriInterceptor(self.node, self._reader(built))
         view = NodeView(self.node, self.journal, config=built.config, name="simulated", warnings=self.warnings)
         self._living = Living(self.node, interceptor, view, self._reader)

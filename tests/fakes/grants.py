@@ -1,6 +1,7 @@
 """A small machine, a policy on it, and rows with grants: for tests of the node's parts."""
 
 from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, RowState
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Pod, Policy, QosClass, Request
 from policies.options import PolicyOptions
@@ -30,9 +31,9 @@ def row(
     return Row(grant, "sandbox-1", f"id-{name}", state, pinning, 1)
 
 
-def ledger_with(*rows: Row) -> Ledger:
+def ledger_with(*rows: Row, changed: Signal[[]] | None = None) -> Ledger:
     """A ledger of the small policy in which these rows' pinnings are confirmed."""
-    ledger = Ledger(small_policy())
+    ledger = Ledger(small_policy(), changed)
     ledger.put(*rows)
     for each in rows:
         if each.acknowledged is not None:

@@ -12,7 +12,7 @@ from random import Random
 
 from cri_proxy.errors import CallFailed
 from cri_proxy.events import UPDATE_FAILED
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
 from cri_proxy.testbed import pods
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
@@ -48,7 +48,7 @@ class World(Site):
 
     def __init__(self, machine: Machine, options: PolicyOptions, seed: int) -> None:
         # Where a container must not start before others have left for good, their updates may fail for good.
-        rules = Rules(on_policy_error="reject" if seed % 3 else "passthrough")
+        rules = NodeRules(on_policy_error="reject" if seed % 3 else "passthrough")
         super().__init__(build_policy("topology-aware", machine, options), rules=rules, modern=seed % 2 == 0)
         self.whole = machine
         self.options = options
@@ -231,7 +231,7 @@ class World(Site):
         self.runtime.node.machine = machine
         await self._change(machine, options, self.node.coordinator.rules, must_fit=False)
 
-    async def _change(self, machine: Machine, options: PolicyOptions, rules: Rules, *, must_fit: bool) -> None:
+    async def _change(self, machine: Machine, options: PolicyOptions, rules: NodeRules, *, must_fit: bool) -> None:
         """Until the last update has gone out, containers are inside the old or the new CPUs."""
         before, allowed = self.options, options.available & machine.online
         self._allowed = self._allowed | allowed

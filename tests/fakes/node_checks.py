@@ -1,6 +1,6 @@
 """What spec section 9 promises of a node, held against what the *runtime* has, at any moment and when all is settled.
 
-What a container may use is asked of the embedded kernel, not of the ledger. Outside the promise are containers that
+What a container may use is asked of the embedded kernel, not of the ledger. Environment the promise are containers that
 we do not pin, and those whose every CPU went offline: the kernel lets them run anywhere until an update reaches them.
 """
 

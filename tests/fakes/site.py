@@ -10,10 +10,10 @@ from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.intercept.reader import Reader, no_hints
 from cri_proxy.intercept.table import CriInterceptor
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
-from cri_proxy.node.node import Node, Outside, build_node
+from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
@@ -106,9 +106,9 @@ class Site:
     By default on a machine of 2 packages with 4 CPUs each, CPU 0 reserved.
     """
 
-    def __init__(self, policy: Policy | None = None, *, rules: Rules | None = None, modern: bool = True) -> None:
+    def __init__(self, policy: Policy | None = None, *, rules: NodeRules | None = None, modern: bool = True) -> None:
         self.policy = policy or small_policy()
-        self.rules = rules or Rules()
+        self.rules = rules or NodeRules()
         self.runtime = EmbeddedRuntime(self.policy.machine, image_names=(IMAGE,), modern=modern)
         self.store = MemoryStore()
         self.log = Silent()
@@ -119,8 +119,8 @@ class Site:
         """Start the proxy on what the store and the runtime hold; ``look`` is called after every runtime call."""
         channel = Watched(self.runtime.channel(), look)
         self.journal = Journal(self.log, self.clock)
-        outside = Outside(channel, self.store, self.clock, self.journal, DOMAINS, self.told_root)
-        self.node: Node = build_node(self.policy, self.rules, outside)
+        environment = Environment(channel, self.store, self.clock, self.journal, DOMAINS, self.told_root)
+        self.node: Node = build_node(self.policy, self.rules, environment)
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
         self.interceptor = CriInterceptor(self.node, Reader(memory_bytes, DOMAINS, no_hints))
         self.relay = InProcessRelay(self.interceptor, channel, lambda error: self.log.errors.append(repr(error)))

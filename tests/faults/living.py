@@ -15,9 +15,9 @@ from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.intercept.reader import Reader, no_hints
 from cri_proxy.intercept.table import CriInterceptor
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
-from cri_proxy.node.node import Node, Outside, build_node
+from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.state import Container, Sandbox
 from cri_proxy.state.rows import Saved
@@ -74,7 +74,7 @@ class Configuration:
 
     policy: Policy
     options: PolicyOptions
-    rules: Rules
+    rules: NodeRules
     is_same: bool  # as for the one that was killed
 
 
@@ -127,8 +127,8 @@ class Living(World):
         channel = self.parts.channel(PointedChannel(own, self, is_own=True))
         self.journal = Journal(self.log, self.clock)
         store = self.parts.store(self.store)
-        outside = Outside(channel, store, self.clock, self.journal, DOMAINS, cpusets=KernelOf(self.runtime))
-        self.node: Node = build_node(self.policy, self.rules, outside)
+        environment = Environment(channel, store, self.clock, self.journal, DOMAINS, cpusets=KernelOf(self.runtime))
+        self.node: Node = build_node(self.policy, self.rules, environment)
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
         self.interceptor = CriInterceptor(self.node, Reader(memory_bytes, DOMAINS, no_hints))
         pointed = PointedInterceptor(self.parts.interceptor(self.interceptor), self)
@@ -228,7 +228,7 @@ class Living(World):
         await self.clock.sleep(3700.0)
         self.node.cold_starts.look()
 
-    async def _change(self, machine: Machine, options: PolicyOptions, rules: Rules, *, must_fit: bool) -> None:
+    async def _change(self, machine: Machine, options: PolicyOptions, rules: NodeRules, *, must_fit: bool) -> None:
         """The operator has written the new options already, and the machine is what it is. All is always pinned."""
         options = replace(options, pin_cpu=True, pin_memory=True)
         policy = self.parts.policy(build_policy("topology-aware", machine, options))

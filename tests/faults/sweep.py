@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.state.memory import MemoryStore
 from cri_proxy.state.rows import Saveable
@@ -51,7 +51,7 @@ class Scene(Site):
     """A node with two pods that nothing is done to: one with CPUs of its own, one that shares."""
 
     def __init__(
-        self, *, rules: Rules | None = None, around: Callable[[Policy], Policy] = lambda policy: policy
+        self, *, rules: NodeRules | None = None, around: Callable[[Policy], Policy] = lambda policy: policy
     ) -> None:
         machine = small_machine()
         self.options = PolicyOptions(machine.online, CpuSet.parse("0"))

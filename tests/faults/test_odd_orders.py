@@ -6,7 +6,7 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.sync.resync import POLL_SECONDS
+from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.testbed import pods
 from cri_proxy.testbed.pods import guaranteed
 from tests.fakes.site import InstantClock

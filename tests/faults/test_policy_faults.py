@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from policies.base import Policy
 from tests.faults.sweep import SPEC, Scene, going_on
 
@@ -37,7 +37,7 @@ class Breakable:
         return getattr(self._inner, name)
 
 
-def scene_with(rules: Rules) -> tuple[Scene, Breakable]:
+def scene_with(rules: NodeRules) -> tuple[Scene, Breakable]:
     made: list[Breakable] = []
 
     def around(policy: Policy) -> Policy:
@@ -66,7 +66,7 @@ async def whole_story(scene: Scene) -> None:
 @pytest.mark.parametrize("question", [*QUESTIONS, "all of them"])
 @pytest.mark.parametrize("choice", ["passthrough", "reject"])
 async def test_the_node_goes_on(question: str, choice: str) -> None:
-    rules = Rules(on_policy_error="reject") if choice == "reject" else Rules()
+    rules = NodeRules(on_policy_error="reject") if choice == "reject" else NodeRules()
     scene, policy = scene_with(rules)
     async with going_on(scene):
         scene.watches = False  # nothing can be asked of the policy, by us neither
@@ -78,7 +78,7 @@ async def test_the_node_goes_on(question: str, choice: str) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 async def test_by_default_no_container_is_kept_from_running(question: str) -> None:
-    scene, policy = scene_with(Rules())
+    scene, policy = scene_with(NodeRules())
     async with going_on(scene):
         scene.watches = False
         policy.broken.add(question)

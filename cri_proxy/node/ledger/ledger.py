@@ -4,11 +4,12 @@ Owned by the coordinator and touched only from the event loop, never across an `
 (docs/adr/0002). Policies get frozen snapshots; the version tells whether a snapshot is still current.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cri_proxy.node.ledger.confirmed_cpus import Claims
 from cri_proxy.node.ledger.ordered_rows import ACTIVE, OrderedRows
+from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Policy
 from sysfs.cpuset import CpuSet
@@ -21,9 +22,10 @@ _UNKNOWN = Pinning(None, None)
 class Ledger:
     """Rows by container, their index by container id, and the snapshot that policies see."""
 
-    def __init__(self, policy: Policy) -> None:
-        """An empty ledger for this policy."""
+    def __init__(self, policy: Policy, changed: Signal[[]] | None = None) -> None:
+        """Start empty. ``changed`` is sent after every change of a grant or of a confirmed pinning."""
         self._policy = policy
+        self._signal = changed or Signal()
         self._rows = OrderedRows()
         self._keys_by_id: dict[str, ContainerKey] = {}
         self._claims = Claims()
@@ -35,11 +37,9 @@ class Ledger:
         self._next_order = 0
         self.sandboxes: dict[str, SandboxRow] = {}
         self.version = 0
-        # Hears of every change of a grant or of a confirmed pinning; must not wait, raise, or change anything.
-        self.on_change: Callable[[], None] = _nobody_listens
 
     def copy(self) -> "Ledger":
-        """A ledger in the same state, to try something on: nobody hears of its changes."""
+        """Return a ledger in the same state, to try something on; it sends no signal."""
         other = Ledger(self._policy)
         other._rows, other._claims = self._rows.copy(), self._claims.copy()
         other._keys_by_id = dict(self._keys_by_id)
@@ -142,7 +142,7 @@ class Ledger:
             )
         confirmed = replace(row, acknowledged=pinning, doubted=_or_none(doubted))
         self._rows.put(confirmed)
-        self.on_change()
+        self._signal.send()
         if pinning.cpus is not None:
             self._claims.confirmed(confirmed, known, self.active())
             self._claims.settle(self.active())
@@ -349,11 +349,7 @@ class Ledger:
                 if row.grant.request.preferences.preserve_cpu and row.acknowledged and row.acknowledged.cpus:
                     withheld |= row.acknowledged.cpus.mask
         self._allocations = Allocations(grants=tuple(grants), withheld=CpuSet(withheld))
-        self.on_change()
-
-
-def _nobody_listens() -> None:
-    return
+        self._signal.send()
 
 
 def _or_none(pinning: Pinning) -> Pinning | None:

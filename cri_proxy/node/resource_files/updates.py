@@ -67,7 +67,7 @@ class Telling:
         self.notifier = Notifier(context)
         self.written = 0
         self.failed = 0
-        context.ledger.on_change = self._changed
+        context.signals.ledger_changed.connect(self._changed)
 
     @property
     def is_failing(self) -> bool:

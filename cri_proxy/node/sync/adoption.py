@@ -8,7 +8,7 @@ from cri_proxy import events
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.context import Context, Rules
+from cri_proxy.node.context import Context, NodeRules
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.restore_grant import rebuild
 from cri_proxy.node.sync.runtime_state import LiveContainer
@@ -62,7 +62,7 @@ class Left:
 class Adoption:
     """Reads containers that we have no row for."""
 
-    def __init__(self, context: Context, rules: Callable[[], Rules]) -> None:
+    def __init__(self, context: Context, rules: Callable[[], NodeRules]) -> None:
         """``rules`` gives the operator's present choices."""
         self._context = context
         self._rules = rules

@@ -5,7 +5,7 @@ call at all. What is unknown is asked for, what is unplaced is placed, what diff
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from cri_proxy import events
@@ -25,7 +25,6 @@ from cri_proxy.state.rows import Row, Saved
 from policies.base import Allocations, Grant, Reinstated, Request
 
 RETRY_SECONDS = 0.2
-POLL_SECONDS = 30.0
 # After a start without an answer: looks at the container, RETRY_SECONDS apart.
 START_LOOKS = 50
 UNIMPLEMENTED = 12  # gRPC status
@@ -35,7 +34,7 @@ class Resync:
     """Asks the runtime and puts the ledger right."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator, adoption: Adoption) -> None:
-        """Hooks itself into the coordinator's questions about pods and the node."""
+        """Ask nothing yet."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects
@@ -44,10 +43,6 @@ class Resync:
         # Why the runtime could not be asked for its containers last time, and whose containers had ended by its word.
         self.problem = ""
         self.ended_ids: frozenset[str] = frozenset()
-        self.on_slow_check: Callable[[], Awaitable[None]] = _nothing_else
-        coordinator.check_pod = self.check_pod
-        coordinator.check_all = self.check_all
-        context.persistence.everything = lambda: (*self._ledger.rows(), *self._ledger.sandboxes.values())
 
     async def recover(self, saved: Saved) -> None:
         """Restore the saved state, adopt what is unknown, then let decisions be made. Waits for the runtime."""
@@ -78,7 +73,7 @@ class Resync:
         )
         self._coordinator.open()
         if found.dropped:  # before updates go out
-            self._coordinator.on_room()
+            self._context.signals.room_freed.send()
         self._effects.kick()
 
     async def _first_list(self) -> runtime_state.LiveNode:
@@ -151,16 +146,6 @@ class Resync:
             return
         found = [c for c in newest_by_key(node.containers).values() if c.id == container_id]
         await self.adopt(found, may_leave=False)
-
-    async def poll(self) -> None:
-        """The slow check, for ever: exits that nobody announced, updates that failed, outcomes that are unknown."""
-        while True:
-            await self._context.clock.sleep(POLL_SECONDS)
-            await self._coordinator.wait_ready()
-            await self.check_all("slow check")
-            self._effects.retry_failed()
-            self._context.persistence.catch_up()
-            await self.on_slow_check()
 
     async def watch(self) -> None:
         """Hear of exits from the runtime's events where it has them; ends where it has none."""
@@ -336,7 +321,3 @@ class Resync:
 def _is_free(held: Allocations, grant: Grant) -> bool:
     """Whether nobody else owns these CPUs: whoever has them now keeps them."""
     return all(g.owned.isdisjoint(grant.owned) for g in held.grants if g.container != grant.container)
-
-
-async def _nothing_else() -> None:
-    return

@@ -16,8 +16,8 @@ from cri_proxy.daemon.apply import Built, Living, build, build_anyway, build_sta
 from cri_proxy.daemon.host import Host
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.reader import Reader, no_hints
-from cri_proxy.node.context import Rules
-from cri_proxy.node.node import NOWHERE
+from cri_proxy.node.context import NodeRules
+from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.simulate.hotplug import with_offline
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
@@ -36,7 +36,7 @@ class Scene:
     """A node and what must see a change of it."""
 
     def __init__(self) -> None:
-        self.site = Site(build(CONFIG, MACHINE, NOWHERE).policy)
+        self.site = Site(build(CONFIG, MACHINE, NO_DIRECTORY).policy)
 
     async def open(self) -> None:
         await self.site.open()
@@ -52,7 +52,7 @@ class Scene:
         """These CPUs go offline ('' = all come back), as the kernel and the runtime see it."""
         machine = with_offline(MACHINE, CpuSet.parse(cpus))
         self.site.runtime.node.machine = machine
-        assert not await self.living.change(build_anyway(CONFIG, machine, NOWHERE), must_fit=False)
+        assert not await self.living.change(build_anyway(CONFIG, machine, NO_DIRECTORY), must_fit=False)
         await self.site.node.settle()
 
 
@@ -106,16 +106,16 @@ async def test_everybody_who_looks_sees_the_new_machine(scene: Scene) -> None:
 async def test_what_a_new_configuration_warns_of_is_logged_once(scene: Scene) -> None:
     everything_reserved = parse_config('reservedResources: {cpu: "cpuset:0-7"}')
     for _ in range(2):
-        assert not await scene.living.change(build(everything_reserved, MACHINE, NOWHERE), must_fit=True)
+        assert not await scene.living.change(build(everything_reserved, MACHINE, NO_DIRECTORY), must_fit=True)
     assert scene.site.log.warnings == [events.CONFIG_WARNING]
-    assert not await scene.living.change(build(CONFIG, MACHINE, NOWHERE), must_fit=True)
+    assert not await scene.living.change(build(CONFIG, MACHINE, NO_DIRECTORY), must_fit=True)
     assert scene.site.log.warnings == [events.CONFIG_WARNING]
 
 
 async def test_a_change_of_domains_reaches_who_reads_annotations(scene: Scene) -> None:
     config = replace(CONFIG, annotation_domains=("example.com",))
-    assert not await scene.living.change(build(config, MACHINE, NOWHERE), must_fit=True)
-    assert scene.site.node.coordinator.rules == Rules.of(config)
+    assert not await scene.living.change(build(config, MACHINE, NO_DIRECTORY), must_fit=True)
+    assert scene.site.node.coordinator.rules == NodeRules.of(config)
     container_id = (
         await scene.site.run("a", guaranteed("c", 2000), **{"prefer-shared-cpus.example.com/pod": "true"})
     ).container_id("c")
@@ -126,8 +126,8 @@ async def test_a_change_of_domains_reaches_who_reads_annotations(scene: Scene) -
 async def test_what_does_not_fit_changes_nothing(scene: Scene) -> None:
     await run(scene, "a", guaranteed("c", 6000))
     config = parse_config('reservedResources: {cpu: "cpuset:0-3"}')
-    assert "no room" in await scene.living.change(build(config, MACHINE, NOWHERE), must_fit=True)
-    assert (scene.view.config(), scene.site.node.coordinator.rules) == (CONFIG, Rules())
+    assert "no room" in await scene.living.change(build(config, MACHINE, NO_DIRECTORY), must_fit=True)
+    assert (scene.view.config(), scene.site.node.coordinator.rules) == (CONFIG, NodeRules())
 
 
 @pytest.mark.parametrize(("reserved", "lost", "instead"), [("0-1", "1", "0"), ("7", "7", "0")])
@@ -135,8 +135,8 @@ def test_reserved_cpus_that_went_away_are_made_up_for(reserved: str, lost: str, 
     config = parse_config(f'reservedResources: {{cpu: "cpuset:{reserved}"}}')
     machine = with_offline(MACHINE, CpuSet.parse(lost))
     with pytest.raises(ConfigError):
-        build(config, machine, NOWHERE)
-    built = build_anyway(config, machine, NOWHERE)
+        build(config, machine, NO_DIRECTORY)
+    built = build_anyway(config, machine, NO_DIRECTORY)
     (root, *_) = built.policy.pools(Allocations())
     assert (str(root.reserved), built.config) == (instead, config)
     assert f"CPU {lost} is not available" in built.warnings[-1]

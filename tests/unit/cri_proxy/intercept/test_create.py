@@ -9,7 +9,7 @@ import pytest
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.status.contested_cpus import reachable_by, unpinned
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, create_request, guaranteed
@@ -25,7 +25,7 @@ from tests.unit.cri_proxy.node.told import mounted, telling, told
 OWNS_2 = guaranteed("c", 2000)
 MIXED = guaranteed("c", 1500)
 SHARES = ContainerSpec("c", cpu_request_mcpu=100, cpu_limit_mcpu=500)
-LIFT, FRACTION = Rules(lift_quota=True), Rules(fraction_shares=True)
+LIFT, FRACTION = NodeRules(lift_quota=True), NodeRules(fraction_shares=True)
 
 
 def policy(name: str = "topology-aware", *, pins: bool = True) -> Policy:
@@ -86,7 +86,7 @@ async def test_shares_of_the_fraction_are_written_again_with_each_update() -> No
 
 
 async def test_the_recorded_request_comes_from_the_kubelets_own_numbers() -> None:
-    async with opened(Site(rules=Rules(lift_quota=True, fraction_shares=True))) as site:
+    async with opened(Site(rules=NodeRules(lift_quota=True, fraction_shares=True))) as site:
         pod = await site.run("a", MIXED)
         figures = pb.LinuxContainerResources(cpu_quota=250_000, cpu_period=100_000, cpu_shares=2560)
         await site.kubelet.update(pod.container_id("c"), figures)
@@ -97,7 +97,7 @@ async def test_the_recorded_request_comes_from_the_kubelets_own_numbers() -> Non
 
 
 async def test_our_own_updates_of_others_touch_nothing_but_cpusets() -> None:
-    async with opened(Site(rules=Rules(lift_quota=True, fraction_shares=True))) as site:
+    async with opened(Site(rules=NodeRules(lift_quota=True, fraction_shares=True))) as site:
         shares = await site.run("s", SHARES)
         before = record(site, shares)
         await site.run("full", guaranteed("c", 4000))
@@ -132,7 +132,7 @@ async def test_a_caller_that_leaves_while_the_files_are_written_holds_nothing(si
 @pytest.mark.parametrize("broken", ["pinnings", "all"])
 async def test_a_policy_that_breaks_stops_no_container_that_would_be_told(tmp_path: Path, broken: str) -> None:
     fragile = FragilePolicy(policy())
-    site = Site(fragile, rules=Rules(resource_files="always"))
+    site = Site(fragile, rules=NodeRules(resource_files="always"))
     site.told_root = tmp_path
     await site.open()
     await site.run("before", MIXED)
@@ -195,7 +195,7 @@ async def test_who_opts_out_is_told_when_it_asks(site: Site) -> None:
 
 
 async def test_a_container_that_was_there_before_us_can_be_left_alone() -> None:
-    site = Site(policy(), rules=Rules(adopt="leave"))
+    site = Site(policy(), rules=NodeRules(adopt="leave"))
     await site.open()
     pod = await site.run("a", OWNS_2)
     container = site.runtime.node.containers[pod.container_id("c")]

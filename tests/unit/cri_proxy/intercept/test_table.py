@@ -10,7 +10,7 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.intercept.interest import CREATE, RUNTIME
 from cri_proxy.intercept.reader import Reader, no_hints
 from cri_proxy.intercept.table import CriInterceptor
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import AFTER_FAULT_SECONDS
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Refuse, Replied
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, create_request, guaranteed
@@ -36,7 +36,7 @@ HELD = (
 )
 
 
-def fragile(rules: Rules | None = None) -> tuple[Site, FragilePolicy]:
+def fragile(rules: NodeRules | None = None) -> tuple[Site, FragilePolicy]:
     policy = FragilePolicy(small_policy())
     return Site(policy, rules=rules), policy
 
@@ -179,7 +179,7 @@ async def test_a_container_made_without_us_is_placed_at_the_latest_when_it_start
 
 @pytest.mark.parametrize("there_before", [True, False])
 async def test_adopt_leave_is_about_containers_that_were_there_before_us(there_before: bool) -> None:
-    async with opened(Site(rules=Rules(adopt="leave"))) as site:
+    async with opened(Site(rules=NodeRules(adopt="leave"))) as site:
         spec = PodSpec("a", (OWNS_2,))
         container = await direct(site).create(spec, OWNS_2, await direct(site).run_sandbox(spec))
         if there_before:

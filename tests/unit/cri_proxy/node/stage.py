@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import TypeVar
 
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.runtime.embedded.faults import Gate
 from cri_proxy.testbed.kubelet import Kubelet
 from policies.base import (
@@ -27,7 +27,7 @@ from sysfs.model import Machine
 from tests.fakes.site import Site
 
 T = TypeVar("T")
-REJECT = Rules(on_policy_error="reject", on_store_error="reject")
+REJECT = NodeRules(on_policy_error="reject", on_store_error="reject")
 
 
 class FragilePolicy:

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 
 OTHERS = """
 onPolicyError: reject
@@ -19,9 +19,9 @@ driftCheckSeconds: 0
 
 
 def test_the_rules_of_the_default_configuration_are_the_defaults() -> None:
-    assert Rules.of(Config()) == Rules()
+    assert NodeRules.of(Config()) == NodeRules()
 
 
 def test_every_rule_follows_the_configuration() -> None:
-    changed = Rules.of(parse_config(OTHERS))
-    assert [f.name for f in fields(Rules) if getattr(changed, f.name) == getattr(Rules(), f.name)] == []
+    changed = NodeRules.of(parse_config(OTHERS))
+    assert [f.name for f in fields(NodeRules) if getattr(changed, f.name) == getattr(NodeRules(), f.name)] == []

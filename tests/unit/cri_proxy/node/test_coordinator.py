@@ -7,7 +7,7 @@ import pytest
 
 from cri_proxy import events
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, StoreError
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.coordinator import Refusal, Reservation
 from cri_proxy.state.rows import Row
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
@@ -24,7 +24,7 @@ DISK = StoreError("state.db", "disk full")
 
 
 async def place(site: Site, wanted: Request, sandbox: str = "sandbox-1") -> Reservation:
-    placed = await site.node.coordinator.place(wanted, sandbox)
+    placed = await site.node.placement.place(wanted, sandbox)
     assert isinstance(placed, Reservation)
     return placed
 
@@ -104,7 +104,7 @@ async def test_a_fault_between_the_decision_and_its_save_frees_the_place(site: S
 
     site.log.warning = fail  # type: ignore[method-assign]
     with pytest.raises(OSError, match="the log is gone"):
-        await site.node.coordinator.place(request("a", 2000), "sandbox-1", problems=("not understood",))
+        await site.node.placement.place(request("a", 2000), "sandbox-1", problems=("not understood",))
     assert rows(site) == []
 
 
@@ -116,7 +116,7 @@ async def test_a_caller_that_goes_away_while_its_place_is_saved_gives_it_back(si
         await asyncio.Event().wait()
 
     site.store.save = hang  # type: ignore[method-assign,assignment]
-    placing = background(site.node.coordinator.place(request("a", 2000), "sandbox-1"))
+    placing = background(site.node.placement.place(request("a", 2000), "sandbox-1"))
     await saving.wait()
     assert len(rows(site)) == 1
     placing.cancel()
@@ -161,7 +161,7 @@ async def test_a_store_that_fails_refuses_the_container_where_the_operator_says_
 
 
 async def test_an_annotation_that_is_not_understood_refuses_the_container_under_strict_annotations() -> None:
-    async with opened(Site(rules=Rules(strict_annotations=True))) as site:
+    async with opened(Site(rules=NodeRules(strict_annotations=True))) as site:
         spec = PodSpec("a", (OWNS_2,), annotations=(("cri-proxy.io/prefer-isolated-cpus", "perhaps"),))
         with pytest.raises(CallFailed, match="prefer-isolated-cpus") as refused:
             await site.kubelet.run_pod(spec)
@@ -299,7 +299,7 @@ async def test_while_the_runtime_is_away_no_outcome_is_guessed(site: Site) -> No
 
 
 async def test_a_refusal_names_its_kind(site: Site) -> None:
-    refusal = await site.node.coordinator.place(request("a", 9000), "sandbox-1")
+    refusal = await site.node.placement.place(request("a", 9000), "sandbox-1")
     assert isinstance(refusal, Refusal)
     assert refusal.kind == "full"
     await soon(lambda: True)

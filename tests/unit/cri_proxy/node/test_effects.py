@@ -9,7 +9,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.coordinator import Refusal
 from cri_proxy.node.effects import BACKOFF_SECONDS
-from cri_proxy.node.sync.resync import POLL_SECONDS
+from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.state.rows import Row
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Pinning, QosClass
@@ -70,9 +70,7 @@ async def test_a_wish_that_is_withdrawn_in_time_causes_no_call(site: Site) -> No
     await lock.acquire()
     ledger = site.node.context.ledger
     other = replace(row.grant.request, container=replace(row.key, name="x"), cpu_request_mcpu=2000)
-    placed = await site.node.coordinator.place(
-        replace(other, pod=replace(other.pod, qos=QosClass.GUARANTEED)), "sandbox"
-    )
+    placed = await site.node.placement.place(replace(other, pod=replace(other.pod, qos=QosClass.GUARANTEED)), "sandbox")
     assert not isinstance(placed, Refusal)
     site.node.effects.kick()
     site.node.coordinator.roll_back(placed, "the runtime refused")

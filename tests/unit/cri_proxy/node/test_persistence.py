@@ -23,7 +23,8 @@ class Desk:
 
     def __init__(self) -> None:
         self.store, self.tasks, self.told = MemoryStore(), Tasks(), list[str]()
-        self.saver = Persistence(self.store, self.tasks, self.told.append)
+        self.everything: list[Saveable] = [ROW]
+        self.saver = Persistence(self.store, self.tasks, self.told.append, everything=lambda: self.everything)
 
 
 @pytest.fixture
@@ -57,7 +58,6 @@ async def test_a_failure_is_told_once_and_lasts_until_a_save_succeeds(desk: Desk
 
 
 async def test_after_a_failure_everything_is_saved_again_once(desk: Desk) -> None:
-    desk.saver.everything = lambda: [ROW]
     desk.store.failure = DISK
     await desk.saver.save([ROW])
     desk.store.failure = None
@@ -69,7 +69,7 @@ async def test_after_a_failure_everything_is_saved_again_once(desk: Desk) -> Non
 
 
 async def test_the_first_success_brings_the_rest(desk: Desk) -> None:
-    desk.saver.everything = lambda: [ROW, make_sandbox()]
+    desk.everything = [ROW, make_sandbox()]
     desk.saver.doubt("the disk was full from the start")
     assert (desk.saver.problem, desk.saver.is_behind) == ("the disk was full from the start", True)
     await desk.saver.save([ROW])
@@ -84,8 +84,7 @@ async def test_what_can_never_be_saved_is_tried_again_by_the_slow_check_only(des
                 raise DISK
             await super().save(puts, deletes)
 
-    saver = Persistence(PickyStore(), desk.tasks, desk.told.append)
-    saver.everything = lambda: [ROW, make_sandbox()]
+    saver = Persistence(PickyStore(), desk.tasks, desk.told.append, everything=lambda: [ROW, make_sandbox()])
     await saver.save([ROW])
     for _ in range(3):
         await saver.save([make_sandbox()])
@@ -104,7 +103,7 @@ async def test_a_fault_in_a_save_is_no_success_and_holds_nobody_up(desk: Desk) -
 
 async def test_a_save_that_succeeds_is_timed_and_one_that_fails_is_not(desk: Desk) -> None:
     times: list[float] = []
-    saver = Persistence(desk.store, desk.tasks, desk.told.append, times.append)
+    saver = Persistence(desk.store, desk.tasks, desk.told.append, on_saved=times.append)
     await saver.save([ROW])
     desk.store.failure = DISK
     await saver.save([ROW])

@@ -66,7 +66,7 @@ async def test_the_slow_check_goes_on_until_nothing_is_left_to_narrow() -> None:
     ids = [(await site.run(name, guaranteed("c", 1000))).container_id("c") for name in ("a", "b", "c")]
     widen(site, *ids)
     await site.node.settle()
-    await site.node.upkeep.improve_all()
+    await site.node.rebalance.improve_all()
     await site.node.settle()
     assert {mems for _, mems in site.recorded().values()} == {"0"}
 
@@ -98,7 +98,7 @@ async def test_what_was_found_while_somebody_decided_does_not_undo_it() -> None:
         site.node.context.ledger.put(replace(row, grant=replace(row.grant, exclusive=CpuSet.parse("7"))))
 
     policy.looked, policy.disturb = 0, give_it_another
-    await site.node.upkeep.improve_all()
+    await site.node.rebalance.improve_all()
     grant = holder(site, container_id).grant
     assert (str(grant.exclusive), str(grant.mems)) == ("7", "0")
 
@@ -109,8 +109,8 @@ async def test_nobody_with_a_call_under_way_is_touched() -> None:
     container_id = (await site.run("a", guaranteed("c", 1000))).container_id("c")
     widen(site, container_id)
     async with site.node.effects.lock(holder(site, container_id).key):
-        assert not site.node.upkeep.improve()
-    assert site.node.upkeep.improve()
+        assert not site.node.rebalance.improve()
+    assert site.node.rebalance.improve()
 
 
 async def test_whoever_had_to_share_gets_its_cpus_when_room_returns(site: Site) -> None:
@@ -130,7 +130,7 @@ async def test_it_waits_while_it_would_get_less_than_it_asked_for(site: Site) ->
     unplace(site, waits)
     await site.run("b", guaranteed("c", 6000))
     before = holder(site, waits).grant
-    await site.node.upkeep.improve_all()
+    await site.node.rebalance.improve_all()
     assert holder(site, waits).grant == before
 
 
@@ -138,14 +138,14 @@ async def test_the_largest_guaranteed_one_comes_first(site: Site) -> None:
     small, large = [(await site.run(f"p{n}", guaranteed("c", n * 1000))).container_id("c") for n in (1, 3)]
     unplace(site, small)
     unplace(site, large)
-    site.node.upkeep.improve()
+    site.node.rebalance.improve()
     assert (len(owned(site, small)), len(owned(site, large))) == (0, 3)
 
 
 async def test_who_has_its_place_keeps_it(site: Site) -> None:
     for spec in (guaranteed("c", 1000), ContainerSpec("c", cpu_request_mcpu=500), ContainerSpec("c")):
         await site.run(f"p{spec.cpu_request_mcpu}", spec)
-    assert not site.node.upkeep.improve()
+    assert not site.node.rebalance.improve()
 
 
 def test_what_gives_too_little_follows_from_grant_and_request() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FrameType
 
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import NotReconfigured, Reconfigured, plan, reconfigure
@@ -33,7 +33,7 @@ from tests.unit.cri_proxy.node.stage import FragilePolicy, direct
 from tests.unit.cri_proxy.node.stage import owned as owner
 
 MACHINE = describe({"packages": 2, "cores": 4})
-RULES = Rules(adopt="leave")
+RULES = NodeRules(adopt="leave")
 
 
 def holder(name: str, owned: str) -> Row:
@@ -98,7 +98,7 @@ async def test_a_change_without_room_for_everybody_is_refused_and_nothing_is_cha
     result = await change(node, "0-1")
     assert isinstance(result, NotReconfigured)
     assert "no room for pod-1/a" in result.text
-    assert (owned(node), node.context.ledger.policy, node.coordinator.rules) == (["1-7"], before, Rules())
+    assert (owned(node), node.context.ledger.policy, node.coordinator.rules) == (["1-7"], before, NodeRules())
 
 
 async def test_what_cannot_be_refused_takes_from_those_who_do_not_fit() -> None:
@@ -218,12 +218,12 @@ async def test_the_new_grants_are_saved() -> None:
 
 
 async def test_who_was_left_alone_is_placed_when_the_operator_changes_his_mind() -> None:
-    site = Site(small_policy(), rules=Rules(adopt="leave"))
+    site = Site(small_policy(), rules=NodeRules(adopt="leave"))
     await site.open()
     run = await direct(site).run_pod(PodSpec("old", (guaranteed("c", 2000),)))
     await site.node.resync.check_all("test")
     assert site.node.context.ledger.holder(run.container_id("c")) is None
-    await reconfigure(site.node, small_policy(), Rules(adopt="pin"))
+    await reconfigure(site.node, small_policy(), NodeRules(adopt="pin"))
     await site.node.settle()
     assert site.cpus(run.container_id("c")) == str(owner(site, run.container_id("c")))
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.resource_files.directories import JSON, SHELL, place_of
 from cri_proxy.testbed.kubelet import RunningPod
 from policies.base import ContainerKey
@@ -13,7 +13,7 @@ from tests.fakes.site import Site, opened
 
 
 @asynccontextmanager
-async def telling(root: Path, *, rules: Rules | None = None) -> AsyncIterator[Site]:
+async def telling(root: Path, *, rules: NodeRules | None = None) -> AsyncIterator[Site]:
     """The small node with the containers' files below ``root``; at the end no fault of ours may have been reported."""
     site = Site(rules=rules)
     site.told_root = root

@@ -7,7 +7,7 @@ import pytest
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.drift import REPAIRS, WINDOW_SECONDS, Drift, Sight
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
-from cri_proxy.node.node import NOWHERE
+from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.sync.adoption import Left
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Pinning
@@ -217,4 +217,4 @@ async def test_an_update_without_a_known_outcome_is_no_drift(scene: Scene) -> No
 
 
 def test_a_node_that_is_not_this_host_sees_nothing(tmp_path: Path) -> None:
-    assert Cgroups(NOWHERE).enforced(1, "a") is None
+    assert Cgroups(NO_DIRECTORY).enforced(1, "a") is None

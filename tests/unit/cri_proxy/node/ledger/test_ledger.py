@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.signals import Signal
 from policies.base import CpuKind, Grant, Pinning, Preferences
 from policies.options import PolicyOptions
 from policies.registry import build_policy
@@ -133,9 +134,9 @@ def test_an_unambiguous_prefix_stands_for_an_id(text: str, full: str) -> None:
 
 
 def test_what_is_tried_on_a_copy_changes_nothing_and_nobody_hears_of_it() -> None:
-    ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"), row("b", acknowledged="3-7"))
-    heard: list[str] = []
-    ledger.on_change = lambda: heard.append("a change")
+    changed, heard = Signal[[]](), list[str]()
+    ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"), row("b", acknowledged="3-7"), changed=changed)
+    changed.connect(lambda: heard.append("a change"))
     before = ledger.version, ledger.active(), ledger.allocations, dict(ledger.desired())
     trial = ledger.copy()
     assert (trial.allocations, trial.active(), cpus(trial.sendable(row("b").key))) == (*before[2:0:-1], "3-7")

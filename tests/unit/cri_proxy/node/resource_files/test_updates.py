@@ -10,7 +10,7 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.resource_files.directories import Place, places
 from cri_proxy.node.resource_files.updates import is_told
 from cri_proxy.testbed.kubelet import RunningPod
@@ -28,7 +28,7 @@ from tests.unit.cri_proxy.node.told import directory_of, generation, mounted, te
 OWNS_2 = guaranteed("c", 2000)
 MIXED = guaranteed("c", 1500)
 SHARES = ContainerSpec("c", cpu_request_mcpu=100)
-ALWAYS, NEVER = Rules(resource_files="always"), Rules(resource_files="never")
+ALWAYS, NEVER = NodeRules(resource_files="always"), NodeRules(resource_files="never")
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ async def test_the_files_are_there_before_the_runtime_is_asked(tmp_path: Path, s
 async def test_who_only_shares_is_not_told_unless_everybody_is(tmp_path: Path, site: Site) -> None:
     assert mounted(site, await site.run("a", SHARES)) == []
     assert places(tmp_path) == ()
-    site.node.coordinator.rules = ALWAYS
+    site.node.coordinator.use_rules(ALWAYS)
     assert told(site, await site.run("b", SHARES))["SHARED_CPUS"] == "1-3"
 
 
@@ -220,7 +220,7 @@ async def test_at_start_only_directories_that_the_runtime_knows_nothing_of_are_c
 async def test_a_container_that_is_left_alone_keeps_its_directory(site: Site) -> None:
     pod = await site.run("a", OWNS_2)
     del site.runtime.node.containers[pod.container_id("c")].config.annotations["cri-proxy.io/grant"]
-    site.store, site.rules = type(site.store)(), Rules(adopt="leave")
+    site.store, site.rules = type(site.store)(), NodeRules(adopt="leave")
     await site.open()
     assert site.node.adoption.is_left(pod.container_id("c"))
     assert directory_of(site, pod).exists()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from sysfs.cpuset import CpuSet
@@ -70,7 +70,7 @@ async def test_in_the_end_everybody_reads_what_the_kernel_says(seed: int) -> Non
     pods: dict[str, RunningPod] = {}
 
     async def run(root: Path) -> None:
-        site = Site(small_policy(), rules=Rules(resource_files="always"))
+        site = Site(small_policy(), rules=NodeRules(resource_files="always"))
         site.told_root = root
         await site.open()
         for _ in range(12):

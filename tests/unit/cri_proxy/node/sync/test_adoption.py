@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
-from cri_proxy.node.context import Rules
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, Adoption
 from cri_proxy.node.sync.runtime_state import LiveContainer
@@ -17,8 +17,8 @@ from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import direct
 
 
-def adoption(site: Site, rules: Rules | None = None) -> Adoption:
-    chosen = rules or Rules()
+def adoption(site: Site, rules: NodeRules | None = None) -> Adoption:
+    chosen = rules or NodeRules()
     return Adoption(site.node.context, lambda: chosen)
 
 
@@ -83,7 +83,7 @@ async def test_left_alone_one_with_a_cpuset_has_it_withheld_and_one_without_noth
     pinned = (await direct(site).run_pod(PodSpec("a", (ContainerSpec("c"),)))).container_id("c")
     await direct(site).run_pod(PodSpec("b", (ContainerSpec("c"),)))
     await Calls(site.runtime).update(pinned, cpuset_cpus="2-3")
-    leaving = adoption(site, Rules(adopt="leave"))
+    leaving = adoption(site, NodeRules(adopt="leave"))
     assert await leaving.read_all(await listed(site)) == ()
     assert leaving.is_left(pinned)
     assert str(site.node.context.ledger.allocations.withheld) == "2-3"

@@ -7,8 +7,8 @@ import pytest
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.errors import StoreError
-from cri_proxy.node.context import Rules
-from cri_proxy.node.sync.resync import POLL_SECONDS
+from cri_proxy.node.context import NodeRules
+from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.state.memory import MemoryStore
 from cri_proxy.state.rows import Saved
 from cri_proxy.testbed import pods
@@ -23,7 +23,7 @@ from tests.unit.cri_proxy.node.stage import FragilePolicy, background, direct, e
 
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 OWNS_2 = guaranteed("c", 2000)
-LEAVE = Rules(adopt="leave")
+LEAVE = NodeRules(adopt="leave")
 
 
 async def fill(site: Site) -> tuple[str, str]:
