@@ -20,7 +20,7 @@ from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.observer import Observer
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.node.placement import Placement
+from cri_proxy.node.placement import Placer
 from cri_proxy.node.rebalance import Rebalance
 from cri_proxy.node.resource_files.updates import Telling
 from cri_proxy.node.sync.adoption import Adoption
@@ -58,7 +58,7 @@ class Node:
 
     context: Context
     coordinator: Coordinator
-    placement: Placement
+    placer: Placer
     effects: Effects
     barrier: Barrier
     resync: Resync
@@ -193,7 +193,7 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
     return Node(
         context=context,
         coordinator=coordinator,
-        placement=Placement(context, coordinator, resync),
+        placer=Placer(context, coordinator, resync),
         effects=effects,
         barrier=barrier,
         resync=resync,

@@ -8,7 +8,7 @@ from cri_proxy.node.sync.resync import Resync
 from policies.base import Reason, Rejected, Request
 
 
-class Placement:
+class Placer:
     """Places new containers; asks the runtime for exits before it refuses one."""
 
     def __init__(self, context: Context, coordinator: Coordinator, resync: Resync) -> None:

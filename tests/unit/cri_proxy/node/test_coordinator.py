@@ -5,17 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy import events
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, StoreError
-from cri_proxy.node.context import NodeRules
-from cri_proxy.node.coordinator import Refusal, Reservation
+from cri_proxy.node.coordinator import Reservation
 from cri_proxy.state.rows import Row
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
-from policies.base import ContainerKey, Pinning, Request
+from policies.base import Pinning, Request
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import request
-from tests.fakes.site import Site, opened
-from tests.unit.cri_proxy.node.stage import REJECT, background, entered, owned, soon
+from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.stage import background, entered, owned
 
 CREATE = "CreateContainer"
 OWNS_2 = guaranteed("c", 2000)
@@ -24,7 +22,7 @@ DISK = StoreError("state.db", "disk full")
 
 
 async def place(site: Site, wanted: Request, sandbox: str = "sandbox-1") -> Reservation:
-    placed = await site.node.placement.place(wanted, sandbox)
+    placed = await site.node.placer.place(wanted, sandbox)
     assert isinstance(placed, Reservation)
     return placed
 
@@ -97,34 +95,6 @@ async def test_a_roll_back_does_not_replace_a_newer_attempt_of_a_moved_container
     assert [r.container_id for r in rows(site)] == [again]
 
 
-async def test_a_fault_between_the_decision_and_its_save_frees_the_place(site: Site) -> None:
-    def fail(event: str, **fields: object) -> None:
-        if event == events.ANNOTATION_IGNORED:
-            raise OSError("the log is gone")
-
-    site.log.warning = fail  # type: ignore[method-assign]
-    with pytest.raises(OSError, match="the log is gone"):
-        await site.node.placement.place(request("a", 2000), "sandbox-1", problems=("not understood",))
-    assert rows(site) == []
-
-
-async def test_a_caller_that_goes_away_while_its_place_is_saved_gives_it_back(site: Site) -> None:
-    saving = asyncio.Event()
-
-    async def hang(*_: object) -> None:
-        saving.set()
-        await asyncio.Event().wait()
-
-    site.store.save = hang  # type: ignore[method-assign,assignment]
-    placing = background(site.node.placement.place(request("a", 2000), "sandbox-1"))
-    await saving.wait()
-    assert len(rows(site)) == 1
-    placing.cancel()
-    await asyncio.wait([placing])
-    assert rows(site) == []
-    await site.node.context.tasks.cancel()
-
-
 @pytest.mark.parametrize("after", [True, False], ids=["it was created", "it was not"])
 async def test_an_unknown_outcome_is_settled_by_asking_the_runtime(after: bool, site: Site) -> None:
     site.runtime.faults.fail_next(CREATE, 4, "deadline exceeded", after=after)
@@ -143,60 +113,6 @@ async def test_two_checks_of_one_unknown_outcome_settle_it_once(site: Site) -> N
     await asyncio.gather(*(site.node.resync.check_all("test") for _ in range(3)))
     await site.node.settle()
     assert [row.container_id for row in rows(site)] == [c.id for c in site.live()]
-
-
-async def test_a_store_that_fails_is_shown_and_the_container_runs(site: Site) -> None:
-    site.store.failure = DISK
-    a = await site.run("a", OWNS_2)
-    assert site.cpus(a.container_id("c")) == str(owned(site, a.container_id("c")))
-    assert "disk full" in site.node.context.persistence.problem
-
-
-async def test_a_store_that_fails_refuses_the_container_where_the_operator_says_so() -> None:
-    async with opened(Site(rules=REJECT)) as site:
-        site.store.failure = DISK
-        with pytest.raises(CallFailed, match=r"cannot be saved: state.db: disk full") as refused:
-            await site.run("a", OWNS_2)
-        assert (refused.value.code, rows(site), site.live()) == (14, [], [])
-
-
-async def test_an_annotation_that_is_not_understood_refuses_the_container_under_strict_annotations() -> None:
-    async with opened(Site(rules=NodeRules(strict_annotations=True))) as site:
-        spec = PodSpec("a", (OWNS_2,), annotations=(("cri-proxy.io/prefer-isolated-cpus", "perhaps"),))
-        with pytest.raises(CallFailed, match="prefer-isolated-cpus") as refused:
-            await site.kubelet.run_pod(spec)
-        assert refused.value.code == 3
-        record = site.journal.record_of(ContainerKey(spec.pod_uid, "c"))
-        assert record is not None
-        assert "prefer-isolated-cpus" in record.reasons[0].text
-
-
-async def test_the_exit_of_an_init_container_is_noticed_before_the_next_create() -> None:
-    """The runtime has no events, and the kubelet tells nobody."""
-    async with opened(Site(modern=False)) as site:
-        await site.run("full", guaranteed("c", 4000))
-        spec = PodSpec("a", (guaranteed("init", 3000), guaranteed("main", 3000)))
-        sandbox = await site.kubelet.run_sandbox(spec)
-        init = await site.kubelet.create(spec, spec.containers[0], sandbox)
-        await site.kubelet.start(init)
-        site.runtime.exit(init)
-        main = await site.kubelet.create(spec, spec.containers[1], sandbox)
-        assert str(owned(site, main)) == "1-3"
-
-
-async def test_before_a_refusal_the_whole_node_is_looked_at() -> None:
-    async with opened(Site(modern=False)) as site:
-        await site.run("full", guaranteed("c", 4000))
-        gone = await site.run("gone", OWNS_3)
-        site.runtime.exit(gone.container_id("c"))
-        a = await site.run("a", OWNS_3)
-        assert str(owned(site, a.container_id("c"))) == "1-3"
-
-
-async def test_a_container_that_does_not_fit_is_refused_in_one_sentence(site: Site) -> None:
-    with pytest.raises(CallFailed, match=r"cri-proxy: wanted 9 exclusive CPUs; free in root") as refused:
-        await site.run("a", guaranteed("c", 9000))
-    assert (refused.value.code, rows(site)) == (8, [])
 
 
 async def test_removing_a_container_twice_releases_it_once(site: Site) -> None:
@@ -296,10 +212,3 @@ async def test_while_the_runtime_is_away_no_outcome_is_guessed(site: Site) -> No
     site.runtime.come_back()
     await site.node.resync.check_all("test")
     assert rows(site) == []
-
-
-async def test_a_refusal_names_its_kind(site: Site) -> None:
-    refusal = await site.node.placement.place(request("a", 9000), "sandbox-1")
-    assert isinstance(refusal, Refusal)
-    assert refusal.kind == "full"
-    await soon(lambda: True)

@@ -13,7 +13,7 @@ from tests.fakes.site import Site
 
 
 async def place_six(site: Site) -> Reservation:
-    placed = await site.node.placement.place(request("x", 6000), "sandbox-1")
+    placed = await site.node.placer.place(request("x", 6000), "sandbox-1")
     assert isinstance(placed, Reservation)
     return placed
 
