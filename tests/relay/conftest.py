@@ -1,30 +1,26 @@
-"""``play`` runs a conversation in the place that a test's parameters ``via`` and ``client`` name."""
+"""``stage``: a conversation in the place that a test's parameters ``via`` and ``client`` name (``RELAYED``, ...)."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.fakes.scripted_interceptor import ScriptedInterceptor
-from tests.relay.h2_client import Shape
-from tests.relay.stage import Place, Play, Stage, run_on_loop_of, stage
+from tests.fakes.loops import FreshLoop, daemon_loop
+from tests.relay.stage import Place, Stage
 
 
 @pytest.fixture
-def play(via: str, client: str) -> Play:
-    """For tests that are parametrised by DIRECT_AND_RELAYED or RELAYED."""
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
+    """The loop that goes with the test's client."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    return "asyncio", {"loop_factory": daemon_loop if parameters.get("client") == "h2" else FreshLoop}
 
-    def run(
-        act: Callable[[Stage], Coroutine[object, object, None]],
-        *,
-        interceptor: ScriptedInterceptor | None = None,
-        client: Shape | None = None,
-        runtime: Shape | None = None,
-    ) -> None:
-        async def converse() -> None:
-            async with stage(Place(via, kind, interceptor, client, runtime)) as set_up:
-                await act(set_up)
 
-        run_on_loop_of(kind, converse())
+@pytest.fixture
+def place(via: str, client: str) -> Place:
+    return Place(via, client)
 
-    kind = client
-    return run
+
+@pytest.fixture
+async def stage(place: Place) -> AsyncIterator[Stage]:
+    async with place.staged() as stage:
+        yield stage

@@ -6,11 +6,11 @@ hand (on uvloop where it is installed, as the daemon does). docs/transparency.md
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -68,20 +68,6 @@ class Stage:
         return self.runtime.calls[-1]
 
 
-class Play(Protocol):
-    """Plays a conversation in the test's place: its relay, its client."""
-
-    def __call__(
-        self,
-        act: Callable[[Stage], Coroutine[object, object, None]],
-        *,
-        interceptor: ScriptedInterceptor | None = None,
-        client: Shape | None = None,
-        runtime: Shape | None = None,
-    ) -> None:
-        """Run it to its end. ``client``: how the h2 client presents itself; ``runtime``: put one on python-h2 there."""
-
-
 async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait for a condition, bounded."""
     async with asyncio.timeout(seconds):
@@ -91,47 +77,40 @@ async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a conversation is played: between which client and which runtime, and by which relay."""
+    """Where a conversation is played: with which client, directly or by which relay."""
 
     via: str
     client: str
-    interceptor: ScriptedInterceptor | None = None
-    client_shape: Shape | None = None
-    runtime_shape: Shape | None = None
 
+    @asynccontextmanager
+    async def staged(
+        self,
+        *,
+        interceptor: ScriptedInterceptor | None = None,
+        client: Shape | None = None,
+        runtime: Shape | None = None,
+    ) -> AsyncIterator[Stage]:
+        """Client and runtime joined by 'direct', 'splice' or 'grpc'.
 
-@asynccontextmanager
-async def stage(place: Place) -> AsyncIterator[Stage]:
-    """Client and runtime joined by 'direct', 'splice' or 'grpc'."""
-    with tempfile.TemporaryDirectory() as directory:
-        runtime_path, relay_path = str(Path(directory, "runtime.sock")), str(Path(directory, "relay.sock"))
-        runtime, other = GrpcRuntime(runtime_path), H2Runtime(runtime_path, place.runtime_shape or Shape())
-        await (other.start() if place.runtime_shape else runtime.start())
-        known = place.interceptor or ScriptedInterceptor()
-        path = runtime_path if place.via == "direct" else relay_path
-        errors: list[BaseException] = []
-        relay = None
-        if place.via != "direct":
-            relay = RELAYS[place.via](listen=path, runtime=runtime_path, interceptor=known, on_error=errors.append)
-            await relay.start()
-        client = H2Client(path, place.client_shape) if place.client == "h2" else GrpcioClient(path)
-        try:
-            yield Stage(runtime, known, path, client, relay, other, errors)
-        finally:
-            await client.close()
-            if relay is not None:
-                await relay.stop(0.2)
-            await runtime.stop()
-            await other.stop()
-
-
-def run_on_loop_of(client: str, work: Coroutine[object, object, None]) -> None:
-    """Run this on the event loop that goes with this client."""
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    if client == "h2":
-        with suppress(ImportError):
-            import uvloop
-
-            factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(work)
+        ``client``: how the h2 client presents itself; ``runtime``: put one on python-h2 there.
+        """
+        with tempfile.TemporaryDirectory() as directory:
+            runtime_path, relay_path = str(Path(directory, "runtime.sock")), str(Path(directory, "relay.sock"))
+            grpcio, other = GrpcRuntime(runtime_path), H2Runtime(runtime_path, runtime or Shape())
+            await (other.start() if runtime else grpcio.start())
+            known = interceptor or ScriptedInterceptor()
+            path = runtime_path if self.via == "direct" else relay_path
+            errors: list[BaseException] = []
+            relay = None
+            if self.via != "direct":
+                relay = RELAYS[self.via](listen=path, runtime=runtime_path, interceptor=known, on_error=errors.append)
+                await relay.start()
+            caller = H2Client(path, client) if self.client == "h2" else GrpcioClient(path)
+            try:
+                yield Stage(grpcio, known, path, caller, relay, other, errors)
+            finally:
+                await caller.close()
+                if relay is not None:
+                    await relay.stop(0.2)
+                await grpcio.stop()
+                await other.stop()

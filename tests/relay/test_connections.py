@@ -13,7 +13,7 @@ from cri_proxy.relay.calls import Aborted, Replied
 from cri_proxy.relay.grpcio.relay import GrpcRelay
 from tests.relay.clients import GrpcioClient
 from tests.relay.h2_client import Codes, H2Client, Line, Shape
-from tests.relay.stage import CLIENTS, H2_ONLY, RELAY_VIAS, VIAS, Play, Stage, until
+from tests.relay.stage import CLIENTS, H2_ONLY, RELAY_VIAS, VIAS, Place, Stage, until
 
 HOLD, PASS = "/runtime.v1.RuntimeService/HoldThis", "/runtime.v1.RuntimeService/Version"
 WINDOWS = {1: 40, 100: 10_000, 2**31 - 1: 300_000}  # a window, and a message that is worth it
@@ -30,48 +30,42 @@ async def line_of(stage: Stage) -> Line:
 @VIAS
 @H2_ONLY
 @pytest.mark.parametrize("window", WINDOWS)
-def test_replies_come_through_a_clients_windows_of_any_size(play: Play, window: int) -> None:
-    async def act(stage: Stage) -> None:
+async def test_replies_come_through_a_clients_windows_of_any_size(place: Place, window: int) -> None:
+    async with place.staged(client=Shape(window_bytes=window), runtime=Shape()) as stage:
         message = b"." * WINDOWS[window]
         for method in (PASS, HOLD):
             answers = await asyncio.gather(*(stage.call(method, message) for _ in range(3)))
             assert {answer.replies for answer in answers} == {(message,)}
-
-    play(act, client=Shape(window_bytes=window), runtime=Shape())
 
 
 @VIAS
 @CLIENTS
 @pytest.mark.parametrize("window", WINDOWS)
-def test_requests_go_through_a_runtimes_windows_of_any_size(play: Play, window: int) -> None:
-    async def act(stage: Stage) -> None:
+async def test_requests_go_through_a_runtimes_windows_of_any_size(place: Place, window: int) -> None:
+    async with place.staged(runtime=Shape(window_bytes=window)) as stage:
         message = b"." * WINDOWS[window]
         for method in (PASS, HOLD):
             answers = await asyncio.gather(*(stage.call(method, message) for _ in range(3)))
             assert {answer.replies for answer in answers} == {(message,)}
 
-    play(act, runtime=Shape(window_bytes=window))
-
 
 @RELAY_VIAS
 @CLIENTS
 @pytest.mark.parametrize("window", WINDOWS)
-def test_rewritten_requests_go_through_a_runtimes_windows_of_any_size(play: Play, window: int) -> None:
-    async def act(stage: Stage) -> None:
+async def test_rewritten_requests_go_through_a_runtimes_windows_of_any_size(place: Place, window: int) -> None:
+    async with place.staged(runtime=Shape(window_bytes=window)) as stage:
         message = b"rewrite" + b"." * WINDOWS[window]
         answers = await asyncio.gather(*(stage.call(HOLD, message) for _ in range(3)))
         assert {answer.replies for answer in answers} == {(message + b" rewritten",)}
         assert [outcome for _, outcome in stage.interceptor.outcomes] == [Replied(message + b" rewritten")] * 3
 
-    play(act, runtime=Shape(window_bytes=window))
-
 
 @pytest.mark.parametrize("via", ["direct", "splice"])  # grpcio takes unary replies in whole, up to 16 MiB each
 @H2_ONLY
-def test_a_client_that_takes_nothing_off_its_socket_slows_the_runtime(play: Play) -> None:
+async def test_a_client_that_takes_nothing_off_its_socket_slows_the_runtime(place: Place) -> None:
     """With windows without end only the sockets are left to say that somebody reads no more."""
-
-    async def act(stage: Stage) -> None:
+    shape = Shape(window_bytes=2**31 - 1, frame_bytes=1 << 20)
+    async with place.staged(client=shape, runtime=shape) as stage:
         line = await line_of(stage)
         stage.other.is_holding = True
         message = bytes(4_000_000)
@@ -82,9 +76,6 @@ def test_a_client_that_takes_nothing_off_its_socket_slows_the_runtime(play: Play
         assert await settles(stage.other.lines[0].unwritten_bytes) > 10_000_000
         line.resume()
         assert {(await call.end()).replies for call in calls} == {(message,)}
-
-    shape = Shape(window_bytes=2**31 - 1, frame_bytes=1 << 20)
-    play(act, client=shape, runtime=shape)
 
 
 async def settles(number: Callable[[], int]) -> int:
@@ -111,8 +102,8 @@ def changed(window_bytes: int, table_bytes: int) -> dict[int, int]:
 
 @VIAS
 @H2_ONLY
-def test_a_client_may_change_its_settings_while_calls_go_on(play: Play) -> None:
-    async def act(stage: Stage) -> None:
+async def test_a_client_may_change_its_settings_while_calls_go_on(place: Place) -> None:
+    async with place.staged(runtime=Shape()) as stage:
         line = await line_of(stage)
         message = b"x" * 100_000
         for size, table in ((5000, 0), (300_000, 65_536), (1000, 4096), (2**31 - 1, 100)):
@@ -121,13 +112,11 @@ def test_a_client_may_change_its_settings_while_calls_go_on(play: Play) -> None:
             assert {(await call.end()).replies for call in calls} == {(message,)}
             await until(lambda: line.unacknowledged == 0)
 
-    play(act, runtime=Shape())
-
 
 @VIAS
 @CLIENTS
-def test_a_runtime_may_change_its_settings_while_calls_go_on(play: Play) -> None:
-    async def act(stage: Stage) -> None:
+async def test_a_runtime_may_change_its_settings_while_calls_go_on(place: Place) -> None:
+    async with place.staged(runtime=Shape()) as stage:
         message = b"x" * 200_000
         metadata = [("echo", "again and again")]
         # grpcio's core, as a client or in its relay, sends larger frames before it has acknowledged that it may, and
@@ -142,13 +131,11 @@ def test_a_runtime_may_change_its_settings_while_calls_go_on(play: Play) -> None
             assert {(answer.replies, answer.initial) for answer in answers} == {((message,), tuple(metadata))}
             await until(lambda: stage.other.lines[0].unacknowledged == 0)
 
-    play(act, runtime=Shape())
-
 
 @VIAS
 @CLIENTS
-def test_a_runtimes_limit_of_streams_is_kept(play: Play) -> None:
-    async def act(stage: Stage) -> None:
+async def test_a_runtimes_limit_of_streams_is_kept(place: Place) -> None:
+    async with place.staged(runtime=Shape(streams=5)) as stage:
         await stage.call(PASS, b"x")  # the limit is known from here on
         stage.other.is_holding = True
         calls = asyncio.gather(*(stage.call(method, b"x") for method in (PASS, HOLD) for _ in range(10)))
@@ -156,37 +143,31 @@ def test_a_runtimes_limit_of_streams_is_kept(play: Play) -> None:
         stage.other.release()
         assert {(answer.code, answer.replies) for answer in await calls} == {(0, (b"x",))}
 
-    play(act, runtime=Shape(streams=5))
-
 
 # PING
 
 
 @VIAS
 @H2_ONLY
-def test_a_clients_ping_is_answered(play: Play) -> None:
-    async def act(stage: Stage) -> None:
+async def test_a_clients_ping_is_answered(place: Place) -> None:
+    async with place.staged(runtime=Shape()) as stage:
         line = await line_of(stage)
         for number in range(20):
             line.ping(b"client%02d" % number)
             assert (await stage.call(HOLD, b"x")).code == 0
         await until(lambda: line.answered == [b"client%02d" % number for number in range(20)])
 
-    play(act, runtime=Shape())
-
 
 @VIAS
 @CLIENTS
-def test_a_runtimes_ping_is_answered(play: Play) -> None:
-    async def act(stage: Stage) -> None:
+async def test_a_runtimes_ping_is_answered(place: Place) -> None:
+    async with place.staged(runtime=Shape()) as stage:
         await stage.call(PASS, b"x")
         line = stage.other.lines[0]
         line.ping(b"runtime1")
         await until(lambda: line.answered == [b"runtime1"])
         if isinstance(stage.client, H2Client) and not isinstance(stage.relay, GrpcRelay):
             assert stage.client.lines[0].pinged == [b"runtime1"]
-
-    play(act, runtime=Shape())
 
 
 # GOAWAY
@@ -195,8 +176,10 @@ def test_a_runtimes_ping_is_answered(play: Play) -> None:
 @VIAS
 @CLIENTS
 @pytest.mark.parametrize("method", [PASS, HOLD])
-def test_a_runtime_that_leaves_ends_its_calls_and_new_ones_find_a_new_connection(play: Play, method: str) -> None:
-    async def act(stage: Stage) -> None:
+async def test_a_runtime_that_leaves_ends_its_calls_and_new_ones_find_a_new_connection(
+    place: Place, method: str
+) -> None:
+    async with place.staged(runtime=Shape()) as stage:
         stage.other.is_holding = True
         calls = [await stage.start(method, b"%d" % number) for number in range(5)]
         await until(lambda: sum(request.is_complete for request in stage.other.calls) == 5)
@@ -207,15 +190,12 @@ def test_a_runtime_that_leaves_ends_its_calls_and_new_ones_find_a_new_connection
         assert (await stage.call(method, b"new")).replies == (b"new",)
         assert len(stage.other.lines) == 2
 
-    play(act, runtime=Shape())
-
 
 @RELAY_VIAS
 @CLIENTS
-def test_a_held_call_that_a_leaving_runtime_did_not_take_had_no_effect(play: Play) -> None:
+async def test_a_held_call_that_a_leaving_runtime_did_not_take_had_no_effect(place: Place) -> None:
     """Stream 1 it did; what came later comes again on another connection, or fails as never processed."""
-
-    async def act(stage: Stage) -> None:
+    async with place.staged(runtime=Shape()) as stage:
         stage.other.is_holding = True
         calls = [await stage.start(HOLD, b"%d" % number) for number in range(3)]
         await until(lambda: sum(request.is_complete for request in stage.other.calls) == 3)
@@ -230,14 +210,12 @@ def test_a_held_call_that_a_leaving_runtime_did_not_take_had_no_effect(play: Pla
             assert set(told) <= {Replied(b"0"), Replied(b"1"), Replied(b"2"), Aborted(sent=False)}
             assert told.count(Aborted(sent=False)) == 2
 
-    play(act, runtime=Shape())
-
 
 @RELAY_VIAS
 @CLIENTS
 @pytest.mark.parametrize("method", [PASS, HOLD])
-def test_a_relay_that_leaves_lets_calls_end(play: Play, method: str) -> None:
-    async def act(stage: Stage) -> None:
+async def test_a_relay_that_leaves_lets_calls_end(place: Place, method: str) -> None:
+    async with place.staged(runtime=Shape()) as stage:
         stage.other.is_holding = True
         calls = [await stage.start(method, b"%d" % number) for number in range(5)]
         await until(lambda: sum(request.is_complete for request in stage.other.calls) == 5)
@@ -245,5 +223,3 @@ def test_a_relay_that_leaves_lets_calls_end(play: Play, method: str) -> None:
         await stage.relay.leave()
         stage.other.release()
         assert [(await call.end()).replies for call in calls] == [(b"%d" % number,) for number in range(5)]
-
-    play(act, runtime=Shape())

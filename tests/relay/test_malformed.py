@@ -15,7 +15,7 @@ from tests.fakes.grpc_runtime import Script
 from tests.fakes.http2 import GREETING, request
 from tests.relay.clients import GrpcioClient
 from tests.relay.h2_client import Shape
-from tests.relay.stage import CLIENTS, RELAY_VIAS, Play, Stage, until
+from tests.relay.stage import CLIENTS, RELAY_VIAS, Place, Stage, until
 
 HOLD, PASS = "/runtime.v1.RuntimeService/HoldThis", "/runtime.v1.RuntimeService/Version"
 EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
@@ -39,24 +39,21 @@ def reported(stage: Stage) -> list[type[BaseException]]:
 @RELAY_VIAS
 @CLIENTS
 @pytest.mark.parametrize("damage", ["no HTTP/2", *DAMAGE])
-def test_a_malformed_frame_of_a_client_ends_its_connection_and_nothing_else(play: Play, damage: str) -> None:
-    async def act(stage: Stage) -> None:
-        bystander = await stage.start(EVENTS, b"x", script=Script(replies=2, hang=True))
-        assert await bystander.read() == b"0 "
-        reader, writer = await asyncio.open_unix_connection(stage.path)
-        writer.write(GREETING + DAMAGE[damage] if damage in DAMAGE else b"GET / HTTP/1.1\r\n\r\n" * 9)
-        if isinstance(stage.relay, SpliceRelay):
-            async with asyncio.timeout(30):
-                await ends(reader)
-            # whether the table has an entry is for its owner to say: the runtime, which hangs up (fields.py)
-            assert reported(stage) == ([] if damage == "an entry that is not in the table" else [ProtocolError])
-            connections = stage.relay.boundary.traffic.relays[0]
-            await until(lambda: connections().connections == 1)  # both sides are closed; the bystander's are not
-        writer.close()
-        assert (await bystander.read(), (await stage.call(HOLD, b"x")).code) == (b"1 ", 0)
-        bystander.cancel()
-
-    play(act)
+async def test_a_malformed_frame_of_a_client_ends_its_connection_and_nothing_else(damage: str, stage: Stage) -> None:
+    bystander = await stage.start(EVENTS, b"x", script=Script(replies=2, hang=True))
+    assert await bystander.read() == b"0 "
+    reader, writer = await asyncio.open_unix_connection(stage.path)
+    writer.write(GREETING + DAMAGE[damage] if damage in DAMAGE else b"GET / HTTP/1.1\r\n\r\n" * 9)
+    if isinstance(stage.relay, SpliceRelay):
+        async with asyncio.timeout(30):
+            await ends(reader)
+        # whether the table has an entry is for its owner to say: the runtime, which hangs up (fields.py)
+        assert reported(stage) == ([] if damage == "an entry that is not in the table" else [ProtocolError])
+        connections = stage.relay.boundary.traffic.relays[0]
+        await until(lambda: connections().connections == 1)  # both sides are closed; the bystander's are not
+    writer.close()
+    assert (await bystander.read(), (await stage.call(HOLD, b"x")).code) == (b"1 ", 0)
+    bystander.cancel()
 
 
 async def ends(reader: asyncio.StreamReader) -> None:
@@ -69,36 +66,34 @@ async def ends(reader: asyncio.StreamReader) -> None:
 
 @RELAY_VIAS
 @CLIENTS
-def test_the_held_calls_of_a_broken_connection_end_and_no_others(play: Play) -> None:
-    async def act(stage: Stage) -> None:
-        other = await stage.start(HOLD, b"wait...other")
-        await until(lambda: len(stage.interceptor.asked) == 1)
-        _, writer = await asyncio.open_unix_connection(stage.path)
-        extra = [
-            (b":scheme", b"http"),
-            (b":authority", b"x"),
-            (b"te", b"trailers"),
-            (b"content-type", b"application/grpc"),
-        ]
-        writer.write(GREETING + request(1, HOLD, b"wait...broken", extra=extra))
-        await until(lambda: len(stage.interceptor.asked) == 2)
-        writer.write(DAMAGE["half a setting"])
-        await until(lambda: bool(stage.interceptor.outcomes))
-        told = [(call.message, outcome) for call, outcome in stage.interceptor.outcomes]
-        assert told == [(b"wait...broken", Aborted(sent=False))]
-        writer.close()
-        other.cancel()
-
-    play(act)
+async def test_the_held_calls_of_a_broken_connection_end_and_no_others(stage: Stage) -> None:
+    other = await stage.start(HOLD, b"wait...other")
+    await until(lambda: len(stage.interceptor.asked) == 1)
+    _, writer = await asyncio.open_unix_connection(stage.path)
+    extra = [
+        (b":scheme", b"http"),
+        (b":authority", b"x"),
+        (b"te", b"trailers"),
+        (b"content-type", b"application/grpc"),
+    ]
+    writer.write(GREETING + request(1, HOLD, b"wait...broken", extra=extra))
+    await until(lambda: len(stage.interceptor.asked) == 2)
+    writer.write(DAMAGE["half a setting"])
+    await until(lambda: bool(stage.interceptor.outcomes))
+    told = [(call.message, outcome) for call, outcome in stage.interceptor.outcomes]
+    assert told == [(b"wait...broken", Aborted(sent=False))]
+    writer.close()
+    other.cancel()
 
 
 @pytest.mark.parametrize("via", ["splice"])
 @CLIENTS
 @pytest.mark.parametrize("damage", sorted(DAMAGE.keys() - {"an entry that is not in the table"}))
-def test_a_malformed_frame_of_the_runtime_ends_its_connection_and_no_byte_of_it_passes(play: Play, damage: str) -> None:
+async def test_a_malformed_frame_of_the_runtime_ends_its_connection_and_no_byte_of_it_passes(
+    place: Place, damage: str
+) -> None:
     """The client on python-h2 would complain of any; what it called meanwhile fails, and what it calls next works."""
-
-    async def act(stage: Stage) -> None:
+    async with place.staged(runtime=Shape()) as stage:
         stage.other.is_holding = True
         calls = [await stage.start(method, b"x") for method in (PASS, HOLD)]
         await until(lambda: sum(request.is_complete for request in stage.other.calls) == 2)
@@ -112,8 +107,6 @@ def test_a_malformed_frame_of_the_runtime_ends_its_connection_and_no_byte_of_it_
         await works_again(stage)
         assert reported(stage) == [ProtocolError]
 
-    play(act, runtime=Shape())
-
 
 async def works_again(stage: Stage) -> None:
     """The next call is answered; or the one after, where grpcio's core writes into what it has not seen end yet."""
@@ -126,8 +119,10 @@ async def works_again(stage: Stage) -> None:
 @pytest.mark.parametrize("via", ["splice"])
 @CLIENTS
 @pytest.mark.parametrize("damage", ["half a setting", "a continuation of nothing"])
-def test_replies_that_came_with_a_malformed_frame_of_the_runtime_but_before_it_arrive(play: Play, damage: str) -> None:
-    async def act(stage: Stage) -> None:
+async def test_replies_that_came_with_a_malformed_frame_of_the_runtime_but_before_it_arrive(
+    place: Place, damage: str
+) -> None:
+    async with place.staged(runtime=Shape()) as stage:
         stage.other.is_holding = True
         calls = [await stage.start(method, b"x") for method in (PASS, HOLD)]
         await until(lambda: sum(request.is_complete for request in stage.other.calls) == 2)
@@ -136,5 +131,3 @@ def test_replies_that_came_with_a_malformed_frame_of_the_runtime_but_before_it_a
         assert [(await call.end()).replies for call in calls] == [(b"x",), (b"x",)]
         assert [outcome for _, outcome in stage.interceptor.outcomes] == [Replied(b"x")]
         await until(lambda: stage.other.lines[0].is_over)
-
-    play(act, runtime=Shape())

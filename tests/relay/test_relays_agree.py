@@ -1,12 +1,11 @@
 """Random calls through both relays, one by one: client and runtime see the same, the interceptor is told the same."""
 
-import asyncio
 import random
 from dataclasses import replace
 
 from tests.fakes.grpc_runtime import Script, Seen
 from tests.relay.clients import Answer
-from tests.relay.stage import CLIENTS, Place, Stage, stage, until
+from tests.relay.stage import CLIENTS, Place, Stage, until
 
 METHODS = (
     "/runtime.v1.RuntimeService/Version",
@@ -54,7 +53,7 @@ def at_the_runtime(seen: Seen) -> tuple[object, ...]:
 async def converse(place: Place, seed: int) -> tuple[list[Answer], list[tuple[object, ...]], list[tuple[object, ...]]]:
     choose = random.Random(seed)
     answers = []
-    async with stage(place) as set_up:
+    async with place.staged() as set_up:
         for _ in range(CALLS):
             method, message, script, metadata = random_call(choose)
             answers.append(await unary_or_stream(set_up, method, message, script, metadata))
@@ -79,8 +78,8 @@ async def unary_or_stream(
 
 
 @CLIENTS
-def test_both_relays_carry_random_calls_alike(client: str) -> None:
-    splice, grpc = (asyncio.run(converse(Place(via, client), seed=20_251_121)) for via in ("splice", "grpc"))
+async def test_both_relays_carry_random_calls_alike(client: str) -> None:
+    splice, grpc = [await converse(Place(via, client), seed=20_251_121) for via in ("splice", "grpc")]
     for ours, theirs in zip(splice, grpc, strict=True):
         assert ours == theirs
     assert {answer.code for answer in splice[0]} >= {0, 2, 5, 9, 12}

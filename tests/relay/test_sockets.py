@@ -1,6 +1,5 @@
 """The socket that a relay makes: the runtime socket's owner and mode, nobody else's name, one for each service."""
 
-import asyncio
 import os
 import socket
 import stat
@@ -16,26 +15,23 @@ from cri_proxy.relay.grpcio.relay import GrpcRelay
 from cri_proxy.relay.server import SpliceRelay
 from tests.fakes.grpc_runtime import GrpcRuntime
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
-from tests.relay.stage import CLIENTS, RELAY_VIAS, RELAYS, Play, Stage
+from tests.relay.stage import CLIENTS, RELAY_VIAS, RELAYS, Stage
 
 
 @RELAY_VIAS
 @pytest.mark.parametrize("mode", [0o600, 0o660, 0o666])
-def test_the_socket_has_the_owner_and_mode_of_the_runtimes(tmp_path: Path, via: str, mode: int) -> None:
-    async def act() -> None:
-        with socket.socket(socket.AF_UNIX) as runtime:
-            runtime.bind(str(tmp_path / "runtime"))
-            (tmp_path / "runtime").chmod(mode)
-            if os.geteuid() == 0:
-                os.chown(tmp_path / "runtime", 12, 34)
-            relay = relay_in(tmp_path, via)
-            await relay.start()
-            ours, model = (tmp_path / "relay").stat(), (tmp_path / "runtime").stat()
-            assert (stat.S_IMODE(ours.st_mode), ours.st_uid, ours.st_gid) == (mode, model.st_uid, model.st_gid)
-            await relay.stop(0)
-            assert not (tmp_path / "relay").exists()
-
-    asyncio.run(act())
+async def test_the_socket_has_the_owner_and_mode_of_the_runtimes(tmp_path: Path, via: str, mode: int) -> None:
+    with socket.socket(socket.AF_UNIX) as runtime:
+        runtime.bind(str(tmp_path / "runtime"))
+        (tmp_path / "runtime").chmod(mode)
+        if os.geteuid() == 0:
+            os.chown(tmp_path / "runtime", 12, 34)
+        relay = relay_in(tmp_path, via)
+        await relay.start()
+        ours, model = (tmp_path / "relay").stat(), (tmp_path / "runtime").stat()
+        assert (stat.S_IMODE(ours.st_mode), ours.st_uid, ours.st_gid) == (mode, model.st_uid, model.st_gid)
+        await relay.stop(0)
+        assert not (tmp_path / "relay").exists()
 
 
 def relay_in(directory: Path, via: str) -> SpliceRelay | GrpcRelay:
@@ -83,53 +79,46 @@ def test_the_socket_is_nobodys_else_from_its_first_moment(tmp_path: Path, via: s
 
 
 @RELAY_VIAS
-def test_a_socket_that_answers_is_left_alone_and_a_stale_one_is_no_obstacle(tmp_path: Path, via: str) -> None:
-    async def act() -> None:
-        first, second = relay_in(tmp_path, via), relay_in(tmp_path, via)
-        await first.start()
-        with pytest.raises(ConfigError, match="another process answers"):
-            await second.start()
-        os.link(tmp_path / "relay", tmp_path / "stale")
-        await first.stop(0)
-        (tmp_path / "stale").rename(tmp_path / "relay")
-        third = relay_in(tmp_path, via)
-        await third.start()
-        assert third.socket_problem() == ""
-        await third.stop(0)
-
-    asyncio.run(act())
+async def test_a_socket_that_answers_is_left_alone_and_a_stale_one_is_no_obstacle(tmp_path: Path, via: str) -> None:
+    first, second = relay_in(tmp_path, via), relay_in(tmp_path, via)
+    await first.start()
+    with pytest.raises(ConfigError, match="another process answers"):
+        await second.start()
+    os.link(tmp_path / "relay", tmp_path / "stale")
+    await first.stop(0)
+    (tmp_path / "stale").rename(tmp_path / "relay")
+    third = relay_in(tmp_path, via)
+    await third.start()
+    assert third.socket_problem() == ""
+    await third.stop(0)
 
 
 @RELAY_VIAS
 @CLIENTS
-def test_an_image_service_has_a_socket_of_its_own(play: Play, tmp_path: Path, via: str) -> None:
+async def test_an_image_service_has_a_socket_of_its_own(tmp_path: Path, via: str, stage: Stage) -> None:
     """Two relays in one process, as the daemon has them: each call comes to the service of its socket."""
-
-    async def act(stage: Stage) -> None:
-        service = GrpcRuntime(str(tmp_path / "runtime"))
-        await service.start()
-        relay = RELAYS[via](listen=str(tmp_path / "relay"), runtime=str(tmp_path / "runtime"), interceptor=PassAll())
-        await relay.start()
-        images = Stage(
-            service,
-            stage.interceptor,
-            str(tmp_path / "relay"),
-            type(stage.client)(str(tmp_path / "relay")),
-            relay,
-            stage.other,
-        )
-        for method in (
-            "/runtime.v1.ImageService/PullImage",
-            "/runtime.v1alpha2.ImageService/ListImages",
-            "/runtime.v1.RuntimeService/HoldThis",
-        ):
-            assert (await images.call(method, b"image")).replies == (b"image",)
-            assert (await stage.call("/runtime.v1.RuntimeService/Version", b"runtime")).replies == (b"runtime",)
-        assert [seen.requests for seen in service.calls] == [[b"image"]] * 3
-        assert [seen.requests for seen in stage.runtime.calls] == [[b"runtime"]] * 3
-        assert stage.interceptor.asked == []
-        await images.client.close()
-        await relay.stop(0.2)
-        await service.stop()
-
-    play(act)
+    service = GrpcRuntime(str(tmp_path / "runtime"))
+    await service.start()
+    relay = RELAYS[via](listen=str(tmp_path / "relay"), runtime=str(tmp_path / "runtime"), interceptor=PassAll())
+    await relay.start()
+    images = Stage(
+        service,
+        stage.interceptor,
+        str(tmp_path / "relay"),
+        type(stage.client)(str(tmp_path / "relay")),
+        relay,
+        stage.other,
+    )
+    for method in (
+        "/runtime.v1.ImageService/PullImage",
+        "/runtime.v1alpha2.ImageService/ListImages",
+        "/runtime.v1.RuntimeService/HoldThis",
+    ):
+        assert (await images.call(method, b"image")).replies == (b"image",)
+        assert (await stage.call("/runtime.v1.RuntimeService/Version", b"runtime")).replies == (b"runtime",)
+    assert [seen.requests for seen in service.calls] == [[b"image"]] * 3
+    assert [seen.requests for seen in stage.runtime.calls] == [[b"runtime"]] * 3
+    assert stage.interceptor.asked == []
+    await images.client.close()
+    await relay.stop(0.2)
+    await service.stop()

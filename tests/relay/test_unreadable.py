@@ -6,7 +6,7 @@ import pytest
 
 from cri_proxy.http2.message import pack
 from tests.relay.h2_client import H2Call
-from tests.relay.stage import H2_ONLY, VIAS, Play, Stage
+from tests.relay.stage import H2_ONLY, VIAS, Stage
 
 HOLD = "/runtime.v1.RuntimeService/HoldThis"
 INTERNAL, UNIMPLEMENTED, EXHAUSTED = 13, 12, 8
@@ -29,31 +29,25 @@ def squeezed(body: bytes) -> bytes:
         (None, squeezed(b"without an encoding"), {INTERNAL, UNIMPLEMENTED}),
     ],
 )
-def test_a_held_request_that_cannot_be_read_is_refused(
-    play: Play, encoding: str | None, body: bytes, codes: set[int]
+async def test_a_held_request_that_cannot_be_read_is_refused(
+    encoding: str | None, body: bytes, codes: set[int], stage: Stage
 ) -> None:
-    async def act(stage: Stage) -> None:
-        call = await stage.start(HOLD, compression=encoding)
-        assert isinstance(call, H2Call)
-        await call.write_raw(body, last=True)
-        assert (await call.end()).code in codes
-        assert stage.interceptor.asked == []
-        assert all(not seen.requests for seen in stage.runtime.calls)
-        assert (await stage.call(HOLD, b"x")).code == 0
-
-    play(act)
+    call = await stage.start(HOLD, compression=encoding)
+    assert isinstance(call, H2Call)
+    await call.write_raw(body, last=True)
+    assert (await call.end()).code in codes
+    assert stage.interceptor.asked == []
+    assert all(not seen.requests for seen in stage.runtime.calls)
+    assert (await stage.call(HOLD, b"x")).code == 0
 
 
 @pytest.mark.parametrize("via", ["splice"])  # grpcio's own server never answers a unary call without a message
 @H2_ONLY
 @pytest.mark.parametrize("body", [b"", pack(b"one") + pack(b"two"), b"\0\0"])
-def test_a_held_request_that_is_not_one_message_is_refused(play: Play, body: bytes) -> None:
-    async def act(stage: Stage) -> None:
-        call = await stage.start(HOLD)
-        assert isinstance(call, H2Call)
-        await call.write_raw(body, last=True)
-        assert (await call.end()).code == INTERNAL
-        assert all(not seen.requests for seen in stage.runtime.calls)
-        assert (await stage.call(HOLD, b"x")).code == 0
-
-    play(act)
+async def test_a_held_request_that_is_not_one_message_is_refused(body: bytes, stage: Stage) -> None:
+    call = await stage.start(HOLD)
+    assert isinstance(call, H2Call)
+    await call.write_raw(body, last=True)
+    assert (await call.end()).code == INTERNAL
+    assert all(not seen.requests for seen in stage.runtime.calls)
+    assert (await stage.call(HOLD, b"x")).code == 0
