@@ -168,12 +168,8 @@ async def played(relay: str) -> None:
         shutil.rmtree(directory)
 
 
-def test_a_connection_that_breaks_in_the_middle_of_a_call_loses_nothing() -> None:
+async def test_a_connection_that_breaks_in_the_middle_of_a_call_loses_nothing() -> None:
     """Behind either relay, both at once: most of it is waiting for a daemon to ask again."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(4 * SECONDS), asyncio.TaskGroup() as group:
-            for relay in ("splice", "grpc"):
-                group.create_task(played(relay))
-
-    asyncio.run(bounded())
+    async with asyncio.timeout(4 * SECONDS), asyncio.TaskGroup() as group:
+        for relay in ("splice", "grpc"):
+            group.create_task(played(relay))

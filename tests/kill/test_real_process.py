@@ -84,5 +84,5 @@ async def all_lives(seeds: Sequence[int]) -> None:
 
 
 @pytest.mark.parametrize("first", SEEDS[::AT_ONCE])
-def test_killed_daemons_lose_nothing(first: int) -> None:
-    asyncio.run(all_lives(range(first, first + AT_ONCE)))
+async def test_killed_daemons_lose_nothing(first: int) -> None:
+    await all_lives(range(first, first + AT_ONCE))

@@ -1,7 +1,5 @@
 """Whole lives of a node: told twice, and to the end. ``test_lives`` looks at every moment of many more."""
 
-import asyncio
-
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -27,21 +25,17 @@ async def live(machine: Machine, seed: int, reserved_mcpu: int) -> World:
 
 @settings(max_examples=1, phases=PHASES)
 @given(machines(max_cpus=24), st.integers(0, 2**32))
-def test_the_same_life_gives_the_same_pinnings(machine: Machine, seed: int) -> None:
-    one, other = asyncio.run(live(machine, seed, 750)), asyncio.run(live(machine, seed, 750))
+async def test_the_same_life_gives_the_same_pinnings(machine: Machine, seed: int) -> None:
+    one, other = await live(machine, seed, 750), await live(machine, seed, 750)
     assert sorted(one.recorded().values()) == sorted(other.recorded().values())
 
 
 @settings(max_examples=1, phases=PHASES)
 @given(machines(max_cpus=24), st.integers(0, 2**32))
-def test_when_everybody_has_left_nothing_is_held(machine: Machine, seed: int) -> None:
-    async def empty() -> World:
-        world = await live(machine, seed, 750)
-        while world.pods:
-            await world.remove_pod()
-        await world.node.settle()
-        return world
-
-    world = asyncio.run(empty())
+async def test_when_everybody_has_left_nothing_is_held(machine: Machine, seed: int) -> None:
+    world = await live(machine, seed, 750)
+    while world.pods:
+        await world.remove_pod()
+    await world.node.settle()
     assert list(world.node.context.ledger.rows()) == []
     assert world.store.load().rows == ()

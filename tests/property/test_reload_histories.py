@@ -122,29 +122,24 @@ OPERATIONS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 99), st.b
 
 @given(OPERATIONS)
 @settings(max_examples=60, deadline=None)
-def test_after_every_look_the_last_valid_one_is_in_force_or_the_reason_is_told(
+async def test_after_every_look_the_last_valid_one_is_in_force_or_the_reason_is_told(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, bool]]
 ) -> None:
     world = World(tmp_path_factory.mktemp("reload") / "c")
     daemon = Daemon(world)
     watch = Watch(daemon.place, daemon.source, daemon.reloading.take, clock=ManualClock())
     expected = 10
-
-    async def run() -> None:
-        nonlocal expected
-        for i, (kind, number, is_looked_at) in enumerate(operations):
-            world.do(kind, number)
-            if not (is_looked_at or i == len(operations) - 1):
-                continue
-            await watch.check()
-            expected = world.meant if world.meant is not None else expected
-            assert daemon.number == expected
-            assert daemon.says_why_not() == (world.meant is None)
-            moves = len(daemon.told)
-            await watch.check()
-            assert len(daemon.told) == moves
-
-    asyncio.run(run())
+    for i, (kind, number, is_looked_at) in enumerate(operations):
+        world.do(kind, number)
+        if not (is_looked_at or i == len(operations) - 1):
+            continue
+        await watch.check()
+        expected = world.meant if world.meant is not None else expected
+        assert daemon.number == expected
+        assert daemon.says_why_not() == (world.meant is None)
+        moves = len(daemon.told)
+        await watch.check()
+        assert len(daemon.told) == moves
 
 
 class Hasty:
@@ -162,7 +157,7 @@ class Hasty:
 
 @given(OPERATIONS)
 @settings(max_examples=8, deadline=None)
-def test_the_kernel_tells_of_whatever_is_done(
+async def test_the_kernel_tells_of_whatever_is_done(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, bool]]
 ) -> None:
     """No poll here: what inotify does not tell is not found."""
@@ -173,15 +168,12 @@ def test_the_kernel_tells_of_whatever_is_done(
         is_in_force = world.meant is None or daemon.number == world.meant
         return is_in_force and daemon.says_why_not() == (world.meant is None)
 
-    async def run() -> None:
-        watch = Watch(daemon.place, daemon.source, daemon.reloading.take, clock=Hasty())
-        watching = asyncio.get_running_loop().create_task(watch.watch(Inotify(watch.notice)))
-        for kind, number, is_waited_for in operations:
-            world.do(kind, number)
-            if is_waited_for:
-                await until(f"{kind} is seen", is_settled, seconds=20)
-        await until("the last is seen", is_settled, seconds=20)
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-
-    asyncio.run(run())
+    watch = Watch(daemon.place, daemon.source, daemon.reloading.take, clock=Hasty())
+    watching = asyncio.get_running_loop().create_task(watch.watch(Inotify(watch.notice)))
+    for kind, number, is_waited_for in operations:
+        world.do(kind, number)
+        if is_waited_for:
+            await until(f"{kind} is seen", is_settled, seconds=20)
+    await until("the last is seen", is_settled, seconds=20)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
