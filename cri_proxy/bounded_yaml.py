@@ -1,31 +1,74 @@
-"""YAML text as a small frozen tree in which every node knows its line. Bounded in every direction."""
+"""Read YAML into small frozen trees in which every node knows its line. Bounded in bytes, depth, nodes and aliases."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Final
 
 import yaml
 
-from cri_proxy.errors import ConfigError
+from cri_proxy.errors import CriProxyError
 
-# A ConfigMap cannot hold more than 1 MiB (Kubernetes documentation, ConfigMap).
-MAX_BYTES = 1 << 20
-MAX_DEPTH = 16
-_NULL = "tag:yaml.org,2002:null"
 _LOADER: type[yaml.CSafeLoader] | type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_RESOLVER: Final = yaml.resolver.Resolver()
+_CONSTRUCTOR: Final = yaml.constructor.SafeConstructor()
+# Scalars that JSON has a form for, by the last part of their tag.
+_PLAIN: Final[dict[str, Callable[[yaml.ScalarNode], object]]] = {
+    "null": _CONSTRUCTOR.construct_yaml_null,
+    "bool": _CONSTRUCTOR.construct_yaml_bool,
+    "int": _CONSTRUCTOR.construct_yaml_int,
+    "float": _CONSTRUCTOR.construct_yaml_float,
+}
+_LONG_NUMBER: Final = re.compile(r"[-+]?[0-9][0-9a-fA-FoxOX_:.]{64,}\Z")
+
+
+@dataclass(eq=False)
+class YamlError(CriProxyError):
+    """A text that is not taken. ``line`` 0 = unknown; ``key`` is the key that the problem is about ('' = none)."""
+
+    line: int
+    problem: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.problem}" if self.line else self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a text may hold. An alias counts as many nodes as it stands for.
+
+    ``has_aliases``: aliases and merge keys (``<<``) are taken. ``has_tags``: tags (``!name``) are taken; they choose no
+    constructor. ``has_unique_keys``: a key that stands twice in a mapping, whatever its case, is refused.
+    """
+
+    max_bytes: int
+    max_depth: int
+    max_nodes: int
+    has_aliases: bool = False
+    has_tags: bool = True
+    has_unique_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """A scalar's text as written, without quotes.
 
-    ``text_line`` is the line on which the text begins: for a block scalar it is the one after its ``|``.
+    ``text_line`` is the line on which the text begins: for a block scalar it is the one after its ``|``. ``kind`` is
+    YAML 1.1's type, the last part of the tag: ``str``, ``int``, ``null``, ...
     """
 
     text: str
     line: int
     text_line: int
-    is_null: bool = False
+    kind: str = field(default="str", compare=False)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing stands there."""
+        return self.kind == "null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,89 +90,223 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A mapping, in the order written; no key occurs twice, whatever its case."""
+    """A mapping, in the order written; what ``<<`` brings in and the mapping does not set itself comes first."""
 
     items: tuple[Item, ...]
     line: int
 
     def get(self, key: str) -> "Tree | None":
-        """The value of this key, whatever its case; None when absent."""
+        """Return the value of this key, whatever its case; None when absent."""
         return next((item.value for item in self.items if item.key.casefold() == key.casefold()), None)
 
 
 Tree = Scalar | Listing | Mapping
 
 
+def parse_documents(text: str, dialect: Dialect, first_line: int = 1) -> Iterator[Tree]:
+    """Yield the documents of a text as they are read, without empty ones.
+
+    ``first_line`` is the line on which the text begins in its file. Raises YamlError.
+    """
+    if len(text.encode("utf-8", "surrogatepass")) > dialect.max_bytes:
+        raise YamlError(0, f"larger than {dialect.max_bytes} bytes")
+    builder = _Builder(dialect, first_line)
+    with _as_yaml_error(text, first_line):
+        for event in yaml.parse(text, Loader=_LOADER):
+            if isinstance(event, yaml.DocumentStartEvent):
+                builder = _Builder(dialect, first_line)
+            elif not isinstance(event, yaml.DocumentEndEvent):
+                builder.add(event)
+            elif not _is_null(builder.root):
+                yield builder.root
+
+
+def parse_tree(text: str, dialect: Dialect, first_line: int = 1) -> Tree | None:
+    """Return the only document of a text, None for an empty one. Raises YamlError, for a second document too."""
+    found = list(parse_documents(text, dialect, first_line))
+    if len(found) > 1:
+        raise YamlError(found[1].line, "not YAML: expected a single document, got another one")
+    return found[0] if found else None
+
+
+def plain(tree: Tree | None) -> object:
+    """Return the value as JSON has it. Keys are texts; so is what JSON has no form for, a date or infinity.
+
+    Raises YamlError for numbers that take long to read.
+
+    >>> plain(parse_tree("a: [1, yes, 2024-01-01]", Dialect(100, 3, 10)))
+    {'a': [1, True, '2024-01-01']}
+    """
+    match tree:
+        case Mapping():
+            return {item.key: plain(item.value) for item in tree.items}
+        case Listing():
+            return [plain(item) for item in tree.items]
+        case Scalar() if tree.kind in _PLAIN:
+            return _plain_scalar(tree)
+    return None if tree is None else tree.text
+
+
+def _plain_scalar(scalar: Scalar) -> object:
+    if _LONG_NUMBER.match(scalar.text):  # YAML counts in base 60 as well, which takes the square of the length
+        raise YamlError(scalar.line, "a number of more than 64 digits")
+    try:
+        value = _PLAIN[scalar.kind](yaml.ScalarNode("", scalar.text))
+    except (ValueError, KeyError, OverflowError):  # a tag that promises what the text is not: !!bool maybe
+        return scalar.text
+    return scalar.text if isinstance(value, float) and not isfinite(value) else value
+
+
+def _is_null(tree: Tree) -> bool:
+    return isinstance(tree, Scalar) and tree.is_null
+
+
 @contextmanager
-def _named(text: str, path: str, first_line: int) -> Iterator[None]:
-    """YAML's errors become ours, with the line in the whole file."""
+def _as_yaml_error(text: str, first_line: int) -> Iterator[None]:
+    """Raise the library's errors as ours, with the line in the whole file."""
     try:
         yield
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + first_line if error.problem_mark else 0
+        mark = error.problem_mark or error.context_mark
         said = ", ".join(part for part in (error.context, error.problem) if part)
-        raise ConfigError(path, line, "", f"not YAML: {said}") from error
+        # What is missing at the end of a text is found on the line after its last one.
+        line = min(mark.line, max(text.count("\n", 0, -1), 0)) + first_line if mark else 0
+        raise YamlError(line, f"not YAML: {said}") from error
     except yaml.reader.ReaderError as error:
         # Its position counts characters or bytes, as the library was built; no other such character comes before.
         line = text.count("\n", 0, text.find(chr(error.character))) + first_line
         problem = f"not YAML: U+{error.character:04X} is no character that may stand here: remove it"
-        raise ConfigError(path, line, "", problem) from error
-    except yaml.YAMLError as error:
-        raise ConfigError(path, 0, "", f"not YAML: {str(error).splitlines()[0]}") from error
+        raise YamlError(line, problem) from error
+    except (yaml.YAMLError, UnicodeError, OverflowError) as error:
+        raise YamlError(0, f"not YAML: {str(error).splitlines()[0]}") from error
 
 
-def _refuse_bombs(text: str, path: str, first_line: int) -> None:
-    """Raise for deep nesting and for aliases, before anything recursive looks at the text.
+@dataclass(slots=True)
+class _Open:
+    """A collection whose end is still to come. ``parts`` of a mapping are keys and values in turn."""
 
-    Aliases are refused as a whole: a few lines of them stand for gigabytes, and no configuration needs one.
-    """
-    depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        line = event.start_mark.line + first_line if event.start_mark else 0
-        if isinstance(event, yaml.AliasEvent):
-            raise ConfigError(path, line, "", f"aliases (*{event.anchor}) are not supported: write the value out")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH:
-            raise ConfigError(path, line, "", f"nested deeper than {MAX_DEPTH} levels")
+    start: yaml.CollectionStartEvent
+    line: int
+    nodes_before: int
+    parts: list[Tree] = field(default_factory=list)
+    height: int = 1
 
 
-def parse_tree(text: str, path: str, first_line: int = 1) -> Tree | None:
-    """The tree of one YAML document, None for an empty one. ``first_line`` is the text's line in the file.
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    """What an alias stands for, with the nodes in it and how deep it is."""
 
-    Raises ConfigError with path and line.
-    """
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise ConfigError(path, 0, "", f"larger than {MAX_BYTES} bytes, the most that a ConfigMap holds")
-    with _named(text, path, first_line):
-        _refuse_bombs(text, path, first_line)
-        node = yaml.compose(text, Loader=_LOADER)
-    if node is None:
-        return None
-    tree = _convert(node, path, first_line)
-    return None if isinstance(tree, Scalar) and tree.is_null else tree
+    tree: Tree
+    nodes: int
+    height: int
 
 
-def _convert(node: yaml.Node, path: str, first_line: int) -> Tree:
-    line = node.start_mark.line + first_line
-    if isinstance(node, yaml.MappingNode):
-        return Mapping(tuple(_items(node, path, first_line)), line)
-    if isinstance(node, yaml.SequenceNode):
-        return Listing(tuple(_convert(item, path, first_line) for item in node.value), line)
-    is_block = getattr(node, "style", None) in ("|", ">")
-    return Scalar(node.value, line, line + is_block, node.tag == _NULL)
+class _Builder:
+    """Builds the tree of one document from the parser's events; checks every bound before it is passed."""
+
+    def __init__(self, dialect: Dialect, first_line: int) -> None:
+        self._dialect = dialect
+        self._first_line = first_line
+        self._open: list[_Open] = []
+        self._anchors: dict[str, _Anchored | None] = {}
+        self._nodes = 0
+        self.root: Tree = Scalar("", first_line, first_line, "null")
+
+    def add(self, event: yaml.Event) -> None:
+        """Take the next event of the document. Raises YamlError."""
+        line = self._first_line + (event.start_mark.line if event.start_mark else 0)
+        match event:
+            case yaml.AliasEvent():
+                self._alias(event.anchor or "", line)
+            case yaml.CollectionStartEvent():
+                self._check_tag(event.tag, line)
+                self._count(1, line)
+                self._check_depth(1, line)
+                self._open.append(_Open(event, line, self._nodes - 1))
+                if event.anchor is not None:
+                    self._anchors[event.anchor] = None
+            case yaml.CollectionEndEvent():
+                self._close(self._open.pop())
+            case yaml.ScalarEvent():
+                self._check_tag(event.tag, line)
+                self._count(1, line)
+                text_line = line + (event.style in ("|", ">"))
+                self._put(Scalar(event.value, line, text_line, _kind(event)), event.anchor, nodes=1, height=0)
+
+    def _check_tag(self, tag: str | None, line: int) -> None:
+        if tag is not None and not self._dialect.has_tags:
+            raise YamlError(line, "tags (!name) are not taken; write the plain value")
+
+    def _count(self, nodes: int, line: int) -> None:
+        self._nodes += nodes
+        if self._nodes > self._dialect.max_nodes:
+            raise YamlError(line, f"more than {self._dialect.max_nodes} keys and values")
+
+    def _check_depth(self, height: int, line: int) -> None:
+        if len(self._open) + height > self._dialect.max_depth:
+            raise YamlError(line, f"nested deeper than {self._dialect.max_depth} levels")
+
+    def _alias(self, anchor: str, line: int) -> None:
+        """Put what an alias stands for: the same tree again, so a bomb costs no memory before it is refused."""
+        if not self._dialect.has_aliases:
+            raise YamlError(line, f"aliases (*{anchor}) are not supported: write the value out")
+        meant = self._anchors.get(anchor)
+        if meant is None:
+            problem = "stands inside what it names" if anchor in self._anchors else "names nothing before it"
+            raise YamlError(line, f"alias *{anchor} {problem}")
+        self._count(meant.nodes, line)
+        self._check_depth(meant.height, line)
+        self._put(meant.tree, None, meant.nodes, meant.height)
+
+    def _close(self, closed: _Open) -> None:
+        is_mapping = isinstance(closed.start, yaml.MappingStartEvent)
+        tree = self._mapping(closed) if is_mapping else Listing(tuple(closed.parts), closed.line)
+        self._put(tree, closed.start.anchor, self._nodes - closed.nodes_before, closed.height)
+
+    def _put(self, tree: Tree, anchor: str | None, nodes: int, height: int) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = _Anchored(tree, nodes, height)
+        if self._open:
+            self._open[-1].parts.append(tree)
+            self._open[-1].height = max(self._open[-1].height, height + 1)
+        else:
+            self.root = tree
+
+    def _mapping(self, closed: _Open) -> Mapping:
+        own: list[Item] = []
+        merged: dict[str, Item] = {}
+        for key, value in zip(closed.parts[::2], closed.parts[1::2], strict=True):
+            if not isinstance(key, Scalar):
+                raise YamlError(key.line, "expected a key, got a list or mapping")
+            if key.kind == "merge" and self._dialect.has_aliases:
+                merged |= {item.key: item for item in _merged(key, value)}
+            else:
+                own.append(Item(key.text, key.line, value))
+        if self._dialect.has_unique_keys:
+            _refuse_doubled(own)
+        own_keys = {item.key for item in own}
+        return Mapping((*(item for key, item in merged.items() if key not in own_keys), *own), closed.line)
 
 
-def _items(node: yaml.MappingNode, path: str, first_line: int) -> Iterator[Item]:
+def _kind(event: yaml.ScalarEvent) -> str:
+    tag = event.tag
+    if tag is None or tag == "!":
+        tag = str(_RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit))  # type: ignore[no-untyped-call]
+    return tag.rpartition(":")[2]
+
+
+def _merged(key: Scalar, value: Tree) -> Iterator[Item]:
+    """Yield what a merge key brings in; of a list of mappings the first counts, so it comes last."""
+    for source in reversed(value.items if isinstance(value, Listing) else (value,)):
+        if not isinstance(source, Mapping):
+            raise YamlError(key.line, "expected a mapping, or a list of mappings, to merge", key.text)
+        yield from source.items
+
+
+def _refuse_doubled(items: Iterable[Item]) -> None:
     seen: dict[str, int] = {}
-    for key, value in node.value:
-        line = key.start_mark.line + first_line
-        if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError(path, line, "", "expected a key, got a list or mapping")
-        folded = key.value.casefold()
+    for item in items:
+        folded = item.key.casefold()
         if folded in seen:
-            raise ConfigError(path, line, key.value, f"is there already, on line {seen[folded]}: keep one")
-        seen[folded] = line
-        yield Item(key.value, line, _convert(value, path, first_line))
+            raise YamlError(item.line, f"is there already, on line {seen[folded]}: keep one", item.key)
+        seen[folded] = item.line

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.bounded_yaml import MAX_BYTES
+from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Raw, read_value
 from cri_proxy.config.values import differences, show_value, with_values

@@ -6,9 +6,12 @@ Besides ours: a ConfigMap object, cri-resource-manager's file, and the TopologyA
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cri_proxy.bounded_yaml import Item, Mapping, Scalar, Tree, parse_tree
+from cri_proxy.bounded_yaml import Dialect, Item, Mapping, Scalar, Tree, YamlError, parse_tree
 from cri_proxy.errors import ConfigError
 
+# A ConfigMap cannot hold more than 1 MiB (Kubernetes documentation, ConfigMap).
+MAX_BYTES = 1 << 20
+_DIALECT = Dialect(MAX_BYTES, max_depth=16, max_nodes=200_000, has_unique_keys=True)
 _CONFIG_MAP_KEYS = frozenset({"apiversion", "kind", "metadata", "immutable", "data"})
 # cri-resource-manager's other sections and policies: its users may keep them in the file.
 _FOREIGN_SECTIONS = frozenset(
@@ -64,6 +67,14 @@ def missing(names: Sequence[str], found: Sequence[str]) -> str:
     """What is wrong where none of these files is among those found, without the rarer of their names."""
     some = f"; found: {', '.join(found[:_SHOWN])}{' ...' * (len(found) > _SHOWN)}" if found else ""
     return f"holds none of {', '.join(name for name in names if name.endswith('.yaml'))}: put one of them there{some}"
+
+
+def config_tree(text: str, path: str, first_line: int = 1) -> Tree | None:
+    """Return the tree of a configuration's text, None for an empty one. Raises ConfigError with path and line."""
+    try:
+        return parse_tree(text, _DIALECT, first_line)
+    except YamlError as error:
+        raise ConfigError(path, error.line, error.key, error.problem) from error
 
 
 def to_plain(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Plain:
@@ -128,12 +139,12 @@ def _parsed(item: Item, path: str) -> Tree | None:
     """The value of a ConfigMap's key, which is YAML in a string."""
     if not isinstance(item.value, Scalar):
         raise ConfigError(path, item.line, f"data.{item.key}", "expected a string: a ConfigMap holds nothing else")
-    return parse_tree(item.value.text, path, item.value.text_line)
+    return config_tree(item.value.text, path, item.value.text_line)
 
 
 def _section(item: Item, path: str) -> Item:
     value = _parsed(item, path)
-    return Item(item.key, item.line, value if value is not None else Scalar("", item.line, item.line, is_null=True))
+    return Item(item.key, item.line, value if value is not None else Scalar("", item.line, item.line, "null"))
 
 
 def _from_sections(items: tuple[Item, ...]) -> Plain:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree, parse_tree
+from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree
 from cri_proxy.config.files.location import Place, Source
 from cri_proxy.config.files.sections import traced
-from cri_proxy.config.layouts import file_names, to_plain
+from cri_proxy.config.layouts import config_tree, file_names, to_plain
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, Raw, read_value
 from cri_proxy.config.values import with_values
@@ -43,7 +43,7 @@ def load_source(place: Place, source: Source) -> Loaded:
     if source.problem:
         raise ConfigError(file, source.line, "", source.problem)
     try:
-        plain = to_plain(parse_tree(source.text.removeprefix("\ufeff"), file), file, place.names(source.group))
+        plain = to_plain(config_tree(source.text.removeprefix("\ufeff"), file), file, place.names(source.group))
         settings = tuple(_settings(plain.items, (), file))
     except ConfigError as error:
         raise traced(error, source.parts) from error
@@ -57,7 +57,7 @@ def parse_config(text: str, path: str = "configuration") -> Config:
     >>> parse_config("reservedResources: {cpu: 750m}").reserved.cpu
     CpuQuantity(mcpu=750)
     """
-    plain = to_plain(parse_tree(text, path), path, file_names("", ""))
+    plain = to_plain(config_tree(text, path), path, file_names("", ""))
     return _config(_settings(plain.items, (), path))
 
 

@@ -5,8 +5,8 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
-from cri_proxy.bounded_yaml import MAX_BYTES
 from cri_proxy.codec import Plain, encode
+from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.values import value_of
 from cri_proxy.http.json_text import json_text, object_text, status_text

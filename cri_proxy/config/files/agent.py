@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy import events
-from cri_proxy.bounded_yaml import MAX_BYTES
 from cri_proxy.clock import Clock
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.configmap_volume import VolumeError, publish
@@ -15,6 +14,7 @@ from cri_proxy.config.files.inotify import ANY, Inotify
 from cri_proxy.config.files.location import GROUP_FILE
 from cri_proxy.config.files.symlinks import DATA_LINK, looked_up, of_one_generation
 from cri_proxy.config.files.watch import Watch
+from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.logs import Log
 
 # What failed is tried again, and what somebody did to the copy is put right, this often.

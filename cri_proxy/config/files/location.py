@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from cri_proxy.bounded_yaml import MAX_BYTES
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.inotify import ANY
 from cri_proxy.config.files.mountinfo import mount_warning, own_mounts
 from cri_proxy.config.files.sections import MARK, Part, assembled, may_be_section
 from cri_proxy.config.files.symlinks import DATA_LINK, is_directory, leads_to, looked_up, of_one_generation
-from cri_proxy.config.layouts import file_names, is_whole, missing
+from cri_proxy.config.layouts import MAX_BYTES, file_names, is_whole, missing
 from cri_proxy.errors import ConfigError
 
 # Beside the configuration: the node's group, one word, written by ``cri-proxy config-agent``.

@@ -8,18 +8,17 @@ import json
 import re
 from collections.abc import Mapping
 
-import yaml
+from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 16
-MAX_EVENTS = 4096  # of a YAML parser, which takes its time for each
+MAX_NODES = 4096  # a YAML parser takes its time for each
+_DIALECT = Dialect(MAX_BYTES, MAX_DEPTH, MAX_NODES, has_tags=False)
 MAX_LEVELS_UP = 1000  # far above any tree; a clamp for numbers that only mean "the root"
 
 _INTEGER = re.compile(r"[+-]?\d{1,9}\Z")
-_LONG_NUMBER = re.compile(r"[-+]?[0-9][0-9a-fA-FoxOX_:.]{64,}\Z")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _NOT_STORABLE = "an escape may stand neither for NUL nor for half a surrogate pair"
-_LOADER: type[yaml.CSafeLoader | yaml.SafeLoader] = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
 def parse_text(text: str) -> object:
@@ -32,26 +31,20 @@ def parse_text(text: str) -> object:
     """
     if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise ValueError(f"longer than {MAX_BYTES} bytes")
-    plain = text.strip().lower()
-    if plain in {"true", "false"}:
-        return plain == "true"
-    if _INTEGER.match(plain):
-        return int(plain)
-    if plain[:1] in ("{", "["):
+    lower = text.strip().lower()
+    if lower in {"true", "false"}:
+        return lower == "true"
+    if _INTEGER.match(lower):
+        return int(lower)
+    if lower[:1] in ("{", "["):
         try:
             return _checked_json(text)
         except (json.JSONDecodeError, RecursionError):
             pass  # YAML's own flow style looks much the same
     try:
-        _check_shape(text)
-        value: object = yaml.load(text, Loader=_LOADER)  # both loaders are the safe ones
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise ValueError(f"not JSON or YAML: line {line}: {error.problem}") from None
-    except yaml.YAMLError as error:
-        raise ValueError(f"not JSON or YAML: {str(error).splitlines()[0]}") from None
-    except (OverflowError, UnicodeError) as error:
-        raise ValueError(f"not JSON or YAML: {error}") from None
+        value = plain(parse_tree(text, _DIALECT))
+    except YamlError as error:
+        raise ValueError(str(error)) from None
     if "\\" in text and not _is_storable(value):
         raise ValueError(_NOT_STORABLE)
     return value
@@ -82,26 +75,6 @@ def _checked_json(text: str) -> object:
     if "\\u" in text and not _is_storable(value):
         raise ValueError(_NOT_STORABLE)
     return value
-
-
-def _check_shape(text: str) -> None:
-    """Refuse aliases (they can grow without bound), tags (they choose constructors), deep nesting, long numbers."""
-    depth = 0
-    for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
-        if count > MAX_EVENTS:
-            raise ValueError(f"more than some {MAX_EVENTS} keys and values; JSON may have more")
-        if isinstance(event, yaml.AliasEvent):
-            raise ValueError("aliases (*name) are not taken; write the value out")
-        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _LONG_NUMBER.match(event.value):
-            raise ValueError("a number of more than 64 digits")  # YAML counts them in base 60 as well, which is slow
-        if getattr(event, "tag", None) is not None:
-            raise ValueError("tags (!name) are not taken; write the plain value")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise ValueError(f"nested deeper than {MAX_DEPTH}")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def truth(value: object) -> bool:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
-from cri_proxy.simulate.scenario.yaml_lines import Located
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from policies.base import QosClass
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
@@ -30,7 +30,7 @@ class DeclaredPod(PodSpec):
         return self.declared_qos
 
 
-def amounts_of(part: Located, values: Mapping[str, Located], qos: QosClass | None) -> Amounts:
+def amounts_of(part: Field, values: Mapping[str, Field], qos: QosClass | None) -> Amounts:
     """What these keys ask for. Raises ScenarioError for what no pod of this class could ask for."""
     found = Amounts(
         cpu_mcpu=_amount(values, "cpu", parse_mcpu),
@@ -46,7 +46,7 @@ def amounts_of(part: Located, values: Mapping[str, Located], qos: QosClass | Non
     return found
 
 
-def _amount(values: Mapping[str, Located], key: str, parse: Callable[[str], int]) -> int | None:
+def _amount(values: Mapping[str, Field], key: str, parse: Callable[[str], int]) -> int | None:
     part = values.get(key)
     if part is None or part.is_null:
         return None

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from cri_proxy.cri.device_sources import hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import Given
-from cri_proxy.simulate.scenario.yaml_lines import Located
 from policies.base import DeviceLocality
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -23,7 +23,7 @@ MOUNT_KEYS = (*DEVICE_KEYS, "read_only")
 _ADDRESS_IN_PATH = re.compile(r"(?<![0-9a-f])([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?![0-9a-f])")
 
 
-def read_device(item: Located) -> Given:
+def read_device(item: Field) -> Given:
     """A device: a PCI address, a host path, or a mapping with what the path is ``on``. Raises ScenarioError."""
     if not item.is_scalar:
         return _mapped(item, DEVICE_KEYS, "a device")
@@ -31,7 +31,7 @@ def read_device(item: Located) -> Given:
     return _at(text) if text.startswith("/") else Given(address=_address(item, "devices"))
 
 
-def read_mount(item: Located) -> Given:
+def read_mount(item: Field) -> Given:
     """A mount: a host path, or a mapping with what it lies ``on``. Raises ScenarioError."""
     if not item.is_scalar:
         return _mapped(item, MOUNT_KEYS, "a mount")
@@ -45,7 +45,7 @@ def _at(path: str, *, is_mount: bool = False) -> Given:
     return Given(path, found[-1] if found else "", container_path=path, is_mount=is_mount)
 
 
-def _mapped(item: Located, keys: Sequence[str], what: str) -> Given:
+def _mapped(item: Field, keys: Sequence[str], what: str) -> Given:
     fields = item.mapping(keys, what)
     if "path" not in fields or not fields["path"].text("path").startswith("/"):
         raise item.refuse(f"{what}: path is a path of the host, like /mnt/data")
@@ -59,7 +59,7 @@ def _mapped(item: Located, keys: Sequence[str], what: str) -> Given:
     )
 
 
-def _address(value: Located, what: str) -> str:
+def _address(value: Field, what: str) -> str:
     """A PCI address, as machines and CDI names spell it."""
     text = value.text(what).lower()
     full = text if text.count(":") == 2 else f"0000:{text}"

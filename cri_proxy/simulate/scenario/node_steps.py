@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from math import isfinite
 
+from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import Advance, Hotplug, Reset, Restart, Tamper
 from cri_proxy.simulate.scenario.pod_steps import container_reference
-from cri_proxy.simulate.scenario.yaml_lines import Located
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 RESTART_KEYS = ("what", "loses_state")
 TAMPER_KEYS = ("container", "cpus", "mems")
 
 
-def options(part: Located | None, what: str) -> Mapping[str, object]:
+def options(part: Field | None, what: str) -> Mapping[str, object]:
     """A mapping of the daemon's options; none where nothing stands. Raises ScenarioError."""
     if part is None or part.is_null:
         return {}
@@ -22,7 +22,7 @@ def options(part: Located | None, what: str) -> Mapping[str, object]:
     return value
 
 
-def restart(value: Located) -> Restart:
+def restart(value: Field) -> Restart:
     """Who restarts, and whether the proxy's state is there then. Raises ScenarioError."""
     fields = {"what": value} if value.is_scalar else value.mapping(RESTART_KEYS, "restart")
     if "what" not in fields:
@@ -36,14 +36,14 @@ def restart(value: Located) -> Restart:
     raise value.refuse(f"restart: expected proxy, runtime or both, got {fields['what'].shown()}")
 
 
-def reset(value: Located) -> Reset:
+def reset(value: Field) -> Reset:
     """There is nothing to say about a reset. Raises ScenarioError."""
     if value.is_null or (value.is_scalar and value.text("reset") == "true"):
         return Reset()
     raise value.refuse(f"reset: expected true, got {value.shown()}")
 
 
-def advance(value: Located) -> Advance:
+def advance(value: Field) -> Advance:
     """How much time passes, in seconds. Raises ScenarioError."""
     try:
         seconds = float(value.text("advance"))
@@ -54,17 +54,17 @@ def advance(value: Located) -> Advance:
     return Advance(seconds)
 
 
-def offline(value: Located) -> Hotplug:
+def offline(value: Field) -> Hotplug:
     """CPUs that go. Raises ScenarioError."""
     return Hotplug("offline", _cpus(value, "offline"))
 
 
-def online(value: Located) -> Hotplug:
+def online(value: Field) -> Hotplug:
     """CPUs that come back. Raises ScenarioError."""
     return Hotplug("online", _cpus(value, "online"))
 
 
-def tamper(value: Located) -> Tamper:
+def tamper(value: Field) -> Tamper:
     """What somebody writes into a container's cgroup. Raises ScenarioError."""
     fields = value.mapping(TAMPER_KEYS, "tamper")
     if "container" not in fields:
@@ -78,7 +78,7 @@ def tamper(value: Located) -> Tamper:
     )
 
 
-def _cpus(value: Located, what: str) -> CpuSet:
+def _cpus(value: Field, what: str) -> CpuSet:
     try:
         cpus = CpuSet.parse(value.text(what))
     except CpuSetError as error:
@@ -88,7 +88,7 @@ def _cpus(value: Located, what: str) -> CpuSet:
     return cpus
 
 
-def _mems(value: Located) -> NodeSet:
+def _mems(value: Field) -> NodeSet:
     try:
         return NodeSet.parse(value.text("mems"))
     except CpuSetError as error:

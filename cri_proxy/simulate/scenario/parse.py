@@ -7,6 +7,7 @@ from pathlib import Path
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.expect.expressions import check
 from cri_proxy.simulate.scenario import node_steps, pod_steps
+from cri_proxy.simulate.scenario.fields import MAX_BYTES, Field, documents
 from cri_proxy.simulate.scenario.model import (
     Action,
     Delete,
@@ -17,7 +18,6 @@ from cri_proxy.simulate.scenario.model import (
     Step,
 )
 from cri_proxy.simulate.scenario.pod_steps import container_reference, pod_reference
-from cri_proxy.simulate.scenario.yaml_lines import Located, documents
 
 TOP_KEYS = ("about", "machine", "config", "steps")
 STEP_KEYS = (
@@ -36,7 +36,6 @@ STEP_KEYS = (
     "tamper",
     "expect",
 )
-MAX_BYTES = 4 << 20
 
 
 def read_scenarios(path: str) -> Iterator[Scenario | ScenarioError]:
@@ -79,7 +78,7 @@ def _read(path: str) -> str:
         raise ScenarioError(path, 0, f"not UTF-8: byte {data[error.start]:#04x}") from None
 
 
-def _scenario(source: str, document: Located) -> Scenario:
+def _scenario(source: str, document: Field) -> Scenario:
     fields = document.mapping(TOP_KEYS, "the scenario")
     if "machine" not in fields:
         raise document.refuse("the scenario names no machine; add machine: with a description, an archive or host")
@@ -96,7 +95,7 @@ def _scenario(source: str, document: Located) -> Scenario:
     )
 
 
-def _step(item: Located) -> Step:
+def _step(item: Field) -> Step:
     fields = item.mapping(STEP_KEYS, "a step")
     if len(fields) != 1:
         raise item.refuse(f"a step does one thing, one of {', '.join(STEP_KEYS)}; this one has {len(fields)}")
@@ -104,7 +103,7 @@ def _step(item: Located) -> Step:
     return Step(_action(key, value), item.plain(), item.line)
 
 
-def _action(key: str, value: Located) -> Action:
+def _action(key: str, value: Field) -> Action:
     match key:
         case "stop" | "exit" | "restart-container":
             return OnContainer(key, container_reference(value, key))
@@ -115,7 +114,7 @@ def _action(key: str, value: Located) -> Action:
     return _PARSERS[key](value)
 
 
-def _expect(value: Located) -> Expect:
+def _expect(value: Field) -> Expect:
     expressions = []
     for item in [value] if value.is_scalar else value.items("expect"):
         text = item.text("expect")
@@ -128,7 +127,7 @@ def _expect(value: Located) -> Expect:
     return Expect(tuple(expressions))
 
 
-_PARSERS: Mapping[str, Callable[[Located], Action]] = {
+_PARSERS: Mapping[str, Callable[[Field], Action]] = {
     "create": pod_steps.create,
     "update": pod_steps.update,
     "restart": node_steps.restart,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from cri_proxy.simulate.scenario.amounts import CONTAINER_KEYS, UPDATE_KEYS, amounts_of
 from cri_proxy.simulate.scenario.devices import read_device, read_mount
+from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import Amounts, Create, NewContainer, Role, Update
-from cri_proxy.simulate.scenario.yaml_lines import Located
 from policies.base import Labels, QosClass
 from sysfs.cpuset import CpuSet, CpuSetError
 
@@ -15,7 +15,7 @@ ROLE_KEYS = ("init", "sidecar", "ephemeral")
 _QOS = {"guaranteed": QosClass.GUARANTEED, "burstable": QosClass.BURSTABLE, "besteffort": QosClass.BEST_EFFORT}
 
 
-def create(value: Located) -> Create:
+def create(value: Field) -> Create:
     """A pod, or more containers of one. Raises ScenarioError."""
     fields = value.mapping(CREATE_KEYS, "create")
     for key in ("pod", "containers"):
@@ -40,7 +40,7 @@ def create(value: Located) -> Create:
     )
 
 
-def _check_order(part: Located, containers: tuple[NewContainer, ...]) -> None:
+def _check_order(part: Field, containers: tuple[NewContainer, ...]) -> None:
     """Refuse an order that no kubelet knows."""
     later = False
     for container in containers:
@@ -49,7 +49,7 @@ def _check_order(part: Located, containers: tuple[NewContainer, ...]) -> None:
         later = later or container.role not in (Role.INIT, Role.SIDECAR)
 
 
-def _container(item: Located, qos: QosClass | None) -> NewContainer:
+def _container(item: Field, qos: QosClass | None) -> NewContainer:
     fields = item.mapping((*CONTAINER_KEYS, *ROLE_KEYS), "a container")
     if "name" not in fields:
         raise item.refuse("a container: name is missing")
@@ -65,14 +65,14 @@ def _container(item: Located, qos: QosClass | None) -> NewContainer:
     )
 
 
-def _role(item: Located, fields: Mapping[str, Located]) -> Role:
+def _role(item: Field, fields: Mapping[str, Field]) -> Role:
     chosen = [key for key in ROLE_KEYS if key in fields and fields[key].truth(key)]
     if len(chosen) > 1:
         raise item.refuse(f"a container is one of {', '.join(ROLE_KEYS)}, not {' and '.join(chosen)}")
     return Role(chosen[0]) if chosen else Role.REGULAR
 
 
-def _amounts(item: Located, fields: Mapping[str, Located], qos: QosClass | None, role: Role) -> Amounts:
+def _amounts(item: Field, fields: Mapping[str, Field], qos: QosClass | None, role: Role) -> Amounts:
     if role is not Role.EPHEMERAL:
         return amounts_of(item, fields, qos)
     if not amounts_of(item, fields, None).is_empty:
@@ -80,7 +80,7 @@ def _amounts(item: Located, fields: Mapping[str, Located], qos: QosClass | None,
     return Amounts()
 
 
-def update(value: Located) -> Update:
+def update(value: Field) -> Update:
     """A resize in place. Raises ScenarioError."""
     fields = value.mapping(UPDATE_KEYS, "update")
     if "container" not in fields:
@@ -91,7 +91,7 @@ def update(value: Located) -> Update:
     return Update(container_reference(fields["container"], "update"), amounts, cpus)
 
 
-def _cpuset(fields: Mapping[str, Located]) -> CpuSet:
+def _cpuset(fields: Mapping[str, Field]) -> CpuSet:
     if "cpuset_cpus" not in fields:
         return CpuSet()
     try:
@@ -100,7 +100,7 @@ def _cpuset(fields: Mapping[str, Located]) -> CpuSet:
         raise fields["cpuset_cpus"].refuse(f"cpuset_cpus: {error}") from None
 
 
-def _qos(value: Located | None) -> QosClass | None:
+def _qos(value: Field | None) -> QosClass | None:
     if value is None or value.is_null:
         return None
     text = value.text("qos").lower().replace("-", "").replace("_", "").replace(" ", "")
@@ -109,7 +109,7 @@ def _qos(value: Located | None) -> QosClass | None:
     return _QOS[text]
 
 
-def _pairs(value: Located | None, what: str) -> Labels:
+def _pairs(value: Field | None, what: str) -> Labels:
     """Texts by key, sorted; a list or mapping as an annotation's value is its JSON."""
     if value is None or value.is_null:
         return ()
@@ -120,7 +120,7 @@ def _pairs(value: Located | None, what: str) -> Labels:
     return tuple(sorted(found.items()))
 
 
-def name_of(value: Located, what: str) -> str:
+def name_of(value: Field, what: str) -> str:
     """A name of a pod, namespace or container. Raises ScenarioError."""
     text = value.text(what)
     if not text or "/" in text or text != text.strip():
@@ -128,7 +128,7 @@ def name_of(value: Located, what: str) -> str:
     return text
 
 
-def container_reference(value: Located, what: str) -> str:
+def container_reference(value: Field, what: str) -> str:
     """``pod/container`` or ``namespace/pod/container``. Raises ScenarioError."""
     text = value.text(what)
     if len(text.split("/")) not in {2, 3} or not all(text.split("/")):
@@ -136,7 +136,7 @@ def container_reference(value: Located, what: str) -> str:
     return text
 
 
-def pod_reference(value: Located) -> str:
+def pod_reference(value: Field) -> str:
     """``pod`` or ``namespace/pod``. Raises ScenarioError."""
     text = value.text("delete")
     if len(text.split("/")) not in {1, 2} or not all(text.split("/")):

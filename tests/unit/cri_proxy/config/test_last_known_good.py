@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cri_proxy.bounded_yaml import MAX_BYTES
 from cri_proxy.config.last_known_good import FILE, Kept, decode, encode, find, keep
+from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, read_value

@@ -2,8 +2,7 @@
 
 import pytest
 
-from cri_proxy.bounded_yaml import parse_tree
-from cri_proxy.config.layouts import Plain, file_names, to_plain
+from cri_proxy.config.layouts import Plain, config_tree, file_names, to_plain
 from cri_proxy.config.load import parse_config
 from cri_proxy.errors import ConfigError
 
@@ -12,7 +11,7 @@ OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n"
 
 
 def plain(text: str) -> Plain:
-    return to_plain(parse_tree(text, "f"), "f", NAMES)
+    return to_plain(config_tree(text, "f"), "f", NAMES)
 
 
 def keys(text: str) -> list[tuple[str, int]]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.bounded_yaml import Mapping, Scalar, parse_tree
+from cri_proxy.bounded_yaml import Mapping, Scalar
 from cri_proxy.config.files.sections import Part, assembled, may_be_section, traced
-from cri_proxy.config.layouts import to_plain
+from cri_proxy.config.layouts import config_tree, to_plain
 from cri_proxy.errors import ConfigError
 
 # What YAML takes into a text: no control characters, no surrogates, and no half of a mark of the byte order.
@@ -24,7 +24,7 @@ def error(line: int) -> ConfigError:
 
 def values(texts: list[str]) -> list[str]:
     """The sections' values in the object, as YAML reads them."""
-    tree = parse_tree(assembled((Path(f"/c/s{i}"), text) for i, text in enumerate(texts)).text, "f")
+    tree = config_tree(assembled((Path(f"/c/s{i}"), text) for i, text in enumerate(texts)).text, "f")
     data = tree.get("data") if isinstance(tree, Mapping) else None
     assert isinstance(data, Mapping)
     assert [item.key for item in data.items] == [f"s{i}" for i in range(len(texts))]
@@ -68,7 +68,7 @@ def test_where_no_section_says_anything_nothing_is_said() -> None:
 
 def test_the_object_is_a_layout_that_is_understood() -> None:
     whole = assembled([(LOGGER, "Debug: x"), (POLICY, "Active: none\n")])
-    plain = to_plain(parse_tree(whole.text, "/c"), "/c", ())
+    plain = to_plain(config_tree(whole.text, "/c"), "/c", ())
     assert [(item.key, item.line) for item in plain.items] == [("policy", 6)]  # renamed
     assert len(plain.warnings) == 1
 

@@ -4,8 +4,8 @@ import pytest
 
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.amounts import CONTAINER_KEYS, amounts_of, container_spec, resized
+from cri_proxy.simulate.scenario.fields import documents
 from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
-from cri_proxy.simulate.scenario.yaml_lines import documents
 from cri_proxy.testbed.pods import ContainerSpec
 from policies.base import QosClass
 

@@ -5,8 +5,8 @@ import pytest
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.devices import DevicePlaces, give, read_device, read_mount
+from cri_proxy.simulate.scenario.fields import documents
 from cri_proxy.simulate.scenario.model import Given
-from cri_proxy.simulate.scenario.yaml_lines import documents
 from sysfs.descriptions.machine import describe
 
 NIC, DISK = "0000:3b:00.0", "0000:10:00.0"

@@ -3,10 +3,10 @@
 import pytest
 
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.yaml_lines import Located, documents
+from cri_proxy.simulate.scenario.fields import Field, documents
 
 
-def only(text: str) -> Located:
+def only(text: str) -> Field:
     """The one document of this text."""
     (document,) = documents(text, "file.yaml")
     return document
@@ -58,10 +58,10 @@ def test_merged_keys_count_as_written() -> None:
     [
         ("a: [1", "file.yaml:1: not YAML"),
         ("a: 1\nb: : 2", "file.yaml:2: not YAML"),
-        ("&a [*a]", "too large or too deep"),
+        ("&a [*a]", "stands inside what it names"),
         (
             "\n".join(["a0: &a0 [x, x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]),
-            "too",
+            "more than 200000 keys and values",
         ),
         ("\x00", "not YAML"),
     ],
