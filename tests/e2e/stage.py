@@ -18,6 +18,7 @@ from cri_proxy.testbed.kubelet import Kubelet, RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
+from tests.fakes.waiting import holds
 
 SETTLE_SECONDS = 30.0
 # The rule is a second; containerd answers us a little before it answers the proxy's next attempt, and a busy machine
@@ -126,13 +127,9 @@ class Stage:
 @asynccontextmanager
 async def standing_still(pid: int) -> AsyncIterator[None]:
     """The process does nothing inside the block: some of its threads go on for a moment after the signal was sent."""
-
-    async def stands() -> bool:
-        return thread_states(pid) == {"T"}
-
     os.kill(pid, signal.SIGSTOP)
     try:
-        await until(f"process {pid} stands still", stands, seconds=SETTLE_SECONDS)
+        await holds(f"process {pid} stands still", lambda: thread_states(pid) == {"T"}, seconds=SETTLE_SECONDS)
         yield
     finally:
         os.kill(pid, signal.SIGCONT)

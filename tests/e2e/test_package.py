@@ -16,6 +16,7 @@ import pytest
 
 from cri_proxy.testbed.wait import until
 from tests.e2e.booted import Booted, booted, missing
+from tests.fakes.waiting import holds
 
 # The first test waits for a package that is built, a machine that boots and an installation.
 pytestmark = pytest.mark.timeout(1100)
@@ -80,11 +81,11 @@ async def test_an_installation_enables_and_starts_the_service(machine: Booted) -
     await until_ready(machine)
     assert machine.systemctl("is-enabled", UNIT) == "enabled"
     assert machine.value(UNIT, "ActiveState") == "active"
-
-    async def says_so() -> bool:
-        return machine.value(UNIT, "StatusText") == "placing containers"
-
-    await until("systemd was told what it does", says_so, seconds=TOLD_SECONDS)
+    await holds(
+        "systemd was told what it does",
+        lambda: machine.value(UNIT, "StatusText") == "placing containers",
+        seconds=TOLD_SECONDS,
+    )
 
 
 async def test_the_whole_sandbox_lets_it_do_its_work(machine: Booted) -> None:
@@ -131,11 +132,7 @@ async def test_a_daemon_that_stands_still_is_started_anew(machine: Booted) -> No
     assert machine.value(UNIT, "NRestarts") == "0"
     assert [line for line in log_of(machine) if line["level"] in ("error", "warning")] == []
     machine.run(f"kill -STOP {before}")
-
-    async def is_new() -> bool:
-        return machine.value(UNIT, "MainPID") not in ("0", before)
-
-    await until("it is started anew", is_new, seconds=TOLD_SECONDS)
+    await holds("it is started anew", lambda: machine.value(UNIT, "MainPID") not in ("0", before), seconds=TOLD_SECONDS)
     await until_ready(machine)
     machine.run(f"rm -r /run/systemd/system/{UNIT}.d; systemctl daemon-reload")
 

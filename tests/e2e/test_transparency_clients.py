@@ -14,6 +14,7 @@ from cri_proxy.testbed.wait import until
 from cri_proxy.unix_socket import socket_path
 from tests.e2e.stage import SETTLE_SECONDS, Stage
 from tests.e2e.test_transparency import ANSWERED, REFUSED, RUNTIME
+from tests.fakes.waiting import holds
 from tests.relay.clients import Answer, CallUnderWay, GrpcioClient
 from tests.relay.h2_client import Codes, H2Client, Shape
 
@@ -174,8 +175,8 @@ async def test_pings_and_settings_in_the_middle_of_a_connection_are_taken(stage:
             line.change_settings({Codes.INITIAL_WINDOW_SIZE: window})
             direct, proxied = await two.both(VERSION, b"")
             assert (proxied, proxied.code) == (direct, 0)
-
-        async def are_answered() -> bool:
-            return line.answered == [b"%08d" % number for number in range(3)]
-
-        assert await until("the pings are answered, in their order", are_answered, seconds=SETTLE_SECONDS)
+        await holds(
+            "the pings are answered, in their order",
+            lambda: line.answered == [b"%08d" % number for number in range(3)],
+            seconds=SETTLE_SECONDS,
+        )

@@ -18,6 +18,7 @@ from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import Container
+from cri_proxy.state.rows import Row
 from cri_proxy.testbed import pods
 from cri_proxy.testbed.image import IMAGE
 from cri_proxy.testbed.kubelet import Kubelet, RunningPod
@@ -143,6 +144,12 @@ class Site:
     def recorded(self) -> dict[str, tuple[str, str]]:
         """The runtime's record of every live container: CPUs and memory nodes, as text."""
         return {c.id: (c.record.cpuset_cpus, c.record.cpuset_mems) for c in self.live()}
+
+    def row(self, container_id: str) -> Row:
+        """The ledger's row of this container, which must have one."""
+        row = self.node.context.ledger.holder(container_id)
+        assert row is not None
+        return row
 
     def cpus(self, container_id: str) -> str:
         """What the kernel would let this container use."""

@@ -12,6 +12,7 @@ from cri_proxy.cli.check_config import check
 from cri_proxy.node.status.model import ConfigurationView
 from cri_proxy.testbed.errors import TryoutError
 from cri_proxy.testbed.wait import until
+from tests.fakes.waiting import holds
 from tests.restart.place import SECONDS, Place
 
 GOOD = "adopt: leave\n"
@@ -65,11 +66,7 @@ async def configured(place: Place) -> AsyncIterator[Configured]:
     await place.daemon.stop()
     scene = Configured(place)
     await scene.start()
-
-    async def is_kept() -> bool:
-        return (scene.state / "config-in-force.json").exists()
-
-    await until("it is kept", is_kept, seconds=SECONDS)
+    await holds("it is kept", (scene.state / "config-in-force.json").exists, seconds=SECONDS)
     yield scene
 
 

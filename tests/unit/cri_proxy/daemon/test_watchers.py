@@ -30,6 +30,7 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.machines import small_machine
 from tests.fakes.site import Silent
+from tests.fakes.waiting import holds
 
 CONFIG = """
 availableResources: {cpu: "cpuset:0-7"}
@@ -68,11 +69,7 @@ class Scene:
     async def comes(self, outcome: str) -> ConfigurationView:
         """Wait for the next reload; it must be this one."""
         before = self.view().last
-
-        async def is_new() -> bool:
-            return self.view().last != before
-
-        await until("a reload", is_new, seconds=20)
+        await holds("a reload", lambda: self.view().last != before)
         last = self.view().last
         assert last is not None
         assert (last.outcome, last.is_asked) == (outcome, False), last.reason
@@ -114,13 +111,9 @@ class Bridged(Scene):
 @asynccontextmanager
 async def started(scene: Scene, *, errors: Sequence[str] = ()) -> AsyncIterator[Scene]:
     """Start the daemon, and stop it at the end; it logs these errors and no others."""
-
-    async def is_ready() -> bool:
-        return scene.daemon.node is not None and scene.daemon.node.coordinator.is_ready
-
     try:
         await scene.daemon.start()
-        await until("it decides", is_ready, seconds=20)
+        await holds("it decides", lambda: scene.daemon.node is not None and scene.daemon.node.coordinator.is_ready)
         yield scene
         assert [error.split()[0] for error in scene.log.errors] == list(errors)
     finally:
@@ -162,11 +155,7 @@ async def test_a_reload_that_is_asked_for_before_it_can_be_made_is_made_then(tmp
     scene = Scene(tmp_path)
     scene.daemon.reload()
     async with started(scene) as scene:
-
-        async def was_made() -> bool:
-            return scene.view().applied == 1
-
-        await until("the reload", was_made, seconds=20)
+        await holds("the reload", lambda: scene.view().applied == 1)
 
 
 async def test_pods_come_and_go_while_one_configuration_chases_the_other(scene: Scene) -> None:

@@ -90,8 +90,7 @@ async def test_the_recorded_request_comes_from_the_kubelets_own_numbers() -> Non
         pod = await site.run("a", MIXED)
         figures = pb.LinuxContainerResources(cpu_quota=250_000, cpu_period=100_000, cpu_shares=2560)
         await site.kubelet.update(pod.container_id("c"), figures)
-        row = site.node.context.ledger.holder(pod.container_id("c"))
-        assert row is not None
+        row = site.row(pod.container_id("c"))
         request = row.grant.request
         assert (request.cpu_request_mcpu, request.cpu_limit_mcpu, len(row.grant.owned)) == (2500, 2500, 2)
 
@@ -213,6 +212,5 @@ async def test_whoever_runs_unpinned_can_reach_cpus_that_others_own(
     """With a cpuset of its own it cannot: those CPUs are withheld."""
     await run_with_sets(site, brings, "", **PRESERVE)
     owner = await site.run("owner", OWNS_2)
-    row = site.node.context.ledger.holder(owner.container_id("c"))
-    assert row is not None
+    row = site.row(owner.container_id("c"))
     assert reachable_by(row, unpinned(site.node.context.ledger, site.node.adoption.left())) == expected

@@ -200,8 +200,7 @@ async def test_a_shortened_id_stands_for_the_container_as_it_does_for_containerd
     sandbox = await site.kubelet.run_sandbox(spec)
     container = await site.kubelet.create(spec, OWNS_2, sandbox[:12])
     await site.kubelet.start(container[:12])
-    row = site.node.context.ledger.holder(container)
-    assert row is not None
+    row = site.row(container)
     assert (row.state, row.sandbox_id) == ("running", sandbox)
     await site.kubelet.remove_pod(sandbox[:12])
     assert site.node.context.ledger.holder(container) is None

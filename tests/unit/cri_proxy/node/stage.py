@@ -92,9 +92,7 @@ class FragilePolicy:
 
 def owned(site: Site, container_id: str) -> CpuSet:
     """What the ledger says this container owns."""
-    row = site.node.context.ledger.holder(container_id)
-    assert row is not None
-    return row.grant.owned
+    return site.row(container_id).grant.owned
 
 
 def direct(site: Site) -> Kubelet:

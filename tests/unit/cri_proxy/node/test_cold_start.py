@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.state.rows import Row
 from cri_proxy.testbed.pods import guaranteed
 from policies.base import Allocations, ContainerKey, Decision, Grant, Placed, Request
 from sysfs.cpuset import NodeSet
@@ -38,12 +37,6 @@ class Cold(FragilePolicy):
 async def site() -> AsyncIterator[Site]:
     async with opened(Site(Cold(small_policy()))) as site:
         yield site
-
-
-def holder(site: Site, container_id: str) -> Row:
-    row = site.node.context.ledger.holder(container_id)
-    assert row is not None
-    return row
 
 
 async def started(site: Site) -> str:
@@ -90,9 +83,9 @@ async def test_it_ends_at_the_same_moment_after_a_restart_of_the_proxy(site: Sit
 
 async def test_a_start_that_nobody_heard_of_counts_from_when_it_is_seen(site: Site) -> None:
     container_id = await started(site)
-    site.node.context.ledger.put(replace(holder(site, container_id), warm_at_seconds=None))
+    site.node.context.ledger.put(replace(site.row(container_id), warm_at_seconds=None))
     site.node.cold_starts.end_due()
-    assert holder(site, container_id).warm_at_seconds == site.clock.now_seconds() + LASTS_SECONDS
+    assert site.row(container_id).warm_at_seconds == site.clock.now_seconds() + LASTS_SECONDS
 
 
 async def test_a_clock_that_is_set_back_does_not_make_it_last_for_ever(site: Site) -> None:
@@ -109,7 +102,7 @@ async def test_a_clock_that_is_set_back_does_not_make_it_last_for_ever(site: Sit
 async def test_a_container_with_a_call_under_way_waits(site: Site) -> None:
     container_id = await started(site)
     await site.clock.sleep(LASTS_SECONDS)
-    async with site.node.effects.lock(holder(site, container_id).key):
+    async with site.node.effects.lock(site.row(container_id).key):
         assert site.node.cold_starts.end_due()
     assert not site.node.cold_starts.end_due()
 
@@ -124,7 +117,7 @@ async def test_a_policy_that_knows_no_cold_starts_ends_them_too() -> None:
     container_id = await started(site)
     await site.clock.sleep(LASTS_SECONDS)
     assert not site.node.cold_starts.end_due()
-    assert (holder(site, container_id).grant.is_cold, mems(site, container_id)) == (False, "1")
+    assert (site.row(container_id).grant.is_cold, mems(site, container_id)) == (False, "1")
 
 
 async def test_the_timer_sleeps_until_there_is_a_cold_start(site: Site) -> None:
@@ -135,7 +128,7 @@ async def test_the_timer_sleeps_until_there_is_a_cold_start(site: Site) -> None:
         await asyncio.sleep(0)
     assert site.clock.now_seconds() == before
     container_id = await started(site)
-    await soon(lambda: not holder(site, container_id).grant.is_cold)
+    await soon(lambda: not site.row(container_id).grant.is_cold)
     assert site.clock.now_seconds() - before >= LASTS_SECONDS
     watch.cancel()
     await asyncio.gather(watch, return_exceptions=True)

@@ -60,8 +60,7 @@ async def test_a_roll_back_restores_the_earlier_row_and_the_moved_grants(site: S
     coordinator, ledger = site.node.coordinator, site.node.context.ledger
     first = await place(site, request("c", 2000))
     coordinator.commit(first, "id-1", first.pinning)
-    row = ledger.holder("id-1")
-    assert row is not None
+    row = site.row("id-1")
     coordinator.release(row, "test")
     before = ledger.get(row.key)
     second = await place(site, request("c", 3000))
@@ -76,8 +75,7 @@ def moved_along(site: Site, reservation: Reservation, row: Row) -> Reservation:
 
 async def test_a_roll_back_does_not_bring_back_a_container_that_went_meanwhile(site: Site) -> None:
     a = await site.run("a", ContainerSpec("c", cpu_request_mcpu=500))
-    row = site.node.context.ledger.holder(a.container_id("c"))
-    assert row is not None
+    row = site.row(a.container_id("c"))
     reservation = moved_along(site, await place(site, request("x", 1000)), row)
     await site.kubelet.remove_pod(a.sandbox_id)
     site.node.coordinator.roll_back(reservation, "the runtime refused")
@@ -86,8 +84,7 @@ async def test_a_roll_back_does_not_bring_back_a_container_that_went_meanwhile(s
 
 async def test_a_roll_back_does_not_replace_a_newer_attempt_of_a_moved_container(site: Site) -> None:
     a = await site.run("a", ContainerSpec("c", cpu_request_mcpu=500))
-    row = site.node.context.ledger.holder(a.container_id("c"))
-    assert row is not None
+    row = site.row(a.container_id("c"))
     reservation = moved_along(site, await place(site, request("x", 1000)), row)
     site.runtime.exit(row.container_id)
     again = await site.kubelet.create(a.spec, a.spec.containers[0], a.sandbox_id, attempt=1)
@@ -177,8 +174,7 @@ async def test_what_was_released_is_saved_before_what_is_decided_next(site: Site
     """Saves that nobody waits for must not overtake, nor be overtaken."""
     first = await place(site, request("c", 2000))
     site.node.coordinator.commit(first, "id-1", first.pinning)
-    row = site.node.context.ledger.holder("id-1")
-    assert row is not None
+    row = site.row("id-1")
     site.node.coordinator.release(row, "test")
     await place(site, request("c", 2000))
     await site.node.context.tasks.join()

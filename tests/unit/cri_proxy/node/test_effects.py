@@ -24,13 +24,7 @@ SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 
 async def sharing(site: Site) -> Row:
     """A container that shares CPUs 4-7."""
-    return holder(site, (await site.run("s", SHARES)).container_id("c"))
-
-
-def holder(site: Site, container_id: str) -> Row:
-    row = site.node.context.ledger.holder(container_id)
-    assert row is not None
-    return row
+    return site.row((await site.run("s", SHARES)).container_id("c"))
 
 
 def sent(site: Site) -> list[tuple[str, str]]:
@@ -86,7 +80,7 @@ async def test_without_an_answer_the_container_counts_as_being_on_both_sets(site
     await entered(gate)
     site.runtime.faults.abort(lambda: RuntimeUnavailable("", "gone"))
     await soon(lambda: site.node.context.ledger.doubted(row.key).cpus is not None)
-    known = holder(site, row.container_id).acknowledged
+    known = site.row(row.container_id).acknowledged
     assert known is not None
     assert str(known.cpus) == "4-7"
     gate.release()
@@ -101,7 +95,7 @@ async def test_a_refused_update_is_in_doubt_as_well(site: Site) -> None:
     site.runtime.faults.fail_next(UPDATE, 2, "half done", times=len(BACKOFF_SECONDS) + 1, after=True)
     await site.kubelet.remove_pod(a.sandbox_id)
     await site.node.settle()
-    known = holder(site, row.container_id).acknowledged
+    known = site.row(row.container_id).acknowledged
     assert known is not None
     assert str(known.cpus) == "4-7"
     assert site.node.context.ledger.doubted(row.key).cpus == CpuSet.parse("4-7")
@@ -194,7 +188,7 @@ async def test_memory_that_only_widens_moves_no_page_and_may_come_before_a_start
 
 
 async def test_memory_that_only_widens_waits_for_no_move(site: Site) -> None:
-    mover, other = await sharing(site), holder(site, (await site.run("t", SHARES)).container_id("c"))
+    mover, other = await sharing(site), site.row((await site.run("t", SHARES)).container_id("c"))
     move(site, mover, "0-1", cpus=str(mover.acknowledged.cpus if mover.acknowledged else ""))
     gate = site.runtime.faults.block(UPDATE)
     site.node.effects.kick()
@@ -227,7 +221,7 @@ async def test_a_memory_node_that_is_gone_leaves_the_record_though_memory_is_not
 
 
 async def test_memory_moves_one_container_at_a_time_and_who_waits_holds_no_lock(site: Site) -> None:
-    rows = [await sharing(site), holder(site, (await site.run("t", SHARES)).container_id("c"))]
+    rows = [await sharing(site), site.row((await site.run("t", SHARES)).container_id("c"))]
     for row in rows:
         move(site, row, "0-1", cpus=str(row.acknowledged.cpus if row.acknowledged else ""))
     gate = site.runtime.faults.block(UPDATE)

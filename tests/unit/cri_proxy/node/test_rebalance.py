@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cri_proxy.node.rebalance import gives_too_little
-from cri_proxy.state.rows import Row
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Allocations, CpuKind, Grant, Policy, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
@@ -23,21 +22,15 @@ class Narrowing(FragilePolicy):
         return tuple(replace(g, mems=NARROW) for g in wide[:1])
 
 
-def holder(site: Site, container_id: str) -> Row:
-    row = site.node.context.ledger.holder(container_id)
-    assert row is not None
-    return row
-
-
 def widen(site: Site, *container_ids: str) -> None:
     """Their memory had to be widened when others came."""
-    rows = (holder(site, container_id) for container_id in container_ids)
+    rows = (site.row(container_id) for container_id in container_ids)
     site.node.context.ledger.put(*(replace(row, grant=replace(row.grant, mems=WIDE)) for row in rows))
 
 
 def unplace(site: Site, container_id: str) -> None:
     """A forced re-plan had no room for it: it shares the root."""
-    row = holder(site, container_id)
+    row = site.row(container_id)
     shared = Grant(row.grant.request, "root", CpuKind.SHARED, mems=row.grant.mems)
     site.node.context.ledger.put(replace(row, grant=shared))
 
@@ -94,12 +87,12 @@ async def test_what_was_found_while_somebody_decided_does_not_undo_it() -> None:
     widen(site, container_id)
 
     def give_it_another() -> None:
-        row = holder(site, container_id)
+        row = site.row(container_id)
         site.node.context.ledger.put(replace(row, grant=replace(row.grant, exclusive=CpuSet.parse("7"))))
 
     policy.looked, policy.disturb = 0, give_it_another
     await site.node.rebalance.improve_all()
-    grant = holder(site, container_id).grant
+    grant = site.row(container_id).grant
     assert (str(grant.exclusive), str(grant.mems)) == ("7", "0")
 
 
@@ -108,7 +101,7 @@ async def test_nobody_with_a_call_under_way_is_touched() -> None:
     await site.open()
     container_id = (await site.run("a", guaranteed("c", 1000))).container_id("c")
     widen(site, container_id)
-    async with site.node.effects.lock(holder(site, container_id).key):
+    async with site.node.effects.lock(site.row(container_id).key):
         assert not site.node.rebalance.improve()
     assert site.node.rebalance.improve()
 
@@ -129,9 +122,9 @@ async def test_it_waits_while_it_would_get_less_than_it_asked_for(site: Site) ->
     waits = (await site.run("a", guaranteed("c", 2000))).container_id("c")
     unplace(site, waits)
     await site.run("b", guaranteed("c", 6000))
-    before = holder(site, waits).grant
+    before = site.row(waits).grant
     await site.node.rebalance.improve_all()
-    assert holder(site, waits).grant == before
+    assert site.row(waits).grant == before
 
 
 async def test_the_largest_guaranteed_one_comes_first(site: Site) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from cri_proxy.testbed.child import Child, run
 from cri_proxy.testbed.errors import TryoutError
-from cri_proxy.testbed.wait import until
+from tests.fakes.waiting import holds
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
 
@@ -25,11 +25,7 @@ async def test_a_program_that_listens_ends_by_its_signal(tmp_path: Path) -> None
 
 async def test_a_program_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     child = python(DEAF, tmp_path)
-
-    async def is_deaf() -> bool:
-        return "deaf" in child.tail()
-
-    await until("it ignores the signal", is_deaf, seconds=30)
+    await holds("it ignores the signal", lambda: "deaf" in child.tail(), seconds=30)
     assert await child.end(grace_seconds=0.1) == -signal.SIGKILL
 
 

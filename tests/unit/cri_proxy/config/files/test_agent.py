@@ -10,10 +10,10 @@ import pytest
 from cri_proxy.clock import SystemClock
 from cri_proxy.config.files.agent import REPAIR_SECONDS, Agent, Origin
 from cri_proxy.config.files.location import Place
-from cri_proxy.testbed.wait import until
 from tests.fakes.clock import ManualClock
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.site import Silent
+from tests.fakes.waiting import holds
 
 
 class Scene:
@@ -33,10 +33,7 @@ class Scene:
         return source.file.name, source.text, source.group
 
     async def comes(self, *wanted: str) -> None:
-        async def is_there() -> bool:
-            return self.read() == wanted
-
-        await until(f"{wanted} in the target", is_there, seconds=20)
+        await holds(f"{wanted} in the target", lambda: self.read() == wanted)
 
 
 @asynccontextmanager
@@ -98,11 +95,7 @@ async def test_the_group_of_the_label_comes_with_it_and_goes_with_it(tmp_path: P
 async def test_a_mounted_configmap_that_comes_late_is_copied_then(tmp_path: Path) -> None:
     scene = Scene(tmp_path, clock=SystemClock())
     async with served(scene):
-
-        async def was_told() -> bool:
-            return len(scene.log.errors) == 1
-
-        await until("it says that there is nothing", was_told, seconds=20)
+        await holds("it says that there is nothing", lambda: len(scene.log.errors) == 1)
         scene.volume.write({"default.yaml": "1"})
         await scene.comes("default.yaml", "1", "")
 
@@ -120,11 +113,7 @@ async def test_what_failed_is_tried_again_after_a_while(tmp_path: Path) -> None:
     scene.target.mkdir(parents=True)
     (scene.target / "default.yaml").write_text("by hand")
     async with served(scene):
-
-        async def was_told() -> bool:
-            return len(scene.log.errors) == 1
-
-        await until("it was refused", was_told, seconds=20)
+        await holds("it was refused", lambda: len(scene.log.errors) == 1)
         (scene.target / "default.yaml").unlink()
         await clock.advance(REPAIR_SECONDS)
         await scene.comes("default.yaml", "1", "")

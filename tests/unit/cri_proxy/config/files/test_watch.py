@@ -13,6 +13,7 @@ from cri_proxy.config.files.watch import DEBOUNCE_ROUNDS, DEBOUNCE_SECONDS, POLL
 from cri_proxy.testbed.wait import until
 from tests.fakes.clock import ManualClock
 from tests.fakes.threads import AtOnce
+from tests.fakes.waiting import holds
 
 
 class Scene:
@@ -52,11 +53,7 @@ class Scene:
 
     async def saw(self, looks: int) -> None:
         """Wait until it has looked so often, and sleeps or waits again."""
-
-        async def has_looked() -> bool:
-            return self.looks >= looks
-
-        await until(f"{looks} looks", has_looked, seconds=20)
+        await holds(f"{looks} looks", lambda: self.looks >= looks)
         for _ in range(20):
             await asyncio.sleep(0)
 

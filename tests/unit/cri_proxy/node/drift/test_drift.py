@@ -73,8 +73,7 @@ async def test_until_it_is_put_back_it_counts_as_being_on_both(scene: Scene) -> 
     scene.tamper(container_id, "0-7")
     gate = scene.site.runtime.faults.block(UPDATE)
     await scene.drift.check()
-    row = scene.site.node.context.ledger.holder(container_id)
-    assert row is not None
+    row = scene.site.row(container_id)
     assert row.acknowledged is not None
     assert str(row.acknowledged.cpus) == "0-7"
     gate.release()
@@ -126,8 +125,7 @@ async def test_a_container_that_is_gone_is_not_put_back(scene: Scene) -> None:
 async def test_a_container_with_a_call_under_way_is_not_looked_at(scene: Scene) -> None:
     container_id = await scene.run("a", guaranteed("c", 2000))
     scene.tamper(container_id, "0-7")
-    row = scene.site.node.context.ledger.holder(container_id)
-    assert row is not None
+    row = scene.site.row(container_id)
     async with scene.site.node.effects.lock(row.key):
         await scene.check()
     assert scene.drift.repairs == 0
@@ -208,8 +206,7 @@ async def test_the_next_attempt_of_a_container_is_ours_again(scene: Scene) -> No
 
 async def test_an_update_without_a_known_outcome_is_no_drift(scene: Scene) -> None:
     container_id = await scene.run("a", guaranteed("c", 2000))
-    row = scene.site.node.context.ledger.holder(container_id)
-    assert row is not None
+    row = scene.site.row(container_id)
     scene.site.node.context.ledger.doubt(row.key, row.acknowledged or Pinning(None, None))
     scene.tamper(container_id, "0-7")
     await scene.drift.check()

@@ -30,8 +30,7 @@ async def listener(site: Site, command: Sequence[str]) -> RunningPod:
     """A container on a full node that is to be told by this command; whoever comes next takes CPUs from it."""
     pod = await site.run("m", MIXED)
     await site.run("full", OWNS_3)
-    row = site.node.context.ledger.holder(pod.container_id("c"))
-    assert row is not None
+    row = site.row(pod.container_id("c"))
     asked = replace(row.grant.request, preferences=Preferences(notify=tuple(command)))
     site.node.context.ledger.put(replace(row, grant=replace(row.grant, request=asked)))
     await site.node.settle()
@@ -121,8 +120,7 @@ async def test_a_command_that_always_fails_is_given_up_until_the_next_change(sit
 
 async def test_a_runtime_that_is_away_counts_as_a_failure(site: Site) -> None:
     pod = await listener(site, ["true"])
-    row = site.node.context.ledger.holder(pod.container_id("c"))
-    assert row is not None
+    row = site.row(pod.container_id("c"))
     site.runtime.go_away()
     notifier(site).changed(row)
     await notifier(site).settle()
@@ -131,8 +129,7 @@ async def test_a_runtime_that_is_away_counts_as_a_failure(site: Site) -> None:
 
 async def test_a_container_that_has_ended_is_not_told(site: Site) -> None:
     pod = await listener(site, ["true"])
-    row = site.node.context.ledger.holder(pod.container_id("c"))
-    assert row is not None
+    row = site.row(pod.container_id("c"))
     await site.kubelet.stop(pod.container_id("c"))
     notifier(site).changed(row)
     await notifier(site).settle()

@@ -46,8 +46,7 @@ def test_they_are_placed_by_qos_class_then_size_then_age() -> None:
 async def test_one_that_was_made_through_us_is_rebuilt_from_its_annotation(site: Site) -> None:
     a = await site.run("a", guaranteed("c", 2500))
     (one,) = await adoption(site).read_all(await listed(site))
-    row = site.node.context.ledger.holder(a.container_id("c"))
-    assert row is not None
+    row = site.row(a.container_id("c"))
     assert one.grant is not None
     assert (one.grant.owned, one.grant.shared_mcpu, one.pinning) == (row.grant.owned, 500, row.acknowledged)
     assert one.row(one.grant, 7).container_id == row.container_id

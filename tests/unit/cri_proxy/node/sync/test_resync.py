@@ -235,12 +235,10 @@ async def test_a_store_that_failed_is_brought_up_to_date_by_the_slow_check() -> 
 
 async def test_a_row_without_a_known_pinning_is_asked_for_at_start(site: Site) -> None:
     _, owner = await fill(site)
-    row = site.node.context.ledger.holder(owner)
-    assert row is not None
+    row = site.row(owner)
     await site.store.save([replace(row, acknowledged=None)])
     await site.open()
-    asked = site.node.context.ledger.holder(owner)
-    assert asked is not None
+    asked = site.row(owner)
     assert asked.acknowledged == Pinning(row.grant.owned, row.grant.mems)
     assert site.node.effects.sent == 0
 

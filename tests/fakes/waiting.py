@@ -1,0 +1,14 @@
+"""Waiting for a condition that needs no call to be looked at."""
+
+from collections.abc import Callable
+
+from cri_proxy.testbed.wait import until
+
+
+async def holds(claim: str, condition: Callable[[], bool], *, seconds: float = 20) -> None:
+    """Wait until the condition holds. Raises TryoutError naming the claim after ``seconds``."""
+
+    async def check() -> bool:
+        return condition()
+
+    await until(claim, check, seconds=seconds)
