@@ -23,7 +23,7 @@ ENVIRONMENT_FILES = ("etc/default/kubelet", "etc/sysconfig/kubelet")
 UNITS = ("usr/lib/systemd/system", "lib/systemd/system", "run/systemd/system", "etc/systemd/system")
 KUBEADM_FLAGS = "var/lib/kubelet/kubeadm-flags.env"
 KUBELET_CONFIG = "var/lib/kubelet/config.yaml"
-# kubeadm since 1.32 keeps a node's own endpoint here and writes it into the kubelet's configuration anew.
+# kubeadm since 1.32 keeps a node's own endpoint here and rewrites it into the kubelet's configuration.
 KUBEADM_INSTANCE = "var/lib/kubelet/instance-config.yaml"
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
@@ -136,7 +136,7 @@ def is_proxy(endpoint: str, wanted: str) -> bool:
 
 
 def answers(path: str) -> str:
-    """Why nobody is served at this socket, '' when the proxy and the runtime behind it answer."""
+    """Return why this socket serves no calls, '' when the proxy and the runtime behind it answer."""
     try:
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(5)
@@ -184,7 +184,7 @@ def main() -> int:
     for problem in wrong:
         print(f"change: {problem}")
     if (root / KUBEADM_FLAGS).exists():
-        print("look:   kubeadm writes its files anew from the node's annotation; set it once, where kubectl works:")
+        print("look:   kubeadm rewrites its files from the node's annotation; set it once, where kubectl works:")
         print(f"        kubectl annotate node {socket.gethostname().lower()} --overwrite {ANNOTATION}={wanted}")
     if not wrong:
         print(f"ok:     the kubelet uses {wanted}, and it answers")

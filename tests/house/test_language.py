@@ -24,7 +24,6 @@ class Open(NamedTuple):
 
 
 OPEN: dict[str, Open] = {
-    "README.md": Open(phrases=2),
     "cri_proxy": Open(phrases=18, names=1),
     "cri_proxy/cli": Open(phrases=3),
     "cri_proxy/config": Open(phrases=24, tiny=1),
@@ -42,8 +41,7 @@ OPEN: dict[str, Open] = {
     "cri_proxy/state": Open(phrases=9),
     "cri_proxy/testbed": Open(phrases=2, names=1),
     "cri_proxy/tryout": Open(phrases=3),
-    "docs": Open(phrases=95),
-    "packaging": Open(phrases=10),
+    "docs": Open(phrases=10),
     "policies": Open(phrases=6),
     "policies/hardware": Open(phrases=1),
     "policies/topology_aware": Open(phrases=24, names=5, tiny=3),
