@@ -10,14 +10,17 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from types import NoneType, UnionType
-from typing import TypeVar, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType, NoneType, UnionType
+from typing import Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sysfs.cpuset import IdSet
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
 T = TypeVar("T")
+
+FLAT: Final = MappingProxyType({"is_flat": True})
+"""Metadata of a dataclass field whose own fields stand beside those of the value around it."""
 
 _Decoder = Callable[[object], object]
 _SCALARS: tuple[type, ...] = (str, int, bool, float, NoneType)
@@ -46,6 +49,7 @@ class _Field:
     name: str
     type: Hashable
     default: object
+    is_flat: bool
 
 
 @cache
@@ -53,7 +57,12 @@ def _fields_of(cls: type) -> tuple[_Field, ...]:
     """The fields of a dataclass with their resolved types and defaults."""
     hints = get_type_hints(cls)
     return tuple(
-        _Field(f.name, hints[f.name], f.default if f.default_factory is MISSING else f.default_factory())
+        _Field(
+            f.name,
+            hints[f.name],
+            f.default if f.default_factory is MISSING else f.default_factory(),
+            f.metadata == FLAT,
+        )
         for f in fields(cls)
     )
 
@@ -79,18 +88,20 @@ def encode(value: object, *, sparse: bool = False) -> Plain:
         case Mapping():
             return {str(key): encode(item, sparse=sparse) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return _encode_fields(value, sparse)
+        return encode_fields(value, sparse=sparse)
     raise TypeError(f"no plain form for {type(value).__name__}")
 
 
-def _encode_fields(value: object, sparse: bool) -> dict[str, Plain]:
-    """A dataclass instance as a mapping, in field order."""
+def encode_fields(value: object, *, sparse: bool = False) -> dict[str, Plain]:
+    """The same for a dataclass instance: a mapping, in field order."""
     cls: type = type(value)
     plain: dict[str, Plain] = {}
     for field in _fields_of(cls):
         item = getattr(value, field.name)
+        if field.is_flat:
+            plain |= encode_fields(item, sparse=sparse)
         # The default itself is often the very same object: look before comparing.
-        if not (sparse and (item is field.default or item == field.default)):
+        elif not (sparse and (item is field.default or item == field.default)):
             plain[field.name] = item if type(item) in _SCALARS else encode(item, sparse=sparse)
     return plain
 
@@ -128,19 +139,22 @@ def _decoder(wanted: Hashable) -> _Decoder:
 
 
 def _fields_decoder(cls: type) -> _Decoder:
-    plan = [(field.name, field.default, _decoder(field.type)) for field in _fields_of(cls)]
+    plan = [(field, _decoder(field.type)) for field in _fields_of(cls)]
 
     def decode_fields(plain: object) -> object:
         if not isinstance(plain, Mapping):
             raise CodecError("", f"expected a mapping for {cls.__name__}, got {type(plain).__name__}")
         values: dict[str, object] = {}
-        for name, default, decoder in plan:
-            if name in plain:
+        for field, decoder in plan:
+            name = field.name
+            if field.is_flat:
+                values[name] = decoder(plain)
+            elif name in plain:
                 try:
                     values[name] = decoder(plain[name])
                 except CodecError as error:
                     raise error.inside(name) from None
-            elif default is MISSING:
+            elif field.default is MISSING:
                 raise CodecError(name, "is missing")
         built: object = cls(**values)
         return built

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cri_proxy.config.model import Config
-from cri_proxy.node.status.model import DisplacedView
+from cri_proxy.state.decisions import PinningChange
 
 HELP = "check a configuration, and show what it would change against the running daemon"
 EXAMPLE = """\
@@ -59,7 +59,7 @@ class Report:
     reserved: str = ""
     is_planned: bool = False
     problem: str = ""
-    moves: tuple[DisplacedView, ...] = ()
+    moves: tuple[PinningChange, ...] = ()
     instead: str = ""
     overridden: tuple[Change, ...] | None = None
 
@@ -295,7 +295,7 @@ def render_report(report: Report) -> str:
 
 def _plan_lines(report: Report) -> list[str]:
     """What the running daemon would do with it."""
-    from cri_proxy.cli.render.changes import moved_text
+    from cri_proxy.cli.render.changes import pinning_change_text
 
     if not report.is_planned:
         return []
@@ -303,7 +303,10 @@ def _plan_lines(report: Report) -> list[str]:
         return [f"the running daemon would NOT take it over now: {report.problem}"]
     if not report.moves:
         return ["the running daemon would take it over, and update no container"]
-    return ["the running daemon would take it over, and update:", *(f"  {moved_text(m)}" for m in report.moves)]
+    return [
+        "the running daemon would take it over, and update:",
+        *(f"  {pinning_change_text(m)}" for m in report.moves),
+    ]
 
 
 def _overridden_lines(changes: Sequence[Change]) -> list[str]:

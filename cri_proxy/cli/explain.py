@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from cri_proxy.node.status.model import DecisionView, ExplainView
+from cri_proxy.node.status.model import ExplainView, Explanation
 
 HELP = "say why a container sits where it sits, or was refused"
 EXAMPLE = """\
@@ -69,15 +69,15 @@ def readings_of(who: str) -> list[dict[str, str]]:
 
 def together(views: list[ExplainView]) -> ExplainView:
     """The decisions of all these views, each container once."""
-    found: dict[tuple[str, str], DecisionView] = {}
+    found: dict[tuple[str, str], Explanation] = {}
     for view in views:
         for decision in view.decisions:
-            key = decision.request.container
+            key = decision.decision.key
             found.setdefault((key.pod_uid, key.name), decision)
     return ExplainView(tuple(found.values()))
 
 
 def in_namespace(view: ExplainView, namespace: str) -> ExplainView:
     """Only the decisions about pods of this namespace; '' means all."""
-    chosen = (d for d in view.decisions if namespace in ("", d.request.pod.namespace))
+    chosen = (d for d in view.decisions if namespace in ("", d.decision.request.pod.namespace))
     return ExplainView(tuple(chosen))

@@ -16,7 +16,8 @@ from cri_proxy.errors import ConfigError
 from cri_proxy.logs import change_logging
 from cri_proxy.node.hotplug import Hotplug
 from cri_proxy.node.observer import Observer
-from cri_proxy.node.status.model import DisplacedView, PlanView
+from cri_proxy.node.status.model import PlanView
+from cri_proxy.state.decisions import PinningChange, name_of
 from cri_proxy.state.rows import Row
 from policies.base import Pinning
 from sysfs.fingerprint import Fingerprint
@@ -80,7 +81,6 @@ class Adapting:
         return problem
 
 
-def _move(move: tuple[Row, Pinning, Pinning]) -> DisplacedView:
+def _move(move: tuple[Row, Pinning, Pinning]) -> PinningChange:
     row, before, after = move
-    pod = row.grant.request.pod
-    return DisplacedView(pod.namespace, pod.name, row.key.name, after.cpus, after.mems, before.cpus, before.mems)
+    return PinningChange.of(name_of(row.grant.request), before, after)

@@ -14,7 +14,7 @@ from cri_proxy.node.context import Context, NodeRules
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.observer import Circumstances
-from cri_proxy.state.rows import Displaced, Row
+from cri_proxy.state.rows import DisplacedGrant, Row
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
 from sysfs.cpuset import CpuSet
 
@@ -139,7 +139,7 @@ class Coordinator:
             state="reserved",
             acknowledged=None,
             created_order=self._ledger.next_order(),
-            displaced=tuple(Displaced(other.grant, other.created_order) for other in displaced),
+            displaced=tuple(DisplacedGrant(other.grant, other.created_order) for other in displaced),
         )
         self._ledger.put(row, *moved)
         before = displaced if earlier is None else (earlier, *displaced)

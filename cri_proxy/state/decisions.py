@@ -1,15 +1,17 @@
-"""The record of a decision: what ``explain`` tells, compact enough to keep one for every container."""
+"""The record of a decision: one per container, as it is stored, answered by ``explain`` and rendered for people."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from cri_proxy.codec import decode, encode
-from policies.base import ContainerKey, CpuKind, Default, Grant, Pinning, Reason, Request
+from cri_proxy.codec import decode, encode_fields
+from policies.base import ContainerKey, CpuKind, Default, Grant, Pinning, Ranked, Reason, Request
+from policies.topology_aware.score import WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 
-# Pools that are kept of a ranking, the chosen one apart: who asks about the 17th best knows how to simulate.
+# Pools that are kept of a ranking, beside the chosen one: `simulate` shows the others.
 KEPT_POOLS: Final = 16
 # Later changes of one container, and other containers that changed by one decision.
 KEPT_CHANGES: Final = 16
@@ -17,10 +19,12 @@ KEPT_DISPLACED: Final = 32
 # Records of containers that have no row: refused, not created. The kubelet tries a pod again under the same key,
 # so this is that many pods.
 KEPT_WITHOUT_ROW: Final = 256
+CHOSEN: Final = "chosen"
+_NOT_TRIED: Final = "not tried"
 
 
 class Outcome(StrEnum):
-    """What came of a decision."""
+    """The result of a decision."""
 
     PLACED = "placed"
     REFUSED = "refused"  # no place, or not as strictly asked
@@ -31,11 +35,15 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RankedPool:
-    """One pool as it was considered; ``values`` belong to the record's ``fields``."""
+    """A pool as it was considered, with its key in order of comparison.
+
+    ``outcome``: chosen, not tried, or why it could not be had. ``why``: why it is not the chosen one, in words.
+    """
 
     pool: str
-    values: tuple[int | float | str, ...]
+    key: tuple[tuple[str, int | float | str], ...]
     outcome: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ContainerName:
     """A container by the names that people use."""
 
     namespace: str
@@ -65,19 +73,32 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Displaced:
-    """Another container whose pinning changed by a decision; ``before`` None = it is not known."""
+class PinningChange:
+    """A container whose pinning changes, from what (None = not known, or not ours) to what."""
 
-    who: Named
-    before: Pinning | None
-    after: Pinning
+    namespace: str
+    pod: str
+    name: str
+    cpus: CpuSet | None
+    mems: NodeSet | None
+    cpus_before: CpuSet | None = None
+    mems_before: NodeSet | None = None
+
+    @classmethod
+    def of(cls, name: ContainerName, before: Pinning | None, after: Pinning) -> "PinningChange":
+        """The change of this container from one pinning to another; None = the first is not known."""
+        cpus_before, mems_before = (before.cpus, before.mems) if before is not None else (None, None)
+        return cls(name.namespace, name.pod, name.name, after.cpus, after.mems, cpus_before, mems_before)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.pod}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class GrantMove:
     """Another container whose grant changed to make room: its pool, its memory nodes, or both."""
 
-    who: Named
+    who: ContainerName
     pool_before: str
     pool: str
     mems_before: NodeSet
@@ -85,7 +106,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HistoryEntry:
     """What happened to a container since, or before, it was decided on: ``what`` is a code, ``text`` a sentence."""
 
     at_seconds: float  # since the epoch
@@ -97,70 +118,135 @@ class Change:
 class DecisionRecord:
     """A decision about one container, and what happened to it since.
 
-    ``duration_seconds`` is how long deciding took. ``granted`` is None for a refusal. ``fields`` name the values of
-    ``ranking``, which holds the best pools and the chosen one of ``pools_considered``. ``company`` says who drew it
-    and who pushed it. ``failure`` says why it was not created. ``history`` is oldest first. ``is_confirmed``: the
-    runtime has said what became of it.
+    ``decided_at_seconds`` is since the epoch, None for a restored container, which has ``restored_at_seconds``.
+    ``duration_seconds`` is how long the decision took. ``granted`` is None for a refusal. ``ranking`` holds the best
+    pools and the chosen one of ``pools_considered``. ``displaced`` are the first of ``displaced_count`` containers
+    whose pinning changed, ``moves`` those whose grant changed to make room. ``problems`` are annotations that could
+    not be read. ``company`` says which containers attracted or repelled it by affinity. ``failure`` says why it was
+    not created. ``history`` is oldest first. ``is_confirmed``: the runtime has answered.
     """
 
     request: Request
     outcome: Outcome
-    decided_at_seconds: float
+    decided_at_seconds: float | None
     duration_seconds: float = 0.0
     granted: Granted | None = None
     reasons: tuple[Reason, ...] = ()
-    fields: tuple[str, ...] = ()
     ranking: tuple[RankedPool, ...] = ()
     pools_considered: int = 0
-    displaced: tuple[Displaced, ...] = ()
+    displaced: tuple[PinningChange, ...] = ()
     displaced_count: int = 0
-    moved: tuple[Moved, ...] = ()
+    moves: tuple[GrantMove, ...] = ()
     problems: tuple[str, ...] = ()
     defaults: tuple[Default, ...] = ()
-    company: tuple[Reason, ...] = ()
+    company: tuple[str, ...] = ()
     failure: str = ""
-    history: tuple[Change, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
     is_confirmed: bool = False
+    restored_at_seconds: float | None = None
 
     @property
     def key(self) -> ContainerKey:
-        """Whose record this is: the primary key."""
+        """The container that the record is about: the primary key."""
         return self.request.container
 
     @property
+    def at_seconds(self) -> float:
+        """When the record began, since the epoch; 0 where that is not known."""
+        return self.decided_at_seconds or self.restored_at_seconds or 0.0
+
+    @property
     def outlives_row(self) -> bool:
-        """Whether it is about a container that holds nothing, hence has no row of its own to go with."""
+        """Whether the container holds nothing: it has no row whose end would be the record's end."""
         return self.outcome in (Outcome.REFUSED, Outcome.NOT_CREATED)
 
 
 @dataclass(frozen=True, slots=True)
 class PackedDecision:
-    """A record as text, with what it is searched by: to read hundreds of them at a start would take its time."""
+    """A record as text, with what it is searched by: reading hundreds of records would slow down a start."""
 
     key: ContainerKey
-    who: Named
+    name: ContainerName
     outlives_row: bool
-    decided_at_seconds: float
+    at_seconds: float
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredPool:
+    """A pool of a stored ranking; ``values`` belong to the ranking's ``fields``."""
+
+    pool: str
+    values: tuple[int | float | str, ...]
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredRanking:
+    """A ranking without what repeats: the names of the keys' fields stand once, the reasons follow from the values."""
+
+    fields: tuple[str, ...] = ()
+    ranking: tuple[_StoredPool, ...] = ()
+
+    @classmethod
+    def of(cls, pools: Sequence[RankedPool]) -> "_StoredRanking":
+        fields = tuple(name for name, _ in pools[0].key) if pools else ()
+        return cls(fields, tuple(_StoredPool(p.pool, tuple(value for _, value in p.key), p.outcome) for p in pools))
+
+    def pools(self) -> tuple[RankedPool, ...]:
+        """The ranking in full."""
+        return with_reasons(
+            [
+                Ranked(each.pool, tuple(zip(self.fields, each.values, strict=False)), each.outcome)
+                for each in self.ranking
+            ]
+        )
 
 
 def pack(record: DecisionRecord) -> PackedDecision:
     """The record as it is kept and saved."""
-    text = json.dumps(encode(record, sparse=True), separators=(",", ":"), ensure_ascii=False)
-    return PackedDecision(record.key, named(record.request), record.outlives_row, record.decided_at_seconds, text)
+    plain = encode_fields(replace(record, ranking=()), sparse=True)
+    plain |= encode_fields(_StoredRanking.of(record.ranking), sparse=True)
+    text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
+    return PackedDecision(record.key, name_of(record.request), record.outlives_row, record.at_seconds, text)
 
 
 def unpack(packed: PackedDecision) -> DecisionRecord:
     """The record itself. Raises ValueError for one that is damaged, or of a version that is not understood."""
     try:
-        return decode(DecisionRecord, json.loads(packed.text))
+        plain = json.loads(packed.text)
+        stored = decode(_StoredRanking, plain)
+        return replace(decode(DecisionRecord, {**plain, "ranking": ()}), ranking=stored.pools())
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from error
 
 
-def named(request: Request) -> Named:
+def with_reasons(ranking: Sequence[Ranked]) -> tuple[RankedPool, ...]:
+    """These pools, best first, each with the reason why it is not the chosen one."""
+    chosen = next((i for i, row in enumerate(ranking) if row.outcome == CHOSEN), None)
+    if chosen is None:
+        return tuple(RankedPool(row.pool, row.key, row.outcome) for row in ranking)
+    return tuple(
+        RankedPool(
+            row.pool, row.key, row.outcome, _why_not(row, ranking[chosen], is_behind=i > chosen) if i != chosen else ""
+        )
+        for i, row in enumerate(ranking)
+    )
+
+
+def _why_not(row: Ranked, chosen: Ranked, *, is_behind: bool) -> str:
+    """Why this pool is not the chosen one, in words: its key is smaller, or it could not be had."""
+    if not is_behind:
+        return row.outcome if row.outcome != _NOT_TRIED else "ranks higher, but could not give what is asked"
+    for (field, value), (_, better) in zip(row.key, chosen.key, strict=False):
+        if value != better:
+            return WHY_WORSE.get(field, f"has less {field}")
+    return row.outcome
+
+
+def name_of(request: Request) -> ContainerName:
     """The names of the container that asks."""
-    return Named(request.pod.namespace, request.pod.name, request.container.name)
+    return ContainerName(request.pod.namespace, request.pod.name, request.container.name)
 
 
 def granted_of(grant: Grant, pinning: Pinning) -> Granted:

@@ -71,4 +71,4 @@ class MemoryStore:
 
 
 def _age(decision: PackedDecision) -> tuple[float, ContainerKey]:
-    return (decision.decided_at_seconds, decision.key)
+    return (decision.at_seconds, decision.key)

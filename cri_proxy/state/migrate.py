@@ -97,6 +97,32 @@ def _renamed_origin(table: str, column: str, *, old: str, new: str) -> str:
     ) WHERE instr({column}, '["{old}",') AND json_valid({column})"""
 
 
+def unite_decision_records() -> tuple[str, ...]:
+    """6 -> 7: decision records have the keys that ``explain`` answers. A record that is no JSON stays as it is."""
+    names = ", ".join(f"'{key}', json_extract(old.value, '$.who.{key}')" for key in ("namespace", "pod", "name"))
+    sets = ", ".join(
+        f"'{key}{end}', json_extract(old.value, '$.{when}.{key}')"
+        for when, end in (("after", ""), ("before", "_before"))
+        for key in ("cpus", "mems")
+    )
+    return (
+        f"""UPDATE decisions SET value = json_set(value, '$.displaced',
+            (SELECT json_group_array(json_object({names}, {sets}))
+             FROM json_each(decisions.value, '$.displaced') AS old))
+            WHERE json_valid(value) AND json_type(value, '$.displaced') = 'array'""",
+        """UPDATE decisions SET value =
+            json_set(json_remove(value, '$.moved'), '$.moves', json_extract(value, '$.moved'))
+            WHERE json_valid(value) AND json_type(value, '$.moved') = 'array'""",
+        """UPDATE decisions SET value = json_set(value, '$.company',
+            (SELECT json_group_array(json_extract(old.value, '$.text'))
+             FROM json_each(decisions.value, '$.company') AS old))
+            WHERE json_valid(value) AND json_type(value, '$.company') = 'array'""",
+        """UPDATE decisions SET value = json_set(value, '$.restored_at_seconds', decided_at_seconds,
+            '$.decided_at_seconds', NULL)
+            WHERE json_valid(value) AND json_extract(value, '$.outcome') = 'restored'""",
+    )
+
+
 STEPS: tuple[Step, ...] = (
     create,
     remember_cold_starts,
@@ -104,6 +130,7 @@ STEPS: tuple[Step, ...] = (
     remember_doubts,
     remember_displaced,
     rename_preferences,
+    unite_decision_records,
 )
 
 

@@ -14,7 +14,7 @@ ROW_STATES: tuple[RowState, ...] = ("reserved", "pending", "created", "running",
 
 
 @dataclass(frozen=True, slots=True)
-class Displaced:
+class DisplacedGrant:
     """Another container that was moved to make room: what it held before. Told from a newer attempt by the order."""
 
     grant: Grant
@@ -40,7 +40,7 @@ class Row:
     created_order: int
     warm_at_seconds: float | None = None
     doubted: Pinning | None = None
-    displaced: tuple[Displaced, ...] = ()
+    displaced: tuple[DisplacedGrant, ...] = ()
 
     @property
     def key(self) -> ContainerKey:

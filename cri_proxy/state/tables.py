@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Final
 
 from cri_proxy.codec import CodecError, decode, encode
-from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, Named, PackedDecision
-from cri_proxy.state.rows import ROW_STATES, Displaced, Row, RowState, SandboxRow, Saveable, Saved
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, ContainerName, PackedDecision
+from cri_proxy.state.rows import ROW_STATES, DisplacedGrant, Row, RowState, SandboxRow, Saveable, Saved
 from policies.base import ContainerKey, Grant, Labels, Pinning, Pod
 
 Statement = tuple[str, tuple[str | int | float | bytes | None, ...]]
@@ -46,8 +46,8 @@ def _put(row: Saveable) -> Iterable[Statement]:
             values = (row.sandbox_id, _text(row.pod), _text(row.annotations), row.cgroup_parent, row.config)
             yield _PUT_SANDBOX, values
         case PackedDecision():
-            who = (row.key.pod_uid, row.key.name, row.who.namespace, row.who.pod)
-            yield _PUT_DECISION, (*who, int(row.outlives_row), row.decided_at_seconds, row.text)
+            container = (row.key.pod_uid, row.key.name, row.name.namespace, row.name.pod)
+            yield _PUT_DECISION, (*container, int(row.outlives_row), row.at_seconds, row.text)
             if row.outlives_row:
                 yield _FORGET_OLD, (KEPT_WITHOUT_ROW,)
         case _:
@@ -119,10 +119,10 @@ class _Annotations:
 class _Displaced:
     """Names the type of the displaced column for the codec."""
 
-    them: tuple[Displaced, ...]
+    them: tuple[DisplacedGrant, ...]
 
 
-def _displaced(text: str | None) -> tuple[Displaced, ...]:
+def _displaced(text: str | None) -> tuple[DisplacedGrant, ...]:
     return () if text is None else decode(_Displaced, {"them": json.loads(text)}).them
 
 
@@ -164,7 +164,9 @@ def read(connection: sqlite3.Connection) -> Saved:
         for sandbox_id, pod, annotations, cgroup_parent, config in connection.execute(_SANDBOXES)
     )
     decisions = tuple(
-        PackedDecision(ContainerKey(pod_uid, name), Named(namespace, pod, name), bool(outlives_row), decided_at, text)
-        for pod_uid, name, namespace, pod, outlives_row, decided_at, text in connection.execute(_DECISIONS)
+        PackedDecision(
+            ContainerKey(pod_uid, name), ContainerName(namespace, pod, name), bool(outlives_row), at_seconds, text
+        )
+        for pod_uid, name, namespace, pod, outlives_row, at_seconds, text in connection.execute(_DECISIONS)
     )
     return Saved(rows, sandboxes, decisions)

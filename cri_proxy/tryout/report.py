@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cri_proxy.node.status.model import DecisionView
+from cri_proxy.node.status.model import Explanation
 from cri_proxy.testbed.kernel import Allowed
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from cri_proxy.tryout.workloads import LABEL
@@ -36,7 +36,7 @@ class Sighting:
     pod: PodSpec
     container: ContainerSpec
     shows: str
-    decision: DecisionView | None
+    decision: Explanation | None
     allowed: Allowed | None  # None: it does not run
     reads: CpuSet | None = None
 
@@ -66,11 +66,11 @@ def asked(pod: PodSpec, container: ContainerSpec) -> str:
     return f"{pod.qos}: {wanted}{notes}"
 
 
-def chosen(decision: DecisionView | None) -> str:
+def chosen(decision: Explanation | None) -> str:
     """What the daemon gave, or that it refused."""
     held = decision.container if decision else None
     if held is None:
-        return "refused" if decision and decision.outcome == "refused" else "nothing"
+        return "refused" if decision and decision.decision.outcome == "refused" else "nothing"
     parts = []
     if held.isolated:
         parts.append(f"{_cpus(held.isolated)} (isolated by the kernel, its own)")
@@ -83,9 +83,9 @@ def chosen(decision: DecisionView | None) -> str:
     return " and ".join(parts) + where + (f", in {held.pool}" if held.pool else "")
 
 
-def why(decision: DecisionView | None) -> str:
+def why(decision: Explanation | None) -> str:
     """The reason for the pool, else the first one."""
-    reasons = decision.reasons if decision else ()
+    reasons = decision.decision.reasons if decision else ()
     return next((reason.text for reason in reasons if reason.code == POOL), reasons[0].text if reasons else "")
 
 

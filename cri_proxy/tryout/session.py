@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, CriProxyError
-from cri_proxy.node.status.model import DecisionView
+from cri_proxy.node.status.model import Explanation
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 from cri_proxy.testbed.admin import AdminSocket
@@ -134,7 +134,7 @@ async def _settled(
 
 
 async def _sightings(kubelet: Kubelet, ground: Ground, role: Role, pod: RunningPod | None) -> tuple[Sighting, ...]:
-    decisions = {d.request.container.name: d for d in (await ground.admin.explain(role.pod.pod_uid)).decisions}
+    decisions = {d.decision.key.name: d for d in (await ground.admin.explain(role.pod.pod_uid)).decisions}
     ids = dict(pod.containers) if pod else {}
     return tuple(
         [
@@ -151,7 +151,7 @@ async def _sightings(kubelet: Kubelet, ground: Ground, role: Role, pod: RunningP
     )
 
 
-async def _reads(kubelet: Kubelet, ground: Ground, decision: DecisionView | None, container_id: str) -> CpuSet | None:
+async def _reads(kubelet: Kubelet, ground: Ground, decision: Explanation | None, container_id: str) -> CpuSet | None:
     """What the container is told of its own CPUs; None where nothing is told, or nothing real could read it."""
     held = decision.container if decision else None
     if held is None or not container_id or not held.exclusive | held.isolated or ground.witness != "kernel":

@@ -98,7 +98,7 @@ async def test_a_cpuset_that_somebody_wrote_by_hand_is_put_back(stage: Stage, tw
     assert (event["cpus"], event["was"]) == (str(two.both), str(two.high))
     assert "somebody cleared the set" in event["by"] or "somebody wrote the cgroup's files" in event["by"]
     (decision,) = (await stage.daemon.admin.explain(pod.spec.pod_uid)).decisions
-    assert [change.text for change in decision.history if change.what == "drifted"] == [
+    assert [change.text for change in decision.decision.history if change.what == "drifted"] == [
         f"it was on CPUs {two.both}, put back: {event['by']}"
     ]
 

@@ -3,15 +3,15 @@
 from hypothesis import strategies as st
 
 from cri_proxy.state.decisions import (
-    Change,
+    ContainerName,
     DecisionRecord,
-    Displaced,
     Granted,
-    Moved,
-    Named,
+    GrantMove,
+    HistoryEntry,
     Outcome,
     PackedDecision,
-    RankedPool,
+    PinningChange,
+    with_reasons,
 )
 from cri_proxy.state.rows import ROW_STATES, Row, SandboxRow
 from policies.base import (
@@ -25,6 +25,7 @@ from policies.base import (
     Pod,
     Previous,
     QosClass,
+    Ranked,
     Reason,
     Request,
 )
@@ -124,7 +125,12 @@ def records() -> st.SearchStrategy[DecisionRecord]:
     granted = st.builds(
         Granted, pinning=pinnings, exclusive=cpusets, isolated=cpusets, kind=st.sampled_from(CpuKind), pool=st.text()
     )
-    moved = st.builds(Moved, mems_before=nodesets, mems=nodesets)
+    sets: dict[str, st.SearchStrategy[object]] = {
+        **dict.fromkeys(("cpus", "cpus_before"), st.none() | cpusets),
+        **dict.fromkeys(("mems", "mems_before"), st.none() | nodesets),
+    }
+    displaced = st.builds(PinningChange, **sets)
+    moves = st.builds(GrantMove, mems_before=nodesets, mems=nodesets)
     return st.builds(
         DecisionRecord,
         request=keys.map(lambda key: make_row(key.pod_uid, key.name).grant.request),
@@ -133,18 +139,17 @@ def records() -> st.SearchStrategy[DecisionRecord]:
         duration_seconds=seconds,
         granted=st.none() | granted,
         reasons=st.lists(st.builds(Reason), max_size=2).map(tuple),
-        fields=st.just(("fits", "left")),
-        ranking=st.lists(st.builds(RankedPool, values=st.just((1, 0.5))), max_size=2).map(tuple),
-        displaced=st.lists(st.builds(Displaced, before=st.none() | pinnings, after=pinnings), max_size=2).map(tuple),
-        moved=st.lists(moved, max_size=2).map(tuple),
+        ranking=st.lists(st.builds(Ranked, key=st.just((("fits", 1), ("left", 0.5)))), max_size=2).map(with_reasons),
+        displaced=st.lists(displaced, max_size=2).map(tuple),
+        moves=st.lists(moves, max_size=2).map(tuple),
         problems=st.lists(st.text(max_size=5), max_size=2).map(tuple),
         defaults=st.lists(st.builds(Default), max_size=2).map(tuple),
-        history=st.lists(st.builds(Change, at_seconds=seconds), max_size=2).map(tuple),
+        history=st.lists(st.builds(HistoryEntry, at_seconds=seconds), max_size=2).map(tuple),
     )
 
 
 def _packed(key: ContainerKey, pod: str, outlives_row: bool, at_seconds: float, text: str) -> PackedDecision:
-    return PackedDecision(key, Named("default", pod, key.name), outlives_row, at_seconds, text)
+    return PackedDecision(key, ContainerName("default", pod, key.name), outlives_row, at_seconds, text)
 
 
 packed = st.builds(

@@ -8,18 +8,16 @@ from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
-    DecisionView,
-    DisplacedView,
     ExplainView,
+    Explanation,
     FieldView,
     Health,
     MemoryNodeView,
     Part,
-    RankedView,
     StatusView,
 )
 from cri_proxy.slices import Slices
-from cri_proxy.state.decisions import Granted
+from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, PinningChange, RankedPool
 from policies.base import (
     Affinity,
     ContainerKey,
@@ -104,12 +102,12 @@ def status_view() -> StatusView:
     )
 
 
-def ranked(name: str, outcome: str, why: str = "", /, **values: float) -> RankedView:
+def ranked(name: str, outcome: str, why: str = "", /, **values: float) -> RankedPool:
     """A pool in a ranking."""
-    return RankedView(name, tuple(values.items()), outcome, why)
+    return RankedPool(name, tuple(values.items()), outcome, why)
 
 
-def decision_view() -> DecisionView:
+def decision_record() -> DecisionRecord:
     """Two exclusive CPUs in the first socket, at the expense of another container."""
     request = Request(
         container=ContainerKey("uid-web", "c0"),
@@ -126,10 +124,9 @@ def decision_view() -> DecisionView:
             ("qos", "cgroup_parent"),
         ),
     )
-    return DecisionView(
+    return DecisionRecord(
         request=request,
-        outcome="placed",
-        container=status_view().containers[0],
+        outcome=Outcome.PLACED,
         decided_at_seconds=1_700_000_000.0,
         duration_seconds=0.00084,
         reasons=(Reason("pool", "socket #0 is the deepest pool that has 2 exclusive CPUs free"),),
@@ -139,14 +136,11 @@ def decision_view() -> DecisionView:
             ranked("root", "not tried", "is larger", fits=1, affinity=0.0, depth=0, left=4500, first=0),
         ),
         displaced=(
-            DisplacedView(
+            PinningChange(
                 "default", "web", "c1", CpuSet.parse("1"), NodeSet.of([0]), CpuSet.parse("1-3"), NodeSet.of([0])
             ),
         ),
         problems=("annotation cri-proxy.io/affinity: 'x': expected a list",),
-        fields=tuple(
-            FieldView(name, MEANINGS[name], WHY_WORSE[name]) for name in ("fits", "affinity", "depth", "left", "first")
-        ),
         pools_considered=3,
         displaced_count=1,
         defaults=(Default("prefer_shared", "whole CPUs are exclusive", "topologyAware.PreferSharedCPUs=false"),),
@@ -154,6 +148,14 @@ def decision_view() -> DecisionView:
             "socket #0", CpuKind.EXCLUSIVE, Pinning(CpuSet.parse("2-3"), NodeSet.of([0])), exclusive=CpuSet.parse("2-3")
         ),
     )
+
+
+def explanation(**changed: object) -> Explanation:
+    """The decision with these fields changed, beside what the container holds."""
+    record = replace(decision_record(), **changed)  # type: ignore[arg-type]  # fields of the record, by name
+    names = ("fits", "affinity", "depth", "left", "first")
+    fields = tuple(FieldView(name, MEANINGS[name], WHY_WORSE[name]) for name in names)
+    return Explanation(record, status_view().containers[0], fields=fields)
 
 
 class FixedDaemon:
@@ -175,7 +177,7 @@ class FixedDaemon:
         return replace(status_view(), is_ready=self.is_ready, configuration=self.configuration)
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
-        view = decision_view()
+        view = explanation()
         is_meant = pod in ("web", "default/web", "uid-web") and container in (None, "c0")
         return ExplainView((view,) if is_meant else ())
 

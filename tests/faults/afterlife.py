@@ -226,7 +226,7 @@ class Afterlife(Living):
         keys = [row.key for row in self.node.context.ledger.active()]
         for pod_uid in dict.fromkeys(key.pod_uid for key in keys):
             decisions = view.explain(pod_uid, None).decisions
-            told = sorted(d.request.container.name for d in decisions if d.container is not None)
+            told = sorted(d.decision.key.name for d in decisions if d.container is not None)
             held = sorted(key.name for key in keys if key.pod_uid == pod_uid)
             assert told == held, f"{pod_uid} holds something for {held}, of which explain tells {told}"
 

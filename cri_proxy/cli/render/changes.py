@@ -4,31 +4,29 @@ from collections.abc import Iterable, Sequence
 
 from cri_proxy.cli.render.amounts import ids_text, moment_text
 from cri_proxy.cli.render.columns import paragraph
-from cri_proxy.node.status.model import DecisionView, DisplacedView
-from cri_proxy.state.decisions import Change, Moved
+from cri_proxy.state.decisions import DecisionRecord, GrantMove, HistoryEntry, PinningChange
 
 _NAMES = 6
 
 
-def render_displaced(decision: DecisionView, *, width: int) -> list[str]:
+def render_displaced(decision: DecisionRecord, *, width: int) -> list[str]:
     """Others whose CPUs or memory nodes changed, those with the same change together, and those that moved."""
     groups: dict[str, list[str]] = {}
     for other in decision.displaced:
-        groups.setdefault(_change(other), []).append(f"{other.namespace}/{other.pod}/{other.name}")
+        groups.setdefault(_change(other), []).append(str(other))
     texts = [f"{_names(names)}: {change}" for change, names in groups.items()]
     more = decision.displaced_count - len(decision.displaced)
     texts += [f"and {more} more containers"] if more > 0 else []
-    moves = {str(moved.who): _move(moved) for moved in decision.moves}
-    texts += [f"{name}: {moves.get(name, 'moved to a wider pool')}, to make room" for name in decision.moved]
+    texts += [f"{move.who}: {_move(move)}, to make room" for move in decision.moves]
     return _list(texts, width)
 
 
-def moved_text(other: DisplacedView) -> str:
-    """A container with what would be different for it."""
-    return f"{other.namespace}/{other.pod}/{other.name}: {_change(other)}"
+def pinning_change_text(other: PinningChange) -> str:
+    """Return a container with what would be different for it."""
+    return f"{other}: {_change(other)}"
 
 
-def render_history(history: Sequence[Change], *, width: int) -> list[str]:
+def render_history(history: Sequence[HistoryEntry], *, width: int) -> list[str]:
     """What happened before and since, a dated line each."""
     lines: list[str] = []
     for change in history:
@@ -42,7 +40,7 @@ def _list(texts: Iterable[str], width: int) -> list[str]:
     return [line for text in texts for line in paragraph(text, "    ", first="  - ", width=width)]
 
 
-def _change(other: DisplacedView) -> str:
+def _change(other: PinningChange) -> str:
     """What is different for another container: only what changed, from what to what."""
     parts = []
     if other.cpus_before is None and other.mems_before is None:
@@ -54,13 +52,13 @@ def _change(other: DisplacedView) -> str:
     return f"from {', '.join(parts)}" if parts else "nothing that it may use"
 
 
-def _move(moved: Moved) -> str:
+def _move(move: GrantMove) -> str:
     parts = []
-    if moved.pool_before != moved.pool:
-        parts.append(f"lifted from {moved.pool_before} to {moved.pool}")
-    if moved.mems_before != moved.mems:
-        word = "widened" if moved.mems_before <= moved.mems else "moved"
-        parts.append(f"memory {word} from {ids_text('node', moved.mems_before)} to {ids_text('node', moved.mems)}")
+    if move.pool_before != move.pool:
+        parts.append(f"lifted from {move.pool_before} to {move.pool}")
+    if move.mems_before != move.mems:
+        word = "widened" if move.mems_before <= move.mems else "moved"
+        parts.append(f"memory {word} from {ids_text('node', move.mems_before)} to {ids_text('node', move.mems)}")
     return ", ".join(parts) or "moved"
 
 

@@ -8,7 +8,8 @@ from cri_proxy.cli.render.columns import WIDTH, paint, paragraph
 from cri_proxy.cli.render.ranking import render_ranking
 from cri_proxy.cli.render.request import render_request
 from cri_proxy.cli.render.status import use_text
-from cri_proxy.node.status.model import ContainerView, DecisionView, ExplainView
+from cri_proxy.node.status.model import ContainerView, ExplainView, Explanation
+from cri_proxy.state.decisions import DecisionRecord, name_of
 from policies.base import CpuKind, Reason
 
 # Reasons that have a section of their own; what is displaced is listed anyway.
@@ -19,42 +20,42 @@ _DISPLACED = "displaced"
 
 def render_explain(view: ExplainView, *, colours: bool = False, width: int = WIDTH) -> str:
     """Every decision, separated by an empty line; where several pods are meant, a list to choose from instead."""
-    if len({decision.request.pod.uid for decision in view.decisions}) > 1:
+    if len({each.decision.key.pod_uid for each in view.decisions}) > 1:
         return "\n".join(_choice(view.decisions, width))
-    return "\n\n".join(render_decision(decision, colours=colours, width=width) for decision in view.decisions)
+    return "\n\n".join(render_explanation(each, colours=colours, width=width) for each in view.decisions)
 
 
-def _choice(decisions: Sequence[DecisionView], width: int) -> list[str]:
+def _choice(explanations: Sequence[Explanation], width: int) -> list[str]:
     """A line per container, by the pod's uid: the only name that is never given twice."""
     lines = paragraph("several pods are meant; name one by NAMESPACE/POD or by its uid:", "", width=width)
-    for decision in decisions:
-        request, held = decision.request, decision.container
-        name = f"{request.pod.namespace}/{request.pod.name}/{request.container.name}"
+    for each in explanations:
+        decision, held = each.decision, each.container
         place = f"{decision.outcome}, holds nothing" if held is None else _place(held)
-        lines += paragraph(f"{name}: {place}", "    ", first="  ", width=width)
-        lines.append(f"    uid {request.pod.uid}")
+        lines += paragraph(f"{name_of(decision.request)}: {place}", "    ", first="  ", width=width)
+        lines.append(f"    uid {decision.key.pod_uid}")
     return lines
 
 
-def render_decision(decision: DecisionView, *, colours: bool = False, width: int = WIDTH) -> str:
-    """One decision in sections, from where it is to what was not understood."""
+def render_explanation(explanation: Explanation, *, colours: bool = False, width: int = WIDTH) -> str:
+    """One decision in sections, from where the container is to what was not understood."""
+    decision = explanation.decision
     cpus = [reason for reason in decision.reasons if reason.code == _CPUS]
     memory = [reason for reason in decision.reasons if reason.code.startswith(_MEMORY)]
     listed = bool(decision.displaced)
     rest = [r for r in decision.reasons if r not in cpus + memory and not (listed and r.code == _DISPLACED)]
     sections = (
-        ("", _where(decision, colours, width)),
-        ("different since then", _list(decision.differences, width)),
+        ("", _where(explanation, colours, width)),
+        ("different since then", _list(explanation.differences, width)),
         ("asked for", render_request(decision.request, decision.defaults, width=width)),
         ("why", _reasons(rest, width)),
         ("these CPUs", _reasons(cpus, width)),
         ("this memory", _reasons(memory, width)),
         ("drawn or pushed by", _list(decision.company, width)),
-        ("pools, best first", render_ranking(decision, colours=colours, width=width)),
+        ("pools, best first", render_ranking(explanation, colours=colours, width=width)),
         ("others changed by it", render_displaced(decision, width=width)),
         ("before and since", render_history(decision.history, width=width)),
         ("not understood, and ignored", _list(decision.problems, width, mark="!")),
-        ("known, without effect yet", _list([f"annotation {key}" for key in decision.without_effect], width)),
+        ("known, without effect yet", _list([f"annotation {key}" for key in explanation.without_effect], width)),
     )
     return "\n\n".join(
         "\n".join([paint(title, "bold", colours=colours), *lines] if title else lines)
@@ -71,14 +72,12 @@ def _list(texts: Sequence[str], width: int, *, mark: str = "-") -> list[str]:
     return [line for text in texts for line in paragraph(text, "    ", first=f"  {mark} ", width=width)]
 
 
-def _where(decision: DecisionView, colours: bool, width: int) -> list[str]:
-    """Who, what it holds now, what came of the decision and when."""
-    request = decision.request
-    name = f"{request.pod.namespace}/{request.pod.name}/{request.container.name}"
-    held = decision.container
+def _where(explanation: Explanation, colours: bool, width: int) -> list[str]:
+    """The container, what it holds now, the outcome of the decision and when it was made."""
+    decision, held = explanation.decision, explanation.container
     place = _place(held) if held is not None else "holds nothing now"
     style = "green" if held is not None else "yellow"
-    lines = [paint(name, "bold", colours=colours)]
+    lines = [paint(str(name_of(decision.request)), "bold", colours=colours)]
     lines += [paint(line, style, colours=colours) for line in paragraph(place, "  ", width=width)]
     lines += paragraph(_when(decision), "  ", width=width)
     warnings = [f"not created: {decision.failure}"] if decision.failure else []
@@ -100,7 +99,7 @@ def _place(held: ContainerView) -> str:
     return f"{', '.join(parts)} ({held.state})"
 
 
-def _when(decision: DecisionView) -> str:
+def _when(decision: DecisionRecord) -> str:
     if decision.decided_at_seconds is None:
         return f"{decision.outcome}: no record of its decision is left"
     milliseconds = decision.duration_seconds * 1000

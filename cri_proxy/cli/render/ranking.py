@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cri_proxy.cli.render.columns import GAP, Cells, column_widths, layout, paragraph
-from cri_proxy.node.status.model import DecisionView, FieldView, RankedView
+from cri_proxy.node.status.model import Explanation, FieldView
+from cri_proxy.state.decisions import CHOSEN, RankedPool
 
 _MAX_POOLS = 12
 _POOL = 24
 _WHY = 24
-_CHOSEN = "chosen"
 
 
-def render_ranking(decision: DecisionView, *, colours: bool, width: int) -> list[str]:
+def render_ranking(explanation: Explanation, *, colours: bool, width: int) -> list[str]:
     """The best pools with the fields in which they differ, why each is not the chosen one, and a legend."""
+    decision = explanation.decision
     if not decision.ranking:
         return []
     shown = _shown(decision.ranking)
@@ -26,28 +27,28 @@ def render_ranking(decision: DecisionView, *, colours: bool, width: int) -> list
     total = max(decision.pools_considered, len(decision.ranking))
     if total > len(shown):
         lines.append(f"  ... and {total - len(shown)} more")
-    return lines + _legend(fields, decision.fields, width)
+    return lines + _legend(fields, explanation.fields, width)
 
 
-def _shown(ranking: Sequence[RankedView]) -> list[RankedView]:
+def _shown(ranking: Sequence[RankedPool]) -> list[RankedPool]:
     """The best ones, and the chosen one wherever it stands."""
-    return [row for i, row in enumerate(ranking) if i < _MAX_POOLS or row.outcome == _CHOSEN]
+    return [row for i, row in enumerate(ranking) if i < _MAX_POOLS or row.outcome == CHOSEN]
 
 
-def _cells(row: RankedView, fields: Sequence[str]) -> Cells:
+def _cells(row: RankedPool, fields: Sequence[str]) -> Cells:
     key = dict(row.key)
-    style = "green" if row.outcome == _CHOSEN else ""
+    style = "green" if row.outcome == CHOSEN else ""
     return Cells((row.pool, *(_value(key.get(name, "")) for name in fields), _came(row)), (style,) * (len(fields) + 2))
 
 
-def _came(row: RankedView) -> str:
+def _came(row: RankedPool) -> str:
     """What came of a pool: chosen, why it lost, or why it could not be had."""
     return row.why if row.why and row.outcome in ("not tried", "") else row.outcome
 
 
-def _deciding(rows: Sequence[RankedView]) -> set[str]:
+def _deciding(rows: Sequence[RankedPool]) -> set[str]:
     """The fields that put one of these pools before the next, or behind the chosen one."""
-    chosen = [row for row in rows if row.outcome == _CHOSEN]
+    chosen = [row for row in rows if row.outcome == CHOSEN]
     pairs = [*pairwise(rows), *((chosen[0], row) for row in rows if chosen and row is not chosen[0])]
     deciding = set()
     for better, worse in pairs:
@@ -60,7 +61,7 @@ def _value(value: float | str) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _fitting(fields: Sequence[str], rows: Sequence[RankedView], width: int) -> list[str]:
+def _fitting(fields: Sequence[str], rows: Sequence[RankedPool], width: int) -> list[str]:
     """The first of these fields, the most important ones, that fit beside the pool and what came of it."""
     left = width - 2 - min(_POOL, max(len(row.pool) for row in rows)) - len(GAP) - _WHY
     fitting: list[str] = []

@@ -10,11 +10,11 @@ from cri_proxy.logs import Log
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.catalog import Metric
 from cri_proxy.metrics.counters import Counters
-from cri_proxy.node.decision_log.records import Open, Records
-from cri_proxy.node.decision_log.summary import change_code, change_text, is_same_wish, record_of
+from cri_proxy.node.decision_log.records import OpenDecision, Records
+from cri_proxy.node.decision_log.summary import asks_same, change_code, change_text, record_of
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.state.decisions import DecisionRecord, Named
+from cri_proxy.state.decisions import ContainerName, DecisionRecord
 from cri_proxy.state.rows import Row, Saved
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request
 from policies.topology_aware.reasons import CPUS_PICKED, DISPLACED, POOL
@@ -81,7 +81,7 @@ class Journal:
         """The last decision about this container, a refusal too; None when none is known."""
         return self._records.get(key)
 
-    def names(self) -> dict[ContainerKey, Named]:
+    def names(self) -> dict[ContainerKey, ContainerName]:
         """Whose decisions are known, by the names that people use."""
         return self._records.names()
 
@@ -118,7 +118,7 @@ class Journal:
             self._records.open(record, decision, circumstances)
             return
         self.counters.add(catalog.DECISIONS, "refused", decision.reason.code)
-        self._records.refused(replace(record, company=circumstances.company()), circumstances.row)
+        self._records.refused(record, circumstances)
         self._log.warning(
             events.REFUSED,
             **_who(request),
@@ -235,20 +235,20 @@ def notable_code(reasons: Sequence[Reason]) -> str:
     return next((reason.code for reason in reasons if reason.code not in _USUAL), POOL)
 
 
-def _event(opened: Open) -> str:
+def _event(opened: OpenDecision) -> str:
     """A live container is decided on again for a new size, or because it cannot have the CPUs that it was to have."""
     if opened.row is None:
         return events.PLACED
-    is_same = is_same_wish(opened.row.grant.request, opened.record.request)
+    is_same = asks_same(opened.row.grant.request, opened.record.request)
     return events.REPLACED if is_same else events.RESIZED
 
 
-def _placement(opened: Open) -> dict[str, object]:
+def _placement(opened: OpenDecision) -> dict[str, object]:
     """The fields of a decision that was carried out."""
     record, granted = opened.record, opened.record.granted
     if granted is None:
         return _who(record.request)
-    displaced = [f"{other.who.pod}/{other.who.name}" for other in record.displaced[:NAMED_DISPLACED]]
+    displaced = [f"{other.pod}/{other.name}" for other in record.displaced[:NAMED_DISPLACED]]
     return {
         **_who(record.request),
         "kind": granted.kind.value,
@@ -259,7 +259,7 @@ def _placement(opened: Open) -> dict[str, object]:
         "reason": record.reasons[0].text if record.reasons else "",
         "displaced": displaced or None,
         "displaced_count": record.displaced_count or None,
-        "moved": [f"{moved.who.pod}/{moved.who.name}" for moved in record.moved] or None,
+        "moved": [f"{move.who.pod}/{move.who.name}" for move in record.moves] or None,
         "duration_seconds": round(record.duration_seconds, 6),
     }
 

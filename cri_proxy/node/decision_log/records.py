@@ -1,7 +1,6 @@
 """The last decision about every container, and what happened to it since: for ``explain``, across restarts.
 
-Kept for containers that have a row, and for the newest of those that hold nothing. A record is saved when it is
-known what became of its decision, after the runtime's answer was passed on: nobody waits for it.
+Records are kept for containers that have a row, and for the newest of those that hold nothing.
 """
 
 from collections import OrderedDict
@@ -11,40 +10,40 @@ from dataclasses import dataclass, replace
 from cri_proxy.clock import Clock
 from cri_proxy.node.decision_log.summary import (
     after_earlier,
+    asks_same,
     change_code,
     change_text,
-    is_same_wish,
-    moved_code,
-    moved_text,
+    move_code,
+    move_text,
     record_of_grant,
-    with_change,
+    with_history,
 )
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import (
     KEPT_WITHOUT_ROW,
-    Change,
+    ContainerName,
     DecisionRecord,
-    Named,
+    HistoryEntry,
     Outcome,
     PackedDecision,
-    named,
+    name_of,
     pack,
     unpack,
 )
 from cri_proxy.state.rows import Row, Saved
 from policies.base import ContainerKey, Grant, Placed, Reason
 
-# Records that are kept ready to read; the others are text, a quarter of the size.
-UNPACKED = 32
+# Records that are kept unpacked; as text a record takes a tenth of the memory.
+UNPACKED = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """A decision of which nobody knows yet what becomes of it.
+class OpenDecision:
+    """A decision whose outcome at the runtime is not known yet.
 
     ``row`` is the live container that is decided on again, ``earlier`` the record that counted until then.
-    ``moved`` are those whose grants changed to make room. ``company`` gives who drew it and who pushed it.
+    ``moved`` are the containers whose grants changed to make room. ``company`` gives the affinities that counted.
     """
 
     record: DecisionRecord
@@ -54,22 +53,27 @@ class Open:
     company: Callable[[], tuple[Reason, ...]]
 
 
-class Records:
-    """Records by container; what is saved goes to the persistence that ``recall`` brings."""
+def _with_company(record: DecisionRecord, company: Callable[[], tuple[Reason, ...]]) -> DecisionRecord:
+    """Return the record with the affinities that counted, as sentences: worked out once no call waits any more."""
+    return replace(record, company=tuple(reason.text for reason in company()))
 
-    def __init__(self, clock: Clock, on_damage: Callable[[str], None] = lambda problem: None) -> None:
-        """Empty, and nothing is saved before ``recall``. ``on_damage`` hears of a record that cannot be read."""
+
+class Records:
+    """Records by container. A record is saved once the outcome of its decision is known; no call waits for that."""
+
+    def __init__(self, clock: Clock, on_damage: Callable[[str], None]) -> None:
+        """Start empty; nothing is saved before ``recall``. ``on_damage`` gets the error of an unreadable record."""
         self._clock = clock
         self._on_damage = on_damage
         self._persistence: Persistence | None = None
         self._packed: dict[ContainerKey, PackedDecision] = {}
-        self._open: dict[ContainerKey, Open] = {}
-        # Those without a row, oldest first, and those that were unpacked last; the values of the first say nothing.
+        self._open: dict[ContainerKey, OpenDecision] = {}
+        # Containers without a row, oldest first (the values mean nothing), and records by their last use.
         self._rowless: OrderedDict[ContainerKey, None] = OrderedDict()
         self._unpacked: OrderedDict[ContainerKey, DecisionRecord] = OrderedDict()
 
     def recall(self, saved: Saved, persistence: Persistence) -> None:
-        """Take over what earlier processes left; a decision of this process counts more."""
+        """Take over the records of earlier processes; one of this process takes precedence. Save from now on."""
         self._persistence = persistence
         known = dict(self._packed)
         for packed in saved.decisions:
@@ -77,7 +81,7 @@ class Records:
                 self._keep(packed)
 
     def get(self, key: ContainerKey) -> DecisionRecord | None:
-        """The last decision about this container, a refusal too; None also for one that cannot be read."""
+        """Return the last decision about this container, a refusal too; None also for one that cannot be read."""
         opened = self._open.get(key)
         if opened is not None:
             return opened.record
@@ -91,41 +95,44 @@ class Records:
             except ValueError as error:
                 del self._packed[key]
                 self._rowless.pop(key, None)
-                self._on_damage(f"{packed.who}: {error}")
+                self._on_damage(f"{packed.name}: {error}")
                 return None
         self._remember(record)
         return record
 
-    def names(self) -> dict[ContainerKey, Named]:
-        """Whose decisions are known, by the names that people use."""
-        names = {key: packed.who for key, packed in self._packed.items()}
-        return names | {key: named(opened.record.request) for key, opened in self._open.items()}
+    def names(self) -> dict[ContainerKey, ContainerName]:
+        """Return the containers with a known decision, by the names that people use."""
+        names = {key: packed.name for key, packed in self._packed.items()}
+        return names | {key: name_of(opened.record.request) for key, opened in self._open.items()}
 
     def refused_since(self, at_seconds: float, most: int) -> tuple[DecisionRecord, ...]:
-        """The newest of those that were refused or not created since then."""
-        late = [p for p in self._packed.values() if p.outlives_row and p.decided_at_seconds >= at_seconds]
-        late.sort(key=lambda packed: (packed.decided_at_seconds, packed.key), reverse=True)
+        """Return the newest of those that were refused or not created since then."""
+        late = [p for p in self._packed.values() if p.outlives_row and p.at_seconds >= at_seconds]
+        late.sort(key=lambda packed: (packed.at_seconds, packed.key), reverse=True)
         return tuple(record for packed in late[:most] if (record := self.get(packed.key)) is not None)
 
     def open(self, record: DecisionRecord, decision: Placed, circumstances: Circumstances) -> None:
-        """A container has a place that nobody has confirmed yet."""
+        """Add a placement that the runtime has not confirmed yet."""
         earlier = self.get(record.key)
         complete = after_earlier(record, earlier)
         if circumstances.row is not None and earlier is not None:  # a new size comes without annotations
             complete = replace(complete, problems=complete.problems or earlier.problems)
-        self._open[record.key] = Open(complete, circumstances.row, earlier, decision.moved, circumstances.company)
+        self._open[record.key] = OpenDecision(
+            complete, circumstances.row, earlier, decision.moved, circumstances.company
+        )
 
-    def refused(self, record: DecisionRecord, row: Row | None) -> None:
-        """A container has no place; a live one, as ``row`` says, keeps what it has."""
+    def refused(self, record: DecisionRecord, circumstances: Circumstances) -> None:
+        """Add a refusal; a live container keeps its record, with an entry in its history."""
+        row = circumstances.row
         if row is None:
-            self._put(after_earlier(record, self.get(record.key)))
+            self._put(after_earlier(_with_company(record, circumstances.company), self.get(record.key)))
             return
         text = record.reasons[0].text if record.reasons else "no reason is known"
-        is_resize = not is_same_wish(row.grant.request, record.request)
-        self._change(row.grant, "resize-refused" if is_resize else "no-other-place", text)
+        is_resize = not asks_same(row.grant.request, record.request)
+        self._add(row.grant, "resize-refused" if is_resize else "no-other-place", text)
 
-    def confirmed(self, row: Row) -> Open | None:
-        """The runtime has done what was decided; None when that was not in doubt, or is not known any more."""
+    def confirmed(self, row: Row) -> OpenDecision | None:
+        """Close a decision that was carried out; None when it was not open."""
         opened = self._open.pop(row.key, None)
         record = opened.record if opened is not None else self.get(row.key)
         if record is None or record.outlives_row:
@@ -133,79 +140,76 @@ class Records:
         elif record.is_confirmed:
             return opened
         record = replace(record, is_confirmed=True)
-        if opened is not None:
-            record = replace(record, company=opened.company())
-        self._put(record)
+        self._put(_with_company(record, opened.company) if opened is not None else record)
         for other in self._moved(opened) if opened is not None else ():
             self._put(other)
         return opened
 
     def given_up(self, row: Row, why: str) -> DecisionRecord:
-        """The place was given back before a container was in it; gives the record that says so."""
+        """Close a decision whose container was not created; return its record."""
         opened = self._open.pop(row.key, None)
         record = opened.record if opened is not None else self.get(row.key)
         if record is None:
             record = record_of_grant(row.grant, Outcome.NOT_CREATED, at_seconds=self._clock.now_seconds())
         failed = replace(record, outcome=Outcome.NOT_CREATED, failure=why, is_confirmed=True)
-        if opened is not None:
-            failed = replace(failed, company=opened.company())
+        failed = _with_company(failed, opened.company) if opened is not None else failed
         self._put(failed)
         return failed
 
     def kept(self, row: Row, why: str) -> None:
-        """A live container keeps what it held before it was last decided on."""
+        """Close a decision about a live container that keeps what it held before."""
         opened = self._open.pop(row.key, None)
         holds = opened.row.grant if opened is not None and opened.row is not None else row.grant
-        self._change(holds, "resize-undone", why)
+        self._add(holds, "resize-undone", why)
 
     def changed(self, before: Grant | None, after: Grant, why: str) -> None:
-        """A container holds something else, or something at last, without having asked for it."""
+        """Add a change of a grant that no request asked for; None = the container held nothing."""
         if before is None:
             adopted = record_of_grant(after, Outcome.ADOPTED, at_seconds=self._clock.now_seconds())
             self._put(after_earlier(adopted, self.get(after.container)))
         else:
-            self._change(after, change_code(before, after), f"{change_text(before, after)}: {why}")
+            self._add(after, change_code(before, after), f"{change_text(before, after)}: {why}")
 
     def happened(self, row: Row, what: str, text: str) -> None:
-        """Something that changes nothing about what the container holds; what is only repeated is no news."""
+        """Add an event that leaves the grant as it is; a repetition of the last one is dropped."""
         record = self.get(row.key)
         last = record.history[-1] if record is not None and record.history else None
         if last is None or (last.what, last.text) != (what, text):
-            self._change(row.grant, what, text)
+            self._add(row.grant, what, text)
 
     def forgotten(self, keys: Sequence[ContainerKey]) -> None:
-        """These containers have no row any more: only the newest of such are kept, and none for later processes."""
+        """Note that these containers have no row any more: the newest of them are kept, in memory only."""
         for key in keys:
             self._open.pop(key, None)
             packed = self._packed.get(key)
             if packed is not None:
                 self._keep(packed, has_row=False)
 
-    def _moved(self, opened: Open) -> Iterable[DecisionRecord]:
-        """The records of those that made room, with a line that says so."""
-        whose = named(opened.record.request)
-        lines = {str(moved.who): moved for moved in opened.record.moved}
+    def _moved(self, opened: OpenDecision) -> Iterable[DecisionRecord]:
+        """Return the records of the containers that made room, with an entry that says so."""
+        name = name_of(opened.record.request)
+        moves = {move.who: move for move in opened.record.moves}
         for grant in opened.moved:
-            moved = lines.get(str(named(grant.request)))
-            if moved is not None:
-                text = f"{moved_text(moved)}, to make room for {whose}"
-                yield self._changed(grant, Change(self._clock.now_seconds(), moved_code(moved), text))
+            move = moves.get(name_of(grant.request))
+            if move is not None:
+                text = f"{move_text(move)}, to make room for {name}"
+                yield self._with_entry(grant, move_code(move), text)
 
-    def _change(self, grant: Grant, what: str, text: str) -> None:
-        self._put(self._changed(grant, Change(self._clock.now_seconds(), what, text)))
+    def _add(self, grant: Grant, what: str, text: str) -> None:
+        self._put(self._with_entry(grant, what, text))
 
-    def _changed(self, grant: Grant, change: Change) -> DecisionRecord:
-        """The record that counts for a container which holds ``grant``, with this change; an open one gets it too."""
+    def _with_entry(self, grant: Grant, what: str, text: str) -> DecisionRecord:
+        """Return the record of a container that holds ``grant``, with this entry; an open decision gets it too."""
+        entry = HistoryEntry(self._clock.now_seconds(), what, text)
         opened = self._open.get(grant.container)
-        if opened is not None:
-            self._open[grant.container] = replace(opened, record=with_change(opened.record, change))
         record = opened.earlier if opened is not None else self.get(grant.container)
         if record is None or record.outlives_row:
-            record = record_of_grant(grant, Outcome.RESTORED, at_seconds=change.at_seconds)
-        changed = with_change(record, change)
+            record = record_of_grant(grant, Outcome.RESTORED, at_seconds=entry.at_seconds)
+        record = with_history(record, entry)
         if opened is not None:
-            self._open[grant.container] = replace(self._open[grant.container], earlier=changed)
-        return changed
+            opened = replace(opened, record=with_history(opened.record, entry), earlier=record)
+            self._open[grant.container] = opened
+        return record
 
     def _put(self, record: DecisionRecord) -> None:
         """Keep a record and save it."""
@@ -227,7 +231,7 @@ class Records:
             self._unpacked.pop(oldest, None)
 
     def _remember(self, record: DecisionRecord) -> None:
-        """Who is asked for once is asked for again."""
+        """Keep the record unpacked: a container that is asked about is asked about again."""
         self._unpacked[record.key] = record
         self._unpacked.move_to_end(record.key)
         while len(self._unpacked) > UNPACKED:

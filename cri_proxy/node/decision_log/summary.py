@@ -1,40 +1,37 @@
-"""Decisions as records: what is worth keeping of them, in bounded size (pure)."""
+"""Decisions as records of bounded size, and the words for changes of grants. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.state.decisions import (
+    CHOSEN,
     KEPT_CHANGES,
     KEPT_DISPLACED,
     KEPT_POOLS,
-    Change,
+    ContainerName,
     DecisionRecord,
-    Displaced,
-    Moved,
-    Named,
+    GrantMove,
+    HistoryEntry,
     Outcome,
-    RankedPool,
+    PinningChange,
     granted_of,
-    named,
+    name_of,
+    with_reasons,
 )
-from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Ranked, Request, Update
+from policies.base import Allocations, Decision, Grant, Pinning, Placed, Ranked, Request, Update
 from sysfs.cpuset import CpuSet, NodeSet
-
-CHOSEN = "chosen"
 
 
 def record_of(
     request: Request, decision: Decision, circumstances: Circumstances, *, at_seconds: float
 ) -> DecisionRecord:
-    """The record of a decision that was made at this time, since the epoch."""
-    kept = _kept(decision.ranking)
+    """Return the record of a decision that was made at this time, since the epoch."""
     record = DecisionRecord(
         request,
         Outcome.REFUSED,
         at_seconds,
-        fields=tuple(name for name, _ in kept[0].key) if kept else (),
-        ranking=tuple(RankedPool(r.pool, tuple(value for _, value in r.key), r.outcome) for r in kept),
+        ranking=with_reasons(_kept(decision.ranking)),
         pools_considered=len(decision.ranking),
         defaults=circumstances.defaults,
     )
@@ -48,37 +45,38 @@ def record_of(
         reasons=decision.reasons,
         displaced=tuple(_displaced(decision.updates[:KEPT_DISPLACED], circumstances)),
         displaced_count=len(decision.updates),
-        moved=tuple(_moved(decision.moved, circumstances.held)),
+        moves=tuple(_moves(decision.moved, circumstances.held)),
     )
 
 
-def record_of_grant(grant: Grant, outcome: Outcome, *, at_seconds: float, confirmed: bool = True) -> DecisionRecord:
-    """The record of a container whose grant was not decided on by this process."""
+def record_of_grant(grant: Grant, outcome: Outcome, *, at_seconds: float) -> DecisionRecord:
+    """Return the record of a container whose grant was not decided on by this process."""
     pinning = Pinning(grant.owned or None, grant.mems or None)
-    return DecisionRecord(
-        grant.request, outcome, at_seconds, granted=granted_of(grant, pinning), is_confirmed=confirmed
-    )
+    record = DecisionRecord(grant.request, outcome, at_seconds, granted=granted_of(grant, pinning), is_confirmed=True)
+    if outcome is Outcome.RESTORED:  # when it was decided is not known
+        return replace(record, decided_at_seconds=None, restored_at_seconds=at_seconds)
+    return record
 
 
-def with_change(record: DecisionRecord, *changes: Change) -> DecisionRecord:
-    """The record with these later changes; of too many the oldest go."""
-    return replace(record, history=(*record.history, *changes)[-KEPT_CHANGES:])
+def with_history(record: DecisionRecord, *entries: HistoryEntry) -> DecisionRecord:
+    """Return the record with these entries added; of too many the oldest go."""
+    return replace(record, history=(*record.history, *entries)[-KEPT_CHANGES:])
 
 
 def after_earlier(record: DecisionRecord, earlier: DecisionRecord | None) -> DecisionRecord:
-    """A new record that goes on with the history of the container's earlier one, that decision included.
+    """Return a new record that continues the history of the container's earlier one, that decision included.
 
-    A refusal that is only repeated, as the kubelet tries again and again, is no news.
+    A refusal that only repeats the earlier one, as the kubelet tries again and again, adds nothing.
     """
     if earlier is None:
         return record
     is_repeated = earlier.outcome is Outcome.REFUSED and earlier.reasons == record.reasons
-    was = () if is_repeated else (Change(earlier.decided_at_seconds, earlier.outcome.value, outcome_text(earlier)),)
-    return with_change(replace(record, history=()), *earlier.history, *was)
+    was = () if is_repeated else (HistoryEntry(earlier.at_seconds, earlier.outcome.value, outcome_text(earlier)),)
+    return with_history(replace(record, history=()), *earlier.history, *was)
 
 
 def outcome_text(record: DecisionRecord) -> str:
-    """What came of a decision, in a sentence without subject."""
+    """Return the result of a decision, as a sentence without subject."""
     if record.outcome is Outcome.REFUSED:
         return f"refused: {record.reasons[0].text}" if record.reasons else "refused"
     if record.outcome is Outcome.NOT_CREATED:
@@ -91,7 +89,7 @@ def outcome_text(record: DecisionRecord) -> str:
 
 
 def change_text(before: Grant, after: Grant) -> str:
-    """What is different between two grants of a container, as words: pool, own CPUs, memory nodes."""
+    """Return what differs between two grants of a container, in words: pool, own CPUs, memory nodes."""
     parts = []
     if before.pool != after.pool:
         parts.append(f"from {before.pool or 'no pool'} to {after.pool or 'no pool'}")
@@ -107,7 +105,7 @@ def change_text(before: Grant, after: Grant) -> str:
 
 
 def change_code(before: Grant, after: Grant) -> str:
-    """What kind of change it is when a grant becomes another one that nobody asked for."""
+    """Return the code of a change of a grant that no request asked for."""
     if before.pool != after.pool or before.owned != after.owned:
         return "re-placed"
     if before.is_cold and not after.is_cold:
@@ -118,55 +116,50 @@ def change_code(before: Grant, after: Grant) -> str:
 
 
 def memory_code(before: NodeSet, after: NodeSet) -> str:
-    """What became of a zone."""
+    """Return the code of a change of memory nodes."""
     if before <= after:
         return "widened"
     return "narrowed" if after <= before else "memory-moved"
 
 
-def is_same_wish(one: Request, other: Request) -> bool:
-    """Whether two requests ask for the same, wherever the container was before."""
+def asks_same(one: Request, other: Request) -> bool:
+    """Return whether two requests ask for the same, wherever the container was before."""
     return replace(one, previous=None) == replace(other, previous=None)
 
 
-def moved_code(moved: Moved) -> str:
-    """What kind of change it was for the one who moved."""
-    if moved.pool_before != moved.pool:
+def move_code(move: GrantMove) -> str:
+    """Return the code of a move to make room."""
+    if move.pool_before != move.pool:
         return "lifted"
-    return memory_code(moved.mems_before, moved.mems)
+    return memory_code(move.mems_before, move.mems)
 
 
-def moved_text(moved: Moved) -> str:
-    """Where a container was moved, in words."""
+def move_text(move: GrantMove) -> str:
+    """Return where a container was moved, in words."""
     parts = []
-    if moved.pool_before != moved.pool:
-        parts.append(f"from {moved.pool_before} to {moved.pool}")
-    if moved.mems_before != moved.mems:
-        parts.append(f"memory nodes from {_set(moved.mems_before)} to {_set(moved.mems)}")
+    if move.pool_before != move.pool:
+        parts.append(f"from {move.pool_before} to {move.pool}")
+    if move.mems_before != move.mems:
+        parts.append(f"memory nodes from {_set(move.mems_before)} to {_set(move.mems)}")
     return ", ".join(parts)
 
 
-def named_in(held: Allocations, key: ContainerKey) -> Named:
-    """The names of a container that holds something; its pod's uid where it does not."""
-    grant = held.get(key)
-    return named(grant.request) if grant is not None else Named("", key.pod_uid, key.name)
-
-
 def _kept(ranking: Sequence[Ranked]) -> tuple[Ranked, ...]:
-    """The best pools, and the chosen one wherever it stands."""
+    """Return the best pools, and the chosen one wherever it stands."""
     return tuple(r for i, r in enumerate(ranking) if i < KEPT_POOLS or r.outcome == CHOSEN)
 
 
-def _displaced(updates: Iterable[Update], circumstances: Circumstances) -> Iterable[Displaced]:
+def _displaced(updates: Iterable[Update], circumstances: Circumstances) -> Iterable[PinningChange]:
     for update in updates:
-        before = circumstances.pinnings.get(update.container)
-        yield Displaced(named_in(circumstances.held, update.container), before, update.pinning)
+        key, grant = update.container, circumstances.held.get(update.container)
+        name = name_of(grant.request) if grant is not None else ContainerName("", key.pod_uid, key.name)
+        yield PinningChange.of(name, circumstances.pinnings.get(key), update.pinning)
 
 
-def _moved(grants: Iterable[Grant], held: Allocations) -> Iterable[Moved]:
+def _moves(grants: Iterable[Grant], held: Allocations) -> Iterable[GrantMove]:
     for after in grants:
         before = held.get(after.container) or after
-        yield Moved(named(after.request), before.pool, after.pool, before.mems, after.mems)
+        yield GrantMove(name_of(after.request), before.pool, after.pool, before.mems, after.mems)
 
 
 def _set(ids: CpuSet | NodeSet) -> str:

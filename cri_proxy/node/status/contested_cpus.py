@@ -6,7 +6,7 @@ from typing import Final, Self
 
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.sync.adoption import Left
-from cri_proxy.state.decisions import named
+from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
 
@@ -24,7 +24,7 @@ class Other:
 
     def is_of(self, row: Row) -> bool:
         """Whether this is the same container."""
-        return self.key == row.key if self.key is not None else self.name == str(named(row.grant.request))
+        return self.key == row.key if self.key is not None else self.name == str(name_of(row.grant.request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def unpinned(ledger: Ledger, left: Sequence[Left]) -> tuple[Left, ...]:
     """Containers whose cpuset we do not write: preserved ones, and ``left`` alone ones, each with its own CPUs."""
     desired = ledger.desired()
     ours = [
-        Left(str(named(row.grant.request)), row.acknowledged.cpus if row.acknowledged is not None else None)
+        Left(str(name_of(row.grant.request)), row.acknowledged.cpus if row.acknowledged is not None else None)
         for row in ledger.active()
         if (pinning := desired.get(row.grant.request.container)) is not None and pinning.cpus is None
     ]
@@ -88,5 +88,5 @@ def late(ledger: Ledger, unmet: Sequence[Row]) -> tuple[Other, ...]:
         wanted, known = desired.get(row.key), row.acknowledged
         if wanted is not None and wanted.cpus is not None:
             cpus = ANYWHERE if known is None else known.cpus.mask if known.cpus is not None else 0
-            found.append(Other(str(named(row.grant.request)), cpus, row.key))
+            found.append(Other(str(name_of(row.grant.request)), cpus, row.key))
     return tuple(found)

@@ -1,62 +1,40 @@
-"""Records as others may look at them: why a container sits where it sits (pure)."""
+"""Why a container is where it is: the record of its decision beside what it holds now. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from cri_proxy.cri.annotations.read import without_effect
-from cri_proxy.node.decision_log.summary import CHOSEN, outcome_text
-from cri_proxy.node.status.model import ContainerView, DecisionView, DisplacedView, FieldView, RankedView, RefusedView
-from cri_proxy.state.decisions import DecisionRecord, Displaced, Granted, Named, RankedPool, named
-from policies.base import ContainerKey, CpuKind, Request
+from cri_proxy.node.decision_log.summary import outcome_text
+from cri_proxy.node.status.model import ContainerView, Explanation, FieldView, RefusedView
+from cri_proxy.state.decisions import ContainerName, DecisionRecord, Granted, name_of
+from policies.base import ContainerKey, CpuKind
 from policies.topology_aware.score import MEANINGS, WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 
-RESTORED = "restored"
-_NOT_TRIED = "not tried"
 
-
-def decision_view(record: DecisionRecord, held: ContainerView | None) -> DecisionView:
-    """A decision, beside what the container holds now."""
-    return DecisionView(
-        request=record.request,
-        outcome=record.outcome.value,
-        container=held,
-        decided_at_seconds=record.decided_at_seconds if record.outcome.value != RESTORED else None,
-        duration_seconds=record.duration_seconds,
-        reasons=record.reasons,
-        ranking=tuple(_ranked(record.fields, record.ranking)),
-        displaced=tuple(map(_displaced, record.displaced)),
-        moved=tuple(str(moved.who) for moved in record.moved),
-        problems=record.problems,
-        fields=tuple(FieldView(name, MEANINGS.get(name, ""), WHY_WORSE.get(name, "")) for name in record.fields),
-        pools_considered=record.pools_considered,
-        displaced_count=record.displaced_count,
-        moves=record.moved,
-        defaults=record.defaults,
-        company=tuple(reason.text for reason in record.company),
-        without_effect=without_effect(record.request.origins),
-        granted=record.granted,
-        differences=differences(record.granted, held),
-        failure=record.failure,
-        history=record.history,
+def explanation(record: DecisionRecord, held: ContainerView | None) -> Explanation:
+    """Return a decision beside what the container holds now."""
+    names = [name for name, _ in record.ranking[0].key] if record.ranking else []
+    return Explanation(
+        record,
+        held,
+        differences(record.granted, held),
+        without_effect(record.request.origins),
+        tuple(FieldView(name, MEANINGS.get(name, ""), WHY_WORSE.get(name, "")) for name in names),
+        tuple(str(move.who) for move in record.moves),
     )
 
 
-def undecided_view(request: Request, held: ContainerView | None) -> DecisionView:
-    """A container that holds something and of whose decision there is no record."""
-    return DecisionView(request, RESTORED, held, None, 0.0, without_effect=without_effect(request.origins))
-
-
 def refused_views(records: Iterable[DecisionRecord]) -> tuple[RefusedView, ...]:
-    """Those that were refused or not created, in the order given."""
+    """Return what status shows of containers that were refused or not created, in the order given."""
     views = []
     for record in records:
-        who = named(record.request)
-        views.append(RefusedView(who.namespace, who.pod, who.name, record.decided_at_seconds, outcome_text(record)))
+        name = name_of(record.request)
+        views.append(RefusedView(name.namespace, name.pod, name.name, record.at_seconds, outcome_text(record)))
     return tuple(views)
 
 
 def differences(granted: Granted | None, held: ContainerView | None) -> tuple[str, ...]:
-    """What is not as it was decided, a sentence each: the grant itself, then what follows from others' grants."""
+    """Return what is not as it was decided, a sentence each: the grant itself, then what follows from other grants."""
     if granted is None or held is None:
         return ()
     return tuple(_differences(granted, held))
@@ -90,48 +68,16 @@ def _set(ids: CpuSet | NodeSet) -> str:
     return str(ids) or "none"
 
 
-def _ranked(fields: Sequence[str], ranking: Sequence[RankedPool]) -> Iterator[RankedView]:
-    chosen = next((row for row in ranking if row.outcome == CHOSEN), None)
-    is_behind = False  # whether the chosen one has come by
-    for row in ranking:
-        is_behind = is_behind or row is chosen
-        why = "" if chosen is None or row is chosen else _why_not(fields, row, chosen, is_behind=is_behind)
-        yield RankedView(row.pool, tuple(zip(fields, row.values, strict=False)), row.outcome, why)
+def is_meant(key: ContainerKey, name: ContainerName, pod: str, container: str | None) -> bool:
+    """Return whether these words mean this container: the pod by name, NAMESPACE/NAME or uid.
 
-
-def _why_not(fields: Sequence[str], row: RankedPool, chosen: RankedPool, *, is_behind: bool) -> str:
-    """Why this pool is not the chosen one, in words: its key is smaller, or it could not be had."""
-    if not is_behind:
-        return row.outcome if row.outcome != _NOT_TRIED else "ranks higher, but could not give what is asked"
-    for field, value, better in zip(fields, row.values, chosen.values, strict=False):
-        if value != better:
-            return WHY_WORSE.get(field, f"has less {field}")
-    return row.outcome
-
-
-def _displaced(other: Displaced) -> DisplacedView:
-    before, after = other.before, other.after
-    return DisplacedView(
-        other.who.namespace,
-        other.who.pod,
-        other.who.name,
-        after.cpus,
-        after.mems,
-        cpus_before=before.cpus if before is not None else None,
-        mems_before=before.mems if before is not None else None,
-    )
-
-
-def is_meant(key: ContainerKey, who: Named, pod: str, container: str | None) -> bool:
-    """Whether these words name this container: the pod by name, NAMESPACE/NAME or uid.
-
-    >>> key, who = ContainerKey("uid-1", "c0"), Named("shop", "web", "c0")
-    >>> is_meant(key, who, "shop/web", None), is_meant(key, who, "uid-1", "c0"), is_meant(key, who, "web", "c1")
+    >>> key, name = ContainerKey("uid-1", "c0"), ContainerName("shop", "web", "c0")
+    >>> is_meant(key, name, "shop/web", None), is_meant(key, name, "uid-1", "c0"), is_meant(key, name, "web", "c1")
     (True, True, False)
     """
-    return pod in (who.pod, f"{who.namespace}/{who.pod}", key.pod_uid) and container in (None, who.name)
+    return pod in (name.pod, f"{name.namespace}/{name.pod}", key.pod_uid) and container in (None, name.name)
 
 
-def by_name(names: Mapping[ContainerKey, Named]) -> list[ContainerKey]:
-    """By namespace, pod and container name; of one name by the pod's uid."""
+def by_name(names: Mapping[ContainerKey, ContainerName]) -> list[ContainerKey]:
+    """Return the keys by namespace, pod and container name; of one name by the pod's uid."""
     return sorted(names, key=lambda key: (names[key].namespace, names[key].pod, names[key].name, key.pod_uid))

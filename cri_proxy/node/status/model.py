@@ -1,14 +1,15 @@
 """What the daemon lets others see: frozen values, filled by the node, shown by HTTP and the commands alike."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Self
 
+from cri_proxy.codec import FLAT
 from cri_proxy.config.model import Config
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.slices import Slices
-from cri_proxy.state.decisions import Change, Granted, Moved
-from policies.base import Default, PoolView, Reason, Request
+from cri_proxy.state.decisions import DecisionRecord, PinningChange
+from policies.base import PoolView
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
@@ -167,19 +168,6 @@ class StatusView:
 
 
 @dataclass(frozen=True, slots=True)
-class DisplacedView:
-    """Another container whose pinning changed by a decision, from what (None = not known, or not ours) to what."""
-
-    namespace: str
-    pod: str
-    name: str
-    cpus: CpuSet | None
-    mems: NodeSet | None
-    cpus_before: CpuSet | None = None
-    mems_before: NodeSet | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PlanView:
     """What a configuration would come to if it were taken over now. ``problem``: why it would not be ('' = it would).
 
@@ -189,7 +177,7 @@ class PlanView:
 
     problem: str
     needs_restart: tuple[str, ...] = ()
-    moves: tuple[DisplacedView, ...] = ()
+    moves: tuple[PinningChange, ...] = ()
     is_kept: bool = False
 
 
@@ -203,61 +191,28 @@ class FieldView:
 
 
 @dataclass(frozen=True, slots=True)
-class RankedView:
-    """A pool as it was considered, with its key in order of comparison.
+class Explanation:
+    """Why a container is where it is, or was refused: the record of its decision, beside what it holds now.
 
-    ``outcome``: chosen, not tried, or why it could not be had. ``why``: why it is not the chosen one, in words.
+    In JSON the keys of ``decision`` stand beside the others. ``container`` is None when it holds nothing now.
+    ``differences`` between what was decided and what it holds are sentences. ``without_effect`` are annotations that
+    are known and change nothing. ``fields`` explain the keys of the ranking. ``moved`` names the containers of
+    ``decision.moves``.
     """
 
-    pool: str
-    key: tuple[tuple[str, int | float | str], ...]
-    outcome: str
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionView:
-    """Why a container sits where it sits, or was refused.
-
-    ``outcome``: placed, refused, not created (it had a place that was given back, ``failure`` says why), adopted
-    (it ran before it was known), or restored (it is kept from a time of which no record is left).
-    ``decided_at_seconds`` is since the epoch, None when it is not known. ``container`` is what it holds now, None
-    when it holds nothing; ``granted`` what was decided then, ``differences`` between the two in words.
-    ``displaced`` are the first of ``displaced_count`` containers whose pinning changed; ``moves`` those whose grant
-    did, to make room, and ``moved`` their names. ``ranking`` holds the best of ``pools_considered``.
-    ``company`` says who drew it to a pool or pushed it away by affinity.
-    ``problems`` are annotations that could not be read, ``without_effect`` those that are known and change nothing.
-    ``history`` is what happened to it before and since, oldest first.
-    """
-
-    request: Request
-    outcome: str
-    container: ContainerView | None
-    decided_at_seconds: float | None
-    duration_seconds: float
-    reasons: tuple[Reason, ...] = ()
-    ranking: tuple[RankedView, ...] = ()
-    displaced: tuple[DisplacedView, ...] = ()
-    moved: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-    fields: tuple[FieldView, ...] = ()
-    pools_considered: int = 0
-    displaced_count: int = 0
-    moves: tuple[Moved, ...] = ()
-    defaults: tuple[Default, ...] = ()
-    company: tuple[str, ...] = ()
-    without_effect: tuple[str, ...] = ()
-    granted: Granted | None = None
+    decision: DecisionRecord = field(metadata=FLAT)
+    container: ContainerView | None = None
     differences: tuple[str, ...] = ()
-    failure: str = ""
-    history: tuple[Change, ...] = ()
+    without_effect: tuple[str, ...] = ()
+    fields: tuple[FieldView, ...] = ()
+    moved: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainView:
     """The last decision of each container that was asked about, by namespace, pod and container name."""
 
-    decisions: tuple[DecisionView, ...] = ()
+    decisions: tuple[Explanation, ...] = ()
 
 
 class DaemonView(Protocol):

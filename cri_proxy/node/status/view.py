@@ -9,20 +9,20 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.node.status.containers import Moment, container_view, memory_views, violations
-from cri_proxy.node.status.explain import by_name, decision_view, is_meant, refused_views, undecided_view
+from cri_proxy.node.status.explain import by_name, explanation, is_meant, refused_views
 from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
-    DecisionView,
     ExplainView,
+    Explanation,
     Health,
     Part,
     RefusedView,
     StatusView,
 )
 from cri_proxy.slices import Slices, at_once, bunches
-from cri_proxy.state.decisions import named
+from cri_proxy.state.decisions import DecisionRecord, Outcome, name_of
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
 from sysfs.model import Machine
@@ -114,7 +114,7 @@ class NodeView:
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
         """The last decision about each container of this pod: what was refused, too."""
-        names = self._journal.names() | {row.key: named(row.grant.request) for row in self._ledger.active()}
+        names = self._journal.names() | {row.key: name_of(row.grant.request) for row in self._ledger.active()}
         wanted = by_name({key: who for key, who in names.items() if is_meant(key, who, pod, container)})
         found = (self._ledger.get(key) for key in wanted)
         rows = [row for row in found if row is not None and row.state in ACTIVE]
@@ -158,12 +158,12 @@ class NodeView:
         moment = Moment.of(self._ledger, pools, left=left, failures=self._node.effects.failures)
         return [container_view(row, moment) for row in rows]
 
-    def _decision(self, key: ContainerKey, holds: ContainerView | None) -> DecisionView | None:
+    def _decision(self, key: ContainerKey, holds: ContainerView | None) -> Explanation | None:
         """The decision about this container; None where its record cannot be read and it holds nothing."""
         record, row = self._journal.record_of(key), self._ledger.get(key)
-        if record is not None:
-            return decision_view(record, holds)
-        return undecided_view(row.grant.request, holds) if row is not None and holds is not None else None
+        if record is None and row is not None and holds is not None:
+            record = DecisionRecord(row.grant.request, Outcome.RESTORED, None)
+        return explanation(record, holds) if record is not None else None
 
 
 def _place(row: Row) -> tuple[str, str, str]:

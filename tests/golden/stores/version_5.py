@@ -5,7 +5,7 @@ The file was written by the program whose newest version that was, where ``prefe
 """
 
 from cri_proxy.state import decisions as kept
-from cri_proxy.state.rows import Displaced, Row, SandboxRow
+from cri_proxy.state.rows import DisplacedGrant, Row, SandboxRow
 from policies.base import (
     Affinity,
     BurstLevel,
@@ -83,13 +83,13 @@ ROWS = (
         "pending",
         None,
         2,
-        displaced=(Displaced(_grant("c"), 3), Displaced(_grant("d", "x.example/tell-resources"), 4)),
+        displaced=(DisplacedGrant(_grant("c"), 3), DisplacedGrant(_grant("d", "x.example/tell-resources"), 4)),
     ),
 )
 SANDBOX = SandboxRow(
     "s1", ROWS[0].grant.request.pod, (("cri-proxy.io/tell-resources", "true"),), "kubepods", b"\x01tell"
 )
-_NAMED = kept.Named("default", "web", "a")
+_NAMED = kept.ContainerName("default", "web", "a")
 DECISION = kept.DecisionRecord(
     ROWS[0].grant.request,
     kept.Outcome.PLACED,
@@ -97,16 +97,15 @@ DECISION = kept.DecisionRecord(
     0.001,
     kept.granted_of(ROWS[0].grant, PINNING),
     (Reason("tell", 'say "wishes": x'),),
-    ("fits", "depth"),
-    (kept.RankedPool("root", (1, 0.5, "tell"), "chosen"),),
+    (kept.RankedPool("root", (("fits", 1), ("depth", 0.5)), "chosen"),),
     3,
-    (kept.Displaced(_NAMED, None, PINNING),),
+    (kept.PinningChange.of(_NAMED, None, PINNING),),
     1,
-    (kept.Moved(_NAMED, "a", "b", NODES, NodeSet.parse("0-1")),),
+    (kept.GrantMove(_NAMED, "a", "b", NODES, NodeSet.parse("0-1")),),
     ("annotation tell",),
     (Default("threads", "any", "topologyAware.Hyperthreads=any"),),
-    (Reason("company", "near"),),
+    ("near",),
     "",
-    (kept.Change(1001.0, "tell", "text"),),
+    (kept.HistoryEntry(1001.0, "tell", "text"),),
     is_confirmed=True,
 )

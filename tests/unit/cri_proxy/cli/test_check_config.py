@@ -12,7 +12,8 @@ from cri_proxy.cli.main import run_command
 from cri_proxy.config.last_known_good import Kept, keep
 from cri_proxy.config.load import parse_config
 from cri_proxy.http.routes import config_json
-from cri_proxy.node.status.model import ConfigurationView, DisplacedView, PlanView
+from cri_proxy.node.status.model import ConfigurationView, PlanView
+from cri_proxy.state.decisions import PinningChange
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.serving import served
@@ -185,7 +186,7 @@ def test_the_reference_documents_every_key_of_the_answer() -> None:
 
 
 PLAN = PlanView(
-    "", ("http",), (DisplacedView("default", "web", "c0", CpuSet.parse("1"), None, CpuSet.parse("0-1"), None),)
+    "", ("http",), (PinningChange("default", "web", "c0", CpuSet.parse("1"), None, CpuSet.parse("0-1"), None),)
 )
 
 

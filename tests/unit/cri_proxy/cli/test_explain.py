@@ -9,7 +9,7 @@ from cri_proxy.cli.explain import in_namespace, together
 from cri_proxy.cli.main import run_command
 from cri_proxy.node.status.model import ExplainView
 from tests.fakes.serving import served
-from tests.fakes.views import decision_view
+from tests.fakes.views import explanation
 
 
 @pytest.mark.parametrize("who", ["web", "web/c0", "uid-web/c0", "default/web", "default/web/c0"])
@@ -46,11 +46,11 @@ def test_without_a_daemon_it_is_a_clear_no(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_a_container_that_two_readings_find_is_told_once() -> None:
-    view = ExplainView((decision_view(),))
+    view = ExplainView((explanation(),))
     assert together([view, view]) == view
 
 
 def test_a_namespace_chooses() -> None:
-    view = ExplainView((decision_view(),))
+    view = ExplainView((explanation(),))
     assert in_namespace(view, "default") == in_namespace(view, "") == view
     assert in_namespace(view, "other") == ExplainView()

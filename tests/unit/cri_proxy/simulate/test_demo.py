@@ -48,7 +48,8 @@ async def test_the_picture_fills_and_the_restart_changes_nothing() -> None:
 
 async def test_the_last_word_is_why_one_container_sits_where_it_sits() -> None:
     _, demo = await played()
-    (decision,) = demo.explain().decisions
+    (explained,) = demo.explain().decisions
+    decision = explained.decision
     assert (decision.request.pod.name, decision.request.container.name) == EXPLAINED
     assert decision.ranking
     assert decision.displaced

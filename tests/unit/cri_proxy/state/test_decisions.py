@@ -5,8 +5,18 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from cri_proxy.state.decisions import DecisionRecord, Named, Outcome, granted_of, named, pack, unpack
-from policies.base import Pinning
+from cri_proxy.state.decisions import (
+    ContainerName,
+    DecisionRecord,
+    Outcome,
+    RankedPool,
+    granted_of,
+    name_of,
+    pack,
+    unpack,
+    with_reasons,
+)
+from policies.base import Pinning, Ranked
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.rows import make_row, records
 
@@ -32,7 +42,10 @@ def test_a_record_belongs_to_the_container() -> None:
 
 
 def test_names_are_those_that_people_use() -> None:
-    assert (named(GRANT.request), str(named(GRANT.request))) == (Named("default", "web", "c0"), "default/web/c0")
+    assert (name_of(GRANT.request), str(name_of(GRANT.request))) == (
+        ContainerName("default", "web", "c0"),
+        "default/web/c0",
+    )
 
 
 def test_of_a_grant_everything_but_its_request_is_kept() -> None:
@@ -40,12 +53,49 @@ def test_of_a_grant_everything_but_its_request_is_kept() -> None:
     assert (granted.pool, granted.kind, granted.exclusive) == (GRANT.pool, GRANT.kind, GRANT.exclusive)
 
 
+def ranked(*pools: tuple[str, tuple[int, ...], str]) -> tuple[RankedPool, ...]:
+    names = ("fits", "depth", "left")
+    return with_reasons(
+        [Ranked(pool, tuple(zip(names, values, strict=True)), outcome) for pool, values, outcome in pools]
+    )
+
+
+def whys(*pools: tuple[str, tuple[int, ...], str]) -> list[str]:
+    return [pool.why for pool in ranked(*pools)]
+
+
+def test_a_pool_behind_the_chosen_one_lost_by_the_first_field_that_differs() -> None:
+    assert whys(("a", (1, 2, 100), "chosen"), ("b", (1, 1, 900), "not tried")) == ["", "is larger"]
+
+
+def test_a_pool_before_the_chosen_one_could_not_be_had() -> None:
+    better = ("a", (1, 2, 900), "best; root is above it as wished")
+    tried = ("b", (1, 2, 100), "not tried")
+    assert whys(better, tried, ("root", (1, 0, 100), "chosen")) == [
+        "best; root is above it as wished",
+        "ranks higher, but could not give what is asked",
+        "",
+    ]
+
+
+def test_of_a_refusal_each_pool_says_itself_why_it_was_no_choice() -> None:
+    (row,) = ranked(("a", (0, 1, 1), "too small: 0m free"))
+    assert (row.outcome, row.why) == ("too small: 0m free", "")
+
+
+def test_a_packed_ranking_names_its_fields_once() -> None:
+    pools = ranked(("a", (1, 2, 100), "chosen"), ("b", (1, 1, 900), "not tried"))
+    packed = pack(DecisionRecord(GRANT.request, Outcome.PLACED, 1.0, ranking=pools))
+    assert packed.text.count("depth") == 1
+    assert unpack(packed).ranking == pools
+
+
 @given(records())
 @settings(max_examples=40, deadline=None)
 def test_a_record_survives_its_packing(record: DecisionRecord) -> None:
     packed = pack(record)
     assert unpack(packed) == record
-    assert (packed.key, packed.outlives_row, packed.who) == (record.key, record.outlives_row, named(record.request))
+    assert (packed.key, packed.outlives_row, packed.name) == (record.key, record.outlives_row, name_of(record.request))
 
 
 @pytest.mark.parametrize("text", ["{", "7", "[]", "{}", '{"outcome": "dreamt"}', "[" * 100_000])

@@ -8,7 +8,7 @@ import pytest
 
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, Outcome, pack
 from cri_proxy.state.migrate import statements
-from cri_proxy.state.rows import Displaced, Saved
+from cri_proxy.state.rows import DisplacedGrant, Saved
 from cri_proxy.state.tables import apply, change, read
 from policies.base import ContainerKey
 from tests.fakes.rows import make_record, make_row, make_sandbox
@@ -30,7 +30,7 @@ def test_rows_come_back_sorted_by_container(connection: sqlite3.Connection) -> N
 
 def test_who_was_moved_for_a_container_is_remembered_with_it(connection: sqlite3.Connection) -> None:
     other = make_row("other")
-    row = replace(make_row(), displaced=(Displaced(other.grant, 7),))
+    row = replace(make_row(), displaced=(DisplacedGrant(other.grant, 7),))
     apply(connection, change([row], []))
     assert read(connection).rows == (row,)
 

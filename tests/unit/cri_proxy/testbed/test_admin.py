@@ -4,14 +4,14 @@ from pathlib import Path
 
 from cri_proxy.http.server import AdminServer
 from cri_proxy.testbed.admin import AdminSocket
-from tests.fakes.views import FixedDaemon, decision_view, status_view
+from tests.fakes.views import FixedDaemon, explanation, status_view
 
 
 async def test_answers_are_the_values_that_the_daemon_gave(tmp_path: Path) -> None:
     server, admin = AdminServer(FixedDaemon()), AdminSocket(tmp_path / "admin.sock")
     await server.listen_unix(admin.path)
     assert await admin.status() == status_view()
-    assert (await admin.explain("web")).decisions == (decision_view(),)
+    assert (await admin.explain("web")).decisions == (explanation(),)
     assert (await admin.explain("nobody")).decisions == ()
     await server.close()
 

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from cri_proxy.node.status.model import ContainerView, DecisionView
+from cri_proxy.node.status.model import ContainerView, Explanation
+from cri_proxy.state.decisions import DecisionRecord, Outcome
 from cri_proxy.testbed.kernel import Allowed
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.tryout.report import Paint, Sighting, asked, chosen, describe_all, describe_sighting, why
@@ -27,7 +28,8 @@ HELD = ContainerView(
     exclusive=CpuSet.parse("4"),
 )
 REQUEST = Request(ContainerKey("U", "engine"), Pod("U", "database", "default", QosClass.GUARANTEED), 1000)
-DECISION = DecisionView(REQUEST, "placed", HELD, None, 0.0, reasons=(Reason("fits", "tightest fit"),))
+RECORD = DecisionRecord(REQUEST, Outcome.PLACED, None, reasons=(Reason("fits", "tightest fit"),))
+DECISION = Explanation(RECORD, HELD)
 SEEN = Sighting(POD, ENGINE, "a CPU of its own", DECISION, Allowed(CpuSet.parse("4"), NodeSet.parse("1")))
 PLAIN = Paint(is_on=False)
 
@@ -90,13 +92,13 @@ def test_a_mixed_grant_names_its_own_and_the_shared_cpus() -> None:
 
 
 def test_a_refusal_is_told_as_one_with_its_reason() -> None:
-    refused = replace(DECISION, outcome="refused", container=None, reasons=(Reason("full", "no CPU is free"),))
+    refused = Explanation(replace(RECORD, outcome=Outcome.REFUSED, reasons=(Reason("full", "no CPU is free"),)))
     assert (chosen(refused), why(refused)) == ("refused", "no CPU is free")
 
 
 def test_the_reason_for_the_pool_comes_before_others() -> None:
     reasons = (Reason("widened", "others move"), Reason(POOL, "root has it"))
-    assert why(replace(DECISION, reasons=reasons)) == "root has it"
+    assert why(Explanation(replace(RECORD, reasons=reasons))) == "root has it"
 
 
 def test_colours_are_there_only_when_they_are_on() -> None:

@@ -3,17 +3,16 @@
 from dataclasses import replace
 
 from cri_proxy.cli.render.changes import render_displaced, render_history
-from cri_proxy.node.status.model import DisplacedView
-from cri_proxy.state.decisions import Change, Moved, Named
+from cri_proxy.state.decisions import ContainerName, GrantMove, HistoryEntry, PinningChange
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.fakes.views import decision_view
+from tests.fakes.views import decision_record
 
-EMPTY = replace(decision_view(), displaced=(), displaced_count=0)
+EMPTY = replace(decision_record(), displaced=(), displaced_count=0)
 
 
-def other(name: str, before: str | None, after: str, mems: str = "0") -> DisplacedView:
+def other(name: str, before: str | None, after: str, mems: str = "0") -> PinningChange:
     nodes = NodeSet.of([0])
-    return DisplacedView(
+    return PinningChange(
         "default",
         "web",
         name,
@@ -48,16 +47,17 @@ def test_what_was_before_may_not_be_known() -> None:
 
 
 def test_whoever_made_room_is_named_with_both_places() -> None:
-    moved = Moved(Named("default", "log", "l"), "socket #0", "root", NodeSet.of([0]), NodeSet.parse("0-1"))
-    view = replace(EMPTY, moves=(moved,), moved=("default/log/l", "default/old/o"))
-    assert render_displaced(view, width=120) == [
+    moved = GrantMove(ContainerName("default", "log", "l"), "socket #0", "root", NodeSet.of([0]), NodeSet.parse("0-1"))
+    assert render_displaced(replace(EMPTY, moves=(moved,)), width=120) == [
         "  - default/log/l: lifted from socket #0 to root, memory widened from node 0 to nodes 0-1, to make room",
-        "  - default/old/o: moved to a wider pool, to make room",
     ]
 
 
 def test_history_is_dated_and_says_nothing_twice() -> None:
-    history = (Change(1_700_000_000.0, "placed", "placed in root"), Change(1_700_000_001.0, "lifted", "from a to b"))
+    history = (
+        HistoryEntry(1_700_000_000.0, "placed", "placed in root"),
+        HistoryEntry(1_700_000_001.0, "lifted", "from a to b"),
+    )
     assert render_history(history, width=80) == [
         "  2023-11-14 22:13:20  placed in root",
         "  2023-11-14 22:13:21  lifted: from a to b",

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from cri_proxy.cli.render.explain import render_decision, render_explain
+from cri_proxy.cli.render.explain import render_explain, render_explanation
 from cri_proxy.node.status.model import ExplainView
-from cri_proxy.state.decisions import Change
-from policies.base import Pod, QosClass, Reason
+from cri_proxy.state.decisions import HistoryEntry, Outcome
+from policies.base import ContainerKey, Pod, QosClass, Reason
 from sysfs.cpuset import CpuSet
-from tests.fakes.views import container, decision_view
+from tests.fakes.views import container, explanation
 
 EXPECTED = """\
 default/web/c0
@@ -44,41 +44,43 @@ not understood, and ignored
 
 
 def test_the_whole_story() -> None:
-    assert render_explain(ExplainView((decision_view(),))) == EXPECTED
+    assert render_explain(ExplainView((explanation(),))) == EXPECTED
 
 
 def test_a_refusal_says_what_was_missing() -> None:
     reasons = (Reason("cpu-full", "wanted 2, 1 free"),)
-    text = render_decision(replace(decision_view(), outcome="refused", container=None, granted=None, reasons=reasons))
+    text = render_explanation(
+        replace(explanation(outcome=Outcome.REFUSED, granted=None, reasons=reasons), container=None)
+    )
     assert "  holds nothing now\n  refused 2023-11-14" in text
     assert "why\n  - wanted 2, 1 free" in text
     assert "pools, best first" in text
 
 
 def test_a_container_that_was_not_created_says_why_not() -> None:
-    text = render_decision(replace(decision_view(), outcome="not created", container=None, failure="no such image"))
+    text = render_explanation(
+        replace(explanation(outcome=Outcome.NOT_CREATED, failure="no such image"), container=None)
+    )
     assert "  not created 2023-11-14" in text
     assert "  ! not created: no such image" in text
 
 
 def test_what_was_restored_says_that_its_record_is_gone() -> None:
-    text = render_decision(
-        replace(decision_view(), outcome="restored", decided_at_seconds=None, ranking=(), reasons=())
-    )
+    text = render_explanation(explanation(outcome=Outcome.RESTORED, decided_at_seconds=None, ranking=(), reasons=()))
     assert "restored: no record of its decision is left" in text
     assert "pools, best first" not in text
 
 
 def test_what_waits_is_marked() -> None:
     held = container("c0", "mixed", "2-4", exclusive=CpuSet.parse("2-3"), notes=("an update waits",))
-    text = render_decision(replace(decision_view(), container=held))
+    text = render_explanation(replace(explanation(), container=held))
     assert "CPUs 2-4, 2 exclusive + shared, 2-3 its own" in text
     assert "  ! an update waits" in text
 
 
 def test_a_cold_start_says_when_it_ends() -> None:
     held = container("c0", "shared", "2-4", is_cold=True, warm_at_seconds=1_700_000_060.0)
-    text = render_decision(replace(decision_view(), container=held))
+    text = render_explanation(replace(explanation(), container=held))
     assert "in its cold start until 2023-11-14 22:14:20 UTC" in text.replace("\n  ", " ")
 
 
@@ -89,29 +91,30 @@ def test_reasons_for_the_cpus_and_for_the_memory_stand_apart() -> None:
         Reason("memory-widened", "node 1 as well"),
         Reason("displaced", "1 other container changed"),
     )
-    text = render_decision(replace(decision_view(), reasons=reasons, company=("db draws it",)))
+    text = render_explanation(explanation(reasons=reasons, company=("db draws it",)))
     assert "why\n  - it fits\n\nthese CPUs\n  - whole cores\n\nthis memory\n  - node 1 as well\n\n" in text
     assert "drawn or pushed by\n  - db draws it" in text
     assert "1 other container changed" not in text  # they are listed by name
 
 
 def test_what_happened_since_and_what_is_different_now_is_told() -> None:
-    history = (Change(1_700_000_100.0, "lifted", "from socket #0 to root, to make room for a/b/c"),)
-    text = render_decision(replace(decision_view(), history=history, differences=("it is in root",)))
+    history = (HistoryEntry(1_700_000_100.0, "lifted", "from socket #0 to root, to make room for a/b/c"),)
+    text = render_explanation(replace(explanation(history=history), differences=("it is in root",)))
     assert "different since then\n  - it is in root" in text
     assert "before and since\n  2023-11-14 22:15:00  lifted: from socket #0 to root" in text
 
 
 def test_an_annotation_without_effect_is_named_apart_from_those_not_understood() -> None:
-    text = render_decision(replace(decision_view(), without_effect=("cri-proxy.io/rdtclass",), problems=()))
+    text = render_explanation(replace(explanation(problems=()), without_effect=("cri-proxy.io/rdtclass",)))
     assert text.endswith("known, without effect yet\n  - annotation cri-proxy.io/rdtclass")
     assert "not understood" not in text
 
 
 def test_where_several_pods_are_meant_there_is_a_list_to_choose_from() -> None:
-    first = decision_view()
-    pod = Pod("uid-2", "web", "shop", QosClass.BURSTABLE)
-    second = replace(first, container=None, outcome="refused", request=replace(first.request, pod=pod))
+    first = explanation()
+    pod, key = Pod("uid-2", "web", "shop", QosClass.BURSTABLE), ContainerKey("uid-2", "c0")
+    request = replace(first.decision.request, pod=pod, container=key)
+    second = replace(explanation(outcome=Outcome.REFUSED, request=request), container=None)
     assert render_explain(ExplainView((first, second))).splitlines() == [
         "several pods are meant; name one by NAMESPACE/POD or by its uid:",
         "  default/web/c0: CPUs 2-3, 2 exclusive, in socket #0, memory node 0 (running)",

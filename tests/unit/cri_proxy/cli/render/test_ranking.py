@@ -3,14 +3,16 @@
 from dataclasses import replace
 
 from cri_proxy.cli.render.ranking import render_ranking
-from cri_proxy.node.status.model import FieldView, RankedView
+from cri_proxy.node.status.model import FieldView
+from cri_proxy.state.decisions import RankedPool
 from policies.topology_aware.score import MEANINGS, Key
-from tests.fakes.views import decision_view, ranked
+from tests.fakes.views import decision_record, explanation, ranked
 
 
-def table(*pools: RankedView, considered: int = 0, width: int = 80) -> list[str]:
+def table(*pools: RankedPool, considered: int = 0, width: int = 80) -> list[str]:
     fields = tuple(FieldView(name, MEANINGS.get(name, ""), "") for name, _ in pools[0].key) if pools else ()
-    view = replace(decision_view(), ranking=pools, fields=fields, pools_considered=considered)
+    record = replace(decision_record(), ranking=pools, pools_considered=considered)
+    view = replace(explanation(), decision=record, fields=fields)
     return render_ranking(view, colours=False, width=width)
 
 

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from cri_proxy.node.decision_log.records import Records
 from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, Moved, Outcome, named, pack
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, GrantMove, Outcome, name_of, pack
 from cri_proxy.state.rows import Row, Saved
 from cri_proxy.tasks import Tasks
 from policies.base import CpuKind, Grant, Pinning, Placed, Reason
@@ -26,7 +28,7 @@ REFUSED = DecisionRecord(ROW.grant.request, Outcome.REFUSED, 2.0, reasons=(Reaso
 
 
 def records(*confirmed: DecisionRecord) -> Records:
-    kept = Records(ManualClock())
+    kept = Records(ManualClock(), pytest.fail)
     for record in confirmed:
         opened(kept, record)
         kept.confirmed(ROW)
@@ -74,19 +76,19 @@ def test_a_new_attempt_goes_on_with_what_happened_to_the_last() -> None:
 
 def test_a_refused_new_attempt_is_what_counts() -> None:
     kept = records(PLACED)
-    kept.refused(REFUSED, None)
+    kept.refused(REFUSED, Circumstances())
     assert (last(kept).outcome, said(kept)) == (Outcome.REFUSED, [("placed", "placed in root on CPUs 2-3")])
 
 
 def test_a_container_that_finds_no_other_place_is_not_told_to_be_resized() -> None:
     kept = records(PLACED)
-    kept.refused(replace(REFUSED, request=ROW.grant.request), ROW)
+    kept.refused(replace(REFUSED, request=ROW.grant.request), Circumstances(ROW))
     assert said(kept) == [("no-other-place", "no room")]
 
 
 def test_a_refused_new_size_leaves_the_decision_and_is_noted() -> None:
     kept = records(PLACED)
-    kept.refused(replace(REFUSED, request=replace(ROW.grant.request, cpu_request_mcpu=9000)), ROW)
+    kept.refused(replace(REFUSED, request=replace(ROW.grant.request, cpu_request_mcpu=9000)), Circumstances(ROW))
     assert (last(kept).outcome, said(kept)) == (
         Outcome.PLACED,
         [("resize-refused", "no room")],
@@ -102,9 +104,9 @@ def test_a_new_size_that_is_undone_brings_the_decision_before_it_back() -> None:
 
 
 def test_whoever_made_room_has_a_line_once_it_is_for_somebody() -> None:
-    moved = Moved(named(OTHER.grant.request), "socket #0", "root", NodeSet(), NodeSet())
+    moved = GrantMove(name_of(OTHER.grant.request), "socket #0", "root", NodeSet(), NodeSet())
     kept = records()
-    opened(kept, replace(PLACED, moved=(moved,)), moved=(OTHER.grant,))
+    opened(kept, replace(PLACED, moves=(moved,)), moved=(OTHER.grant,))
     assert kept.get(OTHER.key) is None
     kept.confirmed(ROW)
     (change,) = last(kept, DecisionRecord(OTHER.grant.request, Outcome.PLACED, 0)).history
@@ -135,7 +137,7 @@ def test_only_the_newest_without_a_row_are_kept() -> None:
     kept = records(PLACED)
     for number in range(KEPT_WITHOUT_ROW + 2):
         each = replace(row(f"r{number}").grant.request)
-        kept.refused(replace(REFUSED, request=each), None)
+        kept.refused(replace(REFUSED, request=each), Circumstances())
     assert len(kept.names()) == KEPT_WITHOUT_ROW + 1
     assert kept.get(row("r1").key) is None
     assert kept.get(ROW.key) is not None
@@ -146,7 +148,7 @@ def test_a_container_whose_row_is_gone_is_known_for_a_while() -> None:
     kept.forgotten([ROW.key, OTHER.key])
     assert kept.get(ROW.key) is not None
     for number in range(KEPT_WITHOUT_ROW):
-        kept.refused(replace(REFUSED, request=row(f"r{number}").grant.request), None)
+        kept.refused(replace(REFUSED, request=row(f"r{number}").grant.request), Circumstances())
     assert kept.get(ROW.key) is None
 
 
@@ -160,10 +162,10 @@ async def test_what_becomes_of_a_decision_is_saved_and_recalled() -> None:
     kept.confirmed(ROW)
     await tasks.join()
     saved = store.load()
-    again = Records(ManualClock())
+    again = Records(ManualClock(), pytest.fail)
     again.recall(saved, Persistence(MemoryStore(), Tasks(), lambda _: None))
-    assert again.get(ROW.key) == replace(PLACED, is_confirmed=True, company=DRAWN)
-    assert again.names() == {ROW.key: named(PLACED.request)}
+    assert again.get(ROW.key) == replace(PLACED, is_confirmed=True, company=("b draws it",))
+    assert again.names() == {ROW.key: name_of(PLACED.request)}
 
 
 def test_a_record_that_cannot_be_read_is_told_of_once_and_forgotten() -> None:
@@ -187,7 +189,7 @@ def test_late_refusals_are_found_newest_first() -> None:
     kept = records(PLACED)
     for number in range(4):
         late = replace(REFUSED, request=row(f"r{number}").grant.request, decided_at_seconds=float(number))
-        kept.refused(late, None)
+        kept.refused(late, Circumstances())
     assert [r.key.name for r in kept.refused_since(1.0, 2)] == ["r3", "r2"]
     assert len(kept.refused_since(1.0, 9)) == 3
 

@@ -8,14 +8,23 @@ from cri_proxy.node.decision_log.summary import (
     after_earlier,
     change_code,
     change_text,
-    moved_code,
-    moved_text,
+    move_code,
+    move_text,
     outcome_text,
     record_of,
-    with_change,
+    with_history,
 )
 from cri_proxy.node.observer import Circumstances
-from cri_proxy.state.decisions import KEPT_CHANGES, KEPT_DISPLACED, KEPT_POOLS, Change, Moved, Named, Outcome
+from cri_proxy.state.decisions import (
+    KEPT_CHANGES,
+    KEPT_DISPLACED,
+    KEPT_POOLS,
+    ContainerName,
+    GrantMove,
+    HistoryEntry,
+    Outcome,
+    PinningChange,
+)
 from policies.base import Allocations, Pinning, Placed, Ranked, Reason, Rejected, Update
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import request, row, small_policy
@@ -52,7 +61,7 @@ def test_of_many_pools_the_best_are_kept_and_the_chosen_one() -> None:
     decision = replace(placed(), ranking=pools(300, 200))
     record = record_of(request("a", 2000), decision, Circumstances(), at_seconds=0)
     assert [row.pool for row in record.ranking] == [*(f"p{i}" for i in range(KEPT_POOLS)), "p200"]
-    assert (record.pools_considered, record.fields) == (300, ("fits",))
+    assert record.pools_considered == 300
 
 
 def test_whoever_changed_is_kept_by_name_with_what_it_was_on() -> None:
@@ -60,8 +69,7 @@ def test_whoever_changed_is_kept_by_name_with_what_it_was_on() -> None:
     known = Circumstances(held=Allocations((OTHER,)), pinnings={OTHER.container: before})
     decision = replace(placed(), updates=(Update(OTHER.container, after),) * (KEPT_DISPLACED + 1))
     record = record_of(request("a", 2000), decision, known, at_seconds=0)
-    other = record.displaced[0]
-    assert (other.who, other.before, other.after) == (Named("default", "pod-1", "b"), before, after)
+    assert record.displaced[0] == PinningChange.of(ContainerName("default", "pod-1", "b"), before, after)
     assert (len(record.displaced), record.displaced_count) == (KEPT_DISPLACED, KEPT_DISPLACED + 1)
 
 
@@ -70,8 +78,8 @@ def test_whoever_moved_is_kept_with_both_places() -> None:
     record = record_of(
         request("a", 2000), replace(placed(), moved=(lifted,)), Circumstances(held=Allocations((OTHER,))), at_seconds=0
     )
-    (moved,) = record.moved
-    assert (moved_code(moved), moved_text(moved)) == (
+    (moved,) = record.moves
+    assert (move_code(moved), move_text(moved)) == (
         "lifted",
         "from root to socket #1, memory nodes from none to 0-1",
     )
@@ -79,8 +87,8 @@ def test_whoever_moved_is_kept_with_both_places() -> None:
 
 @pytest.mark.parametrize(("before", "after", "code"), [("0", "0-1", "widened"), ("0-1", "0", "narrowed")])
 def test_who_stays_in_its_pool_has_its_memory_widened_or_narrowed(before: str, after: str, code: str) -> None:
-    moved = Moved(Named("n", "p", "c"), "root", "root", NodeSet.parse(before), NodeSet.parse(after))
-    assert moved_code(moved) == code
+    moved = GrantMove(ContainerName("n", "p", "c"), "root", "root", NodeSet.parse(before), NodeSet.parse(after))
+    assert move_code(moved) == code
 
 
 def test_a_change_is_named_by_what_it_changes() -> None:
@@ -96,16 +104,16 @@ def test_a_change_is_named_by_what_it_changes() -> None:
 
 
 def test_of_many_changes_the_newest_are_kept() -> None:
-    record = with_change(make_record(), *(Change(i, "lifted", str(i)) for i in range(KEPT_CHANGES + 3)))
+    record = with_history(make_record(), *(HistoryEntry(i, "lifted", str(i)) for i in range(KEPT_CHANGES + 3)))
     assert record.history[0].text == "3"
     assert len(record.history) == KEPT_CHANGES
 
 
 def test_a_new_decision_goes_on_with_the_history_of_the_container() -> None:
-    earlier = with_change(make_record(at_seconds=5.0), Change(6.0, "lifted", "up"))
+    earlier = with_history(make_record(at_seconds=5.0), HistoryEntry(6.0, "lifted", "up"))
     assert after_earlier(make_record(), earlier).history == (
-        Change(6.0, "lifted", "up"),
-        Change(5.0, "placed", "placed"),
+        HistoryEntry(6.0, "lifted", "up"),
+        HistoryEntry(5.0, "placed", "placed"),
     )
 
 

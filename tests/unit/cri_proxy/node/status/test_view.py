@@ -86,19 +86,20 @@ async def test_an_update_that_the_runtime_refuses_is_a_warning(site: Site) -> No
 async def test_the_explanation_of_a_placement_has_its_ranking_and_whom_it_displaced(site: Site) -> None:
     await site.run("s", SHARES)
     await site.run("a", guaranteed("c", 2000))
-    (decision,) = view(site).explain("a", "c").decisions
+    (explained,) = view(site).explain("a", "c").decisions
+    decision = explained.decision
     assert (decision.outcome, decision.displaced[0].pod, str(decision.displaced[0].cpus)) == ("placed", "s", "6-7")
     assert decision.ranking[0].outcome == "chosen"
-    assert decision.container is not None
+    assert explained.container is not None
 
 
 async def test_a_refused_container_is_explained_too(site: Site) -> None:
     try:
         await site.run("huge", guaranteed("c", 9000))
     except CallFailed:
-        (decision,) = view(site).explain("huge", None).decisions
-    assert (decision.outcome, decision.container) == ("refused", None)
-    assert "wanted 9 exclusive CPUs" in decision.reasons[0].text
+        (explained,) = view(site).explain("huge", None).decisions
+    assert (explained.decision.outcome, explained.container) == ("refused", None)
+    assert "wanted 9 exclusive CPUs" in explained.decision.reasons[0].text
 
 
 async def test_a_decision_is_explained_the_same_after_a_restart(site: Site) -> None:
@@ -107,7 +108,7 @@ async def test_a_decision_is_explained_the_same_after_a_restart(site: Site) -> N
     before = view(site).explain("a", None)
     await site.open()
     assert view(site).explain("a", None) == before
-    assert before.decisions[0].ranking
+    assert before.decisions[0].decision.ranking
 
 
 async def test_a_refusal_is_explained_the_same_after_a_restart(site: Site) -> None:
@@ -117,7 +118,7 @@ async def test_a_refusal_is_explained_the_same_after_a_restart(site: Site) -> No
     await site.node.settle()
     await site.open()
     assert view(site).explain("huge", None) == before
-    assert before.decisions[0].outcome == "refused"
+    assert before.decisions[0].decision.outcome == "refused"
 
 
 async def test_what_was_kept_without_a_record_is_explained_as_restored(site: Site) -> None:
@@ -125,8 +126,12 @@ async def test_what_was_kept_without_a_record_is_explained_as_restored(site: Sit
     saved = site.store.load()
     site.store = MemoryStore(replace(saved, decisions=()))
     await site.open()
-    (decision,) = view(site).explain("a", None).decisions
-    assert (decision.outcome, decision.decided_at_seconds, decision.container is None) == ("restored", None, False)
+    (explained,) = view(site).explain("a", None).decisions
+    assert (explained.decision.outcome, explained.decision.decided_at_seconds, explained.container is None) == (
+        "restored",
+        None,
+        False,
+    )
 
 
 @pytest.mark.parametrize("words", ["a", "default/a", "uid"])
@@ -254,10 +259,13 @@ async def test_a_container_that_the_runtime_did_not_create_holds_nothing_and_say
     site.runtime.faults.fail_next("CreateContainer", 2, "no such image")
     with pytest.raises(CallFailed):
         await site.run("a", guaranteed("c", 2000))
-    (decision,) = view(site).explain("a", None).decisions
-    assert decision.container is None
-    assert (decision.outcome, decision.failure) == ("not created", "the runtime refused: no such image")
-    assert decision.ranking
+    (explained,) = view(site).explain("a", None).decisions
+    assert explained.container is None
+    assert (explained.decision.outcome, explained.decision.failure) == (
+        "not created",
+        "the runtime refused: no such image",
+    )
+    assert explained.decision.ranking
 
 
 async def test_a_container_that_waits_for_its_place_is_a_warning_until_it_has_one() -> None:
