@@ -25,7 +25,7 @@ class Open(NamedTuple):
 
 OPEN: dict[str, Open] = {
     "cri_proxy": Open(phrases=18, names=1),
-    "cri_proxy/cli": Open(phrases=3),
+    "cri_proxy/cli": Open(phrases=1),
     "cri_proxy/config": Open(phrases=24, tiny=1),
     "cri_proxy/cri": Open(phrases=16),
     "cri_proxy/daemon": Open(phrases=12, tiny=1),
@@ -34,7 +34,7 @@ OPEN: dict[str, Open] = {
     "cri_proxy/intercept": Open(phrases=12),
     "cri_proxy/kubelet": Open(phrases=1, tiny=1),
     "cri_proxy/metrics": Open(phrases=9),
-    "cri_proxy/node": Open(phrases=123, names=1, tiny=1),
+    "cri_proxy/node": Open(phrases=112, names=1, tiny=1),
     "cri_proxy/relay": Open(phrases=24, names=1, tiny=1),
     "cri_proxy/runtime": Open(phrases=6),
     "cri_proxy/simulate": Open(phrases=18, names=2, tiny=6),
@@ -48,8 +48,6 @@ OPEN: dict[str, Open] = {
 }
 # Class names that stand in several modules.
 OPEN_CLASS_NAMES: set[str] = {
-    "Change",
-    "Displaced",
     "Ended",
     "Faults",
     "Found",
@@ -57,9 +55,7 @@ OPEN_CLASS_NAMES: set[str] = {
     "Ground",
     "Hotplug",
     "Log",
-    "Moved",
     "Node",
-    "Open",
     "Opened",
     "Part",
     "Place",
@@ -68,7 +64,6 @@ OPEN_CLASS_NAMES: set[str] = {
     "Request",
     "Reset",
     "Role",
-    "Rules",
     "TopologyAware",
     "Update",
 }

@@ -1,11 +1,12 @@
 """What a container asks for, for a terminal: every part with the annotation, CRI field or option behind it. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cri_proxy.cli.render.amounts import about_bytes_text, bytes_text, cpu_text, ids_text
 from cri_proxy.cli.render.columns import paragraph
-from policies.base import Affinity, Default, Expression, Preferences, Request
+from cri_proxy.cri.annotations.table import TABLE
+from policies.base import Affinity, Default, Expression, Request
 
 _LABEL = 15
 _VALUE = 20
@@ -21,27 +22,8 @@ class Part:
     fields: tuple[str, ...] = ()
 
 
-# A wish's field, its label, and what is shown of an option that decides it instead.
-LABELS = {
-    "prefer_isolated": "isolated CPUs",
-    "require_isolated": "isolated CPUs",
-    "prefer_shared": "shared CPUs",
-    "levels_up": "levels up",
-    "prefer_reserved": "reserved CPUs",
-    "preserve_cpu": "CPUs",
-    "preserve_memory": "memory nodes",
-    "threads": "hyperthreads",
-    "priority": "CPU priority",
-    "burst_level": "burst up to",
-    "memory_kinds": "memory kinds",
-    "strict_memory": "memory kinds",
-    "strict_hints": "devices",
-    "spread_by_hints": "devices",
-    "cold_start_seconds": "cold start",
-    "resource_files": "told of it",
-    "notify": "told of it",
-    "affinities": "affinity",
-}
+# The label of a preference that an option decides instead; the first row of a field names it.
+LABELS = {field: row.label for row in reversed(TABLE) for field in row.fields if row.label}
 
 
 def render_request(request: Request, defaults: Sequence[Default], *, width: int) -> list[str]:
@@ -78,9 +60,10 @@ def _parts(request: Request) -> Iterator[Part]:
     amount = _memory(request.memory_request_bytes)
     yield Part("memory", f"{amount}, {most}", ("memory_request_bytes", "memory_limit_bytes"))
     yield Part("QoS class", request.pod.qos.value, ("qos",))
-    for field, value in _wishes(request.preferences):
+    for row in TABLE:
+        value = row.shown(request.preferences) if row.shown is not None else ""
         if value:
-            yield Part(LABELS[field], value, (field,))
+            yield Part(row.label, value, row.fields)
     for affinity in request.affinities:
         label = "affinity" if affinity.weight >= 0 else "anti-affinity"
         yield Part(label, _affinity_text(affinity), ("affinities",))
@@ -96,42 +79,6 @@ def _memory(count: int) -> str:
     """An amount as it was written; what was estimated from oom_score_adj is a crooked number, and not exact anyway."""
     exact = bytes_text(count)
     return exact if not exact.isdigit() or count < 1 << 20 else f"about {about_bytes_text(count)}"
-
-
-def _wishes(preferences: Preferences) -> Iterable[tuple[str, str]]:
-    """(field, in words) of every wish; '' for those that say nothing."""
-    kinds = ", ".join(kind.value for kind in preferences.memory_kinds)
-    return (
-        ("prefer_isolated", "" if preferences.require_isolated else _preference(preferences.prefer_isolated)),
-        ("require_isolated", "required" if preferences.require_isolated else ""),
-        ("prefer_shared", "" if preferences.levels_up else _preference(preferences.prefer_shared)),
-        ("levels_up", f"{preferences.levels_up} above the best pool" if preferences.levels_up else ""),
-        ("prefer_reserved", _preference(preferences.prefer_reserved)),
-        ("preserve_cpu", "left alone" if preferences.preserve_cpu else ""),
-        ("preserve_memory", "left alone" if preferences.preserve_memory else ""),
-        ("threads", preferences.threads.value if preferences.threads is not None else ""),
-        ("priority", preferences.priority.value if preferences.priority is not None else ""),
-        ("burst_level", preferences.burst_level.value if preferences.burst_level is not None else ""),
-        ("memory_kinds", kinds),
-        ("strict_memory", "required: no other kind, no more than there is" if preferences.strict_memory else ""),
-        ("strict_hints", "required to be near" if preferences.strict_hints else ""),
-        ("spread_by_hints", _spread(preferences.spread_by_hints)),
-        ("cold_start_seconds", f"{preferences.cold_start_seconds} s on PMEM" if preferences.cold_start_seconds else ""),
-        ("resource_files", _told(preferences.resource_files)),
-        ("notify", f"by running {' '.join(preferences.notify)}" if preferences.notify else ""),
-    )
-
-
-def _preference(value: bool | None) -> str:
-    return "" if value is None else ("preferred" if value else "not wanted")
-
-
-def _spread(value: bool | None) -> str:
-    return "" if value is None else ("CPUs near each of them" if value else "CPUs wherever in the pool")
-
-
-def _told(value: bool | None) -> str:
-    return "" if value is None else ("by the /.cri-proxy mount" if value else "not")
 
 
 def _affinity_text(affinity: Affinity) -> str:

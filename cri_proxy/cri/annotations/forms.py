@@ -12,9 +12,10 @@ reported and counts as absent, so that the next wider one applies.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from cri_proxy.cri.annotations.values import by_container, parse_text
+from policies.base import Preferences
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -25,7 +26,9 @@ class Annotation(Generic[T_co]):
     """One row of the table: ``parse`` raises ValueError; ``fields`` are where the value goes (see ``origins``).
 
     ``examples`` and ``bad_example`` are values as written; ``value_fields`` the keys of a value that is itself a map,
-    which tell it from a map by container name. ``old_keys`` are earlier spellings, accepted beside ``key``.
+    which tell it from a map by container name. ``old_keys`` are earlier spellings, accepted beside ``key``. ``put``
+    sets the value in the preferences, None for what is no part of them. ``shown`` words it for ``explain`` under
+    ``label``, '' where the preferences say nothing.
     """
 
     key: str
@@ -37,6 +40,9 @@ class Annotation(Generic[T_co]):
     by_container_only: bool = False  # the value is always a map by container name
     value_fields: frozenset[str] = frozenset()
     old_keys: tuple[str, ...] = ()
+    put: Callable[[Preferences, T_co], Preferences] | None = None
+    label: str = ""
+    shown: Callable[[Preferences], str] | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -91,11 +97,15 @@ class Finder:
         self._domains = domains
         # Most pods have none of these, and few have many: the other rows need not be looked for in all their forms.
         self._keys = {key_in(full_key, (domain,)) for full_key in annotations for domain in domains}
+        self._sought: set[str] = set()
         self.found: dict[str, Found[object]] = {}
         self.problems: list[AnnotationProblem] = []
 
     def find(self, row: Annotation[T]) -> Found[T] | None:
-        """The narrowest value of a row that can be understood; the others that were tried go to ``problems``."""
+        """Return the narrowest value of a row that can be understood; the others that were tried go to ``problems``."""
+        if row.key in self._sought:
+            return cast("Found[T] | None", self.found.get(row.key))
+        self._sought.add(row.key)
         best: Found[T] | None = None
         for key in row.keys:
             found = self._find(row, key) if key in self._keys else None

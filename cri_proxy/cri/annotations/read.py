@@ -4,7 +4,7 @@ The rows are in ``annotation_table``, the forms and scopes of a key in ``annotat
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ WITHOUT_EFFECT = "without effect: "
 GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/grant_text.py
 
 _ADDED_UP = frozenset({"affinities", "hints"})  # fields that several annotations make together
-_NO_WISHES = Preferences()
+_NO_PREFERENCES = Preferences()
 _MAX_UNKNOWN, _LONGEST_KEY = 64, 64  # keys that are held against the table, which takes its time
 _NEAR = 0.85  # a letter or two of a key; allow.topologyhints is farther from topologyhints
 
@@ -48,7 +48,7 @@ def parse_annotations(annotations: Mapping[str, str], container: str, domains: S
     2
     """
     finder = Finder(annotations, container, domains)
-    preferences = _wishes(finder)
+    preferences = _preferences(finder)
     sources = finder.value(rows.TOPOLOGY_HINTS)
     hint_filter = HintFilter(
         sources=KINDS if sources is None else sources,
@@ -61,30 +61,23 @@ def parse_annotations(annotations: Mapping[str, str], container: str, domains: S
     return Parsed(preferences, affinities, hint_filter, origins, problems)
 
 
-def _wishes(finder: Finder) -> Preferences:
-    prefer, require = finder.find(rows.PREFER_ISOLATED), finder.find(rows.REQUIRE_ISOLATED)
-    required = _requires_isolated(prefer, require)
-    prefer_shared, levels_up = finder.value(rows.PREFER_SHARED) or (None, 0)
+def _preferences(finder: Finder) -> Preferences:
+    preferences = Preferences()
+    for row in rows.TABLE:
+        found = finder.find(row) if row.put is not None else None
+        if row.put is not None and found is not None:
+            preferences = row.put(preferences, found.value)
+    # What several annotations say together.
+    required = _requires_isolated(finder.find(rows.PREFER_ISOLATED), finder.find(rows.REQUIRE_ISOLATED))
     threads = _narrower(finder.find(rows.HYPERTHREADS), finder.find(rows.HIDE_HYPERTHREADS))
-    memory_kinds, cold_start = finder.value(rows.MEMORY_TYPE) or (), finder.value(rows.COLD_START) or 0
-    return Preferences(
-        prefer_isolated=True if required else (prefer.value if prefer else None),
+    kinds = preferences.memory_kinds
+    return replace(
+        preferences,
+        prefer_isolated=True if required else preferences.prefer_isolated,
         require_isolated=required,
-        prefer_shared=prefer_shared,
-        levels_up=levels_up,
-        prefer_reserved=finder.value(rows.PREFER_RESERVED),
-        preserve_cpu=finder.value(rows.PRESERVE_CPU) is True,
-        preserve_memory=finder.value(rows.PRESERVE_MEMORY) is True,
         threads=threads.value if threads else None,
-        priority=finder.value(rows.PREFER_CPU_PRIORITY),
-        burst_level=finder.value(rows.UNLIMITED_BURSTABLE),
-        memory_kinds=memory_kinds,
-        strict_memory=finder.value(rows.STRICT_MEMORY_TYPE) is True and bool(memory_kinds),
-        strict_hints=finder.value(rows.STRICT_HINTS) is True,
-        spread_by_hints=finder.value(rows.PICK_BY_HINTS),
-        cold_start_seconds=cold_start if not memory_kinds or has_cold_start_kinds(memory_kinds) else 0,
-        resource_files=finder.value(rows.RESOURCE_FILES),
-        notify=finder.value(rows.NOTIFY_EXEC) or (),
+        strict_memory=preferences.strict_memory and bool(kinds),
+        cold_start_seconds=0 if kinds and not has_cold_start_kinds(kinds) else preferences.cold_start_seconds,
     )
 
 
@@ -110,7 +103,7 @@ def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, st
     if preferences.require_isolated:
         behind["prefer_isolated"] = behind["require_isolated"]
     for field, found in sorted(behind.items()):
-        if field not in _ADDED_UP and getattr(preferences, field) == getattr(_NO_WISHES, field):
+        if field not in _ADDED_UP and getattr(preferences, field) == getattr(_NO_PREFERENCES, field):
             continue
         counting = found if field in _ADDED_UP else [min(found, key=lambda f: f.scope)]
         yield field, " and ".join(f.full_key for f in counting)

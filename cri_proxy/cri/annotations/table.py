@@ -1,10 +1,12 @@
-"""The table of annotations: one row says which key it is, how its value is read, where it goes and what it means."""
+"""The table of annotations: a row says how a value is read, where it goes, what it means and how explain words it."""
+
+from dataclasses import replace
 
 from cri_proxy.cri.annotations import device_filter, preferences
 from cri_proxy.cri.annotations.affinity import affinities
 from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.values import shared_preference, truth
-from policies.base import Affinity
+from policies.base import Affinity, Preferences
 
 
 def _affinity(value: object) -> tuple[Affinity, ...]:
@@ -15,6 +17,21 @@ def _anti_affinity(value: object) -> tuple[Affinity, ...]:
     return affinities(value, anti=True)
 
 
+def _chosen(value: bool | None, if_true: str, if_false: str) -> str:
+    return "" if value is None else (if_true if value else if_false)
+
+
+def _preference(value: bool | None) -> str:
+    return _chosen(value, "preferred", "not wanted")
+
+
+def _shared_preference(preferences: Preferences) -> str:
+    levels = preferences.levels_up
+    if not levels:
+        return _preference(preferences.prefer_shared)
+    return f"{levels} {'level' if levels == 1 else 'levels'} above the best pool"
+
+
 PREFER_ISOLATED = Annotation(
     "prefer-isolated-cpus",
     truth,
@@ -22,6 +39,9 @@ PREFER_ISOLATED = Annotation(
     "Take kernel-isolated CPUs for exclusive use when enough are free, or take none of them.",
     ("true", "false", '{"c0": true, "c1": false}'),
     "perhaps",
+    put=lambda asked, value: replace(asked, prefer_isolated=value),
+    label="isolated CPUs",
+    shown=lambda asked: "" if asked.require_isolated else _preference(asked.prefer_isolated),
 )
 REQUIRE_ISOLATED = Annotation(
     "require-isolated-cpus",
@@ -30,6 +50,9 @@ REQUIRE_ISOLATED = Annotation(
     "Refuse the container rather than give it exclusive CPUs that are not kernel-isolated.",
     ("true", '{"c0": true}'),
     "2",
+    put=lambda asked, value: replace(asked, require_isolated=value),
+    label="isolated CPUs",
+    shown=lambda asked: "required" if asked.require_isolated else "",
 )
 PREFER_SHARED = Annotation(
     "prefer-shared-cpus",
@@ -39,6 +62,9 @@ PREFER_SHARED = Annotation(
     "too; -N: shared, N levels above the best pool; 0 is true.",
     ("true", "false", "0", "-1", '{"c0": -1, "c1": true}'),
     "1",
+    put=lambda asked, value: replace(asked, prefer_shared=value[0], levels_up=value[1]),
+    label="shared CPUs",
+    shown=_shared_preference,
 )
 PREFER_RESERVED = Annotation(
     "prefer-reserved-cpus",
@@ -47,6 +73,31 @@ PREFER_RESERVED = Annotation(
     "Run on the CPUs that are reserved for the system, or (false) not, although the namespace is a reserved one.",
     ("true", "false"),
     "kube-system",
+    put=lambda asked, value: replace(asked, prefer_reserved=value),
+    label="reserved CPUs",
+    shown=lambda asked: _preference(asked.prefer_reserved),
+)
+PRESERVE_CPU = Annotation(
+    "cpu.preserve",
+    truth,
+    ("preserve_cpu",),
+    "Leave the container's CPU set alone, and its memory nodes with it.",
+    ("true", "false"),
+    "[0, 1]",
+    put=lambda asked, value: replace(asked, preserve_cpu=value),
+    label="CPUs",
+    shown=lambda asked: "left alone" if asked.preserve_cpu else "",
+)
+PRESERVE_MEMORY = Annotation(
+    "memory.preserve",
+    truth,
+    ("preserve_memory",),
+    "Leave the container's memory nodes alone.",
+    ("true", "false"),
+    "dram",
+    put=lambda asked, value: replace(asked, preserve_memory=value),
+    label="memory nodes",
+    shown=lambda asked: "left alone" if asked.preserve_memory else "",
 )
 HYPERTHREADS = Annotation(
     "hyperthreads",
@@ -56,6 +107,9 @@ HYPERTHREADS = Annotation(
     "only one thread of each core is used, of shared CPUs too; any: they may be anybody's.",
     ("hide", "own-core", "any", "{c0: hide}"),
     "both",
+    put=lambda asked, value: replace(asked, threads=value),
+    label="hyperthreads",
+    shown=lambda asked: asked.threads or "",
 )
 HIDE_HYPERTHREADS = Annotation(
     "hide-hyperthreads",
@@ -64,6 +118,7 @@ HIDE_HYPERTHREADS = Annotation(
     "true: as hyperthreads: hide; false: as hyperthreads: any. The narrower scope of the two wins, then hyperthreads.",
     ("true", "false", "{c0: true}", "own-core"),
     "2",
+    put=lambda asked, value: replace(asked, threads=value),
 )
 PREFER_CPU_PRIORITY = Annotation(
     "prefer-cpu-priority",
@@ -73,6 +128,9 @@ PREFER_CPU_PRIORITY = Annotation(
     "option DefaultCPUPriority says.",
     ("high", "normal", "low", "none", "default"),
     "1",
+    put=lambda asked, value: replace(asked, priority=value),
+    label="CPU priority",
+    shown=lambda asked: asked.priority or "",
 )
 UNLIMITED_BURSTABLE = Annotation(
     "unlimited-burstable",
@@ -81,6 +139,9 @@ UNLIMITED_BURSTABLE = Annotation(
     "How wide a pool a Burstable container without a CPU limit should get.",
     ("system", "package", "die", "numa", "l3cache"),
     "true",
+    put=lambda asked, value: replace(asked, burst_level=value),
+    label="burst up to",
+    shown=lambda asked: asked.burst_level or "",
 )
 MEMORY_TYPE = Annotation(
     "memory-type",
@@ -89,6 +150,9 @@ MEMORY_TYPE = Annotation(
     "Kinds of memory to use; mixed is dram and pmem. Without it: every kind but HBM.",
     ("dram", "pmem,dram", "mixed", '["hbm"]', "c0: dram,pmem"),
     "ram",
+    put=lambda asked, value: replace(asked, memory_kinds=value),
+    label="memory kinds",
+    shown=lambda asked: ", ".join(asked.memory_kinds),
 )
 STRICT_MEMORY_TYPE = Annotation(
     "strict.memory-type",
@@ -97,15 +161,9 @@ STRICT_MEMORY_TYPE = Annotation(
     "Refuse the container rather than use other kinds of memory than memory-type names, or more than there is.",
     ("true", "false", "{c0: true}"),
     "dram",
-)
-COLD_START = Annotation(
-    "cold-start",
-    preferences.cold_start_seconds,
-    ("cold_start_seconds",),
-    "Use only PMEM for so long (at most 1h), then DRAM too: what is allocated early and left alone stays on PMEM.",
-    ("duration: 60s", '{"duration": "1m30s"}', "60", "c0: {duration: 1h}", "c0: 10s"),
-    "duration: soon",
-    value_fields=preferences.COLD_START_FIELDS,
+    put=lambda asked, value: replace(asked, strict_memory=value),
+    label="memory kinds",
+    shown=lambda asked: "required: no other kind, no more than there is" if asked.strict_memory else "",
 )
 TOPOLOGY_HINTS = Annotation(
     "topologyhints",
@@ -142,6 +200,9 @@ STRICT_HINTS = Annotation(
     "Refuse the container rather than run it far from one of its devices.",
     ("true", "false", "{c0: true}"),
     "near",
+    put=lambda asked, value: replace(asked, strict_hints=value),
+    label="devices",
+    shown=lambda asked: "required to be near" if asked.strict_hints else "",
 )
 PICK_BY_HINTS = Annotation(
     "pick-resources-by-hints",
@@ -150,6 +211,21 @@ PICK_BY_HINTS = Annotation(
     "Take exclusive CPUs near each of its devices where these are on different nodes.",
     ("true", "false", "{c0: true}"),
     "devices",
+    put=lambda asked, value: replace(asked, spread_by_hints=value),
+    label="devices",
+    shown=lambda asked: _chosen(asked.spread_by_hints, "CPUs near each of them", "CPUs wherever in the pool"),
+)
+COLD_START = Annotation(
+    "cold-start",
+    preferences.cold_start_seconds,
+    ("cold_start_seconds",),
+    "Use only PMEM for so long (at most 1h), then DRAM too: what is allocated early and left alone stays on PMEM.",
+    ("duration: 60s", '{"duration": "1m30s"}', "60", "c0: {duration: 1h}", "c0: 10s"),
+    "duration: soon",
+    value_fields=preferences.COLD_START_FIELDS,
+    put=lambda asked, value: replace(asked, cold_start_seconds=value),
+    label="cold start",
+    shown=lambda asked: f"{asked.cold_start_seconds} s on PMEM" if asked.cold_start_seconds else "",
 )
 RESOURCE_FILES = Annotation(
     "resource-files",
@@ -159,6 +235,9 @@ RESOURCE_FILES = Annotation(
     ("true", "false", "{c0: true}"),
     "/resources",
     old_keys=("tell-resources",),
+    put=lambda asked, value: replace(asked, resource_files=value),
+    label="resource files",
+    shown=lambda asked: _chosen(asked.resource_files, "mounted at /.cri-proxy", "not mounted"),
 )
 NOTIFY_EXEC = Annotation(
     "notify-exec",
@@ -167,22 +246,9 @@ NOTIFY_EXEC = Annotation(
     "A command to run in the container when its resources have changed: a list of words, or one text.",
     ("kill -HUP 1", '["sh", "-c", "touch /tmp/changed"]', "c0: [kill, -HUP, 1]"),
     "[]",
-)
-PRESERVE_CPU = Annotation(
-    "cpu.preserve",
-    truth,
-    ("preserve_cpu",),
-    "Leave the container's CPU set alone, and its memory nodes with it.",
-    ("true", "false"),
-    "[0, 1]",
-)
-PRESERVE_MEMORY = Annotation(
-    "memory.preserve",
-    truth,
-    ("preserve_memory",),
-    "Leave the container's memory nodes alone.",
-    ("true", "false"),
-    "dram",
+    put=lambda asked, value: replace(asked, notify=value),
+    label="notified",
+    shown=lambda asked: f"by running {' '.join(asked.notify)}" if asked.notify else "",
 )
 AFFINITY = Annotation(
     "affinity",
@@ -193,6 +259,7 @@ AFFINITY = Annotation(
     ("c0: [c1]", "c0:\n- match: {key: name, operator: In, values: [c1]}\n  weight: 10"),
     "c0: c1",
     by_container_only=True,
+    label="affinity",
 )
 ANTI_AFFINITY = Annotation(
     "anti-affinity",
@@ -209,22 +276,22 @@ TABLE: tuple[Annotation[object], ...] = (
     REQUIRE_ISOLATED,
     PREFER_SHARED,
     PREFER_RESERVED,
+    PRESERVE_CPU,
+    PRESERVE_MEMORY,
     HYPERTHREADS,
     HIDE_HYPERTHREADS,
     PREFER_CPU_PRIORITY,
     UNLIMITED_BURSTABLE,
     MEMORY_TYPE,
     STRICT_MEMORY_TYPE,
-    COLD_START,
     TOPOLOGY_HINTS,
     ALLOW_HINTS,
     DENY_HINTS,
     STRICT_HINTS,
     PICK_BY_HINTS,
+    COLD_START,
     RESOURCE_FILES,
     NOTIFY_EXEC,
-    PRESERVE_CPU,
-    PRESERVE_MEMORY,
     AFFINITY,
     ANTI_AFFINITY,
 )

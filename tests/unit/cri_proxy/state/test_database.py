@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import sqlite3
 import stat
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,6 @@ from cri_proxy.state.database import open_database, require_known_version
 from cri_proxy.state.decisions import unpack
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import apply, change
-from policies.base import Preferences
 from tests.fakes.rows import make_row
 from tests.golden.stores import version_5
 
@@ -103,11 +102,6 @@ def test_a_store_of_version_5_keeps_every_field_of_every_request(tmp_path: Path)
     assert opened.saved.rows == version_5.ROWS
     assert opened.saved.sandboxes == (version_5.SANDBOX,)
     assert [unpack(decision) for decision in opened.saved.decisions] == [version_5.DECISION]
-
-
-def test_the_store_of_version_5_sets_every_preference() -> None:
-    changed = [f.name for f in fields(Preferences) if getattr(version_5.PREFERENCES, f.name) != f.default]
-    assert changed == [f.name for f in fields(Preferences)]
 
 
 def test_a_damaged_row_of_version_5_is_damage_still(tmp_path: Path) -> None:

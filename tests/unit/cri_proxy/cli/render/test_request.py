@@ -43,7 +43,7 @@ def lines(asked: Request, *defaults: Default, width: int = 120) -> list[str]:
     return render_request(asked, defaults, width=width)
 
 
-def test_every_wish_is_shown() -> None:
+def test_every_preference_is_shown() -> None:
     assert lines(replace(request("a", 1500), preferences=ALL))[3:] == [
         "  isolated CPUs  preferred",
         "  shared CPUs    not wanted",
@@ -58,12 +58,12 @@ def test_every_wish_is_shown() -> None:
         "  devices        required to be near",
         "  devices        CPUs wherever in the pool",
         "  cold start     60 s on PMEM",
-        "  told of it     by the /.cri-proxy mount",
-        "  told of it     by running /bin/reload now",
+        "  resource files mounted at /.cri-proxy",
+        "  notified       by running /bin/reload now",
     ]
 
 
-def test_no_wish_is_forgotten() -> None:
+def test_every_preference_has_a_label() -> None:
     assert {field.name for field in fields(Preferences)} <= LABELS.keys()
 
 
@@ -71,10 +71,10 @@ def test_no_wish_is_forgotten() -> None:
     ("preferences", "line"),
     [
         (Preferences(prefer_isolated=True, require_isolated=True), "  isolated CPUs  required"),
-        (Preferences(levels_up=2), "  levels up      2 above the best pool"),
+        (Preferences(levels_up=2), "  shared CPUs    2 levels above the best pool"),
     ],
 )
-def test_a_stricter_wish_stands_for_the_milder_one(preferences: Preferences, line: str) -> None:
+def test_a_stricter_preference_stands_for_the_milder_one(preferences: Preferences, line: str) -> None:
     assert lines(replace(request("a", 1500), preferences=preferences))[3:] == [line]
 
 
