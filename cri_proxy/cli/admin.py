@@ -1,6 +1,7 @@
-"""How commands reach a running daemon: the ``--admin`` option and the views that it answers."""
+"""The ``--admin`` option of commands, and the daemon's answers as views."""
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,9 +31,14 @@ def _socket_path(text: str) -> Path:
     return Path(path)
 
 
-def fetch(path: Path, target: str, kind: type[V], query: dict[str, str] | None = None) -> V:
-    """The view of this kind that the daemon answers. Raises DaemonUnreachable."""
-    plain = ask(path, target, query)
+def fetch(
+    path: Path, target: str, kind: type[V], query: Mapping[str, str] | None = None, *, post: str | None = None
+) -> V:
+    """Return the view of this kind that the daemon answers to GET, or to POST of this text.
+
+    Raises DaemonUnreachable.
+    """
+    plain = ask(path, target, query, post=post)
     try:
         return decode(kind, plain)
     except CodecError as error:

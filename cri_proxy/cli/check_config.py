@@ -173,16 +173,16 @@ def with_instead(report: Report, path: Path, admin: Path) -> Report:
 
 
 def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
-    """The report with what the running daemon says that it would do; as it is where it cannot say."""
-    from cri_proxy.codec import CodecError, decode
-    from cri_proxy.http.client import DaemonUnreachable, ask
-    from cri_proxy.http.routes import packed
+    """Return the report with what the running daemon says that it would do, or why it does not say."""
+    from cri_proxy.cli.admin import fetch
+    from cri_proxy.http.client import DaemonUnreachable
     from cri_proxy.node.status.model import PlanView
 
     try:
-        plan = decode(PlanView, ask(admin, "/api/v1/plan", {"text": packed(text), "group": group}))
-    except (DaemonUnreachable, CodecError):
-        return report  # an older daemon, or a file too large for a question
+        plan = fetch(admin, "/api/v1/plan", PlanView, {"group": group}, post=text)
+    except DaemonUnreachable as error:
+        said = f"the running daemon, perhaps an older one, does not say what it would do with this: {error}"
+        return replace(report, warnings=(*report.warnings, said))
     if plan.is_kept:
         said = "the running daemon has started with what was in force before, because the file was not valid"
         report = replace(report, warnings=(*report.warnings, said))

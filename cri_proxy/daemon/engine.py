@@ -20,7 +20,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.daemon.apply import Built, Living, build_start
 from cri_proxy.daemon.host import Host
 from cri_proxy.daemon.watchers import Adapting
-from cri_proxy.http.routes import plan_route
+from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.intercept.table import CriInterceptor
@@ -117,11 +117,10 @@ class Decider:
         view.reaches_runtime = channel.reaches_runtime
         view.more_parts.append(lambda: _socket_part(socket_problem()))
         view.more_samples += [traffic.samples, process_samples, task_samples, partial(self._build_samples, node)]
-        admin = await self._open_admin(view, closing)
-        node.more_warnings.append(admin.warnings)
         living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
         adapting = Adapting(settings, living, self._host, clock=self._clock, observer=self.journal, seen=self._seen)
-        admin.private["/api/v1/plan"] = plan_route(adapting.plan)
+        admin = await self._open_admin(view, adapting, closing)
+        node.more_warnings.append(admin.warnings)
         return Opened(node, adapting, interceptor)
 
     def _open_store(self, closing: AsyncExitStack) -> Store:
@@ -170,14 +169,17 @@ class Decider:
         closing.push_async_callback(resources.close)
         return resources
 
-    async def _open_admin(self, view: NodeView, closing: AsyncExitStack) -> AdminServer:
-        admin = AdminServer(view)
+    async def _open_admin(self, view: NodeView, adapting: Adapting, closing: AsyncExitStack) -> AdminServer:
+        admin = AdminServer(
+            build_routes(view),
+            posts={"/api/v1/plan": plan_route(adapting.plan)},
+            on_late_tcp=lambda address: self._log.info(events.HTTP_AVAILABLE, address=address),
+        )
         await admin.listen_unix(self.settings.admin_socket)
         closing.push_async_callback(admin.close)
         problem = await admin.listen_tcp(self.settings.http)
         if problem:
             self._log.warning(events.HTTP_UNAVAILABLE, address=self.settings.http, reason=problem)
-        admin.on_late_tcp = lambda address: self._log.info(events.HTTP_AVAILABLE, address=address)
         return admin
 
     def _build_samples(self, node: Node) -> tuple[Sample, ...]:

@@ -1,8 +1,10 @@
-"""Asking a running daemon over its admin socket, as the commands do. Blocking."""
+"""The client of the admin socket, for commands. Blocking."""
 
+import contextlib
 import http.client
 import json
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
@@ -14,7 +16,7 @@ _SECONDS = 10.0
 
 @dataclass(eq=False)
 class DaemonUnreachable(CriProxyError):
-    """No daemon answers on this socket: why, and the remedy."""
+    """No daemon answers on this socket, or not as expected: the path, why, and the remedy."""
 
     path: str
     problem: str
@@ -38,27 +40,41 @@ class _Connection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def ask(path: Path, target: str, query: dict[str, str] | None = None, *, seconds: float = _SECONDS) -> object:
-    """The JSON that the daemon answers under this path, a 404 included. Raises DaemonUnreachable."""
+def ask(
+    path: Path,
+    target: str,
+    query: Mapping[str, str] | None = None,
+    *,
+    post: str | None = None,
+    seconds: float = _SECONDS,
+) -> object:
+    """Return the JSON that the daemon answers to GET, or to POST of this text; also with an error status.
+
+    Raises DaemonUnreachable.
+    """
     connection = _Connection(path, seconds)
+    body = None if post is None else post.encode()
     try:
-        connection.request("GET", f"{target}?{urlencode(query)}" if query else target)
+        with contextlib.suppress(BrokenPipeError):  # it has answered already, without reading the whole text
+            connection.request(
+                "GET" if body is None else "POST", f"{target}?{urlencode(query)}" if query else target, body
+            )
         response = connection.getresponse()
-        body = response.read()
+        text = response.read()
     except FileNotFoundError:
         raise DaemonUnreachable(str(path), "no such socket: is the daemon running? --admin names another") from None
     except ConnectionRefusedError:
-        raise DaemonUnreachable(str(path), "nobody answers: the daemon has stopped") from None
+        raise DaemonUnreachable(str(path), "no process listens: the daemon has stopped") from None
     except PermissionError:
-        raise DaemonUnreachable(str(path), "permission denied: only root may ask the daemon") from None
+        raise DaemonUnreachable(str(path), "permission denied: only root may use the admin socket") from None
     except (OSError, http.client.HTTPException) as error:
         raise DaemonUnreachable(str(path), f"the daemon does not answer: {error}") from error
     finally:
         connection.close()
     try:
-        plain: object = json.loads(body)
+        plain: object = json.loads(text)
     except ValueError:
         raise DaemonUnreachable(
-            str(path), f"answered {response.status}: {body[:80].decode(errors='replace')}"
+            str(path), f"answered {response.status}: {text[:80].decode(errors='replace').strip()}"
         ) from None
     return plain

@@ -1,101 +1,124 @@
-"""HTTP/1.1 as far as we speak it: GET and HEAD requests in, responses out (RFC 9112). No I/O."""
+"""HTTP requests and responses as values, and the checks on a request that need no route. No I/O."""
 
-from collections.abc import Mapping
+import ipaddress
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import TypeAlias
 
-MAX_HEADER_BYTES = 8192
+from cri_proxy.slices import Slices
+
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
-METHODS = ("GET", "HEAD")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]@/]+))(?::\d{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request without its body; ``query`` holds the first value of each name, '' for a name alone."""
+class HttpRequest:
+    """A request; ``query`` holds the first value of each name, '' for a name alone."""
 
     method: str
     path: str
     query: Mapping[str, str]
-    keeps_alive: bool
     host: str = ""
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What is answered."""
+    """A whole response; ``allow`` lists the methods that a 405 must name (RFC 9110, 15.5.6)."""
 
     status: int
     content_type: str
     body: bytes
+    allow: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A server-sent event (HTML Living Standard, 9.2); ``name`` '' is the type ``message``."""
+
+    data: str
+    name: str = ""
+
+    def encode(self) -> bytes:
+        r"""Return the event as it is sent.
+
+        >>> Event("two\nlines", "change").encode()
+        b'event: change\ndata: two\ndata: lines\n\n'
+        """
+        lines = [f"event: {self.name}"] if self.name else []
+        lines += [f"data: {line}" for line in _LINE_END.split(self.data)]
+        return ("\n".join(lines) + "\n\n").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """A response of events, sent as the generator yields them.
+
+    The generator is closed when it ends, the client hangs up or does not take an event in time, or the server closes.
+    """
+
+    events: AsyncGenerator[Event, None]
+
+
+Query: TypeAlias = Mapping[str, str]
+
+Handler: TypeAlias = Callable[[Query], Response | Slices[Response] | EventStream]
+"""Answers GET and HEAD: at once, slice by slice where that would keep the event loop busy for long, or as events."""
+
+PostHandler: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
+"""Answers POST, on the admin socket alone; may wait."""
 
 
 @dataclass(eq=False)
 class BadRequest(ValueError):
-    """A request that is answered with this status."""
+    """A request that is refused with this status; its connection is closed."""
 
     status: int
     problem: str
+    allow: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.problem
 
+    @property
+    def response(self) -> Response:
+        """The refusal as it is sent."""
+        return Response(self.status, TEXT, f"{self.problem}\n".encode(), self.allow)
+
 
 def text_response(status: int, text: str) -> Response:
-    """A line of plain text."""
+    """Return a line of plain text."""
     return Response(status, TEXT, f"{text}\n".encode())
 
 
-def parse_request(head: bytes) -> Request:
-    """Read the request line and the header fields, up to and with the empty line. Raises BadRequest."""
-    lines = head.decode("latin-1").split("\r\n")
-    parts = lines[0].split(" ")
-    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "expected METHOD TARGET HTTP/1.1")
-    method, target, version = parts
-    read = [_field(line) for line in lines[1:] if line]
-    fields = dict(read)
-    if [name for name, _ in read].count("host") > 1:  # RFC 9112, 3.2: two readers must not see two hosts
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "expected one Host")
-    if method not in METHODS:
-        raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} is not offered: nothing here changes anything")
-    if "transfer-encoding" in fields or fields.get("content-length", "0") != "0":
-        raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request here has no body")
+def is_loopback(address: str) -> bool:
+    """Return whether this is a numeric address of the loopback interface."""
     try:
-        url = urlsplit(target)
-        query = {
-            name: values[0] for name, values in parse_qs(url.query, keep_blank_values=True, max_num_fields=20).items()
-        }
-    except ValueError as error:
-        raise BadRequest(HTTPStatus.BAD_REQUEST, f"cannot read the target: {error}") from None
-    connection = fields.get("connection", "").lower()
-    keeps_alive = connection == "keep-alive" if version == "HTTP/1.0" else connection != "close"
-    return Request(method, unquote(url.path), query, keeps_alive, fields.get("host", ""))
-
-
-def _field(line: str) -> tuple[str, str]:
-    name, colon, value = line.partition(":")
-    if not colon or not name or name != name.strip():
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "expected header fields as NAME: VALUE")
-    return name.lower(), value.strip()
-
-
-def render_response(response: Response, *, has_body: bool, keeps_alive: bool) -> bytes:
-    """The bytes to send; a HEAD request gets the same without the body."""
-    try:
-        phrase = HTTPStatus(response.status).phrase
+        return ipaddress.ip_address(address).is_loopback
     except ValueError:
-        phrase = ""
-    # RFC 9110, 15.5.6: whoever is refused a method is told those that there are.
-    allow = f"Allow: {', '.join(METHODS)}\r\n" if response.status == HTTPStatus.METHOD_NOT_ALLOWED else ""
-    head = (
-        f"HTTP/1.1 {int(response.status)} {phrase}\r\n"
-        f"Content-Type: {response.content_type}\r\n"
-        f"Content-Length: {len(response.body)}\r\n"
-        f"{allow}"
-        "Cache-Control: no-store\r\n"
-        "X-Content-Type-Options: nosniff\r\n"
-        f"Connection: {'keep-alive' if keeps_alive else 'close'}\r\n\r\n"
-    )
-    return head.encode("latin-1") + (response.body if has_body else b"")
+        return False
+
+
+def names_this_machine(host: str) -> bool:
+    """Return whether a ``Host`` field is a numeric address or ``localhost``, with or without a port, or absent ('').
+
+    A page elsewhere can have its name resolve to 127.0.0.1 (DNS rebinding): the browser's requests then come from this
+    node, but ``Host`` has the page's name.
+
+    >>> [names_this_machine(host) for host in ("127.0.0.1:8891", "[::1]", "localhost:8891", "page.example:8891")]
+    [True, True, True, False]
+    """
+    if not host:  # HTTP/1.0; browsers always send it
+        return True
+    match = _HOST.fullmatch(host)
+    if match is None:
+        return False
+    name = match["six"] or match["name"].lower().removesuffix(".")
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost"
+    return True

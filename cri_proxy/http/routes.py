@@ -1,30 +1,22 @@
-"""Which path answers with what. Pure: a view in, responses out; the admin socket and TCP serve the same table."""
+"""The table of routes: a view in, responses out. The admin socket and TCP serve the same GET routes."""
 
-import base64
-import zlib
-from collections.abc import Awaitable, Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import fields
 from http import HTTPStatus
 
 from cri_proxy.codec import Plain, encode
 from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.values import value_of
-from cri_proxy.http.json_text import json_text, object_text, status_text
-from cri_proxy.http.messages import JSON, Response, text_response
+from cri_proxy.http.messages import JSON, Handler, HttpRequest, PostHandler, Query, Response, text_response
 from cri_proxy.metrics.exposition import CONTENT_TYPE, Exposition
-from cri_proxy.node.status.model import DaemonView, Health, PlanView
-from cri_proxy.slices import Slices
-from sysfs.show.as_json import json_value
-
-Query = Mapping[str, str]
-# Answers at once, or slice by slice where that would keep the event loop from others for long.
-Handler = Callable[[Query], Response | Slices[Response]]
-# Answered on the admin socket alone: what takes its time, or is root's business.
-PrivateHandler = Callable[[Query], Awaitable[Response]]
+from cri_proxy.node.status.model import DaemonView, Health, PlanView, StatusView
+from cri_proxy.slices import BUNCH, Slices, bunches
 
 
 def build_routes(view: DaemonView) -> dict[str, Handler]:
-    """Path -> handler. Every handler only reads."""
+    """Return the GET handlers by path; they only read."""
     exposition = Exposition()
     return {
         "/healthz": lambda query: _health(query, "healthz", view.health()),
@@ -37,38 +29,17 @@ def build_routes(view: DaemonView) -> dict[str, Handler]:
     }
 
 
-def plan_route(plan: Callable[[str, str], Awaitable[PlanView]]) -> PrivateHandler:
-    """``text`` is the configuration's file as ``packed`` gives it, ``group`` the node's group; changes nothing."""
+def plan_route(plan: Callable[[str, str], Awaitable[PlanView]]) -> PostHandler:
+    """Return the POST handler that says what the configuration in the body would change; ``group`` is the node's."""
 
-    async def answer(query: Query) -> Response:
+    async def answer(request: HttpRequest) -> Response:
         try:
-            text = unpacked(query.get("text", ""))
-        except ValueError as error:
-            return _json({"error": f"text: {error}"}, HTTPStatus.BAD_REQUEST)
-        return _json(encode(await plan(text, query.get("group", ""))))
+            text = request.body.decode()
+        except UnicodeDecodeError as error:
+            return _json({"error": f"expected UTF-8: {error}"}, HTTPStatus.BAD_REQUEST)
+        return _json(encode(await plan(text, request.query.get("group", ""))))
 
     return answer
-
-
-def packed(text: str) -> str:
-    """A text made small for a request line."""
-    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode()
-
-
-def unpacked(text: str) -> str:
-    """What ``packed`` was given. Raises ValueError, also for what is longer than a ConfigMap.
-
-    >>> unpacked(packed("adopt: pin"))
-    'adopt: pin'
-    """
-    inflating = zlib.decompressobj()
-    try:
-        raw = inflating.decompress(base64.urlsafe_b64decode(text), MAX_BYTES + 1)
-    except zlib.error as error:
-        raise ValueError(str(error)) from None
-    if not inflating.eof:
-        raise ValueError(f"incomplete, or larger than {MAX_BYTES} bytes")
-    return raw.decode()
 
 
 def _json(value: object, status: int = HTTPStatus.OK) -> Response:
@@ -82,9 +53,9 @@ def _status(view: DaemonView) -> Slices[Response]:
 
 
 def _health(query: Query, name: str, health: Health) -> Response:
-    """200 or 503 with what is degraded, a line each; ``verbose`` names good parts too, ``format=json`` is data.
+    """Return 200 or 503 with a line for each problem; ``verbose`` lists good parts too, ``format=json`` is data.
 
-    The verbose form is that of the Kubernetes API server's own endpoints.
+    The verbose form is that of the Kubernetes API server's health endpoints.
     """
     is_good, bad = (health.is_alive, "not alive") if name == "healthz" else (health.is_ready, "not ready")
     status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
@@ -97,6 +68,8 @@ def _health(query: Query, name: str, health: Health) -> Response:
 
 
 def _topology(view: DaemonView) -> Slices[Response]:
+    from sysfs.show.as_json import json_value  # 0.2 MB that a daemon needs only for this
+
     plain = json_value(view.topology())
     yield
     text = yield from object_text(plain)
@@ -104,7 +77,7 @@ def _topology(view: DaemonView) -> Slices[Response]:
 
 
 def _explain(view: DaemonView, query: Query) -> Response:
-    """``pod`` is a name or uid, ``container`` optional; 404 with an empty list when nothing is known of it."""
+    """Return the decisions of ``pod``, a name or uid; 404 with an empty list where there are none."""
     pod = query.get("pod", "")
     if not pod:
         return _json({"error": "expected ?pod=NAME, and &container=NAME for one of its containers"}, 400)
@@ -113,7 +86,7 @@ def _explain(view: DaemonView, query: Query) -> Response:
 
 
 def config_json(config: Config) -> dict[str, Plain]:
-    """Every option by its key with its value as it would be written, groups nested; null = not set."""
+    """Return every option by its key with its value as it is written in a file, groups nested; null = not set."""
     plain: dict[str, Plain] = {}
     for known in known_options():
         value = value_of(config, known)
@@ -134,3 +107,35 @@ def _plain_value(value: object) -> Plain:
         case tuple():
             return [str(item) for item in value]
     return str(value)
+
+
+def json_text(value: object) -> str:
+    """Return plain data (``codec.Plain``) as one line."""
+    # Without indentation json is three times as fast, and the event loop relays calls meanwhile.
+    return json.dumps(value, ensure_ascii=False)
+
+
+def status_text(view: StatusView) -> Slices[str]:
+    """Return the view as JSON; a slice writes at most a bunch of a list."""
+    return _object_text(((field.name, getattr(view, field.name)) for field in fields(view)), encode)
+
+
+def object_text(plain: Mapping[str, object]) -> Slices[str]:
+    """Return plain data as JSON, in slices as ``status_text`` does."""
+    return _object_text(plain.items(), lambda value: value)
+
+
+def _object_text(members: Iterable[tuple[str, object]], plain_of: Callable[[object], object]) -> Slices[str]:
+    parts: list[str] = []
+    for name, value in members:
+        parts.append(f"{', ' if parts else '{'}{json_text(name)}: ")
+        if isinstance(value, tuple | list) and len(value) > BUNCH:
+            texts = []
+            for bunch in bunches(value):
+                yield
+                texts.append(json_text(plain_of(bunch))[1:-1])
+            parts.append(f"[{', '.join(texts)}]")
+        else:
+            parts.append(json_text(plain_of(value)))
+    yield
+    return "".join([*parts, "}"])

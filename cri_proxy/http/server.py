@@ -1,4 +1,4 @@
-"""The HTTP server: GET only, small requests, short waits. On a private Unix socket and, if wanted, on TCP."""
+"""The HTTP server, on a private Unix socket for root and, if wanted, on TCP: routes, limits, checks."""
 
 import asyncio
 import errno
@@ -6,36 +6,34 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
 from cri_proxy.clock import SystemClock
 from cri_proxy.errors import CriProxyError
-from cri_proxy.http.clients import Clients
-from cri_proxy.http.hosts import is_loopback, names_this_machine
+from cri_proxy.http.connection import MAX_HEADER_BYTES, Connection, Times
+from cri_proxy.http.limits import ConnectionLimit, FairShare
 from cri_proxy.http.messages import (
-    MAX_HEADER_BYTES,
     BadRequest,
-    Request,
+    EventStream,
+    Handler,
+    HttpRequest,
+    PostHandler,
     Response,
-    parse_request,
-    render_response,
+    is_loopback,
+    names_this_machine,
     text_response,
 )
-from cri_proxy.http.routes import Handler, PrivateHandler, build_routes
-from cri_proxy.http.turns import Turns
-from cri_proxy.node.status.model import DaemonView
 from cri_proxy.slices import Slices
 from cri_proxy.tasks import Tasks
 
-# A request comes at once or not at all; an idle connection is kept for a refreshing page.
-_HEAD_SECONDS = 5.0
-_IDLE_SECONDS = 30.0
-_WRITE_SECONDS = 10.0
+MAX_BODY_BYTES = 1 << 20  # what a ConfigMap may hold
 _MAX_CONNECTIONS = 64
+_MAX_STREAMS = 16
 _RETRY_SECONDS = 60.0
+_TIMES = Times()
 
 
 @dataclass(eq=False)
@@ -49,36 +47,46 @@ class AdminSocketError(CriProxyError):
         return f"{self.path}: cannot open the admin socket: {self.problem}"
 
 
+def _ignore(address: str) -> None:
+    return
+
+
+class _Clients:
+    """What the clients of one kind of socket share."""
+
+    def __init__(self, *, are_root: bool) -> None:
+        """``are_root``: they come over the admin socket."""
+        self.are_root = are_root
+        self.connections = ConnectionLimit(_MAX_CONNECTIONS)
+        self.share = FairShare(SystemClock())
+        self.streams = asyncio.Semaphore(_MAX_STREAMS)
+
+
 class AdminServer:
-    """Serves one table of routes on every address that it was told to listen on."""
+    """Serve one table of routes on every address that is opened."""
 
     def __init__(
         self,
-        view: DaemonView,
+        routes: Mapping[str, Handler],
         *,
-        idle_seconds: float = _IDLE_SECONDS,
-        write_seconds: float = _WRITE_SECONDS,
+        posts: Mapping[str, PostHandler] | None = None,
+        on_late_tcp: Callable[[str], object] = _ignore,
+        times: Times = _TIMES,
         retry_seconds: float = _RETRY_SECONDS,
     ) -> None:
-        """Nothing is opened yet. A client may be silent or not take its answer for so long.
+        """Open nothing yet. ``routes`` and ``posts`` are handlers by path.
 
-        A TCP address that cannot be had is tried again every ``retry_seconds``.
+        A TCP address that is not available is tried again every ``retry_seconds``; ``on_late_tcp`` gets it then.
         """
-        self._routes: Mapping[str, Handler] = build_routes(view)
-        self.private: dict[str, PrivateHandler] = {}
-        """Paths that the admin socket alone answers."""
-        self._idle_seconds = idle_seconds
-        self._write_seconds = write_seconds
+        self._routes, self._posts = routes, posts or {}
+        self._on_late_tcp = on_late_tcp
+        self._times = times
         self._retry_seconds = retry_seconds
         self._servers: list[asyncio.Server] = []
         # Root's commands have connections of their own, which clients on TCP cannot use up.
-        self._on_admin_socket, self._on_tcp = Clients(_MAX_CONNECTIONS), Clients(_MAX_CONNECTIONS)
+        self._root, self._others = _Clients(are_root=True), _Clients(are_root=False)
         self._retrying = Tasks()
         self._problem = ""
-        self.on_late_tcp: Callable[[str], object] = _nobody_listens
-        """Hears the address that could not be had at first, once it is open."""
-        clock = SystemClock()
-        self._turns_of_root, self._turns_of_all = Turns(clock), Turns(clock)
         self._socket: tuple[Path, int] | None = None
 
     async def listen_unix(self, path: Path) -> None:
@@ -88,7 +96,7 @@ class AdminServer:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary.unlink(missing_ok=True)
-            # Closed to others before it has its name: between bind and chmod nobody can find it by that name.
+            # Closed to others before it has its name: a chmod after bind would leave a moment in which it is open.
             mask = os.umask(0o177)
             try:
                 listener.bind(str(temporary))
@@ -103,12 +111,13 @@ class AdminServer:
             temporary.unlink(missing_ok=True)
             raise AdminSocketError(str(path), error.strerror or str(error)) from error
         self._socket = (path, inode)
-        self._servers.append(await asyncio.start_unix_server(self._accept, sock=listener, limit=MAX_HEADER_BYTES))
+        accept = partial(self._accept, self._root)
+        self._servers.append(await asyncio.start_unix_server(accept, sock=listener, limit=MAX_HEADER_BYTES))
 
     async def listen_tcp(self, address: str) -> str | None:
-        """Listen on ADDRESS:PORT, or not at all on ``off``; gives why it could not, as a sentence.
+        """Listen on ADDRESS:PORT, or not at all on ``off``; return why that failed, as a sentence.
 
-        Then it is tried again until it can be had: whoever has it, the process before this one for example, may go.
+        An address that is taken is tried again: the process that has it, as the one before this one, may end.
         """
         if address == "off":
             return None
@@ -118,25 +127,26 @@ class AdminServer:
         return self._problem or None
 
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know of it now, in sentences."""
+        """Return what an operator should know now, in sentences."""
         return (f"http: {self._problem}",) if self._problem else ()
 
     async def _retry_tcp(self, address: str) -> None:
         while self._problem:
             await asyncio.sleep(self._retry_seconds)
             self._problem = await self._open_tcp(address)
-        self.on_late_tcp(address)
+        self._on_late_tcp(address)
 
     async def _open_tcp(self, address: str) -> str:
-        """Try to listen there; '' or why not."""
+        """Listen there; return why that failed, else ''."""
         host, _, port = address.rpartition(":")
+        accept = partial(self._accept, self._others)
         try:
             server = await asyncio.start_server(
-                self._accept, host.strip("[]"), int(port), limit=MAX_HEADER_BYTES, reuse_address=True
+                accept, host.strip("[]"), int(port), limit=MAX_HEADER_BYTES, reuse_address=True
             )
         except OSError as error:
             reason = "the port is taken" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
-            until = "status is served on the admin socket only until it can be had"
+            until = "until it is free, status is served on the admin socket only"
             return f"{address}: {reason}; {until}, --http names another address"
         self._servers.append(server)
         return ""
@@ -152,8 +162,8 @@ class AdminServer:
         await self._retrying.cancel()
         for server in self._servers:
             server.close()
-        await self._on_admin_socket.cancel()
-        await self._on_tcp.cancel()
+        await self._root.connections.cancel()
+        await self._others.connections.cancel()
         if self._socket is not None:
             path, inode = self._socket
             try:
@@ -163,104 +173,81 @@ class AdminServer:
                 pass
             self._socket = None
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        is_tcp = isinstance(writer.get_extra_info("sockname"), tuple)
-        clients = self._on_tcp if is_tcp else self._on_admin_socket
-        if clients.makes_room():
-            clients.serve(self._until_closed(partial(self._answer_all, reader, writer, clients), writer))
+    def _accept(self, clients: _Clients, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(reader, writer, self._times)
+        if clients.connections.make_room():
+            clients.connections.serve(self._until_closed(partial(self._answer_all, connection, clients), writer))
         else:
-            full = _whole(text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections"))
-            clients.refuse(self._until_closed(partial(self._send, writer, full), writer))
+            full = text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")
+            clients.connections.refuse(self._until_closed(partial(connection.send, full, closes=True), writer))
 
     async def _until_closed(
-        self, talk: Callable[[], Coroutine[object, object, None]], writer: asyncio.StreamWriter
+        self, talk: Callable[[], Coroutine[object, object, object]], writer: asyncio.StreamWriter
     ) -> None:
-        """What there is to say on a connection, and its end."""
+        """Talk on a connection, then close it."""
         try:
             await talk()
             writer.close()
-            async with asyncio.timeout(self._write_seconds):
+            async with asyncio.timeout(self._times.write_seconds):
                 await writer.wait_closed()
-        except (OSError, TimeoutError):
-            pass  # the peer is gone or stuck: nobody is left to be told
+        except OSError:  # also TimeoutError
+            pass  # the client is gone or stuck
         finally:
-            # What it has not taken is dropped, or it would hold the connection for ever.
+            # What the client has not taken is dropped, or it would hold the connection.
             writer.transport.abort()
 
-    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clients: Clients) -> None:
-        """Request after request until the connection is closed, idle for long, or not understood."""
-        seconds = _HEAD_SECONDS
-        while True:
-            try:
-                with clients.idle():
-                    async with asyncio.timeout(seconds):
-                        head = await reader.readuntil(b"\r\n\r\n")
-            except asyncio.IncompleteReadError:
-                return
-            except asyncio.LimitOverrunError:
-                problem = f"more than {MAX_HEADER_BYTES} bytes of header"
-                await self._send(writer, _whole(text_response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, problem)))
-                return
-            if not await self._answer_one(head, writer):
-                return
-            seconds = self._idle_seconds
-
-    async def _answer_one(self, head: bytes, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; whether the connection stays open."""
+    async def _answer_all(self, connection: Connection, clients: _Clients) -> None:
+        """Answer requests until the connection is closed, idle for too long, or has to be closed after an error."""
         try:
-            request = parse_request(head)
+            while await self._answer_one(connection, clients):
+                pass
         except BadRequest as error:
-            await self._send(writer, _whole(text_response(error.status, error.problem)))
+            await connection.refuse(error)
+
+    async def _answer_one(self, connection: Connection, clients: _Clients) -> bool:
+        """Answer one request; return whether another may follow. Raises BadRequest."""
+        request = await connection.next_request(clients.connections.idle())
+        if request is None:
             return False
-        response = await self._respond(writer, request)
-        has_body = request.method == "GET"
-        await self._send(writer, render_response(response, has_body=has_body, keeps_alive=request.keeps_alive))
-        return request.keeps_alive
+        post = self._posts.get(request.path) if clients.are_root else None
+        allowed = ("GET", "HEAD") if post is None else ("POST",)
+        if request.method not in allowed:
+            raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not offered here", allowed)
+        body = await connection.read_body(0 if post is None else MAX_BODY_BYTES)
+        answer = await (self._get(connection, request, clients) if post is None else post(replace(request, body=body)))
+        if isinstance(answer, Response):
+            return await connection.send(answer)
+        if clients.streams.locked():
+            await answer.events.aclose()
+            return await connection.send(text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many streams"))
+        async with clients.streams:
+            await connection.send_events(answer.events)
+        return False
 
-    async def _respond(self, writer: asyncio.StreamWriter, request: Request) -> Response:
-        is_root = writer.get_extra_info("socket").family == socket.AF_UNIX
-        private = self.private.get(request.path)
-        if private is not None and is_root:
-            return await private(request.query)
-        turns = self._turns_of_root if is_root else self._turns_of_all
-        async with turns.turn():
-            answer = _misdirected(writer, request) or self._answer(request)
-        return answer if isinstance(answer, Response) else await turns.take(answer)
+    async def _get(self, connection: Connection, request: HttpRequest, clients: _Clients) -> Response | EventStream:
+        async with clients.share.turn():
+            answer = _misdirected(connection, request) or self._route(request)
+        return answer if isinstance(answer, Response | EventStream) else await clients.share.run(answer)
 
-    def _answer(self, request: Request) -> Response | Slices[Response]:
+    def _route(self, request: HttpRequest) -> Response | Slices[Response] | EventStream:
         handler = self._routes.get(request.path)
         if handler is None:
             return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self._routes))}")
         return handler(request.query)
 
-    async def _send(self, writer: asyncio.StreamWriter, answer: bytes) -> None:
-        writer.write(answer)
-        async with asyncio.timeout(self._write_seconds):
-            await writer.drain()
 
-
-def _nobody_listens(address: str) -> None:
-    return
-
-
-def _misdirected(writer: asyncio.StreamWriter, request: Request) -> Response | None:
-    """The refusal of a request that came over loopback with a foreign page's name; None where nothing is wrong."""
-    name = writer.get_extra_info("sockname")
-    if not isinstance(name, tuple) or not is_loopback(str(name[0])) or names_this_machine(request.host):
+def _misdirected(connection: Connection, request: HttpRequest) -> Response | None:
+    """Return the refusal of a request over loopback that names another host, None where the host is right."""
+    if not is_loopback(connection.local_host) or names_this_machine(request.host):
         return None
     return text_response(HTTPStatus.MISDIRECTED_REQUEST, "this address answers to its number and to localhost only")
 
 
 def _refuse_non_socket(path: Path) -> None:
-    """A stale socket may be replaced, anything else may not."""
+    """Raise OSError where anything but a socket has this path; a stale socket is replaced."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise OSError(errno.EEXIST, "something that is not a socket is in its place: remove it")
-
-
-def _whole(response: Response) -> bytes:
-    """An answer after which the connection is closed."""
-    return render_response(response, has_body=True, keeps_alive=False)
+        raise OSError(errno.EEXIST, "the path exists and is not a socket: remove it")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cri_proxy.http.routes import plan_route
+from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer
 from cri_proxy.node.status.model import DaemonView, PlanView
 from tests.fakes.views import FixedDaemon
@@ -21,9 +21,8 @@ def served(path: Path, daemon: DaemonView | None = None, *, plan: Plan | None = 
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def run() -> None:
-        server = AdminServer(daemon if daemon is not None else FixedDaemon())
-        if plan is not None:
-            server.private["/api/v1/plan"] = plan_route(plan)
+        posts = {} if plan is None else {"/api/v1/plan": plan_route(plan)}
+        server = AdminServer(build_routes(daemon if daemon is not None else FixedDaemon()), posts=posts)
         await server.listen_unix(path)
         loops.append(asyncio.get_running_loop())
         started.set()

@@ -4,10 +4,13 @@
 coverage-guided fuzzers take. ``seeds`` are sound inputs, from which mangled ones are made.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import h11
 
 from cri_proxy.config.last_known_good import Kept
 from cri_proxy.config.last_known_good import decode as decode_kept
@@ -16,8 +19,8 @@ from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
 from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.errors import ConfigError
-from cri_proxy.http.hosts import names_this_machine
-from cri_proxy.http.messages import BadRequest, parse_request
+from cri_proxy.http.connection import read_head
+from cri_proxy.http.messages import BadRequest, names_this_machine
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.headers import HeaderReader, write_literals
@@ -136,10 +139,12 @@ def grpc_message(data: bytes) -> None:
 
 
 def http_request(data: bytes) -> None:
-    try:
-        names_this_machine(parse_request(data).host)
-    except BadRequest as error:
-        assert error.problem
+    wire = h11.Connection(h11.SERVER)
+    wire.receive_data(data)
+    with contextlib.suppress(h11.RemoteProtocolError, BadRequest):
+        head = wire.next_event()
+        if isinstance(head, h11.Request):
+            names_this_machine(read_head(head).host)
 
 
 def yaml_seeds(*names: str) -> tuple[bytes, ...]:

@@ -1,6 +1,7 @@
 """The check-config command."""
 
 import json
+import random
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -213,6 +214,28 @@ def test_what_the_running_daemon_would_do_is_asked_of_it(
         assert run_command(["check-config", str(path), "--admin", f"{tmp_path}/a.sock"]) == status
     assert asked == [(TEXT, "rt")]
     assert said in capsys.readouterr().out
+
+
+def test_a_large_file_is_compared_as_any_other(path: Path, tmp_path: Path) -> None:
+    path.write_text(TEXT + "".join(f"# {random.Random(line).randbytes(40).hex()}\n" for line in range(1200)))
+    asked: list[str] = []
+
+    async def answer(text: str, group: str) -> PlanView:
+        asked.append(text)
+        return PlanView("")
+
+    with served(tmp_path / "a.sock", FixedDaemon(), plan=answer):
+        report = check(path, tmp_path / "a.sock")
+    assert (report.is_planned, asked) == (True, [path.read_text()])
+    assert len(asked[0]) > 97_000
+
+
+def test_a_daemon_that_cannot_say_what_it_would_do_is_named(path: Path, tmp_path: Path) -> None:
+    with served(tmp_path / "a.sock"):  # as an older one, which has no such route
+        report = check(path, tmp_path / "a.sock")
+    assert (report.valid, report.is_planned, report.against) == (True, False, "daemon")
+    assert "does not say what it would do" in report.warnings[0]
+    assert "answered 405: POST is not offered here" in report.warnings[0]
 
 
 def test_what_needs_a_restart_is_marked(path: Path, tmp_path: Path) -> None:

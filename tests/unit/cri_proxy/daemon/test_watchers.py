@@ -18,7 +18,6 @@ from cri_proxy.config.last_known_good import find
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.daemon.watchers import Adapting
 from cri_proxy.http.client import ask
-from cri_proxy.http.routes import packed
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.status.model import ConfigurationView, PlanView
 from cri_proxy.runtime.client import RuntimeClient
@@ -224,8 +223,8 @@ async def test_a_plan_says_why_it_would_be_rejected(text: str, problem: str, sce
 
 
 async def test_the_plan_is_asked_for_on_the_admin_socket(tmp_path: Path, scene: Scene) -> None:
-    query = {"text": packed(f"{CONFIG}imageListen: /a"), "group": ""}
-    answer = await asyncio.to_thread(ask, tmp_path / "admin.sock", "/api/v1/plan", query)
+    text = f"{CONFIG}imageListen: /a"
+    answer = await asyncio.to_thread(ask, tmp_path / "admin.sock", "/api/v1/plan", {"group": ""}, post=text)
     assert decode(PlanView, answer).problem.endswith("imageListen: needs imageEndpoint as well: give both or neither")
 
 

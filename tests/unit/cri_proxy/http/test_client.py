@@ -26,7 +26,7 @@ def test_no_socket_and_a_dead_one_are_told_apart(tmp_path: Path) -> None:
         ask(tmp_path / "a.sock", "/")
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / "a.sock"))
-    with pytest.raises(DaemonUnreachable, match="nobody answers"):
+    with pytest.raises(DaemonUnreachable, match="the daemon has stopped"):
         ask(tmp_path / "a.sock", "/")
 
 

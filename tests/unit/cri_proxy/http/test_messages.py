@@ -1,62 +1,44 @@
-"""HTTP messages."""
+"""Messages as values, and which host a request over loopback may name."""
 
 import pytest
 
-from cri_proxy.http.messages import BadRequest, Request, Response, parse_request, render_response, text_response
-
-
-def parsed(target: str, *fields: str, method: str = "GET", version: str = "HTTP/1.1") -> Request:
-    return parse_request("\r\n".join([f"{method} {target} {version}", *fields, "", ""]).encode())
-
-
-def test_path_and_query_are_decoded() -> None:
-    assert parsed("/a%20b?pod=x%2Fy&pod=z&c=") == Request("GET", "/a b", {"pod": "x/y", "c": ""}, keeps_alive=True)
+from cri_proxy.http.messages import Event, is_loopback, names_this_machine
 
 
 @pytest.mark.parametrize(
-    ("version", "fields", "keeps_alive"),
+    ("event", "sent"),
     [
-        ("HTTP/1.1", (), True),
-        ("HTTP/1.1", ("Connection: close",), False),
-        ("HTTP/1.0", (), False),
-        ("HTTP/1.0", ("connection: Keep-Alive",), True),
+        (Event("1"), b"data: 1\n\n"),
+        (Event(""), b"data: \n\n"),
+        (Event("a\r\nb\rc\x0bd", "x"), b"event: x\ndata: a\ndata: b\ndata: c\x0bd\n\n"),
     ],
 )
-def test_who_keeps_the_connection_open(version: str, fields: tuple[str, ...], keeps_alive: bool) -> None:
-    assert parsed("/", *fields, version=version).keeps_alive is keeps_alive
+def test_no_data_ends_an_event_early(event: Event, sent: bytes) -> None:
+    assert event.encode() == sent
+
+
+@pytest.mark.parametrize("host", ["", "127.0.0.1", "10.0.0.7:8891", "[::1]:8891", "localhost", "LOCALHOST.:80"])
+def test_an_address_and_localhost_name_this_machine(host: str) -> None:
+    assert names_this_machine(host)
 
 
 @pytest.mark.parametrize(
-    ("head", "status"),
+    "host",
     [
-        (b"\r\n\r\n", 400),
-        (b"GET /\r\n\r\n", 400),
-        (b"GET / HTTP/2\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nHost: page.example\r\nhost: localhost\r\n\r\n", 400),
-        (b"GET http://[::1 HTTP/1.1\r\n\r\n", 400),
-        (b"GET /?" + b"a=1&" * 30 + b" HTTP/1.1\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\n\r\n", 405),
-        (b"DELETE / HTTP/1.1\r\n\r\n", 405),
-        (b"GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n", 413),
-        (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 413),
+        "page.example",
+        "page.example:8891",
+        "localhost.page.example",
+        "127.0.0.1.page.example",
+        "a@localhost",
+        "[localhost]",
     ],
 )
-def test_what_is_not_understood_has_a_status(head: bytes, status: int) -> None:
-    with pytest.raises(BadRequest) as caught:
-        parse_request(head)
-    assert caught.value.status == status
+def test_any_other_name_does_not(host: str) -> None:
+    assert not names_this_machine(host)
 
 
-def test_a_response_says_how_long_it_is() -> None:
-    sent = render_response(Response(200, "text/plain", b"body"), has_body=True, keeps_alive=False)
-    assert sent.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert b"\r\nContent-Length: 4\r\n" in sent
-    assert sent.endswith(b"\r\nConnection: close\r\n\r\nbody")
-
-
-def test_head_is_answered_without_the_body() -> None:
-    sent = render_response(text_response(404, "no"), has_body=False, keeps_alive=True)
-    assert b"Content-Length: 3\r\n" in sent
-    assert sent.endswith(b"\r\n\r\n")
+@pytest.mark.parametrize(
+    ("address", "is_local"), [("127.0.0.1", True), ("::1", True), ("10.0.0.7", False), ("x", False)]
+)
+def test_loopback_is_told_by_its_address(address: str, is_local: bool) -> None:
+    assert is_loopback(address) is is_local

@@ -1,22 +1,24 @@
 """Which path answers with what."""
 
-import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
+from cri_proxy.codec import encode
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.http.messages import Response
-from cri_proxy.http.routes import build_routes, config_json, packed, plan_route, unpacked
-from cri_proxy.node.status.model import PlanView
-from cri_proxy.slices import at_once
+from cri_proxy.http.messages import EventStream, HttpRequest, Response
+from cri_proxy.http.routes import build_routes, config_json, object_text, plan_route, status_text
+from cri_proxy.node.status.model import PlanView, StatusView
+from cri_proxy.slices import BUNCH, at_once
 from sysfs.show.as_json import json_value
-from tests.fakes.views import FixedDaemon
+from tests.fakes.views import FixedDaemon, container, status_view
 
 
 def get(path: str, daemon: FixedDaemon | None = None, **query: str) -> Response:
     answer = build_routes(daemon if daemon is not None else FixedDaemon())[path](query)
+    assert not isinstance(answer, EventStream)
     return answer if isinstance(answer, Response) else at_once(answer)
 
 
@@ -89,17 +91,35 @@ def test_the_shown_configuration_reads_back_as_itself() -> None:
     assert parse_config(json.dumps(config_json(Config()))) == Config()
 
 
-@pytest.mark.parametrize("text", ["", "adopt: pin\n# ü", "x" * 100_000])
-def test_a_packed_text_is_the_same_afterwards(text: str) -> None:
-    assert unpacked(packed(text)) == text
+@pytest.mark.parametrize(("body", "status"), [(b"adopt: pin\n# \xc3\xbc", 200), (b"adopt: \xff", 400)])
+async def test_a_plan_takes_a_file_in_utf_8(body: bytes, status: int) -> None:
+    asked: list[tuple[str, str]] = []
 
-
-@pytest.mark.parametrize("text", ["", "!", "AAAA", packed("ü")[:-8], "ü", packed("x" * (50 << 20))[:4000]])
-def test_a_plan_of_what_nobody_packed_is_a_bad_request(text: str) -> None:
     async def plan(text: str, group: str) -> PlanView:
+        asked.append((text, group))
         return PlanView("")
 
-    async def answer() -> Response:
-        return await plan_route(plan)({"text": text})
+    answer = await plan_route(plan)(HttpRequest("POST", "/", {"group": "rt"}, body=body))
+    assert answer.status == status
+    assert asked == ([("adopt: pin\n# ü", "rt")] if status == 200 else [])
 
-    assert asyncio.run(answer()).status == 400
+
+def status_of(containers: int) -> StatusView:
+    """A status with so many containers, one of them with a name that is not ASCII."""
+    shown = tuple(container(f"ü{i}", "shared", "1", notes=('a "note"',)) for i in range(containers))
+    return replace(status_view(), containers=shown, warnings=tuple(f"warning {i}" for i in range(containers)))
+
+
+@pytest.mark.parametrize("containers", [0, 1, BUNCH, BUNCH + 1, 3 * BUNCH])
+def test_the_text_in_slices_is_that_of_the_whole(containers: int) -> None:
+    status = status_of(containers)
+    assert at_once(status_text(status)) == json.dumps(encode(status), ensure_ascii=False)
+
+
+def test_plain_data_in_slices_is_the_same_as_in_one() -> None:
+    plain: dict[str, object] = {"cpus": [{"id": i} for i in range(3 * BUNCH)], "online": "0-7", "notes": []}
+    assert at_once(object_text(plain)) == json.dumps(plain)
+
+
+def test_no_slice_writes_more_than_a_bunch() -> None:
+    assert len(list(status_text(status_of(4 * BUNCH)))) >= 2 * 4

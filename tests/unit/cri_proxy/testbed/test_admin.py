@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from cri_proxy.http.routes import build_routes
 from cri_proxy.http.server import AdminServer
 from cri_proxy.testbed.admin import AdminSocket
 from tests.fakes.views import FixedDaemon, explanation, status_view
 
 
 async def test_answers_are_the_values_that_the_daemon_gave(tmp_path: Path) -> None:
-    server, admin = AdminServer(FixedDaemon()), AdminSocket(tmp_path / "admin.sock")
+    server, admin = AdminServer(build_routes(FixedDaemon())), AdminSocket(tmp_path / "admin.sock")
     await server.listen_unix(admin.path)
     assert await admin.status() == status_view()
     assert (await admin.explain("web")).decisions == (explanation(),)
@@ -19,7 +20,7 @@ async def test_answers_are_the_values_that_the_daemon_gave(tmp_path: Path) -> No
 async def test_a_daemon_is_ready_when_it_says_so_and_not_when_nobody_answers(tmp_path: Path) -> None:
     daemon, admin = FixedDaemon(), AdminSocket(tmp_path / "admin.sock")
     answers = [await admin.is_ready()]
-    server = AdminServer(daemon)
+    server = AdminServer(build_routes(daemon))
     await server.listen_unix(admin.path)
     answers.append(await admin.is_ready())
     daemon.is_ready = False

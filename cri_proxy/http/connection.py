@@ -1,0 +1,179 @@
+"""One client's HTTP/1.1 connection: h11 parses and renders, asyncio carries the bytes; sizes and times are bounded."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import h11
+
+from cri_proxy.http.messages import BadRequest, Event, HttpRequest, Response
+from cri_proxy.tasks import Tasks
+
+MAX_HEADER_BYTES = 8192
+_READ_BYTES = 4096
+_LINGER_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """For how long a client may be silent or not take its answer, in seconds.
+
+    A request comes at once or not at all; an idle connection is kept for a page that refreshes itself. A stream
+    without events carries a comment every ``heartbeat_seconds``.
+    """
+
+    request_seconds: float = 5.0
+    idle_seconds: float = 30.0
+    write_seconds: float = 10.0
+    heartbeat_seconds: float = 15.0
+
+
+class Connection:
+    """Requests in, responses out, in order. Methods raise OSError, TimeoutError included, where the client is gone."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, times: Times) -> None:
+        """Speak with the client at the other end of these streams."""
+        self._reader, self._writer, self._times = reader, writer, times
+        self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
+        self._may_be_silent_seconds = times.request_seconds
+        self._head: h11.Request | None = None
+
+    @property
+    def local_host(self) -> str:
+        """The address that the client connected to, '' for a Unix socket."""
+        name = self._writer.get_extra_info("sockname")
+        return str(name[0]) if isinstance(name, tuple) else ""
+
+    async def next_request(self, idle: AbstractContextManager[None]) -> HttpRequest | None:
+        """Return the next request without its body; None where the client has closed. Raises BadRequest.
+
+        ``idle`` is entered while waiting for it.
+        """
+        self._head = None
+        with idle:
+            async with asyncio.timeout(self._may_be_silent_seconds):
+                event = await self._receive()
+        self._may_be_silent_seconds = self._times.idle_seconds
+        if not isinstance(event, h11.Request):
+            return None
+        self._head = event
+        return read_head(event)
+
+    async def read_body(self, most_bytes: int) -> bytes:
+        """Return the body of the request whose head was read. Raises BadRequest, also if it is larger than that."""
+        problem = f"a body of more than {most_bytes} bytes" if most_bytes else "this request takes no body"
+        too_large = BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
+        fields = dict(self._head.headers) if self._head else {}
+        if int(fields.get(b"content-length", b"0")) > most_bytes:  # before a client that waits for 100 sends it
+            raise too_large
+        body = bytearray()
+        async with asyncio.timeout(self._times.request_seconds):
+            while isinstance(event := await self._receive(), h11.Data):
+                body += event.data
+                if len(body) > most_bytes:
+                    raise too_large
+        return bytes(body)
+
+    async def _receive(self) -> object:
+        try:
+            while (event := self._wire.next_event()) is h11.NEED_DATA:
+                if self._wire.they_are_waiting_for_100_continue:
+                    await self._send(h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[]))
+                self._wire.receive_data(await self._reader.read(_READ_BYTES))
+        except h11.RemoteProtocolError as error:
+            raise BadRequest(error.error_status_hint, str(error)) from None
+        return event
+
+    async def send(self, response: Response, *, closes: bool = False) -> bool:
+        """Send this response; return whether another request may follow. ``closes`` says that none may."""
+        headers = [("Content-Length", str(len(response.body)))]
+        if response.allow:
+            headers.append(("Allow", ", ".join(response.allow)))
+        if closes:
+            headers.append(("Connection", "close"))
+        body = (h11.Data(data=response.body),) if self._has_body else ()
+        await self._send(_head(response.status, response.content_type, headers), *body, h11.EndOfMessage())
+        if self._wire.our_state is not h11.DONE or self._wire.their_state is not h11.DONE:
+            return False
+        self._wire.start_next_cycle()
+        return True
+
+    async def refuse(self, error: BadRequest) -> None:
+        """Send the refusal of a request of which not all may have been read."""
+        await self.send(error.response, closes=True)
+        # A socket that is closed with bytes unread resets the connection, and the reset overtakes the answer.
+        self._writer.write_eof()
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while await self._reader.read(_READ_BYTES):
+                pass
+
+    async def send_events(self, events: AsyncGenerator[Event, None]) -> None:
+        """Send events as they come, until they end or the client closes its side. The last thing on a connection."""
+        async with contextlib.aclosing(events):
+            await self._send(_head(HTTPStatus.OK, "text/event-stream", [("Connection", "close")]))
+            try:
+                if self._has_body:
+                    await self._stream(events)
+            finally:
+                # Also where the server closes: the client learns that nothing is missing.
+                self._writer.write(self._wire.send(h11.EndOfMessage()) or b"")
+
+    async def _stream(self, events: AsyncGenerator[Event, None]) -> None:
+        watching = Tasks()
+        try:
+            async with asyncio.timeout(None) as streaming:
+                watching.start(self._end_on_hangup(streaming), name="http stream")
+                async for event in events:
+                    await self._send(h11.Data(data=event.encode()))
+        finally:
+            await watching.cancel()
+
+    async def _end_on_hangup(self, streaming: asyncio.Timeout) -> None:
+        """Let the stream's timeout expire when the client has gone."""
+        with contextlib.suppress(OSError):
+            while not self._reader.at_eof():
+                try:
+                    async with asyncio.timeout(self._times.heartbeat_seconds):
+                        await self._reader.read(_READ_BYTES)
+                except TimeoutError:
+                    # A client that vanished without a word is noticed only by what it does not take.
+                    await self._send(h11.Data(data=b":\n\n"))
+        streaming.reschedule(asyncio.get_running_loop().time())
+
+    @property
+    def _has_body(self) -> bool:
+        """Whether the response to the last request has one (RFC 9110, 9.3.2)."""
+        return self._head is None or self._head.method != b"HEAD"
+
+    async def _send(self, *events: h11.Event) -> None:
+        self._writer.write(b"".join(self._wire.send(event) or b"" for event in events))
+        async with asyncio.timeout(self._times.write_seconds):
+            await self._writer.drain()
+
+
+def _head(status: int, content_type: str, more: Sequence[tuple[str, str]]) -> h11.Response:
+    headers = [
+        ("Content-Type", content_type),
+        *more,
+        ("Cache-Control", "no-store"),
+        ("X-Content-Type-Options", "nosniff"),
+    ]
+    return h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase)
+
+
+def read_head(head: h11.Request) -> HttpRequest:
+    """Return the request with this head, without its body. Raises BadRequest."""
+    if not head.http_version.startswith(b"1."):
+        raise BadRequest(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "expected HTTP/1.1")
+    try:
+        url = urlsplit(head.target.decode("ascii"))
+        query = parse_qs(url.query, keep_blank_values=True, max_num_fields=20)
+    except ValueError as error:
+        raise BadRequest(HTTPStatus.BAD_REQUEST, f"cannot read the target: {error}") from None
+    first = {name: values[0] for name, values in query.items()}
+    host = dict(head.headers).get(b"host", b"").decode("latin-1")  # h11 has refused a second one
+    return HttpRequest(head.method.decode("ascii"), unquote(url.path), first, host)

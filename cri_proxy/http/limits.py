@@ -1,0 +1,105 @@
+"""What clients may take: so many connections, and half of the event loop's time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
+
+from cri_proxy.clock import Clock
+from cri_proxy.slices import Slices
+from cri_proxy.tasks import Tasks
+
+T = TypeVar("T")
+
+
+class ConnectionLimit:
+    """Open connections, each served by a task; a new one takes the place of the one that is idle longest."""
+
+    def __init__(self, most: int) -> None:
+        """Allow ``most`` at a time."""
+        self._most = most
+        self._tasks = Tasks()
+        self._open: set[asyncio.Task[object]] = set()  # without those that were cancelled and have not ended yet
+        self._idle: dict[asyncio.Task[object], None] = {}  # by age, longest first
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def make_room(self) -> bool:
+        """Return whether one more may come; where the limit is reached, drop the one that is idle longest."""
+        if len(self._open) < self._most:
+            return True
+        longest = next(iter(self._idle), None)
+        if longest is None:
+            return False
+        del self._idle[longest]
+        self._open.discard(longest)
+        longest.cancel()
+        return True
+
+    def serve(self, work: Coroutine[object, object, None]) -> None:
+        """Serve a connection that there was room for."""
+        task = self._tasks.start(work, name="http")
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    def refuse(self, work: Coroutine[object, object, None]) -> None:
+        """Refuse a connection that there is no room for."""
+        self._tasks.start(work, name="http")
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """Mark the running task's connection as one that waits for its client and may be dropped."""
+        task = asyncio.current_task()
+        if task is None:  # nothing to cancel
+            yield
+            return
+        self._idle[task] = None
+        try:
+            yield
+        finally:
+            self._idle.pop(task, None)
+
+    async def cancel(self) -> None:
+        """Drop all connections and wait until their tasks have ended."""
+        await self._tasks.cancel()
+
+
+class FairShare:
+    """Make answers one at a time, and leave the loop to others for as long as each took.
+
+    All clients of one share together get half of the loop's time, however many they are and however fast they ask. A
+    client that asks now and then does not wait.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        """Start with the loop free."""
+        self._clock = clock
+        self._lock, self._long = asyncio.Lock(), asyncio.Lock()
+        self._rests_until_seconds = 0.0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for the next turn, at least until the loop has run everything else once."""
+        async with self._lock:
+            await self._clock.sleep(self._rests_until_seconds - self._clock.monotonic_seconds())
+            began_seconds = self._clock.monotonic_seconds()
+            try:
+                yield
+            finally:
+                now_seconds = self._clock.monotonic_seconds()
+                self._rests_until_seconds = now_seconds + (now_seconds - began_seconds)
+
+    async def run(self, work: Slices[T]) -> T:
+        """Return the result of this work, each slice in a turn of its own: short answers come in between."""
+        async with self._long:  # one at a time is half done and takes memory
+            try:
+                while True:
+                    async with self.turn():
+                        try:
+                            next(work)
+                        except StopIteration as done:
+                            result: T = done.value
+                            return result
+            finally:
+                work.close()
