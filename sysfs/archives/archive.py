@@ -37,8 +37,8 @@ _EXTENDED = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
-# tarfile raises the last two for malformed numbers in pax records and for endless chains of extended headers.
-_DAMAGE = (OSError, EOFError, tarfile.TarError, lzma.LZMAError, zlib.error, ValueError, RecursionError)
+# tarfile raises the last three for malformed pax records, sparse maps cut short, and endless chains of extended headers.
+_DAMAGE = (OSError, EOFError, tarfile.TarError, lzma.LZMAError, zlib.error, ValueError, IndexError, RecursionError)
 _NAMED = re.compile(r"(.+?(?:\.tar\.xz|\.tar\.gz|\.tgz|\.tar\.bz2))(?::(.*))?")
 _ROOTED = re.compile(r"((?:.*?/)??)((?:sys|proc)/.+|capture-errors\.txt)")
 

@@ -5,9 +5,13 @@ coverage-guided fuzzers take. ``seeds`` are sound inputs, from which mangled one
 """
 
 import contextlib
+import gzip
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import h11
@@ -29,9 +33,10 @@ from cri_proxy.relay.calls import Interest
 from cri_proxy.relay.splice import Splice
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.parse import parse_scenario
+from sysfs.archives.archive import read_archive
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.discover import discover_tree
-from sysfs.errors import SysfsBaseError
+from sysfs.errors import MachineSourceError, SysfsBaseError
 from tests.fakes.http2 import GREETING, reply, request
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import files_of, links_of, memory_tree
@@ -121,6 +126,36 @@ def http2_frames(data: bytes) -> None:
         assert error.problem
 
 
+def archive(data: bytes) -> None:
+    """A tar. The checksums of its headers are corrected, since otherwise hardly any input would pass the first."""
+    tar = bytearray(data)
+    for at in range(0, len(tar) - tarfile.BLOCKSIZE + 1, tarfile.BLOCKSIZE):
+        block = tar[at : at + tarfile.BLOCKSIZE]
+        if block[257:262] == b"ustar":
+            tar[at + 148 : at + 156] = b"%06o\0 " % (sum(block) - sum(block[148:156]) + 8 * ord(" "))
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / "machine.tar.gz"
+        file.write_bytes(gzip.compress(tar, 1))
+        try:
+            read_archive(file)
+        except MachineSourceError as error:
+            assert error.problem
+
+
+def tar_seed(form: int) -> bytes:
+    stream = BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=form) as tar:
+        for name in (PATHS[0], f"{'a/' * 60}{PATHS[0]}", f"notes/{PATHS[1]}"):
+            info = tarfile.TarInfo(name)
+            info.size, info.pax_headers = 700, {"size": "700", "comment": "\u00e9"}
+            tar.addfile(info, BytesIO(bytes(700)))
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.GNUTYPE_SPARSE):
+            info = tarfile.TarInfo(PATHS[2])
+            info.type, info.linkname = kind, PATHS[0]
+            tar.addfile(info)
+    return stream.getvalue()
+
+
 def header_block(data: bytes) -> None:
     reader = HeaderReader()
     try:
@@ -167,6 +202,7 @@ TARGETS: Final = (
     Target(
         "sysfs", sysfs_file, tuple(bytes([at * 256 // len(PATHS)]) + FILES[p].encode() for at, p in enumerate(PATHS))
     ),
+    Target("archive", archive, (tar_seed(tarfile.GNU_FORMAT), tar_seed(tarfile.PAX_FORMAT))),
     Target("cpu-list", cpu_list, (b"0-3,8", b"0", b"", b"0-127,256-383\n", b"1-10:2/4")),
     Target(
         "frames",

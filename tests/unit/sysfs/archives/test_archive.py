@@ -156,6 +156,14 @@ def test_an_extended_header_with_a_negative_size_is_refused(tmp_path: Path) -> N
         read_archive(compressed(tmp_path / "m.tar.gz", data))
 
 
+def test_a_sparse_map_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    data = bytearray(header(FILE, tarfile.GNUTYPE_SPARSE, 0))
+    data[482] = 1  # the map goes on in the next block
+    data[148:156] = b"%06o\0 " % (sum(data) - sum(data[148:156]) + 8 * ord(" "))
+    with pytest.raises(MachineSourceError, match="cannot be read as an archive"):
+        read_archive(compressed(tmp_path / "m.tar.gz", data))
+
+
 @pytest.mark.parametrize(
     ("spec", "file", "root"),
     [("m.tar.xz", "m.tar.xz", ""), ("/a:b/m.tgz:x/sys", "/a:b/m.tgz", "x/sys"), ("m.tar.bz2:", "m.tar.bz2", "")],
