@@ -6,7 +6,6 @@ from dataclasses import fields
 from http import HTTPStatus
 
 from cri_proxy.codec import Plain, encode
-from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.values import value_of
 from cri_proxy.http.messages import JSON, Handler, HttpRequest, PostHandler, Query, Response, text_response

@@ -37,7 +37,7 @@ _EXTENDED = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
-# tarfile raises the last three for malformed pax records, sparse maps cut short, and endless chains of extended headers.
+# tarfile raises the last three for malformed pax records, truncated sparse maps and endless extended headers.
 _DAMAGE = (OSError, EOFError, tarfile.TarError, lzma.LZMAError, zlib.error, ValueError, IndexError, RecursionError)
 _NAMED = re.compile(r"(.+?(?:\.tar\.xz|\.tar\.gz|\.tgz|\.tar\.bz2))(?::(.*))?")
 _ROOTED = re.compile(r"((?:.*?/)??)((?:sys|proc)/.+|capture-errors\.txt)")
