@@ -4,12 +4,10 @@ A test is a coroutine; all run on one event loop, so that connections live as lo
 or containerd the tests are skipped and say so; with ``CI=true`` that is a failure.
 """
 
-import asyncio
-import inspect
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,6 @@ from cri_proxy.testbed.image import BUSYBOX
 from cri_proxy.testbed.kernel import own_allowed
 from tests.e2e.stage import Stage, TwoCpus
 
-RUNNER = pytest.StashKey[asyncio.Runner]()
 # Above the sum of what a test may wait for: on a busy machine real containers take many times their usual second.
 TEST_SECONDS = 400.0
 
@@ -46,36 +43,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test on the session's loop."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    runner = pyfuncitem.session.stash[RUNNER]
-    runner.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
-
-
 @pytest.fixture(scope="session", autouse=True)
-def runner(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
+def anyio_backend() -> tuple[str, dict[str, object]]:
     """The loop of the session."""
     if reason := missing():
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-    with asyncio.Runner() as runner:
-        request.session.stash[RUNNER] = runner
-        yield runner
+    return "asyncio", {}
 
 
 @pytest.fixture(scope="session")
-def containerd(runner: asyncio.Runner) -> Iterator[PrivateContainerd]:
+async def containerd() -> AsyncIterator[PrivateContainerd]:
     """A containerd of our own. Its directory is short: the path of a Unix socket has at most 107 characters."""
     containerd = PrivateContainerd(Path(tempfile.mkdtemp(prefix="cri-proxy-e2e-", dir="/tmp")))
     try:
-        runner.run(containerd.start())
+        await containerd.start()
         yield containerd
     finally:
-        runner.run(containerd.stop())
+        await containerd.stop()
 
 
 @pytest.fixture(scope="session")
@@ -98,28 +82,26 @@ def options(two: TwoCpus) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def module_stage(
-    runner: asyncio.Runner, containerd: PrivateContainerd, relay: str, options: tuple[str, ...]
-) -> Iterator[Stage]:
+async def module_stage(containerd: PrivateContainerd, relay: str, options: tuple[str, ...]) -> AsyncIterator[Stage]:
     """The module's daemon in front of the containerd."""
     directory = Path(tempfile.mkdtemp(prefix="cri-proxy-e2e-", dir="/tmp"))
     daemon = DaemonProcess(directory, runtime_endpoint=containerd.endpoint, options=("--relay", relay, *options))
     try:
-        runner.run(daemon.start())
+        await daemon.start()
         stage = Stage(containerd, daemon)
         yield stage
-        runner.run(stage.close())
+        await stage.close()
     finally:
-        runner.run(daemon.stop())
+        await daemon.stop()
         shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture
-def stage(runner: asyncio.Runner, module_stage: Stage) -> Iterator[Stage]:
+async def stage(module_stage: Stage) -> AsyncIterator[Stage]:
     """The stage, empty before and after each test. The daemon's log is shown with a test that fails."""
     before = module_stage.daemon.log.stat().st_size
     yield module_stage
-    runner.run(module_stage.remove_pods())
+    await module_stage.remove_pods()
     with module_stage.daemon.log.open() as log:
         log.seek(before)
         print(log.read()[-8000:])

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -72,7 +72,7 @@ async def reloaded(stage: Stage, outcome: str, act: Callable[[], None]) -> Reloa
 
 
 @pytest.fixture(autouse=True)
-def as_at_start(stage: Stage, mounted: Mounted, runner: asyncio.Runner) -> Iterator[None]:
+async def as_at_start(stage: Stage, mounted: Mounted) -> AsyncIterator[None]:
     """Each test begins with the configuration of the start in force."""
     yield
     mounted.write()
@@ -82,7 +82,7 @@ def as_at_start(stage: Stage, mounted: Mounted, runner: asyncio.Runner) -> Itera
         found = await configuration(stage)
         return found.digest == digest and (found.last is None or found.last.outcome != "rejected")
 
-    runner.run(until("the first configuration is back", is_back, seconds=SETTLE_SECONDS))
+    await until("the first configuration is back", is_back, seconds=SETTLE_SECONDS)
 
 
 async def started_at(stage: Stage, pod: RunningPod) -> int:

@@ -4,9 +4,8 @@ import asyncio
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from functools import partial
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,58 +40,48 @@ async def end_of(stream: Any) -> grpc.StatusCode:  # noqa: ANN401 - grpcio's stu
     return code
 
 
-def played(*acts: Callable[[Scene], Coroutine[object, object, None]], relay: str = "splice") -> None:
-    """Each in a scene of its own, all at once."""
-
-    async def run(act: Callable[[Scene], Coroutine[object, object, None]]) -> None:
-        directory = Path(tempfile.mkdtemp(prefix="cri-proxy-kill-", dir="/tmp"))
-        scene = Scene(directory, 0, relay=relay)
-        try:
-            await act(scene)
-        finally:
-            await scene.close()
-            shutil.rmtree(directory)
-
-    async def run_all() -> None:
-        async with asyncio.TaskGroup() as group:
-            for act in acts:
-                group.create_task(run(act))
-
-    asyncio.run(run_all())
+@asynccontextmanager
+async def staged(relay: str = "splice") -> AsyncIterator[Scene]:
+    directory = Path(tempfile.mkdtemp(prefix="cri-proxy-kill-", dir="/tmp"))
+    scene = Scene(directory, 0, relay=relay)
+    try:
+        yield scene
+    finally:
+        await scene.close()
+        shutil.rmtree(directory)
 
 
-async def stop_while_a_call_is_held(scene: Scene, *, method: str, answers: bool) -> None:
-    await scene.server.start()
-    await scene.daemon.start()
-    await scene.kubelet.run_pod(PodSpec("alone", (guaranteed("c", 2000),)))
-    gate = scene.runtime.faults.block(method)
-    run = asyncio.get_running_loop().create_task(scene.kubelet.run_pod(PodSpec("web", (guaranteed("c", 1000),))))
-    await gate.entered()
-    scene.daemon.send(signal.SIGTERM)
-    if answers:
-        gate.release()
-    assert await scene.ended(STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
-    with suppress(CallFailed, RuntimeUnavailable):
-        await run
-    scene.runtime.faults.clear()
-    await scene.daemon.start()
-    assert clashes(await scene.settled(), scene.runtime) == []
+async def stop_while_a_call_is_held(*, method: str, answers: bool) -> None:
+    async with staged() as scene:
+        await scene.server.start()
+        await scene.daemon.start()
+        await scene.kubelet.run_pod(PodSpec("alone", (guaranteed("c", 2000),)))
+        gate = scene.runtime.faults.block(method)
+        run = asyncio.get_running_loop().create_task(scene.kubelet.run_pod(PodSpec("web", (guaranteed("c", 1000),))))
+        await gate.entered()
+        scene.daemon.send(signal.SIGTERM)
+        if answers:
+            gate.release()
+        assert await scene.ended(STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
+        with suppress(CallFailed, RuntimeUnavailable):
+            await run
+        scene.runtime.faults.clear()
+        await scene.daemon.start()
+        assert clashes(await scene.settled(), scene.runtime) == []
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["the runtime answers", "it does not"])
-def test_it_ends_within_its_grace_and_the_next_one_agrees_with_the_runtime(answers: bool) -> None:
+async def test_it_ends_within_its_grace_and_the_next_one_agrees_with_the_runtime(answers: bool) -> None:
     """Two daemons at once: who gets no answer waits for all of its grace."""
-    acts = (
-        partial(stop_while_a_call_is_held, method=m, answers=answers) for m in ("CreateContainer", "StartContainer")
-    )
-    played(*acts)
+    async with asyncio.TaskGroup() as group:
+        for method in ("CreateContainer", "StartContainer"):
+            group.create_task(stop_while_a_call_is_held(method=method, answers=answers))
 
 
 @pytest.mark.parametrize("relay", ["splice", "grpc"])
-def test_a_stream_without_end_is_not_waited_for_and_a_call_beside_it_is(relay: str) -> None:
+async def test_a_stream_without_end_is_not_waited_for_and_a_call_beside_it_is(relay: str) -> None:
     """The stream ends as one of a runtime that is stopped; the create is answered although SIGTERM came before."""
-
-    async def act(scene: Scene) -> None:
+    async with staged(relay=relay) as scene:
         await scene.server.start()
         await scene.daemon.start()
         await until("the daemon follows", lambda: are_followed(scene, by=1), seconds=SLACK_SECONDS)
@@ -113,5 +102,3 @@ def test_a_stream_without_end_is_not_waited_for_and_a_call_beside_it_is(relay: s
         assert await scene.ended(STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
         assert asyncio.get_running_loop().time() - begun_at < STOP_GRACE_SECONDS
         await channel.close()
-
-    played(act, relay=relay)

@@ -101,7 +101,7 @@ def stage(relay: str) -> Iterator[tuple[Scene, Systemd]]:
         shutil.rmtree(directory)
 
 
-def played(act: Callable[[Scene, Systemd], Coroutine[object, object, None]]) -> None:
+async def played(act: Callable[[Scene, Systemd], Coroutine[object, object, None]]) -> None:
     """Both relays at once, each in a daemon of its own: most of it is waiting."""
 
     async def behind(relay: str) -> None:
@@ -116,15 +116,12 @@ def played(act: Callable[[Scene, Systemd], Coroutine[object, object, None]]) -> 
             finally:
                 await scene.close()
 
-    async def run() -> None:
-        async with asyncio.TaskGroup() as group:
-            for relay in ("splice", "grpc"):
-                group.create_task(behind(relay))
-
-    asyncio.run(run())
+    async with asyncio.TaskGroup() as group:
+        for relay in ("splice", "grpc"):
+            group.create_task(behind(relay))
 
 
-def test_a_blocked_loop_is_silence_for_the_watchdog() -> None:
+async def test_a_blocked_loop_is_silence_for_the_watchdog() -> None:
     async def act(scene: Scene, systemd: Systemd) -> None:
         assert await systemd.pinged(WATCHDOG_SECONDS + SLACK_SECONDS)
         scene.daemon.send(signal.SIGUSR1)
@@ -133,7 +130,7 @@ def test_a_blocked_loop_is_silence_for_the_watchdog() -> None:
         assert not await systemd.pinged(2 * WATCHDOG_SECONDS)
         assert scene.daemon.exit_status is None
 
-    played(act)
+    await played(act)
 
 
 async def never_read(path: Path) -> socket.socket:
@@ -149,7 +146,7 @@ async def never_read(path: Path) -> socket.socket:
     return client
 
 
-def test_a_client_that_reads_nothing_keeps_nobody_waiting() -> None:
+async def test_a_client_that_reads_nothing_keeps_nobody_waiting() -> None:
     """Not other clients, not what has to be decided, not the watchdog, and not the daemon's end."""
 
     async def act(scene: Scene, systemd: Systemd) -> None:
@@ -163,4 +160,4 @@ def test_a_client_that_reads_nothing_keeps_nobody_waiting() -> None:
             scene.daemon.send(signal.SIGTERM)
             assert await scene.ended(STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
 
-    played(act)
+    await played(act)

@@ -6,7 +6,7 @@ import re
 import signal
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -315,16 +315,16 @@ class GrpcTraffic:
                 await kubelet.remove_pod(pod.sandbox_id)
 
 
-@contextlib.contextmanager
-def one_place(directory: Path, relay: str, root: Path, runner: asyncio.Runner) -> Iterator[Place]:
+@contextlib.asynccontextmanager
+async def one_place(directory: Path, relay: str, root: Path) -> AsyncIterator[Place]:
     """A place whose runtime and daemon run."""
     place = Place(directory, relay, root)
     try:
-        runner.run(place.start_runtime())
-        runner.run(place.daemon.start())
+        await place.start_runtime()
+        await place.daemon.start()
         yield place
     finally:
         for daemon in place.daemons:
             daemon.send(signal.SIGKILL)
-            runner.run(daemon.stop())
-        runner.run(place.stop_runtime())
+            await daemon.stop()
+        await place.stop_runtime()

@@ -66,7 +66,7 @@ async def configured(place: Place) -> AsyncIterator[Configured]:
     await place.daemon.stop()
     scene = Configured(place)
     await scene.start()
-    await holds("it is kept", (scene.state / "config-in-force.json").exists, seconds=SECONDS)
+    await holds("it is kept", scene.has_kept_something, seconds=SECONDS)
     yield scene
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -31,12 +31,12 @@ ENDINGS = pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL], id
 
 
 @pytest.fixture(scope="module", params=["splice", "grpc"])
-def full(request: pytest.FixtureRequest, runner: asyncio.Runner, machine: Path) -> Iterator[Place]:
+async def full(request: pytest.FixtureRequest, machine: Path) -> AsyncIterator[Place]:
     """A place of 200 containers. After a restart it must be as it was, so one after the other finds it the same."""
     directory = Path(tempfile.mkdtemp(prefix="cri-proxy-restart-", dir="/tmp"))
     try:
-        with one_place(directory, request.param, machine, runner) as place:
-            runner.run(place.run_pods(CONTAINERS))
+        async with one_place(directory, request.param, machine) as place:
+            await place.run_pods(CONTAINERS)
             yield place
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -3,13 +3,12 @@
 The disk is a small tmpfs, so these tests need root, as the daemon does.
 """
 
-import asyncio
 import re
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,9 +82,9 @@ def disk(directory: Path) -> Iterator[Disk]:
 
 
 @pytest.fixture
-def place(directory: Path, disk: Disk, machine: Path, runner: asyncio.Runner) -> Iterator[Place]:
+async def place(directory: Path, disk: Disk, machine: Path) -> AsyncIterator[Place]:
     """Runtime and daemon, its state on a disk of its own."""
-    with one_place(directory, "splice", machine, runner) as place:
+    async with one_place(directory, "splice", machine) as place:
         yield place
 
 
