@@ -23,14 +23,14 @@ from policies.base import (
     Expression,
     Placed,
     Pod,
-    Policy,
     Preferences,
     QosClass,
     Request,
 )
+from policies.build import build_policy
 from policies.hardware.reserve import choose_reserved
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.policy import Policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine, MemoryKind
@@ -159,7 +159,7 @@ def measure(load: Load, rounds: int) -> bool:
     """Print the figures of one load; whether its bars are kept."""
     rng = random.Random(1)
     machine = describe(load.machine)
-    options = PolicyOptions(machine.online, choose_reserved(machine, machine.online, 2000))
+    options = TopologyAwareOptions(machine.online, choose_reserved(machine, machine.online, 2000))
     policy = build_policy("topology-aware", machine, options)
     held = filled(policy, load, rng)
     times, references = [], []

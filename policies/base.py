@@ -1,16 +1,17 @@
-"""The values that cross the policy boundary, and the Policy protocol.
+"""The values that go into a decision and come out of it.
 
 Everything here is frozen. Sets are ``CpuSet`` and ``NodeSet``; inside a policy they are plain integers.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol, Self
+from types import MappingProxyType
+from typing import Self
 
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.model import Machine, MemoryKind
+from sysfs.model import MemoryKind
 
 Labels = tuple[tuple[str, str], ...]  # sorted by key
 
@@ -38,7 +39,7 @@ class Threads(StrEnum):
     """What becomes of the thread siblings of a container's CPUs."""
 
     ANY = "any"  # they may be anybody's
-    OWN_CORE = "own-core"  # whole cores are owned: siblings are given to nobody else
+    OWN_CORE = "own-core"  # whole cores are owned, siblings included
     HIDE = "hide"  # as own-core, and one thread of each core is run on
 
 
@@ -186,7 +187,7 @@ class Grant:
 
     @property
     def owned(self) -> CpuSet:
-        """CPUs that nobody else may run on."""
+        """The CPUs that it has alone."""
         return self.exclusive | self.isolated
 
     @property
@@ -237,6 +238,9 @@ class Pinning:
     mems: NodeSet | None
 
 
+Pinnings = Mapping[ContainerKey, Pinning]
+
+
 @dataclass(frozen=True, slots=True)
 class Update:
     """Another container whose pinning changes."""
@@ -268,7 +272,7 @@ class Placed:
 
     grant: Grant
     pinning: Pinning
-    updates: tuple[Update, ...]  # containers whose pinning changes, sorted by container
+    updates: tuple[Update, ...] = ()  # containers whose pinning changes, sorted by container
     moved: tuple[Grant, ...] = ()  # others, lifted to a wider pool or to more memory nodes to make room
     reasons: tuple[Reason, ...] = ()
     ranking: tuple[Ranked, ...] = ()
@@ -293,6 +297,18 @@ class Reinstated:
     kept: tuple[ContainerKey, ...]
     replaced: tuple[tuple[ContainerKey, Reason], ...]  # no longer legal (or new), placed again
     unplaced: tuple[tuple[ContainerKey, Reason], ...]  # could not be placed as asked: shared in the root, reported
+
+    @classmethod
+    def of(
+        cls,
+        allocations: Allocations,
+        replaced: Mapping[ContainerKey, Reason],
+        unplaced: Mapping[ContainerKey, Reason] = MappingProxyType({}),
+    ) -> Self:
+        """Return the result in which every container that is neither replaced nor unplaced has kept its grant."""
+        keys = (grant.container for grant in allocations.grants)
+        kept = tuple(key for key in keys if key not in replaced and key not in unplaced)
+        return cls(allocations, kept, tuple(sorted(replaced.items())), tuple(sorted(unplaced.items())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,56 +337,3 @@ class PoolView:
     shared_granted_mcpu: int  # in the whole subtree
     memory_bytes: int = 0  # capacity of the pool's memory nodes
     memory_free_bytes: int = 0  # of it, not promised to containers that can only be in there
-
-
-class Policy(Protocol):
-    """A placement policy bound to one machine and one set of options. Pure: same inputs, same answer."""
-
-    @property
-    def name(self) -> str:
-        """The name in the configuration."""
-
-    @property
-    def machine(self) -> Machine:
-        """The machine it places on."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """One sentence for everything about the machine that it had to leave out of account."""
-
-    def defaults(self, request: Request) -> tuple[Default, ...]:
-        """What options decide of this request where it says nothing itself."""
-
-    def company(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
-        """Who draws this container to a pool or pushes it away by affinity, strongest first, a sentence each."""
-
-    def decide(self, held: Allocations, request: Request) -> Decision:
-        """Where this container goes, given what others hold.
-
-        Of a grant of its own in ``held`` the CPUs count as free (``Request.previous`` wants them back); its memory
-        nodes are kept, so that no page of a running container moves.
-        """
-
-    def pinnings(self, held: Allocations) -> Mapping[ContainerKey, Pinning]:
-        """What every container should be pinned to now."""
-
-    def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
-        """Whose pinning changes when this container's grant goes."""
-
-    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
-        """Grants that can come back to fewer memory nodes now that there is room, or that it lets have enough of them.
-
-        A bounded number, best first.
-        """
-
-    def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
-        """What changes when this container's cold start is over: its own grant, and others that make room."""
-
-    def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
-        """Keep every grant that is legal here, re-place the others, then place ``requests``; refuses nothing."""
-
-    def fallback(self, held: Allocations) -> Pinning:
-        """The root's shared set and memory nodes: for a container that could not be decided on."""
-
-    def pools(self, held: Allocations) -> tuple[PoolView, ...]:
-        """The pool tree, parents before children."""

@@ -1,9 +1,9 @@
 """Shell globs whose cost is bounded: one pass over the pattern, whatever its shape (pure).
 
 ``*`` any text, ``?`` any character, ``[a-z]`` one of these, ``[!a-z]`` or ``[^a-z]`` one that is not (POSIX 2.13,
-glob(7)). A bracket that is never closed stands for itself. The patterns of annotations are written by whoever may
-create a pod, so what is kept of them is little, and nothing backtracks: all places that the pattern can have reached
-are followed at once, as the bits of an integer.
+glob(7)). A bracket that is never closed stands for itself. Anybody who may create a pod
+writes patterns, so little of them is cached and nothing backtracks: all places that the pattern can have reached are
+followed at once, as the bits of an integer.
 """
 
 from collections.abc import Iterator, Mapping

@@ -199,8 +199,8 @@ def resolve(report: Report, config: Config, root: Path, spec: str = "") -> Repor
     """
     from cri_proxy.config.resolve import policy_options
     from cri_proxy.errors import ConfigError
+    from policies.build import build_policy
     from policies.errors import PolicyBaseError
-    from policies.registry import build_policy
     from sysfs.discover import discover
     from sysfs.errors import SysfsBaseError
     from sysfs.sources import load_machine

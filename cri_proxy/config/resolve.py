@@ -12,7 +12,7 @@ from cri_proxy.errors import ConfigError
 from policies.base import BurstLevel, CpuPriority, Threads
 from policies.errors import PolicyOptionsError
 from policies.hardware.reserve import choose_reserved
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 from sysfs.memory_override import with_memory_kinds
 from sysfs.model import Machine
@@ -26,7 +26,6 @@ _MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/cpuset")
 _FILES = ("cpuset.cpus.effective", "cpuset.effective_cpus", "effective_cpus")
 # The kubelet's cgroup of all pods, by the cgroupfs and the systemd driver.
 _PODS = ("kubepods", "kubepods.slice")
-_L3_POOLS = {"auto": None, "true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Resolved:
     """
 
     machine: Machine
-    options: PolicyOptions
+    options: TopologyAwareOptions
     warnings: tuple[str, ...] = ()
 
 
@@ -56,7 +55,7 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
             "set it to what the system needs, for example 750m"
         )
     chosen = config.topology_aware
-    options = PolicyOptions(
+    options = TopologyAwareOptions(
         available=available,
         reserved=reserved,
         pin_cpu=chosen.pin_cpu,
@@ -66,7 +65,7 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
         reserved_namespaces=chosen.reserved_namespaces,
         colocate_pods=chosen.colocate_pods,
         colocate_namespaces=chosen.colocate_namespaces,
-        l3_pools=_L3_POOLS[chosen.l3_pools],
+        l3_pools=chosen.l3_pools,
         unlimited_burst=BurstLevel(chosen.unlimited_burst),
         threads=Threads(chosen.threads),
         cpu_priority=CpuPriority(chosen.cpu_priority),

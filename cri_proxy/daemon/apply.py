@@ -19,9 +19,9 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import NotReconfigured, Planned, plan, reconfigure
 from cri_proxy.node.status.view import NodeView
-from policies.base import Policy
+from policies.build import build_policy
 from policies.errors import PolicyBaseError
-from policies.registry import build_policy
+from policies.policy import Policy
 from sysfs.errors import SysfsBaseError
 from sysfs.fingerprint import Fingerprint
 from sysfs.model import Machine

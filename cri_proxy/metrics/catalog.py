@@ -7,10 +7,8 @@ A name ends in the base unit of Prometheus' naming rules, in ``_total`` (a count
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from policies import none
 from policies.base import CpuKind
-from policies.topology_aware.memory.reasons import MEMORY_CODES
-from policies.topology_aware.reasons import REASON_CODES
+from policies.registry import REASON_CODES as _POLICY_CODES
 
 Kind = Literal["counter", "gauge", "histogram"]
 Values = tuple[str, ...]
@@ -56,7 +54,6 @@ REFUSED_CODES: Final[Values] = (
 )
 ROLLED_BACK_CODES: Final[Values] = ("runtime-refused", "caller-left", "fault", "not-found")
 _OUTCOME = Label("outcome", ("placed", "resized", "replaced", "refused", "rolled_back", "passthrough"))
-_POLICY_CODES = (*REASON_CODES, *none.REASON_CODES, *MEMORY_CODES)
 _REASON = Label("reason", (*_POLICY_CODES, *REFUSED_CODES[-2:], *ROLLED_BACK_CODES, OTHER))
 _UPDATE = Label("outcome", ("confirmed", "refused"))
 _CHANGE = Label("change", ("placed", "re-placed", "widened", "narrowed", "memory-moved", "warmed", OTHER))

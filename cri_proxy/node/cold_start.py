@@ -62,7 +62,7 @@ class ColdStarts:
         self._context.persistence.save_later([dated])
 
     def _end(self, row: Row) -> None:
-        grants = self._ledger.policy.warmed(self._ledger.allocations, row.key)
+        grants = self._ledger.policy.after_cold_start(self._ledger.allocations, row.key)
         if all(grant.container != row.key for grant in grants):  # a policy that knows of no cold starts
             grants = (*grants, replace(row.grant, is_cold=False))
         self._coordinator.take_over(grants, "its cold start is over")

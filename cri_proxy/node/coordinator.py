@@ -163,7 +163,7 @@ class Coordinator:
         before = circumstances or self._circumstances()
         policy = self._ledger.policy
         complete = replace(
-            before, defaults=policy.defaults(request), company=lambda: policy.company(before.held, request)
+            before, defaults=policy.defaults(request), company=lambda: policy.affinity_reasons(before.held, request)
         )
         self._context.observer.decided(request, decision, problems=problems, seconds=seconds, circumstances=complete)
 

@@ -28,7 +28,7 @@ from cri_proxy.node.sync.resync import Resync
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.rows import GrantStore, SandboxRow, Saved
 from cri_proxy.tasks import Tasks
-from policies.base import Policy
+from policies.policy import Policy
 
 # At the end: saves that are under way are nearly done, whatever else is under way is found again at the next start.
 LAST_SAVES_SECONDS = 3.0

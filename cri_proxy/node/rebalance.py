@@ -13,7 +13,8 @@ from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.replan import RACES
 from cri_proxy.state.rows import Row
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed, Policy, QosClass
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed, QosClass
+from policies.policy import Policy
 
 # Containers that are looked at for a better place after one release: each costs a decision on the event loop.
 TRIED_AT_ONCE = 4

@@ -13,7 +13,8 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.replan import RACES
 from cri_proxy.state.rows import Row
-from policies.base import Allocations, ContainerKey, Pinning, Policy, Reason, Reinstated
+from policies.base import Allocations, ContainerKey, Pinning, Reason, Reinstated
+from policies.policy import Policy
 
 # Containers that are told of before others have their turn on the event loop.
 AT_ONCE = 4

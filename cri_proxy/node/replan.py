@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from cri_proxy.node.ledger.ledger import Ledger
-from policies.base import Allocations, Policy, Reinstated, Request
+from policies.base import Allocations, Reinstated, Request
+from policies.policy import Policy
 
 # A node decides a few times a second at most, and a re-plan takes milliseconds: after this many lost races the
 # re-plan is made on the loop, where nobody can come in between.

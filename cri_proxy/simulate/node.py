@@ -31,8 +31,8 @@ from cri_proxy.state.memory import MemoryStore
 from cri_proxy.testbed import pods
 from cri_proxy.testbed.image import IMAGE
 from cri_proxy.testbed.kubelet import Kubelet
-from policies.base import Policy
 from policies.errors import PolicyBaseError
+from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 

@@ -7,7 +7,7 @@ from cri_proxy.node.status.model import Explanation
 from cri_proxy.testbed.kernel import Allowed
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from cri_proxy.tryout.workloads import LABEL
-from policies.topology_aware.reasons import POOL
+from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet, NodeSet
 
 MIB = 1 << 20
@@ -86,7 +86,9 @@ def chosen(decision: Explanation | None) -> str:
 def why(decision: Explanation | None) -> str:
     """The reason for the pool, else the first one."""
     reasons = decision.decision.reasons if decision else ()
-    return next((reason.text for reason in reasons if reason.code == POOL), reasons[0].text if reasons else "")
+    return next(
+        (reason.text for reason in reasons if reason.code == ReasonCode.POOL), reasons[0].text if reasons else ""
+    )
 
 
 def describe_sighting(sighting: Sighting, *, witness: str, paint: Paint) -> list[str]:

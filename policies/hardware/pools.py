@@ -82,12 +82,15 @@ class _Split:
     reserved: int
 
 
-def build_pools(machine: Machine, options: PolicyOptions) -> PoolTree:
-    """The pool tree of this machine under these options. Raises PolicyOptionsError when no CPU is available."""
+def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | None = None) -> PoolTree:
+    """Build the pool tree. Raises PolicyOptionsError when no CPU is available.
+
+    ``l3_pools`` None: pools per L3 domain only where a NUMA node has several of two or more cores.
+    """
     split, notes = _split_cpus(machine, options)
     domains = build_domains(machine)
     pools: list[Pool] = []
-    _add(pools, _Site(machine, options, split), domains.root, ())
+    _add(pools, _Site(machine, split, l3_pools), domains.root, ())
     by_name = {p.name: p.index for p in pools}
     by_hardware = {p.hardware: p.index for p in reversed(pools)}
     cores = [c.cpus.mask for c in machine.cores]
@@ -134,8 +137,8 @@ def _split_cpus(machine: Machine, options: PolicyOptions) -> tuple[_Split, tuple
 @dataclass(frozen=True, slots=True)
 class _Site:
     machine: Machine
-    options: PolicyOptions
     split: _Split
+    l3_pools: bool | None
 
 
 def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...]) -> int:
@@ -231,7 +234,7 @@ def _pool_children(site: _Site, domain: Domain) -> tuple[Domain, ...]:
 
 
 def _wants_l3(site: _Site, caches: tuple[Domain, ...]) -> bool:
-    if site.options.l3_pools is not None:
-        return site.options.l3_pools
+    if site.l3_pools is not None:
+        return site.l3_pools
     cores = [sum(1 for core in site.machine.cores if core.cpus.mask & cache.cpus) for cache in caches]
     return sum(1 for n in cores if n >= 2) >= 2

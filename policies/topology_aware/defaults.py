@@ -4,20 +4,20 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from policies.base import CpuPriority, Default, QosClass, Request
-from policies.options import SYSTEM_NAMESPACE, PolicyOptions
+from policies.topology_aware.options import SYSTEM_NAMESPACE, TopologyAwareOptions
 from policies.topology_aware.supply.demand import demand_of
 
 _GROUP = "topologyAware."
 
 
-def defaults_of(request: Request, options: PolicyOptions) -> tuple[Default, ...]:
+def defaults_of(request: Request, options: TopologyAwareOptions) -> tuple[Default, ...]:
     """Return the options that decide a part of this request, in the order of ``Preferences``.
 
     >>> from policies.base import ContainerKey, Pod
     >>> from sysfs.cpuset import CpuSet
     >>> pod = Pod("uid", "web", "default", QosClass.GUARANTEED)
     >>> request = Request(ContainerKey("uid", "c0"), pod, 1000)
-    >>> [d.option for d in defaults_of(request, PolicyOptions(CpuSet(), CpuSet()))]
+    >>> [d.option for d in defaults_of(request, TopologyAwareOptions(CpuSet(), CpuSet()))]
     ['topologyAware.PreferIsolatedCPUs=true', 'topologyAware.PreferSharedCPUs=false', 'topologyAware.Hyperthreads=any']
     """
     if request.preferences.preserve_cpu:
@@ -25,7 +25,7 @@ def defaults_of(request: Request, options: PolicyOptions) -> tuple[Default, ...]
     return (*_of_cpus(request, options), *_of_company(request, options), *_of_pinning(options))
 
 
-def _of_cpus(request: Request, options: PolicyOptions) -> Iterator[Default]:
+def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
     preferences, qos = request.preferences, request.pod.qos
     namespace = request.pod.namespace
     if preferences.prefer_reserved is None and options.is_reserved_namespace(namespace):
@@ -50,7 +50,7 @@ def _of_cpus(request: Request, options: PolicyOptions) -> Iterator[Default]:
         yield _default("burst_level", level, "UnlimitedBurstable", level)
 
 
-def _of_company(request: Request, options: PolicyOptions) -> Iterator[Default]:
+def _of_company(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
     """Colocation is skipped where a container has affinities of its own (spec section 3)."""
     if request.affinities:
         return
@@ -60,14 +60,14 @@ def _of_company(request: Request, options: PolicyOptions) -> Iterator[Default]:
         yield _default("affinities", "near the containers of its namespace", "ColocateNamespaces", True)
 
 
-def _of_pinning(options: PolicyOptions) -> Iterator[Default]:
+def _of_pinning(options: TopologyAwareOptions) -> Iterator[Default]:
     if not options.pin_cpu:
         yield _default("preserve_cpu", "nobody's are written", "PinCPU", False)
     if not options.pin_memory:
         yield _default("preserve_memory", "nobody's are written", "PinMemory", False)
 
 
-def _reserved_by(namespace: str, options: PolicyOptions) -> str:
+def _reserved_by(namespace: str, options: TopologyAwareOptions) -> str:
     if namespace == SYSTEM_NAMESPACE:
         return f"{SYSTEM_NAMESPACE} always is"
     glob = next((g for g in options.reserved_namespaces if fnmatchcase(namespace, g)), "")

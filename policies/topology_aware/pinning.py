@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Threads, Update
 from policies.hardware.siblings import one_thread_per_core, siblings_of
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet
 
 
-def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: PolicyOptions) -> Pinning:
+def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: TopologyAwareOptions) -> Pinning:
     """The pinning of one grant. ``effective`` is ``supply.effective()``."""
     mems = grant.mems if options.pin_memory and grant.mems and not grant.request.preferences.preserve_memory else None
     if not options.pin_cpu or grant.kind is CpuKind.PRESERVE:
@@ -40,14 +40,14 @@ def _one_of_each_core(supply: Supply, owned: int, shared: int) -> int:
     return mine | one_thread_per_core(shifts, shared) & ~siblings_of(shifts, owned)
 
 
-def all_pinnings(grants: Iterable[Grant], supply: Supply, options: PolicyOptions) -> dict[ContainerKey, Pinning]:
+def all_pinnings(grants: Iterable[Grant], supply: Supply, options: TopologyAwareOptions) -> dict[ContainerKey, Pinning]:
     """The pinning of every container, in the order of the grants."""
     effective = supply.effective()
     return {g.container: pinning_of(g, supply, effective, options) for g in grants}
 
 
 def changed_pinnings(
-    before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: PolicyOptions
+    before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
 ) -> tuple[Update, ...]:
     """Updates of those whose pinning differs. ``grants`` are (before, after) pairs sorted by container."""
     old, new = before.effective(), after.effective()

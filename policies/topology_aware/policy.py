@@ -1,6 +1,6 @@
 """The topology-aware policy: wiring of pools, scoring, CPU choice and pinning into one Policy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from policies.base import (
     Allocations,
@@ -9,6 +9,7 @@ from policies.base import (
     Default,
     Grant,
     Pinning,
+    Pinnings,
     Placed,
     PoolView,
     Reason,
@@ -18,13 +19,14 @@ from policies.base import (
     Update,
 )
 from policies.hardware.pools import build_pools
-from policies.options import PolicyOptions
+from policies.policy import Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.defaults import defaults_of
-from policies.topology_aware.locality.affinity_reasons import company_of
+from policies.topology_aware.locality.affinity_reasons import affinity_reasons
 from policies.topology_aware.memory.grants import warmed
 from policies.topology_aware.memory.home import usual_of
 from policies.topology_aware.memory.narrow import narrowed
+from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of
 from policies.topology_aware.place import Placement, place
 from policies.topology_aware.pool_views import pool_views
@@ -35,28 +37,21 @@ from policies.topology_aware.supply.supply import Supply, empty_supply, followed
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
-NAME = "topology-aware"
+L3_POOLS = {"auto": None, "true": True, "false": False}
 
 
-class TopologyAware:
-    """Implements ``policies.base.Policy``. Holds nothing that changes but a memo of the last allocations summed up."""
+class TopologyAware(Policy):
+    """Places on pools that follow the hardware. All that changes is a cache of the last allocations summed up."""
 
-    def __init__(self, machine: Machine, options: PolicyOptions) -> None:
+    name = "topology-aware"
+
+    def __init__(self, machine: Machine, options: TopologyAwareOptions) -> None:
         """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
-        self._tree = build_pools(machine, options)
+        super().__init__(machine, options)
+        self._tree = build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools])
         self._options = options
         empty = Allocations()
         self._last = (empty, empty_supply(self._tree, 0))
-
-    @property
-    def name(self) -> str:
-        """The name in the configuration."""
-        return NAME
-
-    @property
-    def machine(self) -> Machine:
-        """The machine it places on."""
-        return self._tree.machine
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -86,9 +81,9 @@ class TopologyAware:
         """What options decide of this request where it says nothing itself."""
         return defaults_of(request, self._options)
 
-    def company(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
+    def affinity_reasons(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
         """Who draws this container to a pool or pushes it away by affinity, strongest first, a sentence each."""
-        return company_of(self._tree, self._options, held, request)
+        return affinity_reasons(self._tree, self._options, held, request)
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Where this container goes, given what others hold."""
@@ -112,7 +107,7 @@ class TopologyAware:
             placement.ranking,
         )
 
-    def pinnings(self, held: Allocations) -> Mapping[ContainerKey, Pinning]:
+    def pinnings(self, held: Allocations) -> Pinnings:
         """What every container should be pinned to now."""
         return all_pinnings(held.grants, self._supply(held), self._options)
 
@@ -129,7 +124,7 @@ class TopologyAware:
         """Grants that can come back to fewer memory nodes now that there is room; a bounded number, best first."""
         return narrowed(self._supply(held), held.grants)
 
-    def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+    def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
         """What changes when this container's cold start is over: its own grant. Nothing if it is not cold."""
         own = held.get(container)
         return (warmed(self._supply(held), own),) if own is not None and own.is_cold else ()

@@ -1,53 +1,10 @@
-"""The sentences of decisions, one function each, and the bounded set of their codes (they become metric labels)."""
+"""The reasons of decisions, one function each."""
 
 from policies.base import Grant, Previous, Reason
+from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.score import WHY_WORSE
 from policies.topology_aware.supply.demand import Demand, Isolation
 from sysfs.cpuset import CpuSet
-
-PRESERVED = "preserved"
-RESERVED = "reserved"
-POOL = "pool"
-LEVELS_UP = "levels-up"
-PREVIOUS_KEPT = "previous-kept"
-PREVIOUS_LOST = "previous-lost"
-ISOLATED_SHORT = "isolated-short"
-NO_WHOLE_CORES = "no-whole-cores"
-CPUS_PICKED = "cpus-picked"
-EMPTIED = "shared-emptied"
-LIFTED = "lifted"
-DISPLACED = "displaced"
-CPU_FULL = "cpu-full"
-STRICT_ISOLATED = "strict-isolated"  # refusals of a strict wish begin with "strict"
-STRICT_CONFLICT = "strict-conflict"
-STRICT_HINTS = "strict-hints"
-NOTHING_SHARED = "nothing-shared"
-ADDED = "added"
-ILLEGAL = "illegal"
-DEMOTED = "demoted"
-
-REASON_CODES = (
-    PRESERVED,
-    RESERVED,
-    POOL,
-    LEVELS_UP,
-    PREVIOUS_KEPT,
-    PREVIOUS_LOST,
-    ISOLATED_SHORT,
-    NO_WHOLE_CORES,
-    CPUS_PICKED,
-    EMPTIED,
-    LIFTED,
-    DISPLACED,
-    CPU_FULL,
-    STRICT_ISOLATED,
-    STRICT_CONFLICT,
-    STRICT_HINTS,
-    NOTHING_SHARED,
-    ADDED,
-    ILLEGAL,
-    DEMOTED,
-)
 
 
 def _plural(count: int, word: str) -> str:
@@ -79,25 +36,27 @@ def wanted_text(demand: Demand) -> str:
 def preserved(*, wants_isolated: bool) -> Reason:
     """The container keeps the cpuset that it brings, whatever else it asks for."""
     ignored = ", so require-isolated-cpus has no effect" if wants_isolated else ""
-    return Reason(PRESERVED, f"its cpuset is preserved by annotation{ignored}")
+    return Reason(ReasonCode.PRESERVED, f"its cpuset is preserved by annotation{ignored}")
 
 
 def reserved(cpus: CpuSet, *, by_annotation: bool) -> Reason:
     """It runs on the reserved CPUs, or on the root's shared set if there are none."""
     why = "asked for by annotation" if by_annotation else "its namespace is reserved"
     where = f"the reserved {_cpus(cpus)}" if cpus else "the shared set of the root, as no CPU is reserved"
-    return Reason(RESERVED, f"runs on {where}: {why}")
+    return Reason(ReasonCode.RESERVED, f"runs on {where}: {why}")
 
 
 def pool_chosen(pool: str, gives: str, runner_up: str, field: str) -> Reason:
     """Why this pool and not the next one; ``gives`` is what it gives, in words."""
     text = f"{pool} gives {gives}"
-    return Reason(POOL, f"{text}; next would be {runner_up}, which {WHY_WORSE[field]}" if runner_up else text)
+    return Reason(
+        ReasonCode.POOL, f"{text}; next would be {runner_up}, which {WHY_WORSE[field]}" if runner_up else text
+    )
 
 
 def levels_up(best: str, pool: str, levels: int) -> Reason:
     """It was asked to sit higher in the tree."""
-    return Reason(LEVELS_UP, f"{_plural(levels, 'level')} above the best pool {best} was asked for: {pool}")
+    return Reason(ReasonCode.LEVELS_UP, f"{_plural(levels, 'level')} above the best pool {best} was asked for: {pool}")
 
 
 def previous_kept(kept: CpuSet, previous: Previous, *, holds: bool) -> Reason:
@@ -109,14 +68,14 @@ def previous_kept(kept: CpuSet, previous: Previous, *, holds: bool) -> Reason:
     else:
         rule = ", those that it had first" if previous.added else ""
         text = f"of its {_cpus(previous.owned)}, {_cpus_are(kept)} kept{rule}"
-    return Reason(PREVIOUS_KEPT, text)
+    return Reason(ReasonCode.PREVIOUS_KEPT, text)
 
 
 def previous_lost(previous: Previous, *, holds: bool) -> Reason:
     """Its earlier place is taken; what it ``holds`` at this moment does not go with what it asks for now."""
     what = _cpus(previous.owned) if previous.owned else f"pool {previous.pool}"
     text = f"its {what} cannot be kept" if holds else f"its earlier {what} could not be had again"
-    return Reason(PREVIOUS_LOST, f"{text}: placed anew")
+    return Reason(ReasonCode.PREVIOUS_LOST, f"{text}: placed anew")
 
 
 def isolated_short(pool: str, wanted: int, *, exist: bool) -> Reason:
@@ -125,46 +84,52 @@ def isolated_short(pool: str, wanted: int, *, exist: bool) -> Reason:
     if not exist:
         text = "this node has no kernel-isolated CPUs for containers"
     instead = "an ordinary CPU is" if wanted == 1 else "ordinary CPUs are"
-    return Reason(ISOLATED_SHORT, f"{text}: {instead} taken instead")
+    return Reason(ReasonCode.ISOLATED_SHORT, f"{text}: {instead} taken instead")
 
 
 def no_whole_cores(wanted: int) -> Reason:
     """Whole cores were wished for; no pool has enough of them."""
     return Reason(
-        NO_WHOLE_CORES, f"no pool has the whole cores for {_plural(wanted, 'CPU')}: thread siblings may be anybody's"
+        ReasonCode.NO_WHOLE_CORES,
+        f"no pool has the whole cores for {_plural(wanted, 'CPU')}: thread siblings may be anybody's",
     )
 
 
 def cpus_picked(cpus: CpuSet, how: str) -> Reason:
     """Which CPUs it owns, and how they were picked."""
-    return Reason(CPUS_PICKED, f"{_cpus(cpus)}: {how}")
+    return Reason(ReasonCode.CPUS_PICKED, f"{_cpus(cpus)}: {how}")
 
 
 def emptied(pools: tuple[str, ...]) -> Reason:
     """Shared sets were taken to the last CPU."""
     return Reason(
-        EMPTIED, f"the shared set of {', '.join(pools)} is used up: containers without a CPU request use a wider one"
+        ReasonCode.EMPTIED,
+        f"the shared set of {', '.join(pools)} is used up: containers without a CPU request use a wider one",
     )
 
 
 def displaced(cpus: CpuSet, count: int) -> Reason:
     """Others lose or gain CPUs by this."""
     if not cpus:
-        return Reason(DISPLACED, f"{_plural(count, 'other container')} changed")
-    return Reason(DISPLACED, f"{_cpus_are(cpus)} no longer shared: {_plural(count, 'other container')} changed")
+        return Reason(ReasonCode.DISPLACED, f"{_plural(count, 'other container')} changed")
+    return Reason(
+        ReasonCode.DISPLACED, f"{_cpus_are(cpus)} no longer shared: {_plural(count, 'other container')} changed"
+    )
 
 
 def lifted(moved: tuple[Grant, ...]) -> Reason:
     """Others were lifted to wider pools."""
     names = ", ".join(f"{g.request.pod.name}/{g.container.name} to {g.pool}" for g in moved)
-    return Reason(LIFTED, f"{_plural(len(moved), 'container')} moved to a wider pool to make room: {names}")
+    return Reason(ReasonCode.LIFTED, f"{_plural(len(moved), 'container')} moved to a wider pool to make room: {names}")
 
 
 def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: int) -> Reason:
     """The machine is full."""
     own = _plural(whole, "CPU")
     text = f"wanted {wanted_text(demand)}; free in root: {max(0, free_mcpu)}m shared capacity, {own} to own"
-    return Reason(CPU_FULL, text if best == "root" or best_mcpu <= 0 else f"{text}; most in {best}: {best_mcpu}m")
+    return Reason(
+        ReasonCode.CPU_FULL, text if best == "root" or best_mcpu <= 0 else f"{text}; most in {best}: {best_mcpu}m"
+    )
 
 
 def too_small(free_mcpu: int, whole: int) -> str:
@@ -175,12 +140,12 @@ def too_small(free_mcpu: int, whole: int) -> str:
 def isolated_missing(demand: Demand, free: int, *, exist: bool) -> Reason:
     """A strict wish for isolated CPUs cannot be met: too few are free, or none ``exist`` at all."""
     there = f"free isolated CPUs in root: {free}" if exist else "this node has no such CPUs for containers"
-    return Reason(STRICT_ISOLATED, f"wanted {wanted_text(demand)}; {there}")
+    return Reason(ReasonCode.STRICT_ISOLATED, f"wanted {wanted_text(demand)}; {there}")
 
 
 def strict_conflict(conflict: str) -> Reason:
     """A strict wish for isolated CPUs beside another wish that excludes it; ``conflict`` names that one."""
-    return Reason(STRICT_CONFLICT, f"require-isolated-cpus cannot be met: {conflict}")
+    return Reason(ReasonCode.STRICT_CONFLICT, f"require-isolated-cpus cannot be met: {conflict}")
 
 
 def hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: str, free_mcpu: int) -> Reason:
@@ -193,24 +158,28 @@ def hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: st
     shares = not demand.whole or demand.shared_mcpu
     each = ", at least one near each" if len(near) > 1 and not shares else ""
     text = f"wanted {wanted_text(demand)} near its devices and nowhere else{each}; {there}"
-    return Reason(STRICT_HINTS, f"{text}; {both}" if shares else text)
+    return Reason(ReasonCode.STRICT_HINTS, f"{text}; {both}" if shares else text)
 
 
 def nothing_shared() -> Reason:
     """Every CPU is owned and none is reserved."""
-    return Reason(NOTHING_SHARED, "wanted a CPU to share; every available CPU is granted exclusively, none is reserved")
+    return Reason(
+        ReasonCode.NOTHING_SHARED, "wanted a CPU to share; every available CPU is granted exclusively, none is reserved"
+    )
 
 
 def added() -> Reason:
     """A container that had no grant."""
-    return Reason(ADDED, "had no grant yet")
+    return Reason(ReasonCode.ADDED, "had no grant yet")
 
 
 def illegal(problem: str) -> Reason:
     """A saved grant that this machine cannot honour."""
-    return Reason(ILLEGAL, f"its saved grant cannot be kept: {problem}")
+    return Reason(ReasonCode.ILLEGAL, f"its saved grant cannot be kept: {problem}")
 
 
 def demoted() -> Reason:
     """A grant given up so that others have a CPU at all."""
-    return Reason(DEMOTED, "its exclusive CPUs were given up: a container without a share would have had no CPU at all")
+    return Reason(
+        ReasonCode.DEMOTED, "its exclusive CPUs were given up: a container without a share would have had no CPU at all"
+    )

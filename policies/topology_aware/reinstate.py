@@ -15,12 +15,12 @@ from policies.base import (
     Request,
 )
 from policies.hardware.pools import PoolTree
-from policies.options import PolicyOptions
 from policies.topology_aware import reasons
 from policies.topology_aware.memory import reasons as memory_reasons
 from policies.topology_aware.memory.grants import in_pool
 from policies.topology_aware.memory.plan import MemoryPlan
 from policies.topology_aware.memory.restore import gone_nodes, joined, plan_in_any_case, relieved, zone_again
+from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.place import Placement
 from policies.topology_aware.supply.demand import demand_of
 from policies.topology_aware.supply.supply import Supply, empty_supply
@@ -45,7 +45,7 @@ class Rules:
     """What decides here: the pools, the options, and who places under them."""
 
     tree: PoolTree
-    options: PolicyOptions
+    options: TopologyAwareOptions
     place: Placer
 
 
@@ -199,16 +199,7 @@ class _Work:
 
     def result(self) -> Reinstated:
         """What came of it; kept are those whose grant is the same as before."""
-        return Reinstated(
-            self._standing.held,
-            kept=tuple(
-                g.container
-                for g in self._standing.held.grants
-                if g.container not in self._replaced and g.container not in self._unplaced
-            ),
-            replaced=tuple(sorted(self._replaced.items())),
-            unplaced=tuple(sorted(self._unplaced.items())),
-        )
+        return Reinstated.of(self._standing.held, self._replaced, self._unplaced)
 
 
 def why_illegal(rules: Rules, supply: Supply, grant: Grant) -> str:
@@ -230,7 +221,7 @@ def why_illegal(rules: Rules, supply: Supply, grant: Grant) -> str:
     return _why_cpus_illegal(tree, supply, grant)
 
 
-def _why_other_kind(options: PolicyOptions, grant: Grant) -> str:
+def _why_other_kind(options: TopologyAwareOptions, grant: Grant) -> str:
     """Containers that belong on the reserved CPUs run there and no others do; preserved ones are let go."""
     request = grant.request
     wanted = demand_of(request, options).kind

@@ -6,20 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, ContainerKey, CpuKind, Decision, Grant, Placed, Policy, Previous, Request
-from policies.options import PolicyOptions
-from policies.registry import POLICIES, build_policy
+from policies.base import Allocations, ContainerKey, CpuKind, Decision, Grant, Placed, Previous, Request
+from policies.build import build_policy
+from policies.policy import Policy
+from policies.registry import POLICIES, Registered
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.property.random_requests import random_request
 
 MACHINE = small_machine(nodes=2, isolated="7", memory_nodes=[{"memory": "2Gi", "near": {0: 17, 1: 17}, "kind": "pmem"}])
-OPTIONS = PolicyOptions(MACHINE.online, CpuSet.parse("0"))
-pytestmark = pytest.mark.parametrize("name", [name for name, _ in POLICIES])
+OPTIONS = TopologyAwareOptions(MACHINE.online, CpuSet.parse("0"))
+TINY = Registered("everywhere", "tests.contract.everywhere:Everywhere", reason_codes=("everywhere",))
+CANDIDATES = {policy.name: policy for policy in (*POLICIES, TINY)}
+pytestmark = pytest.mark.parametrize("name", CANDIDATES)
 
 
 def built(name: str) -> Policy:
-    return build_policy(name, MACHINE, OPTIONS)
+    return CANDIDATES[name].load()(MACHINE, OPTIONS)
 
 
 def requests(seed: int, count: int = 40) -> Iterator[Request]:
@@ -176,14 +180,14 @@ def test_preserved_containers_are_not_pinned(name: str) -> None:
     assert all(pinnings[g.container].cpus is None for g in held.grants if g.kind is CpuKind.PRESERVE)
 
 
-def test_reasons_are_sentences_with_codes(name: str) -> None:
+def test_reasons_are_sentences_with_registered_codes(name: str) -> None:
     policy = built(name)
     held = Allocations()
     for request in requests(14):
         decision = policy.decide(held, request)
         told = decision.reasons if isinstance(decision, Placed) else (decision.reason,)
         assert told
-        assert all(r.code and len(r.text.split()) > 3 for r in told)
+        assert all(r.code in CANDIDATES[name].reason_codes and len(r.text.split()) > 3 for r in told)
         held = after(held, decision)
 
 
@@ -223,21 +227,21 @@ def test_a_cold_start_ends_once_and_brings_only_memory_nodes(name: str) -> None:
     cold = [g for g in held.grants if g.is_cold]
     assert bool(cold) == (name == "topology-aware")
     for grant in cold:
-        warmed = policy.warmed(held, grant.container)
+        warmed = policy.after_cold_start(held, grant.container)
         held = applied(held, warmed)
         now = held.get(grant.container)
         assert now is not None
         assert not now.is_cold
         assert grant.mems <= now.mems
-        assert policy.warmed(held, grant.container) == ()
+        assert policy.after_cold_start(held, grant.container) == ()
 
 
 def test_a_stranger_has_no_cold_start_to_end(name: str) -> None:
-    assert built(name).warmed(some_grants(built(name), 16), ContainerKey("nobody", "c")) == ()
+    assert built(name).after_cold_start(some_grants(built(name), 16), ContainerKey("nobody", "c")) == ()
 
 
 def test_who_is_not_cold_is_not_warmed(name: str) -> None:
     policy, held = built(name), some_grants(built(name), 17)
-    assert [policy.warmed(held, g.container) for g in held.grants if not g.is_cold] == [
+    assert [policy.after_cold_start(held, g.container) for g in held.grants if not g.is_cold] == [
         () for g in held.grants if not g.is_cold
     ]

@@ -3,9 +3,10 @@
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, RowState
-from policies.base import ContainerKey, CpuKind, Grant, Pinning, Pod, Policy, QosClass, Request
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.base import ContainerKey, CpuKind, Grant, Pinning, Pod, QosClass, Request
+from policies.build import build_policy
+from policies.policy import Policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 
@@ -13,7 +14,7 @@ from sysfs.descriptions.machine import describe
 def small_policy(reserved: str = "0") -> Policy:
     """Topology-aware on 2 packages of one node with 4 CPUs each; CPU 0 reserved."""
     machine = describe({"packages": 2, "cores": 4})
-    return build_policy("topology-aware", machine, PolicyOptions(machine.online, CpuSet.parse(reserved)))
+    return build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet.parse(reserved)))
 
 
 def request(name: str, mcpu: int, *, uid: str = "pod-1", qos: QosClass = QosClass.GUARANTEED) -> Request:

@@ -16,8 +16,8 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
 from cri_proxy.testbed import pods
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.build import build_policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import unplugged
@@ -46,7 +46,7 @@ class LivePod:
 class World(Site):
     """One machine's life. Every step leaves the node settled and checked."""
 
-    def __init__(self, machine: Machine, options: PolicyOptions, seed: int) -> None:
+    def __init__(self, machine: Machine, options: TopologyAwareOptions, seed: int) -> None:
         # Where a container must not start before others have left for good, their updates may fail for good.
         rules = NodeRules(on_policy_error="reject" if seed % 3 else "passthrough")
         super().__init__(build_policy("topology-aware", machine, options), rules=rules, modern=seed % 2 == 0)

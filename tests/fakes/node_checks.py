@@ -12,7 +12,7 @@ from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import Container
 from cri_proxy.state.rows import Row
 from policies.base import CpuKind
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.property import invariants
 from tests.property.policy_events import World
@@ -88,7 +88,7 @@ class MoveCheck:
         self._mems = {i: _mems(c.kernel_mems) for i, c in running(self._runtime).items()}
 
 
-def check_settled(runtime: EmbeddedRuntime, ledger: Ledger, options: PolicyOptions) -> None:
+def check_settled(runtime: EmbeddedRuntime, ledger: Ledger, options: TopologyAwareOptions) -> None:
     """Nothing is held for nobody, the grants keep the rules, and the kernel has what they say."""
     live = {c.id: c for c in runtime.node.containers.values() if c.state_name != "CONTAINER_EXITED"}
     for row in ledger.active():

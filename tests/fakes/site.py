@@ -23,7 +23,7 @@ from cri_proxy.testbed import pods
 from cri_proxy.testbed.image import IMAGE
 from cri_proxy.testbed.kubelet import Kubelet, RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec
-from policies.base import Policy
+from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import small_policy
 from tests.fakes.store import MemoryStore

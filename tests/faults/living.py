@@ -24,10 +24,11 @@ from cri_proxy.state.rows import Saved
 from cri_proxy.testbed import pods
 from cri_proxy.testbed.kubelet import Kubelet
 from cri_proxy.testbed.pods import PodSpec, guaranteed
-from policies.base import ContainerKey, Grant, Policy
+from policies.base import ContainerKey, Grant
+from policies.build import build_policy
 from policies.hardware.reserve import choose_reserved
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.policy import Policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
@@ -104,7 +105,9 @@ class Death:
 class Living(World):
     """A life whose points are told to ``wants``; where it says so, a death is kept."""
 
-    def __init__(self, machine: Machine, options: PolicyOptions, seed: int, *, parts: Parts = AS_THEY_ARE) -> None:
+    def __init__(
+        self, machine: Machine, options: TopologyAwareOptions, seed: int, *, parts: Parts = AS_THEY_ARE
+    ) -> None:
         super().__init__(machine, options, seed)
         self.parts = parts
         self.policy = parts.policy(self.policy)
@@ -294,4 +297,4 @@ def a_life(seed: int, parts: Parts = AS_THEY_ARE) -> Living:
     rng = Random(seed)
     machine = random_machine(rng, max_cpus=16, max_packages=2) if seed % 4 == 0 else describe(SLOW_MEMORY)
     reserved = choose_reserved(machine, machine.online, min(1000 * (len(machine.online) - 1), 750))
-    return Living(machine, PolicyOptions(machine.online, reserved), seed, parts=parts)
+    return Living(machine, TopologyAwareOptions(machine.online, reserved), seed, parts=parts)

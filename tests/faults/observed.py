@@ -17,7 +17,8 @@ from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.decisions import PackedDecision
 from cri_proxy.state.memory import MemoryStore
 from cri_proxy.state.rows import GrantStore, Row, SandboxRow, Saveable, Saved
-from policies.base import ContainerKey, Policy
+from policies.base import ContainerKey
+from policies.policy import Policy
 
 T = TypeVar("T")
 UPDATE = "UpdateContainerResources"

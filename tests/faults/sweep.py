@@ -13,9 +13,10 @@ from cri_proxy.testbed import pods
 from cri_proxy.testbed.image import IMAGE
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
-from policies.base import ContainerKey, Policy
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.base import ContainerKey
+from policies.build import build_policy
+from policies.policy import Policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.fakes.node_checks import check_moment, check_settled
@@ -54,7 +55,7 @@ class Scene(Site):
         self, *, rules: NodeRules | None = None, around: Callable[[Policy], Policy] = lambda policy: policy
     ) -> None:
         machine = small_machine()
-        self.options = PolicyOptions(machine.online, CpuSet.parse("0"))
+        self.options = TopologyAwareOptions(machine.online, CpuSet.parse("0"))
         super().__init__(around(build_policy("topology-aware", machine, self.options)), rules=rules)
         self.runtime = SlowRuntime(machine, image_names=(IMAGE,))
         self.store: SlowStore = SlowStore()

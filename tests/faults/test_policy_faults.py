@@ -7,7 +7,7 @@ import pytest
 
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import NodeRules
-from policies.base import Policy
+from policies.policy import Policy
 from tests.faults.sweep import SPEC, Scene, going_on
 
 QUESTIONS = (
@@ -15,9 +15,9 @@ QUESTIONS = (
     "pinnings",
     "release",
     "narrowed",
-    "company",
+    "affinity_reasons",
     "defaults",
-    "warmed",
+    "after_cold_start",
     "reinstate",
     "fallback",
     "pools",

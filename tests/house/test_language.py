@@ -41,7 +41,6 @@ OPEN: dict[str, Open] = {
     "cri_proxy/testbed": Open(phrases=2, names=1),
     "cri_proxy/tryout": Open(phrases=3),
     "docs": Open(phrases=10),
-    "policies": Open(phrases=6),
     "policies/hardware": Open(phrases=1),
     "policies/topology_aware": Open(phrases=24, names=5, tiny=3),
 }

@@ -5,8 +5,9 @@ Observed are grants, pinnings, updates and pool views; they are held against sum
 
 from weakref import WeakKeyDictionary
 
-from policies.base import ContainerKey, CpuKind, Policy, QosClass
-from policies.topology_aware.reasons import NO_WHOLE_CORES
+from policies.base import ContainerKey, CpuKind, QosClass
+from policies.policy import Policy
+from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet
 from tests.property.model import Model, Scene, pinned
 from tests.property.model_memory import allowed_nodes, zones_could_hold, zones_hold
@@ -118,7 +119,11 @@ def check_cores(step: Step) -> None:
         return
     machine, owned = step.after.policy.machine, step.placed.grant.owned
     need = model_of(step.after).need(step.subject)
-    if need.whole_cores and len(owned) == need.own and NO_WHOLE_CORES not in {r.code for r in step.placed.reasons}:
+    if (
+        need.whole_cores
+        and len(owned) == need.own
+        and ReasonCode.NO_WHOLE_CORES not in {r.code for r in step.placed.reasons}
+    ):
         assert all(core.cpus <= owned for core in machine.cores if core.cpus & owned), f"parts of cores: {owned}"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from policies.hardware.reserve import choose_reserved
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from tests.fakes.histories import World as NodeWorld
 from tests.fakes.machines import random_machine
 from tests.property import agreement, invariants
@@ -89,7 +89,7 @@ async def _live_node(life: Life) -> int:
     machine = random_machine(rng, max_cpus=MAX_CPUS[life.kind], max_packages=MAX_PACKAGES[life.kind])
     most = 1000 * (len(machine.online) - 1)
     reserved = choose_reserved(machine, machine.online, min(most, rng.choice((750, 1500))))
-    world = NodeWorld(machine, PolicyOptions(machine.online, reserved), life.seed)
+    world = NodeWorld(machine, TopologyAwareOptions(machine.online, reserved), life.seed)
     try:
         await world.open(world.check)
         while world.steps < life.steps:

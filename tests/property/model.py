@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Request, Threads
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.property.model_memory import has_memory_for
@@ -38,7 +38,7 @@ class Need:
 class Model:
     """A machine under these options, with its pools."""
 
-    def __init__(self, machine: Machine, options: PolicyOptions) -> None:
+    def __init__(self, machine: Machine, options: TopologyAwareOptions) -> None:
         self.machine = machine
         self.options = options
         self.kinds = kinds_of(machine, options)

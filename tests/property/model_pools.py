@@ -5,7 +5,7 @@ Slow and obvious on purpose, and it shares nothing with the policy: tests hold t
 
 from dataclasses import dataclass
 
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.model import Machine, Package
 
 Ids = frozenset[int]
@@ -34,7 +34,7 @@ class ModelPool:
     mems: Ids
 
 
-def kinds_of(machine: Machine, options: PolicyOptions) -> Kinds:
+def kinds_of(machine: Machine, options: TopologyAwareOptions) -> Kinds:
     """Reserved CPUs lie inside the available ones; isolated ones are used as ordinary where there are no others."""
     available = frozenset(options.available) & frozenset(machine.online)
     reserved = frozenset(options.reserved) & available
@@ -45,7 +45,7 @@ def kinds_of(machine: Machine, options: PolicyOptions) -> Kinds:
     return Kinds(available, reserved, isolated, sharable)
 
 
-def pools_of(machine: Machine, options: PolicyOptions) -> tuple[ModelPool, ...]:
+def pools_of(machine: Machine, options: TopologyAwareOptions) -> tuple[ModelPool, ...]:
     """Every pool that has an available CPU, parents before children."""
     return _Tree(machine, options).pools()
 
@@ -53,7 +53,7 @@ def pools_of(machine: Machine, options: PolicyOptions) -> tuple[ModelPool, ...]:
 class _Tree:
     """Grows the tree from the root down; never leaves this module."""
 
-    def __init__(self, machine: Machine, options: PolicyOptions) -> None:
+    def __init__(self, machine: Machine, options: TopologyAwareOptions) -> None:
         self._machine = machine
         self._options = options
         self._available = kinds_of(machine, options).available
@@ -99,8 +99,8 @@ class _Tree:
 
     def _wants_caches(self, caches: list[Ids]) -> bool:
         """As the operator says; else where there are several domains of two or more cores."""
-        if self._options.l3_pools is not None:
-            return self._options.l3_pools
+        if self._options.l3_pools != "auto":
+            return self._options.l3_pools == "true"
         sizes = [sum(1 for core in self._machine.cores if frozenset(core.cpus) & cache) for cache in caches]
         return sum(1 for size in sizes if size >= 2) >= 2
 

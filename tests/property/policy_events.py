@@ -10,19 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cri_proxy.codec import decode, encode
-from policies.base import (
-    Allocations,
-    ContainerKey,
-    Decision,
-    Grant,
-    Placed,
-    Policy,
-    Rejected,
-    Request,
-    Update,
-)
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.base import Allocations, ContainerKey, Decision, Grant, Placed, Rejected, Request, Update
+from policies.build import build_policy
+from policies.policy import Policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import unplugged
@@ -35,13 +26,13 @@ class World:
     """A policy with its options and what is granted on it. ``whole`` is the machine with everything plugged in."""
 
     policy: Policy
-    options: PolicyOptions
+    options: TopologyAwareOptions
     held: Allocations
     whole: Machine
     gone: tuple[Grant, ...] = ()
 
 
-def on(machine: Machine, options: PolicyOptions) -> World:
+def on(machine: Machine, options: TopologyAwareOptions) -> World:
     """A policy with nothing granted."""
     return World(build_policy("topology-aware", machine, options), options, Allocations(), machine)
 
@@ -172,7 +163,7 @@ class Warm:
     def happen(self, world: World) -> Step:
         if world.held.get(self.container) is None:
             return Step(self, world, world)
-        warmed = world.policy.warmed(world.held, self.container)
+        warmed = world.policy.after_cold_start(world.held, self.container)
         return Step(self, world, replace(world, held=world.held.with_grants(*warmed)))
 
 
@@ -201,7 +192,7 @@ class Restart:
 class Reconfigure:
     """Other options, CPUs or memory that came or went, and containers that nobody had decided on."""
 
-    options: PolicyOptions
+    options: TopologyAwareOptions
     gone_cpus: CpuSet = CpuSet()
     emptied_nodes: NodeSet = NodeSet()
     newcomers: tuple[Request, ...] = ()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from policies.base import BurstLevel, CpuPriority, QosClass, Threads
 from policies.hardware.reserve import choose_reserved
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import unplugged
@@ -114,10 +114,10 @@ def _some(cpus: CpuSet, rng: random.Random, part: float) -> CpuSet:
     return CpuSet.of(cpu for cpu in cpus if rng.random() < part)
 
 
-def random_options(machine: Machine, rng: random.Random, available: CpuSet) -> PolicyOptions:
+def random_options(machine: Machine, rng: random.Random, available: CpuSet) -> TopologyAwareOptions:
     """Options with some CPUs reserved, or none."""
     most = 1000 * (len(available) // 2)
-    return PolicyOptions(
+    return TopologyAwareOptions(
         available,
         choose_reserved(machine, available, min(most, rng.choice((0, 0, 750, 1000, 2000)))),
         pin_cpu=rng.random() < 0.95,
@@ -126,7 +126,7 @@ def random_options(machine: Machine, rng: random.Random, available: CpuSet) -> P
         prefer_shared=rng.random() < 0.1,
         colocate_pods=rng.random() < 0.2,
         colocate_namespaces=rng.random() < 0.1,
-        l3_pools=rng.choice((None, None, True, False)),
+        l3_pools=rng.choice(("auto", "auto", "true", "false")),
         reserved_namespaces=rng.choice(((), (), ("batch",))),
         unlimited_burst=rng.choice(list(BurstLevel)),
         threads=rng.choice((Threads.ANY, Threads.ANY, *Threads)),

@@ -4,37 +4,36 @@ import random
 from collections import Counter
 
 from policies.base import CpuKind
-from policies.topology_aware import reasons
-from policies.topology_aware.memory import reasons as memory_reasons
+from policies.topology_aware.reason_codes import ReasonCode
 from tests.property.life import Kind, Life, first_world
 from tests.property.policy_events import Narrow, Step, Warm
 from tests.property.policy_history import play
 
 LIVES = (*(Life(Kind.LARGE, seed, 120) for seed in range(8)), *(Life(Kind.SMALL, 1000 + s, 120) for s in range(12)))
 TOLD = {
-    reasons.POOL,
-    reasons.RESERVED,
-    reasons.PRESERVED,
-    reasons.LEVELS_UP,
-    reasons.PREVIOUS_KEPT,
-    reasons.PREVIOUS_LOST,
-    reasons.ISOLATED_SHORT,
-    reasons.NO_WHOLE_CORES,
-    reasons.EMPTIED,
-    reasons.LIFTED,
-    reasons.DISPLACED,
-    reasons.CPU_FULL,
-    reasons.STRICT_ISOLATED,
-    reasons.STRICT_CONFLICT,
-    reasons.STRICT_HINTS,
-    memory_reasons.STRICT_MEMORY,
-    memory_reasons.WIDENED,
-    memory_reasons.OTHERS_WIDENED,
-    memory_reasons.SHORT,
-    memory_reasons.KINDS_ABSENT,
-    memory_reasons.NORMAL_ADDED,
-    memory_reasons.COLD_START,
-    memory_reasons.NO_COLD_START,
+    ReasonCode.POOL,
+    ReasonCode.RESERVED,
+    ReasonCode.PRESERVED,
+    ReasonCode.LEVELS_UP,
+    ReasonCode.PREVIOUS_KEPT,
+    ReasonCode.PREVIOUS_LOST,
+    ReasonCode.ISOLATED_SHORT,
+    ReasonCode.NO_WHOLE_CORES,
+    ReasonCode.EMPTIED,
+    ReasonCode.LIFTED,
+    ReasonCode.DISPLACED,
+    ReasonCode.CPU_FULL,
+    ReasonCode.STRICT_ISOLATED,
+    ReasonCode.STRICT_CONFLICT,
+    ReasonCode.STRICT_HINTS,
+    ReasonCode.STRICT_MEMORY,
+    ReasonCode.MEMORY_WIDENED,
+    ReasonCode.MEMORY_OTHERS_WIDENED,
+    ReasonCode.MEMORY_SHORT,
+    ReasonCode.MEMORY_KINDS_ABSENT,
+    ReasonCode.MEMORY_NORMAL_ADDED,
+    ReasonCode.COLD_START,
+    ReasonCode.NO_COLD_START,
 }
 
 

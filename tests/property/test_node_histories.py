@@ -4,7 +4,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from policies.hardware.reserve import choose_reserved
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.model import Machine
 from tests.fakes.histories import World
 from tests.fakes.machines import machines
@@ -16,7 +16,7 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 async def live(machine: Machine, seed: int, reserved_mcpu: int) -> World:
     reserved = choose_reserved(machine, machine.online, reserved_mcpu)
-    world = World(machine, PolicyOptions(machine.online, reserved), seed)
+    world = World(machine, TopologyAwareOptions(machine.online, reserved), seed)
     await world.open(world.check)
     for _ in range(STEPS):
         await world.step()

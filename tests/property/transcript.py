@@ -6,7 +6,7 @@
 import asyncio
 import random
 
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.histories import World
 from tests.fakes.machines import random_machine, small_machine
@@ -31,7 +31,7 @@ def tell_policies() -> None:
 async def tell_node() -> None:
     """Every call that the runtime accepted, in order, and what it then has on record."""
     machine = small_machine(packages=2, nodes=2, cores=4, isolated="3,9")
-    world = World(machine, PolicyOptions(machine.online, CpuSet.parse("0")), SEED)
+    world = World(machine, TopologyAwareOptions(machine.online, CpuSet.parse("0")), SEED)
     await world.open(world.check)
     while world.steps < NODE_STEPS:
         await world.step()

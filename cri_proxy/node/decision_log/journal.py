@@ -17,7 +17,7 @@ from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import ContainerName, DecisionRecord
 from cri_proxy.state.rows import Row, Saved
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request
-from policies.topology_aware.reasons import CPUS_PICKED, DISPLACED, POOL
+from policies.topology_aware.reason_codes import ReasonCode
 
 # Names of others in one log line; how many there were stands beside them.
 NAMED_DISPLACED = 8
@@ -53,7 +53,7 @@ _COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
     events.VIOLATION: (catalog.VIOLATIONS,),
 }
 # Reasons that say nothing special about a place.
-_USUAL: Final = frozenset({POOL, CPUS_PICKED, DISPLACED})
+_USUAL: Final = frozenset({ReasonCode.POOL, ReasonCode.CPUS_PICKED, ReasonCode.DISPLACED})
 # Where a fault is told to have happened; a call is told by its method.
 _FAULTS: Final = {
     "background": "background",
@@ -232,7 +232,7 @@ def takes_memory(row: Row, pinning: Pinning) -> bool:
 
 def notable_code(reasons: Sequence[Reason]) -> str:
     """The code that a place is counted under: of its first reason that is not there for most places, else 'pool'."""
-    return next((reason.code for reason in reasons if reason.code not in _USUAL), POOL)
+    return next((reason.code for reason in reasons if reason.code not in _USUAL), ReasonCode.POOL)
 
 
 def _event(opened: OpenDecision) -> str:

@@ -11,7 +11,8 @@ from cri_proxy.node.ledger.confirmed_cpus import Claims
 from cri_proxy.node.ledger.ordered_rows import ACTIVE, OrderedRows
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Policy
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning
+from policies.policy import Policy
 from sysfs.cpuset import CpuSet
 
 __all__ = ["ACTIVE", "Ledger", "needs_call", "unmet"]

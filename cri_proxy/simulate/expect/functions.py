@@ -8,14 +8,11 @@ from typing import cast
 from cri_proxy.simulate.errors import ExpectationError
 from cri_proxy.simulate.expect.expressions import Function, Members, Value
 from cri_proxy.simulate.outcome import Seen, StepOutcome
-from policies import none
 from policies.base import PoolView
-from policies.topology_aware.memory.reasons import MEMORY_CODES
-from policies.topology_aware.reasons import REASON_CODES
+from policies.registry import REASON_CODES
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.model import Machine
 
-_CODES = (*REASON_CODES, *none.REASON_CODES, *MEMORY_CODES)
 # One line each for the reference page, which a test holds against ``vocabulary``.
 CONTAINER_FUNCTIONS = {
     "cpus": "the CPUs it may run on",
@@ -162,8 +159,8 @@ def _about_step(seen: Mapping[str, Seen], last: StepOutcome | None) -> dict[str,
         return name in refusals and words in refusals[name]
 
     def because(name: Value, code: Value) -> bool:
-        if code not in _CODES:
-            near = get_close_matches(str(code), _CODES, 1) or _CODES
+        if code not in REASON_CODES:
+            near = get_close_matches(str(code), REASON_CODES, 1) or REASON_CODES
             raise ExpectationError(f"there is no reason {code!r}; there is {', '.join(near)}")
         return code in codes[_known("decision about a container", name, codes)]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from policies.base import Affinity, ContainerKey, CpuKind, Expression, Grant, Request
 from policies.expressions import expression_text, matches
 from policies.hardware.pools import PoolTree
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 
 COLOCATION_WEIGHT = 10
 MAX_WEIGHT = 1000
@@ -22,7 +22,7 @@ class Implicit:
     """Affinities that an option gives to containers without any of their own; ``name`` is the option."""
 
     name: str
-    applies: Callable[[PolicyOptions], bool]
+    applies: Callable[[TopologyAwareOptions], bool]
     adds: Callable[[Request], tuple[Affinity, ...]]
 
 
@@ -53,7 +53,7 @@ class Pull:
 
 
 def affinity_scores(
-    tree: PoolTree, options: PolicyOptions, request: Request, others: Iterable[Grant]
+    tree: PoolTree, options: TopologyAwareOptions, request: Request, others: Iterable[Grant]
 ) -> tuple[float, ...]:
     """Per pool, how much the preferences of this container and of the others towards it pull there.
 
@@ -70,7 +70,7 @@ def affinity_scores(
     return _spread(tree, weights)
 
 
-def pulls(tree: PoolTree, options: PolicyOptions, request: Request, others: Iterable[Grant]) -> tuple[Pull, ...]:
+def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, others: Iterable[Grant]) -> tuple[Pull, ...]:
     """Whom the scores come from: the strongest ``MAX_PULLS``, strongest first, then by container."""
     own = [(affinity, _own_text(affinity)) for affinity in request.affinities]
     own += [(affinity, name) for name, affinity in implied(options, request)]
@@ -84,7 +84,7 @@ def pulls(tree: PoolTree, options: PolicyOptions, request: Request, others: Iter
     return tuple(sorted(found, key=lambda p: (-abs(p.weight), p.container))[:MAX_PULLS])
 
 
-def implied(options: PolicyOptions, request: Request) -> tuple[tuple[str, Affinity], ...]:
+def implied(options: TopologyAwareOptions, request: Request) -> tuple[tuple[str, Affinity], ...]:
     """(option, affinity) that options give this container; none where it has affinities of its own."""
     if request.affinities:
         return ()

@@ -2,13 +2,15 @@
 
 from policies.base import Allocations, Reason, Request
 from policies.hardware.pools import PoolTree
-from policies.options import PolicyOptions
 from policies.topology_aware.locality.affinity import Pull, pulls
+from policies.topology_aware.options import TopologyAwareOptions
 
 AFFINITY = "affinity"
 
 
-def company_of(tree: PoolTree, options: PolicyOptions, held: Allocations, request: Request) -> tuple[Reason, ...]:
+def affinity_reasons(
+    tree: PoolTree, options: TopologyAwareOptions, held: Allocations, request: Request
+) -> tuple[Reason, ...]:
     """A sentence for each of the strongest pulls and pushes, strongest first; its own grant in ``held`` is ignored."""
     others = held.without(request.container)
     return tuple(Reason(AFFINITY, _text(pull, others)) for pull in pulls(tree, options, request, others.grants))

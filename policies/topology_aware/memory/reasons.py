@@ -1,32 +1,12 @@
-"""The sentences about memory, and their codes."""
+"""The reasons of decisions about memory, one function each."""
 
 from collections.abc import Sequence
 
 from policies.base import Grant, Reason
+from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import NodeSet
 from sysfs.model import MemoryKind
 
-WIDENED = "memory-widened"
-OTHERS_WIDENED = "memory-others-widened"
-SHORT = "memory-short"
-KINDS_ABSENT = "memory-kinds-absent"
-NORMAL_ADDED = "memory-normal-added"
-COLD_START = "cold-start"
-NO_COLD_START = "no-cold-start"
-STRICT_MEMORY = "strict-memory"
-REZONED = "memory-rezoned"
-
-MEMORY_CODES = (
-    WIDENED,
-    OTHERS_WIDENED,
-    SHORT,
-    KINDS_ABSENT,
-    NORMAL_ADDED,
-    COLD_START,
-    NO_COLD_START,
-    STRICT_MEMORY,
-    REZONED,
-)
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -68,47 +48,53 @@ def _verb(zone: int, singular: str, plural: str) -> str:
 def widened(home: int, zone: int, promised_bytes: int) -> Reason:
     """Its own zone is wider than it would be on an empty machine."""
     text = f"{amount_text(promised_bytes)} do not fit in {nodes_text(home)} beside what others are promised"
-    return Reason(WIDENED, f"{text}: it gets {nodes_text(zone)}")
+    return Reason(ReasonCode.MEMORY_WIDENED, f"{text}: it gets {nodes_text(zone)}")
 
 
 def others_widened(others: Sequence[Grant]) -> Reason:
     """Others get more memory nodes so that it fits."""
     count = f"{len(others)} container{' gets' if len(others) == 1 else 's get'}"
     names = ", ".join(f"{g.request.pod.name}/{g.container.name} now {g.mems}" for g in others)
-    return Reason(OTHERS_WIDENED, f"{count} more memory nodes to make room: {names}")
+    return Reason(ReasonCode.MEMORY_OTHERS_WIDENED, f"{count} more memory nodes to make room: {names}")
 
 
 def short(zone: int, promised_bytes: int) -> Reason:
     """The machine is promised more memory than it has."""
     text = f"this machine does not have {amount_text(promised_bytes)} of memory left that nobody else is promised"
-    return Reason(SHORT, f"{text}: it gets {nodes_text(zone)}")
+    return Reason(ReasonCode.MEMORY_SHORT, f"{text}: it gets {nodes_text(zone)}")
 
 
 def kinds_absent(absent: Sequence[MemoryKind], zone: int) -> Reason:
     """It asks for kinds of memory that are not there."""
-    return Reason(KINDS_ABSENT, f"this machine has no {kinds_text(absent)}: it gets {nodes_text(zone)}")
+    return Reason(
+        ReasonCode.MEMORY_KINDS_ABSENT, f"this machine has no {kinds_text(absent)}: it gets {nodes_text(zone)}"
+    )
 
 
 def normal_added(added: int) -> Reason:
     """Its zone would be movable memory only."""
     text = "what it asks for is movable memory only, in which the kernel cannot keep its part"
-    return Reason(NORMAL_ADDED, f"{text}: {nodes_text(added)} {_verb(added, 'comes', 'come')} with it")
+    return Reason(
+        ReasonCode.MEMORY_NORMAL_ADDED, f"{text}: {nodes_text(added)} {_verb(added, 'comes', 'come')} with it"
+    )
 
 
 def starts_cold(zone: int, withheld: int, seconds: int) -> Reason:
     """DRAM is withheld at first."""
     text = f"starts cold in {nodes_text(zone)}"
-    return Reason(COLD_START, f"{text}: {nodes_text(withheld)} {_verb(withheld, 'comes', 'come')} after {seconds} s")
+    return Reason(
+        ReasonCode.COLD_START, f"{text}: {nodes_text(withheld)} {_verb(withheld, 'comes', 'come')} after {seconds} s"
+    )
 
 
 def no_cold_start(why: str) -> Reason:
     """A cold start was asked for and cannot be."""
-    return Reason(NO_COLD_START, f"no cold start: {why}")
+    return Reason(ReasonCode.NO_COLD_START, f"no cold start: {why}")
 
 
 def strict_memory(kinds: Sequence[MemoryKind], why: str) -> Reason:
     """A strict wish for kinds of memory cannot be met."""
-    return Reason(STRICT_MEMORY, f"wanted memory of kind {kinds_text(kinds)} and no other; {why}")
+    return Reason(ReasonCode.STRICT_MEMORY, f"wanted memory of kind {kinds_text(kinds)} and no other; {why}")
 
 
 def no_room(zone: int, promised_bytes: int) -> str:
@@ -120,4 +106,4 @@ def no_room(zone: int, promised_bytes: int) -> str:
 def rezoned(zone: int, *, gone: int) -> Reason:
     """A saved grant keeps its CPUs and gets other memory nodes."""
     why = f"{nodes_text(gone)} {_verb(gone, 'is', 'are')} gone" if gone else "there is less memory now"
-    return Reason(REZONED, f"{why}: it gets {nodes_text(zone)} and keeps its CPUs")
+    return Reason(ReasonCode.MEMORY_REZONED, f"{why}: it gets {nodes_text(zone)} and keeps its CPUs")

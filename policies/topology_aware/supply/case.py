@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from policies.base import Grant, Request
 from policies.hardware.pools import PoolTree
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import Demand
 from policies.topology_aware.supply.supply import Supply
 
@@ -17,7 +17,7 @@ class Case:
     """
 
     tree: PoolTree
-    options: PolicyOptions
+    options: TopologyAwareOptions
     supply: Supply
     others: tuple[Grant, ...]
     request: Request

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from policies.base import BurstLevel, CpuKind, CpuPriority, QosClass, Request, Threads
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 
 
 class Isolation(Enum):
@@ -45,7 +45,7 @@ class Demand:
         return not self.whole and not self.shared_mcpu
 
 
-def demand_of(request: Request, options: PolicyOptions, threads_per_core: int = 1) -> Demand:
+def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core: int = 1) -> Demand:
     """What this request amounts to under these options. Annotated preferences beat options.
 
     ``threads_per_core`` is the most threads that a core of the machine has.
@@ -84,7 +84,7 @@ def without_whole_cores(demand: Demand, request: Request) -> Demand:
     return replace(demand, whole=whole, threads=Threads.ANY)
 
 
-def _burst_level(request: Request, options: PolicyOptions) -> BurstLevel | None:
+def _burst_level(request: Request, options: TopologyAwareOptions) -> BurstLevel | None:
     """The level for a container that may use all the CPU time it finds; None for one with a limit."""
     return None if request.cpu_limit_mcpu is not None else request.preferences.burst_level or options.unlimited_burst
 
@@ -106,7 +106,7 @@ def _conflict(request: Request, mcpu: int, *, reserved: bool) -> str:
     return next((text for is_so, text in conflicts if is_so), "")
 
 
-def _wants_exclusive(request: Request, options: PolicyOptions) -> bool:
+def _wants_exclusive(request: Request, options: TopologyAwareOptions) -> bool:
     """True when the integer part is to be owned alone: by default for Guaranteed pods (seed: 2.5 = 2 + 500m)."""
     preferences = request.preferences
     if preferences.levels_up:
@@ -120,7 +120,7 @@ def _wants_exclusive(request: Request, options: PolicyOptions) -> bool:
     return not options.prefer_shared or preferences.prefer_isolated is True
 
 
-def _isolation(request: Request, options: PolicyOptions) -> Isolation:
+def _isolation(request: Request, options: TopologyAwareOptions) -> Isolation:
     """By default for exactly one CPU of a Guaranteed pod; for any other number only when annotated."""
     preferences = request.preferences
     if preferences.require_isolated:

@@ -18,8 +18,8 @@ from policies.base import (
     Request,
 )
 from policies.hardware.pools import PoolTree, build_pools
-from policies.options import PolicyOptions
-from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.policy import L3_POOLS, TopologyAware
 from policies.topology_aware.supply.case import Case
 from policies.topology_aware.supply.demand import demand_of
 from policies.topology_aware.supply.supply import Supply, empty_supply
@@ -30,9 +30,9 @@ from tests.fakes.machines import small_machine
 GUARANTEED, BURSTABLE, BEST_EFFORT = QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT
 
 
-def options(machine: Machine, reserved: str = "", **keys: object) -> PolicyOptions:
+def options(machine: Machine, reserved: str = "", **keys: object) -> TopologyAwareOptions:
     """Options with every online CPU available."""
-    plain = PolicyOptions(available=machine.online, reserved=CpuSet.parse(reserved))
+    plain = TopologyAwareOptions(available=machine.online, reserved=CpuSet.parse(reserved))
     return replace(plain, **keys)  # type: ignore[arg-type]  # the keys are those of the class
 
 
@@ -43,7 +43,8 @@ def topology_aware(machine: Machine, reserved: str = "", **keys: object) -> Topo
 
 def tree_of(machine: Machine, reserved: str = "", **keys: object) -> PoolTree:
     """The pools of this machine."""
-    return build_pools(machine, options(machine, reserved, **keys))
+    chosen = options(machine, reserved, **keys)
+    return build_pools(machine, chosen, l3_pools=L3_POOLS[chosen.l3_pools])
 
 
 def supply_of(tree: PoolTree, *grants: Grant, withheld: str = "") -> Supply:

@@ -2,13 +2,14 @@
 
 import pytest
 
+from policies.build import build_policy
 from policies.errors import UnknownPolicyError
-from policies.registry import POLICIES, build_policy
+from policies.registry import POLICIES
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import options
 
 
-@pytest.mark.parametrize("name", ["topology-aware", "none"])
+@pytest.mark.parametrize("name", [policy.name for policy in POLICIES])
 def test_a_policy_is_built_by_its_name(name: str) -> None:
     machine = small_machine()
     policy = build_policy(name, machine, options(machine))
@@ -17,7 +18,7 @@ def test_a_policy_is_built_by_its_name(name: str) -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [name for name, _ in POLICIES]
+    names = [policy.name for policy in POLICIES]
     assert len(set(names)) == len(names)
 
 

@@ -8,19 +8,19 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.resolve import policy_options
 from cri_proxy.config.topology_aware import TopologyAware
 from policies.base import BurstLevel, CpuPriority, Threads
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from tests.fakes.machines import small_machine
 
 # What is written beside the cpuset is no business of a policy that decides about cpusets.
 NOT_OF_THE_POLICY = {"lift_quota", "fraction_shares"}
 
 
-def resolved(text: str) -> PolicyOptions:
+def resolved(text: str) -> TopologyAwareOptions:
     return policy_options(parse_config(f"topologyAware: {text}"), small_machine()).options
 
 
 def test_every_option_reaches_the_policy_under_its_name() -> None:
-    assert {f.name for f in fields(TopologyAware)} - NOT_OF_THE_POLICY <= {f.name for f in fields(PolicyOptions)}
+    assert {f.name for f in fields(TopologyAware)} - NOT_OF_THE_POLICY <= {f.name for f in fields(TopologyAwareOptions)}
 
 
 @pytest.mark.parametrize("level", BurstLevel)

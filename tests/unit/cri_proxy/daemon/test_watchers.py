@@ -24,7 +24,7 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.testbed.kubelet import Kubelet
 from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
-from policies.base import Policy
+from policies.policy import Policy
 from sysfs.cpuset import CpuSet
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.machines import small_machine

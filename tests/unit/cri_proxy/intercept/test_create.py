@@ -13,9 +13,9 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.status.contested_cpus import reachable_by, unpinned
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, create_request, guaranteed
-from policies.base import Policy
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.build import build_policy
+from policies.policy import Policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.site import Site, opened
@@ -30,7 +30,7 @@ LIFT, FRACTION = NodeRules(lift_quota=True), NodeRules(fraction_shares=True)
 
 def policy(name: str = "topology-aware", *, pins: bool = True) -> Policy:
     machine = describe({"packages": 2, "cores": 4})
-    chosen = PolicyOptions(machine.online, CpuSet.parse("0"))
+    chosen = TopologyAwareOptions(machine.online, CpuSet.parse("0"))
     return build_policy(name, machine, replace(chosen, pin_cpu=pins, pin_memory=pins))
 
 

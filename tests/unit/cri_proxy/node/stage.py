@@ -12,46 +12,34 @@ from policies.base import (
     Allocations,
     ContainerKey,
     Decision,
-    Default,
     Grant,
     Pinning,
-    Policy,
     PoolView,
-    Reason,
     Reinstated,
     Request,
     Update,
 )
+from policies.options import PolicyOptions
+from policies.policy import Policy
 from sysfs.cpuset import CpuSet
-from sysfs.model import Machine
 from tests.fakes.site import Site
 
 T = TypeVar("T")
 REJECT = NodeRules(on_policy_error="reject", on_store_error="reject")
 
 
-class FragilePolicy:
+class FragilePolicy(Policy):
     """Another policy whose methods named in ``broken`` raise."""
 
     def __init__(self, inner: Policy) -> None:
+        super().__init__(inner.machine, PolicyOptions(inner.machine.online))
+        self.name = inner.name
         self._inner = inner
         self.broken: set[str] = set()
 
     def _check(self, method: str) -> None:
         if method in self.broken or "all" in self.broken:
             raise ZeroDivisionError(f"{method} is broken")
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def machine(self) -> Machine:
-        return self._inner.machine
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self._inner.notes
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         self._check("decide")
@@ -68,15 +56,9 @@ class FragilePolicy:
         self._check("narrowed")
         return self._inner.narrowed(held)
 
-    def company(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
-        return ()
-
-    def defaults(self, request: Request) -> tuple[Default, ...]:
-        return ()
-
-    def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
-        self._check("warmed")
-        return self._inner.warmed(held, container)
+    def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+        self._check("after_cold_start")
+        return self._inner.after_cold_start(held, container)
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         self._check("reinstate")

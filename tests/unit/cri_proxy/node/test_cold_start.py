@@ -28,7 +28,7 @@ class Cold(FragilePolicy):
         grant = replace(decision.grant, mems=SLOW, is_cold=True)
         return replace(decision, grant=grant, pinning=replace(decision.pinning, mems=SLOW))
 
-    def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+    def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
         grant = held.get(container)
         return (replace(grant, mems=BOTH, is_cold=False),) if grant is not None else ()
 
@@ -109,7 +109,7 @@ async def test_a_container_with_a_call_under_way_waits(site: Site) -> None:
 
 async def test_a_policy_that_knows_no_cold_starts_ends_them_too() -> None:
     class Forgetful(Cold):
-        def warmed(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+        def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
             return ()
 
     site = Site(Forgetful(small_policy()))

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from cri_proxy.node.rebalance import gives_too_little
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
-from policies.base import Allocations, CpuKind, Grant, Policy, QosClass
+from policies.base import Allocations, CpuKind, Grant, QosClass
+from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import request, small_policy
 from tests.fakes.site import Site

@@ -14,17 +14,10 @@ from cri_proxy.node.replan import RACES
 from cri_proxy.simulate.node import World
 from cri_proxy.state.rows import Row
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
-from policies.base import (
-    Allocations,
-    CpuKind,
-    Pinning,
-    Policy,
-    Reason,
-    Reinstated,
-    Request,
-)
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.base import Allocations, CpuKind, Pinning, Reason, Reinstated, Request
+from policies.build import build_policy
+from policies.policy import Policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.grants import row, small_policy
@@ -184,7 +177,7 @@ class Moving(FragilePolicy):
 async def work_of_moving(count: int) -> int:
     """How many functions are called to find out whether so many containers, a CPU each, can all be moved."""
     machine = describe({"cores": 2 * count})
-    ledger = Ledger(build_policy("topology-aware", machine, PolicyOptions(machine.online, CpuSet())))
+    ledger = Ledger(build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet())))
     ledger.put(*(living(f"c{i:03}", str(i), str(i)) for i in range(count)))
     calls = 0
 

@@ -12,8 +12,8 @@ from cri_proxy.node.reset_report import ResetContainer, ResetReport
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import Pinning
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.build import build_policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.site import Site
@@ -181,7 +181,7 @@ async def test_the_next_start_finds_everybody_and_places_them_again(site: Site) 
 
 async def test_under_isolated_cpus_an_isolated_container_comes_back_to_the_others(tmp_path: Path) -> None:
     machine = describe({"cores": 4, "isolated": "2-3"})
-    site = Site(build_policy("topology-aware", machine, PolicyOptions(machine.online, CpuSet())))
+    site = Site(build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet())))
     site.told_root = tmp_path
     await site.open()
     pod = await site.run("a", guaranteed("c", 1000))

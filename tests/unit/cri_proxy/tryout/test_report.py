@@ -8,7 +8,7 @@ from cri_proxy.testbed.kernel import Allowed
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.tryout.report import Paint, Sighting, asked, chosen, describe_all, describe_sighting, why
 from policies.base import ContainerKey, Pod, QosClass, Reason, Request
-from policies.topology_aware.reasons import POOL
+from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet, NodeSet
 
 ENGINE = guaranteed("engine", 1000)
@@ -97,7 +97,7 @@ def test_a_refusal_is_told_as_one_with_its_reason() -> None:
 
 
 def test_the_reason_for_the_pool_comes_before_others() -> None:
-    reasons = (Reason("widened", "others move"), Reason(POOL, "root has it"))
+    reasons = (Reason("widened", "others move"), Reason(ReasonCode.POOL, "root has it"))
     assert why(Explanation(replace(RECORD, reasons=reasons))) == "root has it"
 
 

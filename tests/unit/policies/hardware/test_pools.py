@@ -56,16 +56,14 @@ def test_pool_names_use_the_kernels_node_numbers() -> None:
 @pytest.mark.parametrize(
     ("threads", "l3", "option", "count"),
     [
-        (2, ["0-3", "4-7"], None, 2),  # two domains of two cores
-        (2, ["0-1", "2-3", "4-5", "6-7"], None, 0),  # domains of one core say nothing that a core does not
-        (2, ["0-1", "2-3", "4-5", "6-7"], True, 4),
-        (2, ["0-3", "4-7"], False, 0),
-        (2, ["0-7"], True, 0),  # a single child
+        (2, ["0-3", "4-7"], "auto", 2),  # two domains of two cores
+        (2, ["0-1", "2-3", "4-5", "6-7"], "auto", 0),  # domains of one core say nothing that a core does not
+        (2, ["0-1", "2-3", "4-5", "6-7"], "true", 4),
+        (2, ["0-3", "4-7"], "false", 0),
+        (2, ["0-7"], "true", 0),  # a single child
     ],
 )
-def test_l3_pools_are_made_where_they_mean_something(
-    threads: int, l3: list[str], option: bool | None, count: int
-) -> None:
+def test_l3_pools_are_made_where_they_mean_something(threads: int, l3: list[str], option: str, count: int) -> None:
     tree = tree_of(small_machine(packages=1, cores=4, threads=threads, l3=l3), l3_pools=option)
     assert [p.kind for p in tree.pools] == ["root"] + ["l3"] * count
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from policies.base import ContainerKey, CpuPriority, Default, Pod, Preferences, QosClass, Request
-from policies.options import PolicyOptions
 from policies.topology_aware.defaults import defaults_of
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 
-OPTIONS = PolicyOptions(CpuSet.parse("0-7"), CpuSet.parse("0"))
+OPTIONS = TopologyAwareOptions(CpuSet.parse("0-7"), CpuSet.parse("0"))
 
 
 def request(mcpu: int, qos: QosClass = QosClass.GUARANTEED, **preferences: object) -> Request:
@@ -17,7 +17,7 @@ def request(mcpu: int, qos: QosClass = QosClass.GUARANTEED, **preferences: objec
     return Request(ContainerKey("uid", "c0"), pod, mcpu, preferences=Preferences(**preferences))  # type: ignore[arg-type]
 
 
-def said(asked: Request, options: PolicyOptions = OPTIONS) -> dict[str, str]:
+def said(asked: Request, options: TopologyAwareOptions = OPTIONS) -> dict[str, str]:
     return {d.field: d.value for d in defaults_of(asked, options)}
 
 

@@ -187,7 +187,7 @@ def test_fragments_are_lifted_when_that_makes_room_and_the_lifted_are_updated() 
 
 def test_where_several_pools_could_be_made_to_fit_the_fewest_move() -> None:
     caches = small_machine(packages=1, nodes=2, cores=3, threads=1, l3=[str(n) for n in range(6)])
-    policy = topology_aware(caches, l3_pools=True)
+    policy = topology_aware(caches, l3_pools="true")
     shares = {0: 300, 1: 300, 2: 300, 3: 450, 4: 450}
     sharers = (
         request(f"{n}/c", mcpu, BURSTABLE, previous=before(f"NUMA node #{n // 3}/L3 #{n}"))

@@ -80,10 +80,10 @@ def test_who_makes_room_is_moved_and_updated() -> None:
 def test_a_cold_start_ends_once() -> None:
     policy = topology_aware(tiered())
     held = fill(policy, wanting("a", 1, cold_start_seconds=60))
-    (warm,) = policy.warmed(held, held.grants[0].container)
+    (warm,) = policy.after_cold_start(held, held.grants[0].container)
     assert (str(held.grants[0].mems), str(warm.mems), warm.is_cold) == ("2", "0,2", False)
-    assert policy.warmed(held.with_grants(warm), warm.container) == ()
-    assert policy.warmed(held, ContainerKey("nobody", "c")) == ()
+    assert policy.after_cold_start(held.with_grants(warm), warm.container) == ()
+    assert policy.after_cold_start(held, ContainerKey("nobody", "c")) == ()
 
 
 def test_the_fallback_is_the_reserved_set_when_nothing_is_shared() -> None:

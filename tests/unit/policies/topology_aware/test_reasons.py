@@ -7,6 +7,8 @@ import pytest
 
 from policies.base import CpuKind, Grant, Previous
 from policies.topology_aware import reasons
+from policies.topology_aware.memory import reasons as memory_reasons
+from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.demand import Demand, Isolation
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import before, request
@@ -122,11 +124,9 @@ def test_lifted_containers_are_named() -> None:
 
 
 def test_the_codes_are_a_bounded_set_and_every_sentence_uses_one() -> None:
-    tree = ast.parse(Path(reasons.__file__).read_text())
-    made = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "Reason"]
-    used = {getattr(reasons, ast.unparse(call.args[0])) for call in made}
-    assert used == set(reasons.REASON_CODES)
-    assert len(set(reasons.REASON_CODES)) == len(reasons.REASON_CODES)
+    trees = [ast.parse(Path(str(module.__file__)).read_text()) for module in (reasons, memory_reasons)]
+    made = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "Reason"]
+    assert {ast.unparse(call.args[0]) for call in made} == {f"ReasonCode.{code.name}" for code in ReasonCode}
 
 
 def test_what_is_displaced_is_counted() -> None:

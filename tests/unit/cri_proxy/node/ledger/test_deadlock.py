@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from cri_proxy.node.ledger.deadlock import park_circles
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.state.rows import Row
-from policies.base import Allocations, CpuKind, Placed, Policy, QosClass
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.base import Allocations, CpuKind, Placed, QosClass
+from policies.build import build_policy
+from policies.policy import Policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.grants import ledger_with, request, row, small_policy
@@ -165,7 +166,7 @@ def placed(policy: Policy, sizes: Sequence[int]) -> Allocations:
 
 
 def policy_on(machine: Machine, available: CpuSet, reserved: CpuSet) -> Policy:
-    return build_policy("topology-aware", machine, PolicyOptions(available, reserved & available))
+    return build_policy("topology-aware", machine, TopologyAwareOptions(available, reserved & available))
 
 
 @st.composite

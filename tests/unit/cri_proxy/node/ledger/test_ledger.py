@@ -7,8 +7,8 @@ import pytest
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.signals import Signal
 from policies.base import CpuKind, Grant, Pinning, Preferences
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.build import build_policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import NODES, ledger_with, row, small_policy
 
@@ -105,7 +105,7 @@ def test_a_container_that_has_not_run_yet_does_not_start_on_cpus_that_others_sti
 
 def test_where_cpus_are_not_pinned_nobody_sits_on_anybodys() -> None:
     machine = small_policy().machine
-    options = PolicyOptions(machine.online, CpuSet.parse("0"), pin_cpu=False)
+    options = TopologyAwareOptions(machine.online, CpuSet.parse("0"), pin_cpu=False)
     ledger = Ledger(build_policy("topology-aware", machine, options))
     ledger.put(row("a", owned="1", acknowledged="1"), row("b", acknowledged="0-7"))
     assert ledger.sitting_on(row("a", owned="1")) == ()

@@ -16,8 +16,8 @@ from cri_proxy.node.resource_files.updates import is_told
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from policies.base import CpuKind, Grant, Pinning, Preferences
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.build import build_policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.grants import request, small_policy
@@ -80,7 +80,7 @@ async def test_a_container_with_cpus_of_its_own_finds_them_from_its_start(site: 
 
 async def test_hidden_thread_siblings_are_told_apart_from_the_cpus_to_run_on(tmp_path: Path) -> None:
     machine = describe({"cores": 4, "threads": 2})
-    site = Site(build_policy("topology-aware", machine, PolicyOptions(machine.online, CpuSet.parse("0-1"))))
+    site = Site(build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet.parse("0-1"))))
     site.told_root = tmp_path
     await site.open()
     pod = await site.run("a", OWNS_2, **{"cri-proxy.io/hide-hyperthreads": "true"})

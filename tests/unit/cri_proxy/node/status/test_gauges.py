@@ -16,8 +16,8 @@ from cri_proxy.node.status.gauges import config_samples, health_samples, node_sa
 from cri_proxy.node.status.model import ConfigurationView, Health, Part, ReloadView
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
-from policies.options import PolicyOptions
-from policies.registry import build_policy
+from policies.build import build_policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.cgroup_tree import CgroupTree
@@ -44,7 +44,7 @@ async def test_every_available_cpu_is_of_one_kind(site: Site) -> None:
 
 async def test_in_every_pool_the_kinds_add_up_to_its_cpus_isolated_ones_too() -> None:
     machine = describe({"packages": 2, "cores": 6, "memory": "2Gi", "isolated": "4-5,10"})
-    options = PolicyOptions(machine.online, CpuSet.parse("0"))
+    options = TopologyAwareOptions(machine.online, CpuSet.parse("0"))
     site = Site(build_policy("topology-aware", machine, options))
     await site.open()
     for mcpu in (1000, 2000, 1500, 3000):
@@ -57,7 +57,7 @@ async def test_in_every_pool_the_kinds_add_up_to_its_cpus_isolated_ones_too() ->
 
 async def test_a_policy_that_pins_nobody_is_shown_as_well() -> None:
     machine = describe({"packages": 2, "cores": 2, "memory": "2Gi"})
-    site = Site(build_policy("none", machine, PolicyOptions(machine.online, CpuSet())))
+    site = Site(build_policy("none", machine, TopologyAwareOptions(machine.online, CpuSet())))
     await site.open()
     await site.run("a", guaranteed("c", 2000))
     assert shown(site, catalog.CONTAINERS) == {("running", "preserve"): 1}

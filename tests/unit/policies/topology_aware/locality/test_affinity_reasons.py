@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from policies.base import Affinity, Allocations, ContainerKey, CpuKind, Expression, Grant, Pod, QosClass, Request
 from policies.hardware.pools import build_pools
-from policies.options import PolicyOptions
-from policies.topology_aware.locality.affinity_reasons import company_of
+from policies.topology_aware.locality.affinity_reasons import affinity_reasons
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 
 MACHINE = describe({"packages": 2, "cores": 4})
-OPTIONS = PolicyOptions(MACHINE.online, CpuSet())
+OPTIONS = TopologyAwareOptions(MACHINE.online, CpuSet())
 TREE = build_pools(MACHINE, OPTIONS)
 
 
@@ -28,7 +28,7 @@ HELD = Allocations((Grant(request("db"), "socket #1", CpuKind.SHARED),))
 
 
 def texts(asked: Request, held: Allocations = HELD) -> list[str]:
-    return [reason.text for reason in company_of(TREE, OPTIONS, held, asked)]
+    return [reason.text for reason in affinity_reasons(TREE, OPTIONS, held, asked)]
 
 
 def test_an_affinity_draws_to_where_the_other_is() -> None:

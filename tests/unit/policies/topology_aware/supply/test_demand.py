@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from policies.base import CpuKind, QosClass
-from policies.options import PolicyOptions
+from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import Demand, Isolation, demand_of
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, GUARANTEED, options, request
@@ -16,7 +16,7 @@ SHARED = replace(OPTIONS, prefer_shared=True)
 NOT_ISOLATED = replace(OPTIONS, prefer_isolated=False)
 
 
-def demand(mcpu: int, qos: QosClass = GUARANTEED, given: PolicyOptions = OPTIONS, **keys: object) -> Demand:
+def demand(mcpu: int, qos: QosClass = GUARANTEED, given: TopologyAwareOptions = OPTIONS, **keys: object) -> Demand:
     return demand_of(request("p/c", mcpu, qos, **keys), given)
 
 

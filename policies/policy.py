@@ -1,0 +1,90 @@
+"""What a policy implements: few methods of its own, and others that have a default."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    Decision,
+    Default,
+    Grant,
+    Pinning,
+    Pinnings,
+    PoolView,
+    Reason,
+    Reinstated,
+    Request,
+    Update,
+)
+from policies.options import PolicyOptions
+from sysfs.cpuset import CpuSet
+from sysfs.model import Machine
+
+
+class Policy(ABC):
+    """A placement policy, bound to one machine and one set of options.
+
+    Its methods are pure: no file, clock, chance or log, and the same answer to the same question. A subclass sets
+    ``name``, implements what is abstract and overrides the defaults that it can better.
+    """
+
+    name: str
+    """The name in the configuration, as in ``policies/registry.py``."""
+
+    def __init__(self, machine: Machine, options: PolicyOptions) -> None:
+        """Bind to a machine and to options."""
+        self.machine: Final = machine
+        self.available: Final = options.available & machine.online
+
+    @abstractmethod
+    def decide(self, held: Allocations, request: Request) -> Decision:
+        """Decide where this container goes, given what others hold.
+
+        CPUs of a grant of its own in ``held`` count as free (``Request.previous`` asks for them again). Its memory
+        nodes are kept, so that no page of a running container moves.
+        """
+
+    @abstractmethod
+    def pinnings(self, held: Allocations) -> Pinnings:
+        """Return what every container should be pinned to now, in the order of the grants."""
+
+    @abstractmethod
+    def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
+        """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing."""
+
+    @abstractmethod
+    def fallback(self, held: Allocations) -> Pinning:
+        """Return the pinning of a container that could not be decided on."""
+
+    def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
+        """Return the updates of others that follow when this container's grant is released."""
+        before, after = self.pinnings(held), self.pinnings(held.without(container))
+        return tuple(Update(key, pinning) for key, pinning in after.items() if pinning != before[key])
+
+    def pools(self, held: Allocations) -> tuple[PoolView, ...]:
+        """Return the pool tree, the root first and parents before children; by default one pool that all share."""
+        cpus, none, mems = self.available, CpuSet(), self.machine.memory_nodes
+        return (PoolView("root", "", 0, "root", cpus, cpus, none, none, mems, 1000 * len(cpus), 0),)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence for each thing about the machine that the policy cannot take into account."""
+        return ()
+
+    def defaults(self, request: Request) -> tuple[Default, ...]:
+        """Return the options that decide a part of this request on which its annotations say nothing."""
+        return ()
+
+    def affinity_reasons(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
+        """Return a sentence for each container that attracts or repels this one by affinity, strongest first."""
+        return ()
+
+    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
+        """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first."""
+        return ()
+
+    def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+        """Return the grants that change when this container's cold start ends; its own is one of them."""
+        return ()

@@ -1,0 +1,37 @@
+"""The codes of the topology-aware policy's reasons. Scenarios ask for them, and metrics have them as label values."""
+
+from enum import StrEnum
+
+
+class ReasonCode(StrEnum):
+    """Why a container is where it is, why it moved, or why it was refused."""
+
+    PRESERVED = "preserved"
+    RESERVED = "reserved"
+    POOL = "pool"
+    LEVELS_UP = "levels-up"
+    PREVIOUS_KEPT = "previous-kept"
+    PREVIOUS_LOST = "previous-lost"
+    ISOLATED_SHORT = "isolated-short"
+    NO_WHOLE_CORES = "no-whole-cores"
+    CPUS_PICKED = "cpus-picked"
+    EMPTIED = "shared-emptied"
+    LIFTED = "lifted"
+    DISPLACED = "displaced"
+    CPU_FULL = "cpu-full"
+    STRICT_ISOLATED = "strict-isolated"  # refusals of a strict preference begin with "strict"
+    STRICT_CONFLICT = "strict-conflict"
+    STRICT_HINTS = "strict-hints"
+    NOTHING_SHARED = "nothing-shared"
+    ADDED = "added"
+    ILLEGAL = "illegal"
+    DEMOTED = "demoted"
+    MEMORY_WIDENED = "memory-widened"
+    MEMORY_OTHERS_WIDENED = "memory-others-widened"
+    MEMORY_SHORT = "memory-short"
+    MEMORY_KINDS_ABSENT = "memory-kinds-absent"
+    MEMORY_NORMAL_ADDED = "memory-normal-added"
+    COLD_START = "cold-start"
+    NO_COLD_START = "no-cold-start"
+    STRICT_MEMORY = "strict-memory"
+    MEMORY_REZONED = "memory-rezoned"
