@@ -27,7 +27,7 @@ from policies.base import (
     QosClass,
     Request,
 )
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions

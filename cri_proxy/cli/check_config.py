@@ -199,7 +199,7 @@ def resolve(report: Report, config: Config, root: Path, spec: str = "") -> Repor
     """
     from cri_proxy.config.resolve import policy_options
     from cri_proxy.errors import ConfigError
-    from policies.build import build_policy
+    from policies.builder import build_policy
     from policies.errors import PolicyBaseError
     from sysfs.discover import discover
     from sysfs.errors import SysfsBaseError

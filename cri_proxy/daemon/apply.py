@@ -19,7 +19,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import NotReconfigured, Planned, plan, reconfigure
 from cri_proxy.node.status.view import NodeView
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
 from sysfs.errors import SysfsBaseError

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from policies.base import Allocations, ContainerKey, CpuKind, Decision, Grant, Placed, Previous, Request
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.policy import Policy
 from policies.registry import POLICIES, Registered
 from policies.topology_aware.options import TopologyAwareOptions

@@ -4,7 +4,7 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, RowState
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Pod, QosClass, Request
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet

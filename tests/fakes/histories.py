@@ -16,7 +16,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
 from cri_proxy.testbed import pods
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
@@ -231,7 +231,9 @@ class World(Site):
         self.runtime.node.machine = machine
         await self._change(machine, options, self.node.coordinator.rules, must_fit=False)
 
-    async def _change(self, machine: Machine, options: PolicyOptions, rules: NodeRules, *, must_fit: bool) -> None:
+    async def _change(
+        self, machine: Machine, options: TopologyAwareOptions, rules: NodeRules, *, must_fit: bool
+    ) -> None:
         """Until the last update has gone out, containers are inside the old or the new CPUs."""
         before, allowed = self.options, options.available & machine.online
         self._allowed = self._allowed | allowed

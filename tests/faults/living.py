@@ -25,7 +25,7 @@ from cri_proxy.testbed import pods
 from cri_proxy.testbed.kubelet import Kubelet
 from cri_proxy.testbed.pods import PodSpec, guaranteed
 from policies.base import ContainerKey, Grant
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
@@ -74,7 +74,7 @@ class Configuration:
     """What the next daemon will find on the node: its machine, options and rules."""
 
     policy: Policy
-    options: PolicyOptions
+    options: TopologyAwareOptions
     rules: NodeRules
     is_same: bool  # as for the one that was killed
 
@@ -231,7 +231,9 @@ class Living(World):
         await self.clock.sleep(3700.0)
         self.node.cold_starts.look()
 
-    async def _change(self, machine: Machine, options: PolicyOptions, rules: NodeRules, *, must_fit: bool) -> None:
+    async def _change(
+        self, machine: Machine, options: TopologyAwareOptions, rules: NodeRules, *, must_fit: bool
+    ) -> None:
         """The operator has written the new options already, and the machine is what it is. All is always pinned."""
         options = replace(options, pin_cpu=True, pin_memory=True)
         policy = self.parts.policy(build_policy("topology-aware", machine, options))

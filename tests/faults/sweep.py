@@ -14,7 +14,7 @@ from cri_proxy.testbed.image import IMAGE
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import ContainerKey
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

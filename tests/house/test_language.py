@@ -90,7 +90,7 @@ RPC_AND_HTTP = """
 ENGINEERING = """
     access account activate adapter address admin adoption allocate amount annotation answers app apply archive
     arithmetic as assemble audit backlog balance base boot borrowed bounded budget builder builtin cache capture
-    catalog change check child choose cli clock cold column config confirmed conflict constraint content contested
+    catalog change check child choose cli clock code cold column config confirmed conflict constraint content contested
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
     demo describe description diff directory discover discovery docs driver edit effect emulator engine error
     evaluate event executor expect explain exposition expression extent fact factor failure fallback fault file

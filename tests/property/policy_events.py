@@ -11,7 +11,7 @@ from typing import Protocol
 
 from cri_proxy.codec import decode, encode
 from policies.base import Allocations, ContainerKey, Decision, Grant, Placed, Rejected, Request, Update
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet

@@ -30,7 +30,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read import merge_update, read_create
 from cri_proxy.errors import ConfigError
 from policies.base import Allocations, Placed, Preferences, Rejected, Request
-from policies.build import build_policy
+from policies.builder import build_policy
 from tests.fakes.machines import small_machine
 from tests.property.bad_texts import NASTY, TEXTS, VALUES, as_json, as_yaml
 

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from policies.base import Allocations, DeviceLocality, Grant, Preferences, Previous, Request
-from policies.build import build_policy
+from policies.builder import build_policy
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import machines, renumber

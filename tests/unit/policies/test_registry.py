@@ -1,20 +1,11 @@
-"""Policies by name."""
+"""One line for each policy, which loads none of it."""
+
+import subprocess
+import sys
 
 import pytest
 
-from policies.build import build_policy
-from policies.errors import UnknownPolicyError
-from policies.registry import POLICIES
-from tests.fakes.machines import small_machine
-from tests.unit.policies.build import options
-
-
-@pytest.mark.parametrize("name", [policy.name for policy in POLICIES])
-def test_a_policy_is_built_by_its_name(name: str) -> None:
-    machine = small_machine()
-    policy = build_policy(name, machine, options(machine))
-    assert policy.name == name
-    assert policy.machine is machine
+from policies.registry import POLICIES, REASON_CODES, Registered
 
 
 def test_names_are_unique() -> None:
@@ -22,7 +13,18 @@ def test_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    machine = small_machine()
-    with pytest.raises(UnknownPolicyError, match="topology-aware, none"):
-        build_policy("balloons", machine, options(machine))
+def test_the_registry_loads_no_policy() -> None:
+    program = "import sys, policies.registry; print(*(policy.path.split(':')[0] in sys.modules for policy in POLICIES))"
+    program = program.replace("POLICIES", "policies.registry.POLICIES")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert set(done.stdout.split()) == {"False"}
+
+
+def test_every_reason_code_is_listed_once() -> None:
+    assert {"pool", "memory-short", "not-managed"} < set(REASON_CODES)
+    assert len(set(REASON_CODES)) == len(REASON_CODES)
+
+
+def test_a_line_that_names_no_policy_is_an_error() -> None:
+    with pytest.raises(TypeError, match=r"policies\.base:Grant is no Policy"):
+        Registered("grant", "policies.base:Grant").load()

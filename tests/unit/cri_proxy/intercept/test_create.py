@@ -13,7 +13,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.status.contested_cpus import reachable_by, unpinned
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, create_request, guaranteed
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

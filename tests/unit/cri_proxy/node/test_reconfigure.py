@@ -15,7 +15,7 @@ from cri_proxy.simulate.node import World
 from cri_proxy.state.rows import Row
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import Allocations, CpuKind, Pinning, Reason, Reinstated, Request
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

@@ -12,7 +12,7 @@ from cri_proxy.node.reset_report import ResetContainer, ResetReport
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import Pinning
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe

@@ -11,7 +11,7 @@ from cri_proxy.node.ledger.deadlock import park_circles
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, CpuKind, Placed, QosClass
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

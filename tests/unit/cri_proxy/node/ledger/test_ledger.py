@@ -7,7 +7,7 @@ import pytest
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.signals import Signal
 from policies.base import CpuKind, Grant, Pinning, Preferences
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import NODES, ledger_with, row, small_policy

@@ -16,7 +16,7 @@ from cri_proxy.node.resource_files.updates import is_told
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from policies.base import CpuKind, Grant, Pinning, Preferences
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

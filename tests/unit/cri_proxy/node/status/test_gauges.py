@@ -16,7 +16,7 @@ from cri_proxy.node.status.gauges import config_samples, health_samples, node_sa
 from cri_proxy.node.status.model import ConfigurationView, Health, Part, ReloadView
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
-from policies.build import build_policy
+from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

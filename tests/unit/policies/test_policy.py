@@ -1,0 +1,38 @@
+"""What a policy has that defines only what it must."""
+
+from policies.base import Allocations, ContainerKey, Pinning, Pinnings, Update
+from policies.options import PolicyOptions
+from sysfs.cpuset import CpuSet
+from tests.contract.everywhere import Everywhere
+from tests.fakes.machines import small_machine
+from tests.unit.policies.build import request
+
+MACHINE = small_machine()
+OPTIONS = PolicyOptions(MACHINE.online)
+A, B = request("a/c"), request("b/c")
+
+
+class Crowding(Everywhere):
+    """Pins containers to CPU 0 while there are several."""
+
+    def pinnings(self, held: Allocations) -> Pinnings:
+        several = {grant.container: Pinning(CpuSet.parse("0"), None) for grant in held.grants}
+        return several if len(several) > 1 else super().pinnings(held)
+
+
+def test_a_release_follows_from_the_pinnings_before_and_after() -> None:
+    policy = Crowding(MACHINE, OPTIONS)
+    held = Allocations().with_grants(policy.decide(Allocations(), A).grant, policy.decide(Allocations(), B).grant)
+    assert policy.release(held, A.container) == (Update(B.container, policy.fallback(held)),)
+    assert policy.release(held, ContainerKey("gone", "c")) == ()
+
+
+def test_what_a_policy_says_nothing_about_is_empty() -> None:
+    policy = Everywhere(MACHINE, OPTIONS)
+    assert (policy.notes, policy.defaults(A), policy.affinity_reasons(Allocations(), A)) == ((), (), ())
+    assert (policy.narrowed(Allocations()), policy.after_cold_start(Allocations(), A.container)) == ((), ())
+
+
+def test_the_only_pool_is_the_machine() -> None:
+    (root,) = Everywhere(MACHINE, PolicyOptions(CpuSet.parse("0-1,900"))).pools(Allocations())
+    assert (root.name, root.shared, root.mems) == ("root", CpuSet.parse("0-1"), MACHINE.memory_nodes)

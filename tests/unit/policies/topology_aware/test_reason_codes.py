@@ -1,0 +1,14 @@
+"""The codes are a bounded set."""
+
+import ast
+from pathlib import Path
+
+from policies.topology_aware import reasons
+from policies.topology_aware.memory import reasons as memory_reasons
+from policies.topology_aware.reason_codes import ReasonCode
+
+
+def test_every_sentence_has_a_code_and_every_code_its_sentence() -> None:
+    trees = [ast.parse(Path(str(module.__file__)).read_text()) for module in (reasons, memory_reasons)]
+    made = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "Reason"]
+    assert {ast.unparse(call.args[0]) for call in made} == {f"ReasonCode.{code.name}" for code in ReasonCode}
