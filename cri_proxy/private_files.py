@@ -1,8 +1,14 @@
-"""The state directory and the files in it: made private, and refused when somebody else could have changed them."""
+"""Files that only root and this process may change: checked, read without following links, replaced as a whole.
+
+What raises StoreError is for the state directory. The rest works below a directory's descriptor, so that a part of the
+path that is swapped meanwhile leads nowhere else, and raises OSError.
+"""
 
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,17 +17,80 @@ from cri_proxy.errors import StoreError, StoreUnavailable
 _DISK: Final = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO})
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Larger than any file that is read back here: a ConfigMap holds 1 MiB.
+_LARGEST_BYTES = 1 << 20
+
+
+def shared_problem(status: os.stat_result, path: str | Path) -> str:
+    """Return why others could change the file of this status, with the remedy; '' where they could not."""
+    if status.st_uid not in (0, os.geteuid()):
+        return f"belongs to user {status.st_uid}: expected root or the user of this process; chown it"
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"has mode {mode:04o}, others may write to it: chmod go-w {path}"
+    return ""
+
+
+@contextmanager
+def open_directory(path: str | Path, at: int | None = None) -> Iterator[int]:
+    """Yield a descriptor of this directory, which may not be a link; below the descriptor ``at`` where given."""
+    descriptor = os.open(path, _OPEN_DIRECTORY, dir_fd=at)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_file(at: int, name: str, mode: int) -> bytes:
+    """Return the content of a regular file of this mode in a directory, cut after 1 MiB.
+
+    Raises OSError, for a link and for anything else too.
+    """
+    descriptor = os.open(name, _READ, dir_fd=at)
+    try:
+        found = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(found) or stat.S_IMODE(found) != mode:
+            raise OSError(errno.EINVAL, f"expected a regular file of mode {mode:04o}", name)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(_LARGEST_BYTES + 1)
+    finally:
+        os.close(descriptor)
+
+
+def write_file(at: int, name: str, content: bytes, mode: int, *, is_synced: bool) -> None:
+    """Write a file that is not in this directory yet, with this mode whatever the umask.
+
+    ``is_synced``: it is on the disk when this returns, its name once the directory is synced.
+    """
+    with os.fdopen(os.open(name, _CREATE, mode, dir_fd=at), "wb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(content)
+        if is_synced:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def replace_file(at: int, name: str, content: bytes, mode: int, *, is_synced: bool) -> None:
+    """Replace a file of this directory as a whole (rename(2)): a reader finds the old or the new one.
+
+    ``is_synced``: so does a reader after a crash, and the new one is on the disk when this returns.
+    """
+    temporary = f".{name}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=at)  # an earlier attempt was interrupted
+    write_file(at, temporary, content, mode, is_synced=is_synced)
+    os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+    if is_synced:
+        os.fsync(at)
 
 
 def _refuse_shared(path: Path, status: os.stat_result, kind: str) -> None:
-    """Raise StoreError for what group or others may write, or another user owns."""
-    if status.st_uid not in (0, os.geteuid()):
-        raise StoreError(
-            str(path), f"{kind} belongs to user {status.st_uid}: expected root or the user of this process; chown it"
-        )
-    mode = stat.S_IMODE(status.st_mode)
-    if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise StoreError(str(path), f"{kind} has mode {mode:04o}, others may write to it: chmod go-w {path}")
+    problem = shared_problem(status, path)
+    if problem:
+        raise StoreError(str(path), f"{kind} {problem}")
 
 
 def private_directory(path: Path) -> None:

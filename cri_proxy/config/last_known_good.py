@@ -17,10 +17,10 @@ from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Raw, read_value
 from cri_proxy.config.values import differences, show_value, with_values
 from cri_proxy.errors import ConfigError, StoreError
-from cri_proxy.private_files import open_private, private_directory
+from cri_proxy.private_files import open_directory, open_private, private_directory, replace_file
 
 FILE: Final = "config-in-force.json"
-_NEW_FILE = f"{FILE}.new"
+_FILE_MODE: Final = 0o600
 # A later program that means something else by the same words gives it another number.
 _VERSION = 1
 # The end of the year 9999, the last that a date can have.
@@ -58,14 +58,9 @@ def keep(directory: Path, kept: Kept) -> None:
         if before is not None and replace(before, since_seconds=kept.since_seconds) == kept:
             return
     private_directory(directory)
-    new = directory / _NEW_FILE
     try:
-        with os.fdopen(open_private(new, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
-            file.write(encode(kept))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(directory / FILE)
-        _sync(directory)
+        with open_directory(directory) as at:
+            replace_file(at, FILE, encode(kept).encode(), _FILE_MODE, is_synced=True)
     except OSError as error:
         raise StoreError(str(directory / FILE), f"cannot write: {error.strerror}; check the disk") from error
 
@@ -152,12 +147,3 @@ def _raw(value: object) -> Raw:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     raise ValueError(f"expected a string or a list of strings, got {value!r}")
-
-
-def _sync(directory: Path) -> None:
-    """Have the directory's new entry on disk (fsync(2))."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,7 +9,6 @@ directory: nobody who swaps a part of the path meanwhile leads us elsewhere.
 import os
 import re
 import shutil
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,12 +17,12 @@ from pathlib import Path
 
 from cri_proxy.config.files.symlinks import DATA_LINK
 from cri_proxy.errors import CriProxyError
+from cri_proxy.private_files import open_directory, read_file, shared_problem, write_file
 
 _NEW_LINK = "..data_tmp"
 _GENERATION = re.compile(r"\.\.\d{4}(_\d\d){5}\.\d{9}")
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY_MODE = 0o755
+_FILE_MODE = 0o644
 
 
 @dataclass(eq=False)
@@ -62,20 +61,14 @@ def publish(directory: Path, files: Mapping[str, bytes]) -> bool:
 @contextmanager
 def _opened(directory: Path) -> Iterator[int]:
     """A descriptor of the target, if nobody but root and us can change it."""
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     if directory.is_symlink():
         raise VolumeError(str(directory), "is a symbolic link: name the directory it leads to")
-    target = os.open(directory, _DIRECTORY)
-    try:
-        status = os.fstat(target)
-        if status.st_uid not in (0, os.geteuid()):
-            raise VolumeError(str(directory), f"belongs to user {status.st_uid}: chown it to root")
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            mode = stat.S_IMODE(status.st_mode)
-            raise VolumeError(str(directory), f"has mode {mode:04o}, others may write to it: chmod go-w {directory}")
+    with open_directory(directory) as target:
+        problem = shared_problem(os.fstat(target), directory)
+        if problem:
+            raise VolumeError(str(directory), problem)
         yield target
-    finally:
-        os.close(target)
 
 
 def _read_link(target: int, name: str) -> str | None:
@@ -106,20 +99,10 @@ def _refuse_foreign(directory: Path, target: int, files: Mapping[str, bytes]) ->
 def _content(target: int, generation: str) -> dict[str, bytes] | None:
     """The files of a generation; None when it cannot be read, or holds more than files."""
     try:
-        inside = os.open(generation, _DIRECTORY, dir_fd=target)
+        with open_directory(generation, target) as inside:
+            return {name: read_file(inside, name, _FILE_MODE) for name in os.listdir(inside)}  # noqa: PTH208 - a descriptor
     except OSError:
         return None
-    try:
-        return {name: _bytes(inside, name) for name in os.listdir(inside)}  # noqa: PTH208 - a descriptor
-    except OSError:
-        return None
-    finally:
-        os.close(inside)
-
-
-def _bytes(inside: int, name: str) -> bytes:
-    with os.fdopen(os.open(name, _READ, dir_fd=inside), "rb") as file:
-        return file.read()
 
 
 def _write(target: int, files: Mapping[str, bytes]) -> str:
@@ -127,18 +110,11 @@ def _write(target: int, files: Mapping[str, bytes]) -> str:
     now = time.time_ns()
     name = time.strftime("..%Y_%m_%d_%H_%M_%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09d}"
     os.mkdir(name, dir_fd=target)
-    inside = os.open(name, _DIRECTORY, dir_fd=target)
-    try:
-        os.fchmod(inside, 0o755)
+    with open_directory(name, target) as inside:
+        os.fchmod(inside, _DIRECTORY_MODE)
         for file_name, content in files.items():
-            with os.fdopen(os.open(file_name, _NEW_FILE, 0o644, dir_fd=inside), "wb") as file:
-                os.fchmod(file.fileno(), 0o644)
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            write_file(inside, file_name, content, _FILE_MODE, is_synced=True)
         os.fsync(inside)
-    finally:
-        os.close(inside)
     with suppress(FileNotFoundError):  # of a process that ended between the next two lines
         os.unlink(_NEW_LINK, dir_fd=target)
     os.symlink(name, _NEW_LINK, dir_fd=target)

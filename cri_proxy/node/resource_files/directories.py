@@ -18,6 +18,7 @@ from typing import Final
 
 from cri_proxy.errors import CriProxyError
 from cri_proxy.node.resource_files.contents import Facts, as_json, as_shell, generation_in
+from cri_proxy.private_files import open_directory, read_file, replace_file, shared_problem
 from policies.base import ContainerKey
 
 SHELL: Final = "resources.sh"
@@ -25,8 +26,6 @@ JSON: Final = "resources.json"
 _DIRECTORY_MODE = 0o755
 _FILE_MODE = 0o644
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-# Larger than any file that we write.
-_LARGEST_BYTES = 1 << 20
 # A pod's directory can be collected between the two steps in which a container's is made.
 _ATTEMPTS = 3
 
@@ -81,7 +80,7 @@ def write(root: Path, place: Place, facts: Facts) -> bool:
 
 def _write(root: Path, place: Place, facts: Facts) -> bool:
     root.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-    with _opened(root) as top, _made(top, place.pod) as pod, _made(pod, place.container) as directory:
+    with open_directory(root) as top, _made(top, place.pod) as pod, _made(pod, place.container) as directory:
         told, shell = _text_of(directory, JSON), as_shell(facts)
         generation = generation_in(told)
         if told == as_json(facts, generation) and _text_of(directory, SHELL) == shell:
@@ -96,7 +95,7 @@ def places(root: Path) -> tuple[Place, ...]:
     """All directories that there are, ascending; none without the root. Raises TellingError."""
     with _as_telling_error(root):
         try:
-            with _opened(root) as top:
+            with open_directory(root) as top:
                 return tuple(sorted(Place(pod, name) for pod in _names(top) for name in _names_in(top, pod)))
         except FileNotFoundError:
             return ()
@@ -107,7 +106,7 @@ def remove(root: Path, place: Place) -> None:
 
     Raises TellingError.
     """
-    with _as_telling_error(place.below(root)), suppress(FileNotFoundError), _opened(root) as top:
+    with _as_telling_error(place.below(root)), suppress(FileNotFoundError), open_directory(root) as top:
         with _existing(top, place.pod) as pod:
             with _existing(pod, place.container) as directory, os.scandir(directory) as entries:
                 for name in [entry.name for entry in entries]:
@@ -127,21 +126,12 @@ def _as_telling_error(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: str | Path, at: int | None = None) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
 def _existing(at: int, name: str) -> Iterator[int]:
     """A directory of ours: refused when others could have changed it."""
-    with _opened(name, at) as descriptor:
-        status = os.fstat(descriptor)
-        if status.st_uid not in (0, os.geteuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise PermissionError(1, "others may write to it: remove it, or chown root and chmod go-w", name)
+    with open_directory(name, at) as descriptor:
+        problem = shared_problem(os.fstat(descriptor), name)
+        if problem:
+            raise PermissionError(1, problem, name)
         yield descriptor
 
 
@@ -162,33 +152,18 @@ def _names(at: int) -> list[str]:
 
 
 def _names_in(at: int, name: str) -> list[str]:
-    with _opened(name, at) as descriptor:
+    with open_directory(name, at) as descriptor:
         return _names(descriptor)
 
 
 def _text_of(directory: int, name: str) -> str:
     """A file of ours; '' for anything else of that name: it is then replaced."""
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        return read_file(directory, name, _FILE_MODE).decode(errors="replace")
     except OSError:
         return ""
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or stat.S_IMODE(status.st_mode) != _FILE_MODE:
-            return ""
-        return os.read(descriptor, _LARGEST_BYTES).decode(errors="replace")
-    finally:
-        os.close(descriptor)
 
 
 def _replace(directory: int, name: str, text: str) -> None:
-    """Write beside it, then rename. Not synced: after a crash of the node no container is left to read it."""
-    temporary = f".{name}.new"
-    with suppress(FileNotFoundError):
-        os.unlink(temporary, dir_fd=directory)  # an earlier attempt was interrupted
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, _FILE_MODE, dir_fd=directory)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        os.fchmod(descriptor, _FILE_MODE)
-        file.write(text)
-    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    """Replace a file. Not synced: after a crash of the node no container is left to read it."""
+    replace_file(directory, name, text.encode("ascii"), _FILE_MODE, is_synced=False)
