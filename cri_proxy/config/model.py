@@ -108,7 +108,7 @@ class Config:
     ] = 60.0
     on_policy_error: Annotated[
         Literal["passthrough", "reject"],
-        Option("onPolicyError", "A fault of ours: let the container start shared and unplaced, or refuse it"),
+        Option("onPolicyError", "An error inside the proxy: let the container start shared and unplaced, or refuse it"),
     ] = "passthrough"
     on_store_error: Annotated[
         Literal["continue", "reject"],
