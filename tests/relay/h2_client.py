@@ -102,21 +102,48 @@ class H2Client:
         assert [repr(line.complaint) for line in self.lines if line.complaint is not None] == []
 
 
-class Line(asyncio.Protocol):
-    """One connection and its calls."""
+class H2Line(asyncio.Protocol):
+    """What both ends of a connection on python-h2 have in common."""
 
-    def __init__(self, shape: Shape) -> None:
-        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding=None))
-        self.calls: dict[int, H2Call] = {}
-        self.goaways: list[bytes] = []
-        self.pinged: list[bytes] = []
+    def __init__(self, shape: Shape, *, is_client: bool) -> None:
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=is_client, header_encoding=None))
         self.answered: list[bytes] = []
         self.unacknowledged = 1
         self.complaint: Exception | None = None
         self.is_over = False
         self._shape = shape
-        self._received = bytearray()
         self._transport: asyncio.Transport | None = None
+
+    def ping(self, body: bytes) -> None:
+        """Send a PING; the answer turns up in ``answered``."""
+        self.h2.ping(body)
+        self.flush()
+
+    def change_settings(self, values: dict[int, int]) -> None:
+        """Announce other settings. One change at a time: python-h2 takes an acknowledgement for that of all."""
+        self.unacknowledged += 1
+        self.h2.update_settings(cast(Any, values))
+        self.flush()
+
+    def flush(self) -> None:
+        data = self.h2.data_to_send()
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+class Line(H2Line):
+    """One connection and its calls."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape, is_client=True)
+        self.calls: dict[int, H2Call] = {}
+        self.goaways: list[bytes] = []
+        self.pinged: list[bytes] = []
+        self._received = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -150,17 +177,6 @@ class Line(asyncio.Protocol):
             call.expire_after(timeout_seconds)
         self.flush()
 
-    def ping(self, body: bytes) -> None:
-        """Send a PING; the answer turns up in ``answered``."""
-        self.h2.ping(body)
-        self.flush()
-
-    def change_settings(self, values: dict[int, int]) -> None:
-        """Announce other settings. One change at a time: python-h2 takes an acknowledgement for that of all."""
-        self.unacknowledged += 1
-        self.h2.update_settings(cast(Any, values))
-        self.flush()
-
     def credit(self, stream: int, size: int) -> None:
         if size and not self.is_over:
             self.h2.increment_flow_control_window(size, stream or None)
@@ -188,15 +204,6 @@ class Line(asyncio.Protocol):
             call.is_half_closed = True
             self.h2.end_stream(call.stream)
         self.flush()
-
-    def flush(self) -> None:
-        data = self.h2.data_to_send()
-        if data and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
 
     def pause(self) -> None:
         """Take nothing off the socket any more."""

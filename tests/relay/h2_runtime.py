@@ -4,7 +4,7 @@ in the test's hands. Like the client of this stack it raises at the first frame 
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import h2.config
 import h2.connection
@@ -12,7 +12,7 @@ import h2.events
 import h2.exceptions
 
 from cri_proxy.http2 import frames
-from tests.relay.h2_client import Codes, Shape, greet
+from tests.relay.h2_client import Codes, H2Line, Shape, greet
 
 
 @dataclass(slots=True)
@@ -57,21 +57,15 @@ class H2Runtime:
             line.answer()
 
 
-class RuntimeLine(asyncio.Protocol):
+class RuntimeLine(H2Line):
     """One connection."""
 
     def __init__(self, runtime: H2Runtime, shape: Shape) -> None:
+        super().__init__(shape, is_client=False)
         self._runtime = runtime
-        self._shape = shape
-        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
         self.requests: dict[int, Request] = {}
-        self.answered: list[bytes] = []
-        self.unacknowledged = 1
-        self.complaint: Exception | None = None
         self.last_stream: int | None = None
-        self.is_over = False
         self._has_said_all = False
-        self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -90,17 +84,6 @@ class RuntimeLine(asyncio.Protocol):
         except h2.exceptions.ProtocolError as error:
             self.complaint = error
             self.close()
-
-    def ping(self, body: bytes) -> None:
-        """Send a PING; the answer turns up in ``answered``."""
-        self.h2.ping(body)
-        self.flush()
-
-    def change_settings(self, values: dict[int, int]) -> None:
-        """Announce other settings. One change at a time: python-h2 takes an acknowledgement for that of all."""
-        self.unacknowledged += 1
-        self.h2.update_settings(cast(Any, values))
-        self.flush()
 
     def write(self, data: bytes) -> None:
         """Send bytes that python-h2 would not."""
@@ -128,15 +111,9 @@ class RuntimeLine(asyncio.Protocol):
         return cast(asyncio.Transport, self._transport).get_write_buffer_size()
 
     def flush(self) -> None:
-        data = self.h2.data_to_send()
-        if self._has_said_all:  # whoever asks for more, by a PING of its own, gets no answer
-            return
-        if data and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        if self._has_said_all:  # a peer that asks for more, by a PING of its own, gets no answer
+            self.h2.clear_outbound_data_buffer()
+        super().flush()
 
     def _say_no_more(self) -> None:
         """The other side closes. If we did, its next write would fail, and grpcio's core leaves unread what we said."""
