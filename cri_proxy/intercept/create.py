@@ -55,7 +55,10 @@ class Creating:
         directory = ""
         if brings_own_mount(request.config.mounts):
             self._context.observer.noted(
-                events.NOT_TOLD, pod=grant.request.pod.name, container=grant.container.name, reason="mounts its own"
+                events.RESOURCE_FILES_FAILED,
+                pod=grant.request.pod.name,
+                container=grant.container.name,
+                reason="mounts its own",
             )
         else:
             directory = await self._node.telling.directory_for(grant, pinning, rules.resource_files)

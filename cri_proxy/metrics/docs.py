@@ -1,4 +1,4 @@
-"""The reference page of all metrics, written from the table: ``python -m cri_proxy.metrics.docs``."""
+"""Generate the reference page of all metrics: ``python -m cri_proxy.metrics.docs``."""
 
 import sys
 
@@ -24,11 +24,11 @@ it:
       static_configs:
       - targets: ["worker-1:8891", "worker-2:8891"]
 
-Units stand in the names. No label holds the name of a pod or container: the number of series depends on the machine
-(its pools and memory nodes), never on what runs there. Gauges are read off the state at each scrape, so nothing that is
-gone lingers. Counters begin anew with the process; `process_start_time_seconds` tells when. A dashboard for Grafana and
-alert rules for Prometheus stand in `packaging/monitoring`; what to do about each alert is told in
-[alerts](../alerts.md).
+Names contain their units. No label holds the name of a pod or container: the number of series depends on the machine
+(its pools and memory nodes), never on what runs there. Gauges are read from the state at each scrape, so series of
+what is gone disappear. Counters start at 0 with the process; `process_start_time_seconds` says when. A dashboard for
+Grafana and alert rules for Prometheus are in `packaging/monitoring`; [alerts](../alerts.md) says what to do about each
+alert.
 
 | metric | kind | labels | meaning |
 |---|---|---|---|
@@ -36,7 +36,7 @@ alert rules for Prometheus stand in `packaging/monitoring`; what to do about eac
 
 
 def metrics_page() -> str:
-    """The page, as Markdown."""
+    """Return the page as Markdown."""
     return _HEAD + "".join(f"| {' | '.join(_cells(metric))} |\n" for metric in TABLE)
 
 

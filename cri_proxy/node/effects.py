@@ -103,7 +103,7 @@ class Effects:
         for key in park_circles(self._ledger):
             row = self._ledger.get(key)
             pod = row.grant.request.pod.name if row is not None else key.pod_uid
-            self._context.observer.noted(events.PARKED, pod=pod, container=key.name)
+            self._context.observer.noted(events.STEPPED_ASIDE, pod=pod, container=key.name)
 
     async def settle(self, key: ContainerKey) -> bool:
         """Wait for this container's turn and bring it where it may be now; False when the runtime refused for good.

@@ -33,7 +33,7 @@ _WORTH_A_LOOK = frozenset(
         events.LEFT_TO_ANOTHER,
         events.MACHINE_UNREADABLE,
         events.NOT_ADOPTED,
-        events.NOT_TOLD,
+        events.RESOURCE_FILES_FAILED,
         events.NOTIFY_FAILED,
         events.RUNTIME_AWAY,
         events.STORE_DEGRADED,
@@ -59,9 +59,9 @@ _FAULTS: Final = {
     "background": "background",
     "background task": "background",
     "fallback": "call",
-    "notify-exec": "telling",
+    "notify-exec": "resource_files",
     "relay": "relay",
-    "telling containers": "telling",
+    "resource files": "resource_files",
     "update": "update",
 }
 

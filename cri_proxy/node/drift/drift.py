@@ -108,8 +108,8 @@ class Drift:
             "when all CPUs of a container go offline. Restart the container to have it on its own CPUs again"
         )
         if row.container_id not in self._fled:
-            self._context.observer.noted(events.FLED, **_who(row), reason=text)
-            self._context.observer.happened(row, "fled", text)
+            self._context.observer.noted(events.ESCAPED, **_who(row), reason=text)
+            self._context.observer.happened(row, "escaped", text)
         self._fled[row.container_id] = (text, enforced.cpus)
 
     async def _look_again(self, row: Row) -> None:

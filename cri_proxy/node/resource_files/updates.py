@@ -56,7 +56,7 @@ class Telling:
         self._context = context
         self._ledger = context.ledger
         self._root = root
-        self._tasks = Tasks(lambda error: context.observer.failed_open("telling containers", error))
+        self._tasks = Tasks(lambda error: context.observer.failed_open("resource files", error))
         self._told: set[ContainerKey] = set()
         self._facts: dict[ContainerKey, Facts] = {}  # as they were written last
         self._confirmed: dict[ContainerKey, Pinning | None] = {}
@@ -97,7 +97,7 @@ class Telling:
         try:
             found = await asyncio.to_thread(places, self._root)
         except TellingError as error:
-            self._context.observer.noted(events.NOT_TOLD, reason=str(error))
+            self._context.observer.noted(events.RESOURCE_FILES_FAILED, reason=str(error))
             return
         mine = {place_of(row.key): row.key for row in self._ledger.rows()}
         self._told |= {mine[place] for place in found if place in mine}
@@ -189,7 +189,9 @@ class Telling:
         """Count it; said once, until everything can be written again."""
         self.failed += 1
         if not self._failing:
-            self._context.observer.noted(events.NOT_TOLD, container=key.name, pod_uid=key.pod_uid, reason=problem)
+            self._context.observer.noted(
+                events.RESOURCE_FILES_FAILED, container=key.name, pod_uid=key.pod_uid, reason=problem
+            )
         self._failing.add(key)
 
     async def _remove(self, place: Place) -> None:
@@ -200,7 +202,7 @@ class Telling:
             try:
                 await asyncio.to_thread(remove, self._root, place)
             except TellingError as error:
-                self._context.observer.noted(events.NOT_TOLD, reason=str(error))
+                self._context.observer.noted(events.RESOURCE_FILES_FAILED, reason=str(error))
 
     async def _collect(self, found: Sequence[Place]) -> None:
         """Remove those directories that neither the ledger nor any container of the runtime refers to."""

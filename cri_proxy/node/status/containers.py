@@ -114,12 +114,12 @@ def names_text(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def violations(containers: Sequence[ContainerView], fled: Sequence[Left] = ()) -> tuple[str, ...]:
+def violations(containers: Sequence[ContainerView], escaped: Sequence[Left] = ()) -> tuple[str, ...]:
     """Running containers whose own CPUs somebody else is on, a sentence each.
 
-    ``fled`` are those that the kernel has moved out of their cgroups: pinned by us, and elsewhere.
+    ``escaped`` are containers whose processes the kernel moved out of their cgroups: pinned, and elsewhere.
     """
-    movers, sentences = {left.name for left in fled}, []
+    movers, sentences = {left.name for left in escaped}, []
     for c in containers:
         there = (*c.waits_for, *(name for name in c.reachable_by if name in movers))
         if c.state == "running" and there:

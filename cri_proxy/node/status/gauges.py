@@ -116,13 +116,13 @@ def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
     for state in states.values:
         for kind in kinds.values:
             yield Sample(catalog.CONTAINERS, rows.kinds.get((state, kind), 0), (state, kind))
-    fled, unmet = node.drift.fled(), ledger.unmet()
-    moved, sitting = Others.of_left(fled), Others.of(late(ledger, unmet))
-    unheld = Others.of_left(unpinned(ledger, (*node.adoption.left(), *fled)))
+    escaped, unmet = node.drift.fled(), ledger.unmet()
+    moved, sitting = Others.of_left(escaped), Others.of(late(ledger, unmet))
+    unheld = Others.of_left(unpinned(ledger, (*node.adoption.left(), *escaped)))
     yield Sample(catalog.LATE, len(unmet))
     yield Sample(catalog.VIOLATED, sum(sitting.is_on(row) or moved.is_on(row) for row in rows.running_owners))
     yield Sample(catalog.REACHABLE, sum(unheld.is_on(row) for row in rows.running_owners))
-    yield Sample(catalog.FLED, len(fled))
+    yield Sample(catalog.ESCAPED, len(escaped))
     yield Sample(catalog.DEAD_CPUS, rows.dead.bit_count())
 
 
@@ -135,7 +135,7 @@ def _count_samples(node: Node) -> Iterator[Sample]:
     yield Sample(catalog.UPDATE_REFUSED, len(node.effects.failures))
     yield Sample(catalog.UPDATE_CALLS, node.effects.sent)
     yield Sample(catalog.SAVES_FAILED, node.context.persistence.failures)
-    yield Sample(catalog.TOLD, telling.written)
-    yield Sample(catalog.TELLING_FAILED, telling.failed)
+    yield Sample(catalog.RESOURCE_FILES, telling.written)
+    yield Sample(catalog.RESOURCE_FILES_FAILED, telling.failed)
     yield Sample(catalog.COMMANDS, telling.notifier.run, ("ran",))
     yield Sample(catalog.COMMANDS, telling.notifier.failed, ("failed",))

@@ -85,8 +85,8 @@ class NodeView:
 
     def status_slices(self) -> Slices[StatusView]:
         """Pools and containers as they are when the first slice is done: what changes meanwhile is not seen."""
-        ledger, fled, failures = self._ledger.copy(), self._node.drift.fled(), dict(self._node.effects.failures)
-        left, policy = (*self._node.adoption.left(), *fled), ledger.policy
+        ledger, escaped, failures = self._ledger.copy(), self._node.drift.fled(), dict(self._node.effects.failures)
+        left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
         view = StatusView(
             node=self._name,
             policy=policy.name,
@@ -109,7 +109,7 @@ class NodeView:
                     yield
                 containers.append(container_view(row, moment))
         yield
-        broken = violations(containers, fled)
+        broken = violations(containers, escaped)
         return replace(view, containers=tuple(containers), memory=memory, violations=broken)
 
     def explain(self, pod: str, container: str | None) -> ExplainView:

@@ -253,7 +253,7 @@ async def test_a_directory_that_cannot_be_written_stops_no_container_and_is_said
         first, second = await site.run("a", OWNS_2), await site.run("b", MIXED)
         assert (mounted(site, first), mounted(site, second)) == ([], [])
         assert site.node.telling.failed >= 2
-        assert [event for event in site.log.warnings if event == "not_told"] == ["not_told"]
+        assert [event for event in site.log.warnings if event == "resource_files_failed"] == ["resource_files_failed"]
 
 
 async def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:

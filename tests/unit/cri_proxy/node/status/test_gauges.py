@@ -133,7 +133,7 @@ async def test_whoever_the_kernel_moved_onto_cpus_of_another_is_counted(tmp_path
     drift = Drift(context, site.node.effects, site.node.adoption, sight)
     await drift.check()
     samples = {s.metric: s.value for s in node_samples(replace(site.node, drift=drift)) if not s.labels}
-    assert [samples[m] for m in (catalog.FLED, catalog.REACHABLE, catalog.VIOLATED)] == [1, 1, 1]
+    assert [samples[m] for m in (catalog.ESCAPED, catalog.REACHABLE, catalog.VIOLATED)] == [1, 1, 1]
 
 
 async def test_what_is_counted_of_containers_is_what_the_status_shows_of_them(site: Site) -> None:
