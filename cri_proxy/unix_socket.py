@@ -1,8 +1,8 @@
-"""The socket that the kubelet connects to: claimed, published and withdrawn without a moment of doubt.
+"""The Unix socket that the kubelet connects to: bind it, publish it under its name, and remove it.
 
-It is bound under a temporary name with an empty umask for others, gets the runtime socket's owner and mode, and only
-then takes its name, by rename: nobody ever sees it half made. At the end it is unlinked only if it is still ours.
-A socket that systemd opened for us (cri-proxy.socket) is used as it is and left there at the end.
+It is bound under a temporary name that only its owner may use, gets the runtime socket's owner and mode, and then
+takes its name by rename: clients never see it half made. At the end it is unlinked only if its inode is still ours.
+A socket that systemd opened for us (cri-proxy.socket) is used as it is and left in place.
 """
 
 import itertools
@@ -25,11 +25,11 @@ _MAX_PATH_BYTES: Final = 107  # unix(7): sun_path, with its final zero
 _numbers: Final = itertools.count()
 
 LEAVES_NAME: Final[dict[str, Any]] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-"""For ``create_unix_server``: Python 3.13 and later would unlink a socket at its end that is systemd's to keep."""
+"""For ``create_unix_server``: Python 3.13 and later would unlink a socket that systemd keeps."""
 
 
 def socket_path(endpoint: str) -> Path:
-    """The path of a Unix endpoint, given as 'unix:///path', 'unix:/path' or a path.
+    """Return the path of a Unix endpoint, given as 'unix:///path', 'unix:/path' or a path.
 
     >>> socket_path("unix:///run/containerd/containerd.sock")
     PosixPath('/run/containerd/containerd.sock')
@@ -48,7 +48,7 @@ class Published:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the name still leads to our socket; not after somebody has removed or replaced it."""
+        """Whether the name still leads to our socket: it was not removed or replaced."""
         try:
             found = self.path.stat(follow_symlinks=False)
         except OSError:
@@ -56,16 +56,16 @@ class Published:
         return (found.st_dev, found.st_ino) == (self.device, self.inode)
 
     def withdraw(self) -> None:
-        """Unlink the socket, unless somebody else has taken the name meanwhile."""
+        """Unlink the socket, unless another one has its name by now."""
         if self.is_ours and not self.is_passed:
             self.path.unlink(missing_ok=True)
 
 
 def claim(listen: Path, *, take_over: bool = False) -> Path:
-    """A temporary name to bind to, in the directory of ``listen``, once its own name is known to be free.
+    """Return a temporary name to bind to, in the directory of ``listen``.
 
-    A stale socket is no obstacle. ConfigError when somebody answers there (unless ``take_over``), or when the path
-    is no socket, or too long.
+    Raises ConfigError when another process answers at ``listen`` (unless ``take_over``), or when that path is not a
+    socket or too long. A stale socket is no obstacle.
     """
     if len(os.fsencode(listen)) > _MAX_PATH_BYTES:
         raise ConfigError(str(listen), 0, "listen", f"a socket path may have {_MAX_PATH_BYTES} bytes; choose a shorter")
@@ -84,7 +84,7 @@ def claim(listen: Path, *, take_over: bool = False) -> Path:
 
 @contextmanager
 def named_errors(listen: Path) -> Iterator[None]:
-    """What the system refuses becomes a ConfigError that names the socket."""
+    """Raise a ConfigError that names the socket for what the system refuses."""
     try:
         yield
     except OSError as error:
@@ -94,7 +94,7 @@ def named_errors(listen: Path) -> Iterator[None]:
 
 @contextmanager
 def private_umask() -> Iterator[None]:
-    """While this holds, sockets are made for their owner only. A umask belongs to the whole process: keep it short."""
+    """Make sockets for their owner only meanwhile. A umask belongs to the whole process: keep the block short."""
     old = os.umask(_PRIVATE_UMASK)
     try:
         yield
@@ -112,19 +112,19 @@ def publish(temporary: Path, listen: Path, runtime: Path) -> Published:
 
 
 def _resemble(path: Path, runtime: Path) -> bool:
-    """Give a socket of ours the runtime socket's owner and mode; False where there is none to look at."""
+    """Give our socket the runtime socket's owner and mode; False without a runtime socket."""
     try:
         model = runtime.stat()
     except OSError:
         return False
-    # The mode first: for a file that is somebody else's already that takes CAP_FOWNER, which the unit does not give.
+    # The mode first: after chown it would take CAP_FOWNER, which the unit does not grant.
     path.chmod(stat.S_IMODE(model.st_mode))
     os.chown(path, model.st_uid, model.st_gid)
     return True
 
 
 def passed_socket(listen: Path, descriptors: Sequence[int]) -> socket.socket | None:
-    """The one of these descriptors that listens under this name; None when none does. The others are left alone."""
+    """Return the socket among these descriptors that listens under this name; None without one."""
     for descriptor in descriptors:
         found = socket.socket(fileno=descriptor)
         listens = found.family == socket.AF_UNIX and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
@@ -137,9 +137,9 @@ def passed_socket(listen: Path, descriptors: Sequence[int]) -> socket.socket | N
 
 
 def refuse_passed(listen: Path) -> None:
-    """Raise ConfigError when systemd has opened this socket for us: for a relay that can only bind one of its own.
+    """Raise ConfigError when systemd has opened this socket: for a relay that can only bind its own.
 
-    To bind under the same name would leave systemd with a socket that nobody finds.
+    Binding under the same name would leave systemd with a socket that clients no longer find.
     """
     passed = passed_socket(listen, passed_sockets(os.environ, os.getpid()))
     if passed is not None:
@@ -151,14 +151,14 @@ def refuse_passed(listen: Path) -> None:
 
 
 def _adopt(listen: Path, runtime: Path) -> Published:
-    """What systemd bound gets the runtime's owner and mode too; without a runtime it keeps those of its unit."""
+    """Give systemd's socket the runtime's owner and mode; without a runtime it keeps those of its unit."""
     _resemble(listen, runtime)
     there = listen.stat()
     return Published(listen, there.st_dev, there.st_ino, is_passed=True)
 
 
 def listen_on(listen: Path, runtime: Path, *, take_over: bool = False) -> tuple[socket.socket, Published]:
-    """A listening socket under its final name: the one that systemd passed, or one of our own."""
+    """Return a listening socket under its final name: the one that systemd passed, or a new one."""
     passed = passed_socket(listen, passed_sockets(os.environ, os.getpid()))
     if passed is not None:
         with named_errors(listen):

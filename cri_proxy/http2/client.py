@@ -1,7 +1,7 @@
-"""The client half of an HTTP/2 connection that carries gRPC calls: bytes and requests in, bytes and events out.
+"""The client side of an HTTP/2 connection for gRPC calls: bytes and requests in, bytes and events out.
 
-No sockets, no clock, no tasks: ``client.py`` owns those. Replies are read into whole messages; what a caller has
-taken is credited to the runtime, so that a slow reader of a stream slows the stream and nothing else.
+No sockets, no clock, no tasks: ``runtime/client.py`` owns those. Replies are collected into whole messages. The
+runtime is credited for what the caller has taken, so a slow reader slows its own stream only.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ _MAX_BLOCK_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A whole reply message of this call, and what it took of the stream's window."""
+    """A whole reply message of a call, and the bytes of the stream's window that it used."""
 
     stream: int
     message: bytes
@@ -33,7 +33,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CallEnded:
     """The runtime ended the call: ``failure`` None means OK."""
 
     stream: int
@@ -42,17 +42,17 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The call ended without a status: nobody knows whether it took effect."""
+    """The call ended without a status; whether it took effect is unknown."""
 
     stream: int
     problem: str
 
 
-Event = Message | Ended | Broken
+Event = Message | CallEnded | Broken
 
 
 @dataclass(slots=True)
-class _Stream:
+class _ClientStream:
     unsent: bytes
     window_bytes: int
     received: bytearray = field(default_factory=bytearray)
@@ -60,10 +60,10 @@ class _Stream:
 
 
 class ClientConnection:
-    """One connection's state. ``take_output`` gives what must be written after each call of a method."""
+    """The state of one connection. Write ``take_output()`` after each call of a method."""
 
     def __init__(self) -> None:
-        """Queues the connection preface."""
+        """Queue the connection preface."""
         self._cutter = FrameCutter()
         self._cutter.max_frame_bytes = _FRAME_BYTES
         self._reader = HeaderReader()
@@ -78,7 +78,7 @@ class ClientConnection:
             ),
             frames.window_update(0, _CONNECTION_WINDOW_BYTES - frames.DEFAULT_WINDOW_BYTES),
         ]
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, _ClientStream] = {}
         self._waiting: deque[tuple[int, bytes, bytes]] = deque()
         self._next_stream = 1
         self._window_bytes = frames.DEFAULT_WINDOW_BYTES
@@ -94,13 +94,13 @@ class ClientConnection:
         return not self._going_away and self._next_stream < frames.MAX_WINDOW_BYTES - 2
 
     def take_output(self) -> bytes:
-        """What must be written to the runtime now."""
+        """Return the bytes to be written to the runtime now."""
         output = b"".join(self._output)
         self._output.clear()
         return output
 
     def request(self, method: str, message: bytes, *, timeout_seconds: float | None) -> int:
-        """Start a call with one request message; gives its stream. Beyond the runtime's limit of streams it waits."""
+        """Start a call with one request and return its stream; beyond the runtime's limit of streams it waits."""
         stream = self._next_stream
         self._next_stream += 2
         fields = [
@@ -119,19 +119,19 @@ class ClientConnection:
         return stream
 
     def reset(self, stream: int) -> None:
-        """Cancel a call; nothing more is heard of it."""
+        """Cancel a call; it gives no more events."""
         self._waiting = deque(entry for entry in self._waiting if entry[0] != stream)
         if self._streams.pop(stream, None) is not None:
             self._output.append(frames.rst_stream(stream, frames.CANCEL))
         self._start_waiting()
 
     def credit(self, stream: int, window_bytes: int) -> None:
-        """The caller has taken this much of a stream's messages: the runtime may send as much again."""
+        """Credit the runtime for the bytes that the caller has taken of a stream."""
         if window_bytes and stream in self._streams:
             self._output.append(frames.window_update(stream, window_bytes))
 
     def receive(self, data: bytes) -> list[Event]:
-        """Read what the runtime sent. Raises ProtocolError: then the connection must be closed."""
+        """Receive bytes of the runtime. Raises ProtocolError; the connection must then be closed."""
         events: list[Event] = []
         for buffer, cuts in self._cutter.cut(data):
             for cut in cuts:
@@ -141,7 +141,7 @@ class ClientConnection:
         return events
 
     def break_all(self, problem: str) -> list[Event]:
-        """The connection is gone: every call that has not ended is broken."""
+        """Return a Broken event for every open call: the connection is gone."""
         lost = [*self._streams, *(entry[0] for entry in self._waiting)]
         self._streams.clear()
         self._waiting.clear()
@@ -220,7 +220,7 @@ class ClientConnection:
         self._block = None
         headers = self._reader.read(bytes(block))
         if first_flags & frames.END_STREAM and self._forget(stream):
-            events.append(Ended(stream, from_trailers(headers)))
+            events.append(CallEnded(stream, from_trailers(headers)))
 
     def _on_settings(self, flags: int, body: bytes) -> None:
         if flags & frames.ACK:
@@ -258,7 +258,7 @@ class ClientConnection:
         while self._waiting and len(self._streams) < self._max_streams:
             stream, block, body = self._waiting.popleft()
             self._output.append(frames.frame(frames.HEADERS, frames.END_HEADERS, stream, block))
-            self._streams[stream] = _Stream(body, self._initial_window_bytes)
+            self._streams[stream] = _ClientStream(body, self._initial_window_bytes)
             self._send_body(stream, self._streams[stream])
 
     def _send_bodies(self) -> None:
@@ -266,7 +266,7 @@ class ClientConnection:
             if state.unsent:
                 self._send_body(stream, state)
 
-    def _send_body(self, stream: int, state: _Stream) -> None:
+    def _send_body(self, stream: int, state: _ClientStream) -> None:
         """Send what both windows allow (RFC 9113, 5.2)."""
         size = min(len(state.unsent), self._window_bytes, state.window_bytes)
         if size <= 0:
@@ -277,7 +277,7 @@ class ClientConnection:
         self._output.extend(frames.data_frames(stream, part, end_stream=not state.unsent))
 
     def _forget(self, stream: int, *, reset: bool = True) -> bool:
-        """Drop a call that the runtime ended; one whose request was not fully sent is reset. False if unknown."""
+        """Forget a call that the runtime ended, and reset it when its request was not fully sent; False if unknown."""
         state = self._streams.pop(stream, None)
         if state is None:
             return False

@@ -1,14 +1,8 @@
-"""A few header fields of each block (HPACK, RFC 7541), for a reader that follows and wants nothing else.
+"""Read a few header fields of each block (HPACK, RFC 7541) at the least cost.
 
-On the path of every call, so it does as little as following needs. An encoder names an entry of the compression table
-by its distance from the newest, so entries need a number and not a table; those that nobody asks for need not be kept,
-and those that the encoder has evicted it never names again, so sizes need not be counted. Values that nobody asks for
-are not decoded: a grpc-timeout is new in every call, and its Huffman code would be most of the work.
-
-What is damaged where we do not look is for the receiver to find, and so is an index beyond the table: a decoding error
-(RFC 7541, 2.3.3), but it takes a whole table to tell such an entry from one that nobody asks for. Here it is a field
-without a name. The runtime has the same bytes, acts on none of them and closes the connection; the client's goes with
-it.
+An index beyond the table is a decoding error (RFC 7541, 2.3.3) that this reader does not detect: it keeps no whole
+table, so such an entry looks like one that is not wanted. The runtime gets the same bytes, acts on none of them and
+closes the connection.
 """
 
 from typing import Final
@@ -26,14 +20,18 @@ from cri_proxy.http2.headers import (
 )
 
 _NUMBERS_BEGIN: Final = 1 << 40
-"""So that the number of an entry is no index of the static table."""
+"""Above every index of the static table."""
 
 
+# This runs for every call. An encoder names an entry by its distance from the newest, so entries are kept by number;
+# entries that are not wanted are not kept. An encoder never names an entry that it has evicted, so sizes are not
+# counted. Values that are not wanted are not decoded: a grpc-timeout is new in every call, and its Huffman code would
+# be most of the work.
 class FieldReader:
-    """Finds fields of these names in every header block of one direction, in order."""
+    """Find the fields of these names in every header block of one direction, in order."""
 
     def __init__(self, names: frozenset[bytes], table_bytes: int = 4096) -> None:
-        """The table starts at the 4096 bytes of RFC 9113; later sizes come in the blocks themselves."""
+        """Start with a table of the 4096 bytes of RFC 9113; later sizes come in the blocks themselves."""
         self._names = names
         self._table_bytes = table_bytes
         self._string = StringReader().read
@@ -42,10 +40,8 @@ class FieldReader:
         self._entries: dict[int, Field] = {index: field for index, field in enumerate(STATIC) if field[0] in names}
 
     def read(self, block: bytes) -> Headers:
-        """The wanted fields of a block; of repeated ones the last. Raises ProtocolError.
-
-        Written out for indexes of one and two bytes, which is what nearly every field of a gRPC call is.
-        """
+        """Return the wanted fields of a block; of repeated ones the last. Raises ProtocolError."""
+        # Indexes of one and two bytes are read inline: nearly every field of a gRPC call has such a one.
         found: dict[bytes, bytes] = {}
         entry_of, begin = self._entries.get, self._next
         position, end = 0, len(block)
@@ -101,14 +97,14 @@ class FieldReader:
         return position
 
     def _forget_old(self) -> None:
-        """Forget what cannot be in the table any more, however small the entries after it are."""
+        """Forget entries that must have been evicted, even if the entries after them were of the least size."""
         oldest = self._next - FIRST_DYNAMIC - self._table_bytes // ENTRY_OVERHEAD_BYTES
         for number in [number for number in self._entries if FIRST_DYNAMIC <= number <= oldest]:
             del self._entries[number]
 
 
 def _after_string(block: bytes, position: int) -> int:
-    """The position after the string literal that stands here (5.2)."""
+    """Return the position after the string literal at this position (5.2)."""
     length = block[position] & 0x7F
     position += 1
     if length == 0x7F:

@@ -1,7 +1,7 @@
-"""HTTP/2 frames (RFC 9113, section 4 and 6): cutting a byte stream into whole frames, and building our own.
+"""HTTP/2 frames (RFC 9113, sections 4 and 6): cut a byte stream into whole frames, and build frames.
 
-No sockets and no connection state. A cut tells where a frame lies in a buffer instead of copying it, so that a
-relay can send hundreds of frames on as one slice.
+No sockets and no connection state. A cut says where a frame lies in a buffer instead of copying it, so that a relay
+can send hundreds of frames on as one slice.
 """
 
 import struct
@@ -61,10 +61,10 @@ class ProtocolError(CriProxyError):
 
 
 class FrameCutter:
-    """Turns chunks of a connection into whole frames, however the chunks fall."""
+    """Cut the chunks of a connection into whole frames."""
 
     def __init__(self) -> None:
-        """Starts at a frame boundary (after the preface)."""
+        """Start at a frame boundary, after the preface."""
         self.max_frame_bytes = DEFAULT_FRAME_BYTES
         self.problem = ""
         self._parts: list[bytes] = []  # a frame that has begun
@@ -72,11 +72,11 @@ class FrameCutter:
         self._need = HEADER_BYTES
 
     def cut(self, data: bytes) -> list[tuple[bytes, list[Cut]]]:
-        """Give buffers with the whole frames in them; what is left over waits for the next chunk.
+        """Return buffers with their whole frames; the rest waits for the next chunk.
 
         A frame that began in an earlier chunk has a buffer of its own; the others lie in ``data``, which is not
-        copied. At a frame larger than ``max_frame_bytes`` (section 4.2) cutting stops for good and ``problem`` says
-        why: the frames before it are still good, in whatever chunks they came.
+        copied. At a frame larger than ``max_frame_bytes`` (section 4.2) cutting stops and ``problem`` says why; the
+        frames before it still count.
         """
         if not self.kept_bytes and not self.problem:
             return [(data, self._whole_frames(data, 0))]
@@ -102,7 +102,7 @@ class FrameCutter:
         return pieces
 
     def _whole_frames(self, data: bytes, position: int) -> list[Cut]:
-        """Cuts from here to the last whole frame; keeps the rest."""
+        """Return the cuts up to the last whole frame; keep the rest."""
         cuts: list[Cut] = []
         end = len(data)
         unpack = HEADER.unpack_from
@@ -138,7 +138,7 @@ def _cut(buffer: bytes, start: int, end: int) -> Cut:
 
 
 def payload(buffer: bytes, cut: Cut) -> bytes:
-    """What a frame carries, padding and priority fields stripped (section 6.1, 6.2)."""
+    """Return the payload of a frame without padding and priority fields (sections 6.1, 6.2)."""
     kind, flags, _, start, end = cut
     start += HEADER_BYTES
     if kind in (DATA, HEADERS, PUSH_PROMISE) and flags & PADDED:
@@ -154,14 +154,14 @@ def payload(buffer: bytes, cut: Cut) -> bytes:
 
 
 def parse_settings(body: bytes) -> list[tuple[int, int]]:
-    """Pairs of a SETTINGS payload in order (section 6.5.1)."""
+    """Return the pairs of a SETTINGS payload in order (section 6.5.1)."""
     if len(body) % _SETTING.size:
         raise ProtocolError(f"a SETTINGS payload of {len(body)} bytes")
     return list(_SETTING.iter_unpack(body))
 
 
 def parse_number(body: bytes, what: str) -> int:
-    """The one 32-bit number of a RST_STREAM or WINDOW_UPDATE payload, reserved bit cleared for the latter."""
+    """Return the 32-bit number of a RST_STREAM or WINDOW_UPDATE payload."""
     if len(body) != 4:
         raise ProtocolError(f"a {what} payload of {len(body)} bytes")
     return int.from_bytes(body, "big")
@@ -194,7 +194,7 @@ def rst_stream(stream: int, code: int) -> bytes:
 
 
 def data_frames(stream: int, body: bytes, *, end_stream: bool) -> list[bytes]:
-    """Build the DATA frames that carry a body, each no larger than every peer must take."""
+    """Build the DATA frames of a body, each within the size that every peer must accept."""
     starts = range(0, len(body), DEFAULT_FRAME_BYTES) or range(1)
     last = starts[-1]
     return [

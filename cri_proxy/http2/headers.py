@@ -1,8 +1,8 @@
-"""HTTP/2 header blocks (HPACK, RFC 7541): read passively on their way through, and written as literals.
+"""HTTP/2 header blocks (HPACK, RFC 7541): read blocks in transit, and write literals.
 
-``HeaderReader`` follows a compression table that belongs to the two ends; the static table and the Huffman code are the
-``hpack`` library's. ``fields.py`` follows one for less. What we write ourselves is stateless: literals that are never
-indexed, which disturb nobody's table.
+``HeaderReader`` follows a compression table that belongs to the two ends; ``fields.py`` does so for a few fields at
+less cost. The static table and the Huffman code are the ``hpack`` library's. Blocks that we write are literals that
+are never indexed, so they change no table.
 """
 
 from collections import deque
@@ -25,20 +25,20 @@ ENTRY_OVERHEAD_BYTES: Final = 32  # RFC 7541, 4.1
 DEFAULT_TABLE_BYTES: Final = 4096  # RFC 9113, 6.5.2
 NO_TABLE: Final = b"\x20"
 """Begins a header block after which the compression table has no room (RFC 7541, 6.3)."""
-_MAX_TABLE_BYTES: Final = 1 << 20  # the receiver announces a limit and checks it; this one only protects us
+_MAX_TABLE_BYTES: Final = 1 << 20  # the receiver announces and checks its limit; this one bounds our memory
 _MAX_INTEGER_BYTES: Final = 5
 _REMEMBERED_STRINGS: Final = 512
 
 
 class StringReader:
-    """Reads string literals (5.2), and remembers what came in Huffman code: names and paths come again and again."""
+    """Read string literals (5.2), with a cache of Huffman-coded ones: names and paths repeat."""
 
     def __init__(self) -> None:
-        """Remembers nothing yet."""
+        """Start with an empty cache."""
         self._huffman: dict[bytes, bytes] = {}
 
     def read(self, block: bytes, position: int) -> tuple[bytes, int]:
-        """The string that stands here, and the position after it. Raises ProtocolError, and IndexError at the end."""
+        """Return the string at this position and the position after it. Raises ProtocolError, IndexError at the end."""
         encoded = block[position] & 0x80
         length, position = read_integer(block, position, 0x7F)
         after = position + length
@@ -62,17 +62,17 @@ class StringReader:
 
 
 class HeaderReader:
-    """Decodes every header block of one direction, in order."""
+    """Decode every header block of one direction, in order."""
 
     def __init__(self, table_bytes: int = DEFAULT_TABLE_BYTES) -> None:
-        """The table starts at the 4096 bytes of RFC 9113, or at 0; later sizes come in the blocks themselves."""
+        """Start with a table of the 4096 bytes of RFC 9113, or of 0; later sizes come in the blocks themselves."""
         self._table: deque[Field] = deque()  # the newest last
         self._size_bytes = 0
         self._max_bytes = table_bytes
         self._string = StringReader().read
 
     def read(self, block: bytes) -> Headers:
-        """Header fields by name; of repeated ones the last. Raises ProtocolError."""
+        """Return header fields by name; of repeated ones the last. Raises ProtocolError."""
         found: dict[bytes, bytes] = {}
         table = self._table
         position, end = 0, len(block)
@@ -125,14 +125,14 @@ class HeaderReader:
 
 
 def check_table_bytes(size: int) -> int:
-    """A table's new size (6.3). Raises ProtocolError where it is beyond what we keep."""
+    """Return a table's new size (6.3). Raises ProtocolError when it is beyond our bound."""
     if size > _MAX_TABLE_BYTES:
         raise ProtocolError(f"a compression table of {size} bytes")
     return size
 
 
 def _short_codes() -> tuple[tuple[int, int] | None, ...]:
-    """For every byte the symbol whose Huffman code it begins with, and the code's bits; None if longer than a byte."""
+    """Return for every byte the symbol whose Huffman code it begins with, and its bits; None = longer than a byte."""
     short: list[tuple[int, int] | None] = [None] * 256
     for symbol, (code, bits) in enumerate(zip(REQUEST_CODES, REQUEST_CODES_LENGTH, strict=True)):
         if bits <= 8:
@@ -145,7 +145,7 @@ _SHORT: Final = _short_codes()
 
 
 def _decode_short(raw: bytes) -> bytes | None:
-    """Huffman-decode a string of common characters, such as a grpc-timeout; None if there is another, or damage."""
+    """Huffman-decode a string of common characters, such as a grpc-timeout; None for others and damaged strings."""
     bits = int.from_bytes(raw, "big") << 8 | 0xFF
     left = len(raw) * 8
     plain = bytearray()
@@ -159,7 +159,7 @@ def _decode_short(raw: bytes) -> bytes | None:
 
 
 def read_integer(block: bytes, position: int, mask: int) -> tuple[int, int]:
-    """An integer whose prefix is under this mask, and the position after it (5.1). Raises as ``StringReader.read``."""
+    """Return the integer with this prefix mask, and the position after it (5.1). Raises as ``StringReader.read``."""
     number = block[position] & mask
     position += 1
     if number < mask:
@@ -174,12 +174,12 @@ def read_integer(block: bytes, position: int, mask: int) -> tuple[int, int]:
 
 
 def _string(raw: bytes) -> bytes:
-    """A string literal without Huffman coding (RFC 7541, 5.2)."""
+    """Return a string literal without Huffman coding (RFC 7541, 5.2)."""
     return _integer(len(raw), 7) + raw
 
 
 def _integer(number: int, prefix_bits: int) -> bytes:
-    """An integer with this prefix, its other bits 0 (RFC 7541, 5.1)."""
+    """Return an integer with this prefix, its other bits 0 (RFC 7541, 5.1)."""
     limit = (1 << prefix_bits) - 1
     if number < limit:
         return bytes((number,))
@@ -193,5 +193,5 @@ def _integer(number: int, prefix_bits: int) -> bytes:
 
 
 def write_literals(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A header block of literals that are never indexed (RFC 7541, 6.2.3): it changes no table."""
+    """Return a header block of never-indexed literals (RFC 7541, 6.2.3): it changes no table."""
     return b"".join(b"\x10" + _string(name) + _string(value) for name, value in fields)

@@ -1,4 +1,4 @@
-"""gRPC messages inside HTTP/2 DATA (PROTOCOL-HTTP2.md): five bytes of prefix, compressed or not."""
+"""gRPC messages in HTTP/2 DATA (PROTOCOL-HTTP2.md): a prefix of five bytes, then the message, compressed or not."""
 
 import zlib
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from cri_proxy.http2.status import Code
 
 PREFIX_BYTES: Final = 5
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
-"""What containerd and the kubelet allow: 16 MiB (k8s.io/cri-client, containerd defaults)."""
+"""The bound of containerd and the kubelet: 16 MiB (k8s.io/cri-client, containerd defaults)."""
 
 SLACK_BYTES: Final = 64 * 1024
-"""What we hold above that, so that the runtime itself refuses what is only just too large."""
+"""Held above that bound, so that the runtime itself refuses what is just too large."""
 
 _WINDOW_BITS: Final = {b"gzip": 31, b"deflate": 15}
 
 
 @dataclass(eq=False)
 class MessageError(CriProxyError):
-    """A request or reply that is not exactly one readable message: the status to refuse it with, and why."""
+    """A body is not exactly one readable message: the status to refuse it with, and why."""
 
     code: Code
     problem: str
@@ -29,7 +29,7 @@ class MessageError(CriProxyError):
 
 
 def pack(message: bytes) -> bytes:
-    r"""Put the prefix of an uncompressed message in front.
+    r"""Return the message behind the prefix of an uncompressed one.
 
     >>> pack(b"abc")
     b'\x00\x00\x00\x00\x03abc'
@@ -38,7 +38,7 @@ def pack(message: bytes) -> bytes:
 
 
 def unpack_one(body: bytes, encoding: bytes = b"") -> bytes:
-    """The single message of a unary call, decompressed with its grpc-encoding when flagged.
+    """Return the single message of a unary call, decompressed with its grpc-encoding when flagged.
 
     Raises MessageError: INTERNAL when it is not exactly one message, UNIMPLEMENTED for an encoding that we cannot
     read, RESOURCE_EXHAUSTED when it would grow beyond the bound.

@@ -38,7 +38,7 @@ class Failed:
 
 
 UNKNOWN_OUTCOME: Final = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE})
-"""Statuses that say when a runtime stopped waiting, not what it did: such a call may have taken effect."""
+"""Statuses that do not say what the runtime did: such a call may have taken effect."""
 
 # grpc/doc/http-grpc-status-mapping.md: only for replies without a grpc-status.
 _FROM_HTTP: Final[Mapping[bytes, Code]] = {
@@ -64,7 +64,7 @@ def encode_message(message: str) -> bytes:
 
 
 def decode_message(raw: bytes) -> str:
-    """Read a status message back; what is no UTF-8 shows as replacement characters.
+    """Decode a status message; bytes that are not UTF-8 become replacement characters.
 
     >>> decode_message(b"caf%C3%A9 100%")
     'café 100%'
@@ -73,7 +73,7 @@ def decode_message(raw: bytes) -> str:
 
 
 def from_trailers(headers: Mapping[bytes, bytes]) -> Failed | None:
-    """The status that ends a call: None for OK, else its code and message."""
+    """Return the status that ends a call: None for OK, else its code and message."""
     raw = headers.get(b"grpc-status")
     if raw is None:
         http = headers.get(b":status", b"")

@@ -1,8 +1,8 @@
-"""What a relay and an interceptor say to each other: the same for the splice, grpc.aio and the simulation.
+"""The interface between a relay and an interceptor, the same for the splice, grpc.aio and the simulation.
 
 A relay calls ``wants`` once per method name, ``on_request`` once per call of a wanted method with the whole
-request message, and after a Forward or Rewrite verdict ``on_outcome`` exactly once. If the caller goes away
-while ``on_request`` still waits, the relay cancels it and reports ``Aborted(sent=False)``.
+request message, and after a Forward or Rewrite verdict ``on_outcome`` exactly once. When the caller leaves while
+``on_request`` waits, the relay cancels it and reports ``Aborted(sent=False)``.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Send the request on as it came."""
+    """Send the request on unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Rewrite:
 class Refuse:
     """Answer the caller with this gRPC status; nothing reaches the runtime.
 
-    ``was_unseen``: nobody has looked at the call, so where the relay can it says so instead (RFC 9113, 8.7:
-    REFUSED_STREAM). gRPC for Go, the kubelet's, then sends it again by itself, on a new connection; others report it.
+    ``was_unseen``: the call was not processed at all; a relay that can answers REFUSED_STREAM instead (RFC 9113,
+    8.7). gRPC for Go, which the kubelet uses, then sends it again by itself on a new connection; others report it.
     """
 
     code: int
@@ -68,7 +68,7 @@ class Replied:
 class Aborted:
     """Cancelled, past its deadline, or a connection broke before the answer.
 
-    ``sent`` False: no request byte reached the runtime, so nothing happened there. True: nobody knows.
+    ``sent`` False: no request byte reached the runtime, so nothing happened there. True: the outcome is unknown.
     """
 
     sent: bool
@@ -78,13 +78,13 @@ Outcome = Replied | Failed | Aborted
 
 
 class Interceptor(Protocol):
-    """Who looks at calls on their way through."""
+    """Decide on intercepted calls."""
 
     def wants(self, method: str) -> Interest:
-        """What to do with this method (full path, '/package.Service/Method'). Must not raise."""
+        """Return what to do with this method (full path, '/package.Service/Method'). Must not raise."""
 
     async def on_request(self, call: Call) -> Verdict:
-        """Look at a held request; the answer may take its time, other streams go on. Must not raise."""
+        """Decide on a held request. May take time: other streams go on. Must not raise."""
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
-        """Learn what became of a call that was sent on. Never waits. Must not raise."""
+        """Take note of the outcome of a call that was sent on. Never waits. Must not raise."""

@@ -1,8 +1,8 @@
-"""One direction of a spliced connection: whole frames in, the same frames out, but for those that are wanted.
+"""One direction of a spliced connection: forward whole frames, except those that a look keeps back.
 
-What goes on untouched is gathered into runs and sent as slices of what came in. A frame of our own can only stand
-between two units of the other side: a unit is one frame, or a header block with all its CONTINUATION frames
-(RFC 9113, 4.3), so nothing is sent on before its unit is complete.
+Untouched frames are gathered into runs and sent as slices of the received buffer. Our frames may only stand between
+two units of the other side: a unit is one frame, or a header block with all its CONTINUATION frames (RFC 9113, 4.3).
+A unit is therefore sent on only once it is complete.
 """
 
 from collections.abc import Callable
@@ -28,16 +28,16 @@ _PADDED_OR_PRIORITY: Final = PADDED | HAS_PRIORITY
 _COPY_BYTES: Final = 8192  # below this a copy costs less than a view
 
 Parts = list[bytes | memoryview]
-"""What is to be sent, in order. Long runs are views of what was received, not copies."""
+"""Bytes to be sent, in order. Long runs are views of the received buffers, not copies."""
 
 OnFrame = Callable[[bytes, Cut], bool]
-"""Looks at a frame; True sends it on, False swallows it. May append frames of ours to either side."""
+"""Look at a frame: True sends it on, False drops it. May append our frames to either side."""
 
 OnBlock = Callable[[int, int, bytes], bool]
-"""Looks at a whole header block: stream, flags of its HEADERS frame, block. Answers as OnFrame."""
+"""Look at a whole header block, given stream, flags of its HEADERS frame, and block; returns as OnFrame does."""
 
 WantsBlock = Callable[[int], bool]
-"""Whether OnBlock shall look at the blocks of this stream."""
+"""Whether OnBlock looks at the blocks of this stream."""
 
 
 @dataclass(slots=True)
@@ -50,21 +50,21 @@ class _OpenBlock:
 
 
 class Direction:
-    """Cuts, looks, and sends on, in order."""
+    """Cut frames, look at them, and send them on, in order."""
 
     def __init__(
         self, out: Parts, on_frame: dict[int, OnFrame], on_block: OnBlock, wants_block: WantsBlock | None = None
     ) -> None:
-        """``out`` takes what is sent on. ``on_frame`` holds a look for the frame types that need one.
+        """Send on to ``out``; look with ``on_frame`` at the frame types that it holds.
 
-        Without ``wants_block`` every block is looked at. A look of one's own at HEADERS ends in ``headers``, but for
-        a whole block of a stream that nobody wants.
+        Without ``wants_block`` every block is looked at. A look at HEADERS in ``on_frame`` must call ``headers``,
+        except for a whole block of a stream that is not wanted.
         """
         self.cutter = FrameCutter()
         self._out = out
         self._wants_block = wants_block
         self._on_block = on_block
-        self.is_clear = True  # between two units: what comes next begins with a frame
+        self.is_clear = True  # between two units: the next byte begins a frame
         self._open: _OpenBlock | None = None
         self._on_frame: dict[int, OnFrame] = {
             HEADERS: self.headers,
@@ -74,7 +74,7 @@ class Direction:
         }
 
     def receive(self, data: bytes) -> None:
-        """Take a chunk. Raises ProtocolError once everything before the malformed frame is in ``out``."""
+        """Receive a chunk. Raises ProtocolError once everything before the malformed frame is in ``out``."""
         for buffer, cuts in self.cutter.cut(data):
             self._pass(buffer, cuts)
         self.is_clear = self._open is None and not self.cutter.kept_bytes
@@ -96,7 +96,7 @@ class Direction:
                 mark = len(out)
                 if on_frame(buffer, cut):
                     end = cut[4]
-                    if len(out) != mark:  # ours come after this frame
+                    if len(out) != mark:  # our frames come after this one
                         out.insert(mark, slice_of(buffer, start, end))
                         start = end
                 else:
@@ -108,7 +108,7 @@ class Direction:
                 out.append(slice_of(buffer, start, end))
 
     def headers(self, buffer: bytes, cut: Cut) -> bool:
-        """Look at a HEADERS frame: at its block, if that is wanted and whole."""
+        """Look at a HEADERS frame: at its block when that is wanted and whole."""
         _, flags, stream, start, end = cut
         if stream == 0:
             raise ProtocolError("HEADERS on stream 0")
@@ -150,7 +150,7 @@ class Direction:
 
 
 def slice_of(buffer: bytes, start: int, end: int) -> bytes | memoryview:
-    """A part of a buffer: a copy, or where it is long a view."""
+    """Return a part of a buffer: a view when it is long, else a copy."""
     if end - start < _COPY_BYTES or end - start == len(buffer):
         return buffer[start:end]
     return memoryview(buffer)[start:end]

@@ -1,8 +1,8 @@
-"""How a client is asked to leave its connection: twice, because its calls may be on their way (RFC 9113, 6.8).
+"""Ask a client to leave its connection, in two steps because its calls may be in transit (RFC 9113, 6.8).
 
-First a GOAWAY that gives up nothing: open no more streams here. A PING follows it, and whoever has answered that has
-read the first; whatever it had begun before is here by then. Last a GOAWAY that names the latest stream: nobody has
-looked at one beyond it, so gRPC sends such a call again by itself, elsewhere.
+1. A GOAWAY with the highest stream id asks for no new streams. A PING follows: once the client has answered it, every
+   call that the client began before it read the GOAWAY has arrived.
+2. A GOAWAY names the latest stream. gRPC sends a call beyond it again by itself, on another connection.
 """
 
 from typing import Final
@@ -12,45 +12,45 @@ from cri_proxy.http2.frames import Cut
 from cri_proxy.relay.direction import Parts
 
 _MARK: Final = b"criproxy"
-"""What our PING carries: its answer is ours to read, those to the runtime's own go on."""
+"""The payload of our PING. Answers to the runtime's own pings go on."""
 
 
 class Goaway:
-    """What one client has been told, and has answered."""
+    """The two GOAWAYs of one client, and its answer to the first."""
 
     def __init__(self, to_client: Parts) -> None:
-        """``to_client`` takes what is to be said."""
+        """Append frames to ``to_client``."""
         self._to_client = to_client
-        self._greeted = False
-        self._asked = False
-        self._told = False
-        self.heard = False  # the client has read that it shall leave
+        self._may_write = False
+        self._is_asked = False
+        self._is_sent = False
+        self.is_answered = False  # the client has read the first GOAWAY
 
-    def greeted(self) -> None:
-        """The runtime's SETTINGS have gone on. A server's first frame is that (RFC 9113, 3.4): ours waited."""
-        self._greeted = True
-        self._tell()
+    def settings_sent(self) -> None:
+        """Note that the runtime's SETTINGS went on: they must be the first frame of a server (RFC 9113, 3.4)."""
+        self._may_write = True
+        self._send_first()
 
     def ask(self) -> None:
-        """Ask it to open no more streams here, once."""
-        self._asked = True
-        self._tell()
+        """Ask the client, once, to open no more streams here."""
+        self._is_asked = True
+        self._send_first()
 
     def finish(self, last_stream: int) -> None:
-        """Say that this is the end, and which stream was the latest that went on."""
-        if self._greeted:
+        """Name the latest stream that went on; no stream beyond it was looked at."""
+        if self._may_write:
             self._to_client.append(_goaway(last_stream))
 
     def is_answer(self, buffer: bytes, cut: Cut) -> bool:
         """Whether this PING of the client answers ours."""
         _, flags, _, start, end = cut
-        is_ours = self._told and bool(flags & frames.ACK) and buffer[start + frames.HEADER_BYTES : end] == _MARK
-        self.heard = self.heard or is_ours
+        is_ours = self._is_sent and bool(flags & frames.ACK) and buffer[start + frames.HEADER_BYTES : end] == _MARK
+        self.is_answered = self.is_answered or is_ours
         return is_ours
 
-    def _tell(self) -> None:
-        if self._asked and self._greeted and not self._told:
-            self._told = True
+    def _send_first(self) -> None:
+        if self._is_asked and self._may_write and not self._is_sent:
+            self._is_sent = True
             self._to_client += [_goaway(frames.MAX_WINDOW_BYTES), frames.frame(frames.PING, 0, 0, _MARK)]
 
 

@@ -1,4 +1,4 @@
-"""One call that an interceptor looks at: its request while it is held, its reply as it passes."""
+"""One intercepted call: hold its request, observe its reply."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,7 +14,7 @@ MAX_BODY_BYTES: Final = MAX_MESSAGE_BYTES + SLACK_BYTES
 
 
 class Phase(Enum):
-    """How far a held call has come."""
+    """How far a held call is."""
 
     COLLECTING = "collecting"  # its request is not complete
     ASKING = "asking"  # the interceptor has it
@@ -23,7 +23,7 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class HeldCall:
-    """State of one stream. ``request`` is what the client sent, with the gRPC prefix."""
+    """The state of one stream. ``request`` is the body that the client sent, with the gRPC prefix."""
 
     stream: int
     method: str
@@ -38,17 +38,17 @@ class HeldCall:
     _reply_too_large: bool = False
 
     def message(self) -> bytes:
-        """The request's message. Raises MessageError when it is not exactly one."""
+        """Return the request's message. Raises MessageError when it is not exactly one."""
         return unpack_one(bytes(self.request), self.encoding)
 
     def see_reply_headers(self, headers: Headers | None) -> None:
-        """The reply begins (None: with headers that could not be read)."""
+        """Note the headers that begin the reply; None = they could not be read."""
         self.reply_begun = True
         if headers is not None:
             self._reply_encoding = headers.get(b"grpc-encoding", self._reply_encoding)
 
     def see_reply(self, body: bytes) -> None:
-        """A part of the reply passes. Beyond the bound we stop reading along."""
+        """Collect a part of the reply as it passes; beyond the bound the reply is no longer collected."""
         if len(self._reply) + len(body) > MAX_BODY_BYTES:
             self._reply_too_large = True
             self._reply.clear()
@@ -56,7 +56,7 @@ class HeldCall:
             self._reply += body
 
     def outcome(self, trailers: Headers | None) -> Outcome:
-        """What a call came to whose reply ended with these trailers (None: they could not be read)."""
+        """Return the outcome of a call whose reply ended with these trailers; None = they could not be read."""
         failure = None if trailers is None else from_trailers(trailers)
         if failure is not None:
             return self.broken() if failure.code in UNKNOWN_OUTCOME else failure
@@ -66,5 +66,5 @@ class HeldCall:
             return self.broken()
 
     def broken(self) -> Outcome:
-        """What a call came to that ended without an answer."""
+        """Return the outcome of a call that ended without an answer."""
         return Aborted(sent=self.outgoing.sent_bytes > 0)

@@ -1,4 +1,4 @@
-"""The relay without sockets: the same interceptor in front of any channel. For the simulation, the demo and tests."""
+"""The relay without sockets: an interceptor in front of any channel, for the simulation, the demo and tests."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ class InProcessRelay:
     """A ``RuntimeChannel`` that runs every call through an interceptor first, as the socket relays do."""
 
     def __init__(self, interceptor: Interceptor, runtime: RuntimeChannel, on_error: OnError) -> None:
-        """``on_error`` learns of exceptions that the interceptor let out."""
+        """Report exceptions that the interceptor lets out to ``on_error``."""
         self._boundary = Boundary(interceptor, on_error)
         self._runtime = runtime
 
@@ -29,11 +29,11 @@ class InProcessRelay:
                 return await self._held(method, message, timeout_seconds)
 
     def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
-        """No stream is intercepted."""
+        """Call the runtime; no stream is intercepted."""
         return self._runtime.stream(method, message)
 
     async def close(self) -> None:
-        """Nothing of our own to close."""
+        """Close nothing: the runtime's channel belongs to the caller."""
 
     async def _held(self, method: str, message: bytes, timeout_seconds: float) -> bytes:
         call = new_call(method, message)

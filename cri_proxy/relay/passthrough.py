@@ -1,9 +1,4 @@
-"""Calls that nobody wants: counted, followed to their end, and sent on where a chunk holds nothing else.
-
-Nearly all traffic is this, and what it costs is mostly how much code runs for it: a process that wakes up for one call
-finds its caches cold. So both directions have a loop of their own here, which stops at the first frame that needs a
-look; from there on ``direction.py`` goes on. It would have done the same with what went before.
-"""
+"""Pass-through calls: count them, follow them to their end, and send on chunks that hold nothing else."""
 
 from collections.abc import Callable
 from typing import Final
@@ -26,16 +21,19 @@ _HEADER_BYTES: Final = frames.HEADER_BYTES
 _FRAME_BYTES: Final = frames.DEFAULT_FRAME_BYTES
 
 OnNew = Callable[[int, Headers], None]
-"""A call of a method that is not known to pass has begun, on this stream; its request is not complete."""
+"""Called when a call of a method that is not known to pass begins; its request is not complete yet."""
 
 
+# Nearly all traffic passes, and its cost is how much code runs for it: a process that wakes up for one call finds its
+# caches cold. So both directions have a loop of their own here, which stops at the first frame that needs a look;
+# ``Direction`` goes on from there, and would have done the same with the frames before.
 class PassthroughCalls:
-    """The passing calls of one pair of connections."""
+    """The pass-through calls of one pair of connections."""
 
     def __init__(self, upstream: Upstream, reader: FieldReader, on_new: OnNew, passed: Passed | None) -> None:
-        """``reader`` reads every header block of the client, ``passed`` counts calls by their path."""
-        self.last_stream = 0  # the client's latest
-        self.streams: set[int] = set()  # calls that the runtime has not ended, but for those without end
+        """Read every header block of the client with ``reader``; count calls by path in ``passed``."""
+        self.last_stream = 0  # the latest stream of the client
+        self.streams: set[int] = set()  # calls that the runtime has not ended, endless ones left out
         self._upstream = upstream
         self._read = reader.read
         self._on_new = on_new
@@ -43,7 +41,7 @@ class PassthroughCalls:
         self._paths: set[bytes] = set()
 
     def knows(self, stream: int, path: bytes) -> bool:
-        """Count a call whose method is known to pass; False where it is not."""
+        """Count a call whose method is known to pass; False when it is not known."""
         if path not in self._paths:
             return False
         self._passed[path] += 1
@@ -52,7 +50,7 @@ class PassthroughCalls:
         return True
 
     def learn(self, stream: int, path: bytes) -> None:
-        """Count a call whose method turned out to pass, and remember that; beyond a bound it has to be found again."""
+        """Count a call whose method turned out to pass, and remember the method while the table has room."""
         count_passed(self._passed, path)
         if path in self._passed:
             self._paths.add(path)
@@ -60,9 +58,9 @@ class PassthroughCalls:
             self.streams.add(stream)
 
     def requests(self, data: bytes) -> bytes:
-        """Send whole frames of passing calls on to the runtime; gives what is left.
+        """Send whole frames of pass-through calls on to the runtime and return the rest of the chunk.
 
-        Raises ProtocolError; what came before is sent on.
+        Raises ProtocolError once the frames before the malformed one are sent on.
         """
         upstream, unpack = self._upstream, frames.HEADER.unpack_from
         position, end = 0, len(data)
@@ -93,7 +91,7 @@ class PassthroughCalls:
         return _send_on(upstream.to_runtime, data, position)
 
     def replies(self, data: bytes) -> bytes:
-        """Send whole frames of replies to passing calls on to the client; gives what is left."""
+        """Send whole frames of replies to pass-through calls on to the client and return the rest of the chunk."""
         streams, unpack = self.streams, frames.HEADER.unpack_from
         position, end = 0, len(data)
         while end - position >= _HEADER_BYTES:
@@ -111,7 +109,7 @@ class PassthroughCalls:
 
 
 def _send_on(out: Parts, data: bytes, position: int) -> bytes:
-    """Send on what is before this position; gives the rest."""
+    """Send on the bytes before this position and return the rest."""
     if position == len(data):
         out.append(data)
         return b""

@@ -1,7 +1,6 @@
 """The splice's sockets: one runtime connection for each client connection, and a task for each held call.
 
-Everything about HTTP/2 is in ``splice.py``; here bytes are read and written, a side that cannot take more slows the
-other, and an interceptor's answer finds its stream.
+``splice.py`` knows HTTP/2. This module reads and writes bytes, applies back pressure, and carries out verdicts.
 """
 
 import asyncio
@@ -16,22 +15,21 @@ from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
 from cri_proxy.relay.calls import Aborted, Call, Interceptor, Refuse, Rewrite
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.splice import Ended, Held, Splice
-from cri_proxy.relay.traffic import Open, Traffic
+from cri_proxy.relay.splice import Held, HeldCallEnded, Splice
+from cri_proxy.relay.traffic import RelayTotals, Traffic
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import LEAVES_NAME, Published, listen_on, socket_path
 
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 """Above this much unsent data the other side is no longer read: room for a list of 500 containers."""
 
-
-_BACKLOG_LOOKS: Final = 1000  # for those who have connected before we leave: however long one look takes, none is lost
-_HEARD_SECONDS: Final = 1.0  # for a client to answer that it shall leave
-_LAST_WORD_SECONDS: Final = 1.0  # for the last bytes to go out, once no call is waited for any more
+_BACKLOG_LOOKS: Final = 1000  # a count, not a time: no connection is lost however long one look takes
+_GOAWAY_SECONDS: Final = 1.0  # for a client to answer the GOAWAY
+_FLUSH_SECONDS: Final = 1.0  # for the last bytes to be written, once no call is waited for
 
 
 async def _take_backlog(listening: Iterable[socket.socket]) -> None:
-    """Let the loop accept whoever has connected; it takes one turn for that, and one to make a connection of it."""
+    """Let the loop accept every connection of the backlog: one turn to accept it, one to set it up."""
     descriptors = [sock.fileno() for sock in listening]
     for _ in range(_BACKLOG_LOOKS):
         is_awaited = bool(select.select(descriptors, [], [], 0)[0])
@@ -42,7 +40,7 @@ async def _take_backlog(listening: Iterable[socket.socket]) -> None:
 
 
 class _Side(asyncio.Protocol):
-    """One socket of a pair. ``receive`` takes what comes, ``pair`` acts on it and on the end."""
+    """One socket of a pair: hand received bytes to ``receive``, and events to ``pair``."""
 
     def __init__(self, pair: "_Pair", receive: Callable[[bytes], None]) -> None:
         self._pair = pair
@@ -56,7 +54,7 @@ class _Side(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's are not registered as such
         self.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        if self.ended:  # the other side was gone before this one began
+        if self.ended:  # the other side ended first
             self.transport.close()
         self.read_if_wanted()
 
@@ -87,7 +85,7 @@ class _Side(asyncio.Protocol):
             self.other.read_if_wanted()
 
     def read_if_wanted(self) -> None:
-        """Read as long as the other side is connected and takes what comes."""
+        """Read while the other side is connected and its buffer has room."""
         if self.transport is None or self.transport.is_closing() or self.other is None:
             return
         if self.other.transport is None or self.other.full:
@@ -96,7 +94,7 @@ class _Side(asyncio.Protocol):
             self.transport.resume_reading()
 
     def write(self, parts: Parts) -> None:
-        """Send these bytes in order and empty the list; keep them while there is no connection."""
+        """Write these bytes in order and empty the list; keep them until there is a connection."""
         if not parts or self.transport is None:
             return
         if not self.transport.is_closing():
@@ -107,7 +105,7 @@ class _Side(asyncio.Protocol):
         parts.clear()
 
     def close(self) -> None:
-        """End the connection once everything is written; one that is only about to begin ends then."""
+        """End the connection once everything is written, or as soon as it is set up."""
         self.ended = True
         if self.transport is not None:
             self.transport.close()
@@ -115,7 +113,7 @@ class _Side(asyncio.Protocol):
 
 @dataclass(slots=True)
 class _Asked:
-    """A call that the interceptor knows. ``task`` waits for its verdict; None once it was sent on."""
+    """A call at the interceptor. ``task`` waits for the verdict; None once the call was sent on."""
 
     call: Call
     task: asyncio.Task[None] | None
@@ -136,7 +134,7 @@ class _Pair:
         self._is_leaving = False
 
     async def connect(self) -> None:
-        """Connect to the runtime. If it is absent the client's connection ends, as it would not have begun."""
+        """Connect to the runtime; without one, close the client's connection."""
         try:
             loop = asyncio.get_running_loop()
             await loop.create_unix_connection(lambda: self.runtime, self._relay.runtime)
@@ -149,27 +147,27 @@ class _Pair:
     def ask_to_leave(self) -> None:
         """Ask the client to leave when its calls have ended."""
         self._is_leaving = True
-        self._splice.leaving.ask()
+        self._splice.goaway.ask()
         self.flush()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no call is under way that is worth waiting for."""
+        """Whether no call is in flight that a stop waits for."""
         return self.closed or self._splice.is_idle
 
     @property
-    def has_heard(self) -> bool:
-        """Whether all calls that the client began before it knew that it shall leave have come in."""
-        return self.closed or self._splice.leaving.heard
+    def has_left(self) -> bool:
+        """Whether every call that the client began before it read the GOAWAY has arrived."""
+        return self.closed or self._splice.goaway.is_answered
 
     def finish(self) -> None:
-        """End both connections once everything is written, and tell the client what it has of its own."""
+        """Send the last GOAWAY and end both connections once everything is written."""
         if not self.closed:
             self._splice.finish()
             self.close()
 
     def close(self) -> None:
-        """One side has ended: so does the other, once it has what is on its way, and so do the held calls."""
+        """End the other side too once everything is written, and every held call."""
         if self.closed:
             return
         self.closed = True
@@ -179,26 +177,27 @@ class _Pair:
         self.runtime.close()
 
     def abort(self) -> None:
-        """End both connections now, whatever is on its way."""
+        """End both connections at once; unsent bytes are lost."""
         self.close()
         for side in (self.client, self.runtime):
             if side.transport is not None:
                 side.transport.abort()
 
     def break_up(self, error: ProtocolError) -> None:
-        """A side broke HTTP/2."""
+        """Report a side that broke HTTP/2, and end both."""
         self._relay.on_error(error)
         self.close()
 
     def side_lost(self) -> None:
-        """A side has gone."""
+        """Close the pair; forget it once both sides are gone."""
         self.close()
         if self.client.transport is None and self.runtime.transport is None:
             self._relay.forget(self)
 
     def flush(self) -> None:
-        """Carry out what the splice wants. Outcomes come first: who learns a reply finds it in our books."""
+        """Carry out what the splice wants."""
         splice = self._splice
+        # Outcomes first: a caller that reads its reply must find the call committed.
         if splice.events:
             self._act()
         if splice.to_client:
@@ -216,10 +215,10 @@ class _Pair:
                     call = new_call(method, message)
                     work = self._decide(stream, call)
                     self._asked[stream] = _Asked(call, self._relay.tasks.start(work, name=method))
-                case Ended(stream=stream, outcome=outcome):
+                case HeldCallEnded(stream=stream, outcome=outcome):
                     asked = self._asked.pop(stream)
                     if asked.task is not None:
-                        asked.task.cancel()  # it reports the outcome when it has stopped
+                        asked.task.cancel()  # reports the outcome when it ends
                     else:
                         self._relay.boundary.outcome(asked.call, outcome)
 
@@ -231,14 +230,14 @@ class _Pair:
             boundary.outcome(call, Aborted(sent=False))
             raise
         asked = self._asked.get(stream)
-        if asked is None or asked.call is not call:  # the caller left, and the interceptor did not mind
+        if asked is None or asked.call is not call:  # the caller left, and the interceptor ignored the cancellation
             if not isinstance(verdict, Refuse):
                 boundary.outcome(call, Aborted(sent=False))
             return
         if isinstance(verdict, Refuse):
             del self._asked[stream]
             if verdict.was_unseen:
-                self._splice.turn_away(stream)
+                self._splice.refuse_unseen(stream)
             else:
                 self._splice.refuse(stream, verdict.code, verdict.message)
         else:
@@ -248,7 +247,7 @@ class _Pair:
 
 
 class SpliceRelay:
-    """Relays every call of one listening socket to one runtime socket."""
+    """Relay every call of one listening socket to one runtime socket."""
 
     def __init__(
         self,
@@ -260,16 +259,15 @@ class SpliceRelay:
         take_over: bool = False,
         traffic: Traffic | None = None,
     ) -> None:
-        """``listen`` and ``runtime``: 'unix:///path' or a path. Nothing is opened yet.
+        """Open nothing yet. ``listen`` and ``runtime`` are 'unix:///path' or a path.
 
-        ``on_error`` learns what went wrong without stopping the relay: an interceptor that raised, a client that
+        ``on_error`` is called with errors that do not stop the relay: an interceptor that raised, a client that
         broke HTTP/2. ``take_over`` takes the socket's name although another process still answers there.
-        ``traffic`` counts.
         """
         self.runtime = str(socket_path(runtime))
         self.on_error = on_error or (lambda error: None)
         self.boundary = Boundary(interceptor, self.on_error, traffic)
-        self.boundary.traffic.relays.append(self._open)
+        self.boundary.traffic.add_relay(self._totals)
         self.tasks = Tasks(self.on_error)
         self._listen = socket_path(listen)
         self._take_over = take_over
@@ -277,7 +275,7 @@ class SpliceRelay:
         self._published: Published | None = None
         self._pairs: set[_Pair] = set()
         self._kubelet_bytes = self._runtime_bytes = 0  # of pairs that have ended
-        self.changed = asyncio.Event()  # something that ``stop`` may wait for
+        self.changed = asyncio.Event()  # set whenever a condition of ``stop`` may have changed
 
     async def start(self) -> None:
         """Open the socket. Raises ConfigError when it cannot be had."""
@@ -286,10 +284,7 @@ class SpliceRelay:
         self._server = await loop.create_unix_server(self._accept, sock=listening, **LEAVES_NAME)
 
     async def leave(self) -> None:
-        """Take no new clients and ask those that are there to leave; their calls go on.
-
-        Whoever has connected already is taken: once another process has our socket's name, that is nobody new.
-        """
+        """Accept the backlog, then no new clients; ask connected ones to leave. Calls go on."""
         if self._published is not None:
             self._published.withdraw()
         if self._server is not None:
@@ -301,7 +296,7 @@ class SpliceRelay:
     async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
         """Stop accepting, ask clients to leave and wait this long for their calls to end; then close.
 
-        Streams that have no end of their own are waited for only with ``for_streams``: until their clients leave.
+        Endless streams are waited for only with ``for_streams``, until their clients leave.
         """
         if self._published is not None:
             self._published.withdraw()
@@ -315,7 +310,7 @@ class SpliceRelay:
         for pair in tuple(self._pairs):
             pair.finish()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORD_SECONDS):
+            async with asyncio.timeout(_FLUSH_SECONDS):
                 await self._all_gone()
         for pair in tuple(self._pairs):
             pair.abort()
@@ -323,18 +318,18 @@ class SpliceRelay:
         await self._all_gone()
 
     def socket_problem(self) -> str:
-        """Why nobody new can find us, as a sentence; '' while the socket is in its place."""
+        """Return why new clients cannot connect, as a sentence; '' while the socket is in its place."""
         published = self._published
         if published is None or published.is_ours:
             return ""
         return f"the socket {published.path} was removed or replaced: restart the daemon"
 
     async def _all_idle(self) -> None:
-        """Wait until nobody has a call that is worth waiting for, nor one on its way that was sent in ignorance."""
+        """Wait until no call is in flight, including those that were sent before the client read the GOAWAY."""
         await self._until(lambda: all(pair.is_idle for pair in self._pairs))
         with suppress(TimeoutError):  # a client that does not read is not waited for
-            async with asyncio.timeout(_HEARD_SECONDS):
-                await self._until(lambda: all(pair.is_idle and pair.has_heard for pair in self._pairs))
+            async with asyncio.timeout(_GOAWAY_SECONDS):
+                await self._until(lambda: all(pair.is_idle and pair.has_left for pair in self._pairs))
         await self._until(lambda: all(pair.is_idle for pair in self._pairs))
 
     async def _all_gone(self) -> None:
@@ -346,15 +341,15 @@ class SpliceRelay:
             await self.changed.wait()
 
     def forget(self, pair: _Pair) -> None:
-        """A pair has ended."""
+        """Forget a pair that has ended; keep its byte counts."""
         if pair in self._pairs:
             self._pairs.discard(pair)
             self._kubelet_bytes += pair.client.received_bytes
             self._runtime_bytes += pair.runtime.received_bytes
         self.changed.set()
 
-    def _open(self) -> Open:
-        return Open(
+    def _totals(self) -> RelayTotals:
+        return RelayTotals(
             len(self._pairs),
             self._kubelet_bytes + sum(pair.client.received_bytes for pair in self._pairs),
             self._runtime_bytes + sum(pair.runtime.received_bytes for pair in self._pairs),

@@ -1,16 +1,16 @@
-"""The splice: one client connection joined to one runtime connection, frame by frame. Bytes in, bytes and events out.
+"""The splice: join a client connection and a runtime connection, frame by frame. Bytes in, bytes and events out.
 
-No sockets, no tasks, no clock. Every frame goes on as it came, except:
+No sockets, no tasks, no clock. Every frame goes on unchanged, except:
 
-* request DATA of a wanted method is held until ``resume`` or ``refuse``; its HEADERS go on at once, since the
-  compression table of HPACK needs them all, in order. To refuse, the stream is reset towards the runtime and answered
-  with literals that are never indexed.
+* request DATA of a wanted method is held until ``resume`` or ``refuse``. Its HEADERS go on at once: the compression
+  table of HPACK needs them all, in order. A refused stream is reset towards the runtime and answered with literals
+  that are never indexed.
 * the client's SETTINGS ask for a compression table of size 0, so that the runtime's header blocks can be read one by
   one. Replies are observed, never held.
 * WINDOW_UPDATE frames are kept true for both ends (``upstream.py``).
-* a client is asked to leave by frames of ours (``leaving.py``).
+* GOAWAY and PING frames ask a client to leave (``goaway.py``).
 
-A malformed frame raises ProtocolError: the owner closes both sides, and nothing else.
+A malformed frame raises ProtocolError; the owner then closes both sides.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream
 
 _REMEMBERED_STREAMS: Final = 4096
-_REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})  # that are read here
+_REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})  # the request fields that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +45,33 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A call that was Held has ended: on its own account, not by ``refuse``."""
+class HeldCallEnded:
+    """A call that was Held has ended other than by ``refuse``."""
 
     stream: int
     outcome: Outcome
 
 
-Event = Held | Ended
+Event = Held | HeldCallEnded
 
 
 class Splice:
-    """State of one pair of connections. Take ``to_client``, ``to_runtime`` and ``events`` empty after each call."""
+    """The state of one pair of connections. Empty ``to_client``, ``to_runtime`` and ``events`` after each call."""
 
     def __init__(self, wants: Callable[[str], Interest], passed: Passed | None = None) -> None:
-        """``wants`` says what to do with a method; ``passed`` counts the calls of those that pass."""
+        """Ask ``wants`` what to do with a method; count pass-through calls in ``passed``."""
         self.to_client: Parts = []
         self.to_runtime: Parts = []
         self.events: list[Event] = []
         self._wants = wants
         self._held: dict[int, HeldCall] = {}
-        # Streams whose remaining frames go nowhere: those of the client, those of the runtime. Oldest first.
+        # Streams whose remaining frames are dropped: the client's, and the runtime's. Oldest first.
         self._client_ignored: dict[int, None] = {}
         self._runtime_ignored: dict[int, None] = {}
-        self._preface = frames.PREFACE  # what the client has not said of it
+        self._preface = frames.PREFACE  # what is still to come of it
         self._settings_seen = False
-        self._answers_begin = b""  # tells a client that made its table smaller that it is (RFC 7541, 4.2)
-        self.leaving = Goaway(self.to_client)
+        self._answers_begin = b""  # acknowledges a smaller compression table of the client (RFC 7541, 4.2)
+        self.goaway = Goaway(self.to_client)
         self._request_headers = FieldReader(_REQUEST_FIELDS)
         self._reply_headers = HeaderReader(table_bytes=0)
         self._upstream = Upstream(self.to_client, self.to_runtime)
@@ -102,7 +102,7 @@ class Splice:
         )
 
     def receive_from_client(self, data: bytes) -> None:
-        """Take what the client sent. Raises ProtocolError; what came before is still good."""
+        """Receive bytes of the client. Raises ProtocolError; everything before the malformed frame still counts."""
         if self._preface:
             part, data = data[: len(self._preface)], data[len(self._preface) :]
             if not self._preface.startswith(part):
@@ -115,7 +115,7 @@ class Splice:
             self._from_client.receive(data)
 
     def receive_from_runtime(self, data: bytes) -> None:
-        """Take what the runtime sent. Raises ProtocolError; what came before is still good."""
+        """Receive bytes of the runtime. Raises ProtocolError; everything before the malformed frame still counts."""
         if self._from_runtime.is_clear:
             data = self._passthrough.replies(data)
         if data:
@@ -123,11 +123,11 @@ class Splice:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no call is worth waiting for: none is under way but streams that have no end of their own."""
+        """Whether no call is in flight except endless streams."""
         return not self._held and not self._passthrough.streams
 
     def resume(self, stream: int, message: bytes | None) -> None:
-        """Send a held request on: as it came (None), or with this message. A call that has ended is left alone."""
+        """Send a held request on: unchanged (None), or with this message. Ignores a call that has ended."""
         call = self._held.get(stream)
         if call is None or call.phase is not Phase.ASKING:
             return
@@ -138,18 +138,18 @@ class Splice:
         self._upstream.send()
 
     def refuse(self, stream: int, code: int, message: str) -> None:
-        """Answer a held call with this status; nothing of it reaches the runtime. One that has ended is left alone."""
+        """Answer a held call with this status; nothing of it reaches the runtime. Ignores a call that has ended."""
         call = self._held.get(stream)
         if call is not None and call.phase is not Phase.SENDING:
             self._forget(call)
             self._answer(stream, code, message, client_open=call.client_open, begun=call.reply_begun)
 
-    def turn_away(self, stream: int) -> None:
-        """Say of a held call that nobody has looked at it; see ``Refuse.was_unseen``."""
+    def refuse_unseen(self, stream: int) -> None:
+        """Refuse a held call as not processed; see ``Refuse.was_unseen``."""
         call = self._held.get(stream)
         if call is None or call.phase is Phase.SENDING:
             return
-        if call.reply_begun:  # too late for that: the client has seen a part of an answer
+        if call.reply_begun:  # the client has seen a part of an answer: too late for REFUSED_STREAM
             self.refuse(stream, Code.UNAVAILABLE, "try again")
             return
         self._forget(call)
@@ -160,11 +160,11 @@ class Splice:
         self.to_client.append(frames.rst_stream(stream, frames.REFUSED_STREAM))
 
     def finish(self) -> None:
-        """Tell the client that its connection ends, and what it has of it; nothing more may be received after that."""
-        self.leaving.finish(self._passthrough.last_stream)
+        """Send the last GOAWAY; nothing may be received after it."""
+        self.goaway.finish(self._passthrough.last_stream)
 
     def lost(self) -> None:
-        """A connection broke: every call that was held and has not ended, ends."""
+        """End every held call: a connection broke."""
         for call in tuple(self._held.values()):
             self._end(call, call.broken())
 
@@ -193,7 +193,7 @@ class Splice:
                 self._answer(stream, Code.UNIMPLEMENTED, f"unknown method {method}", client_open=not ends)
 
     def _client_trailers(self, stream: int) -> None:
-        """A second header block on a stream. gRPC requests have none; it cannot be held back, only its call ended."""
+        """End the call of a second header block: gRPC requests have none, and headers cannot be held back."""
         call = self._held.get(stream)
         self._client_ignored.pop(stream, None)
         if call is not None:
@@ -239,7 +239,7 @@ class Splice:
         if stream in self._client_ignored:
             del self._client_ignored[stream]
             return False
-        if stream in self._runtime_ignored:  # it was refused, and reset towards the runtime then
+        if stream in self._runtime_ignored:  # already reset towards the runtime when it was refused
             return False
         call = self._held.get(stream)
         if call is not None:
@@ -268,7 +268,7 @@ class Splice:
         return False
 
     def _client_ping(self, buffer: bytes, cut: Cut) -> bool:
-        return not self.leaving.is_answer(buffer, cut)
+        return not self.goaway.is_answer(buffer, cut)
 
     def _client_window(self, buffer: bytes, cut: Cut) -> bool:
         return cut[2] not in self._runtime_ignored
@@ -289,7 +289,7 @@ class Splice:
             return False
         try:
             headers = self._reply_headers.read(block)
-        except ProtocolError:  # it ignores the table size we asked for; the client can still read it
+        except ProtocolError:  # the runtime ignores the table size we asked for; the client can still read the block
             headers = None
         if flags & frames.END_STREAM:
             self._end_by_runtime(call, call.outcome(headers))
@@ -329,7 +329,7 @@ class Splice:
             self._upstream.settings(pairs.get(frames.SETTINGS_INITIAL_WINDOW_SIZE))
             cutter = self._from_client.cutter
             cutter.max_frame_bytes = max(cutter.max_frame_bytes, pairs.get(frames.SETTINGS_MAX_FRAME_SIZE, 0))
-            self.leaving.greeted()
+            self.goaway.settings_sent()
         return True
 
     def _runtime_window(self, buffer: bytes, cut: Cut) -> bool:
@@ -357,10 +357,10 @@ class Splice:
     def _end(self, call: HeldCall, outcome: Outcome) -> None:
         self._forget(call)
         if call.phase is not Phase.COLLECTING:
-            self.events.append(Ended(call.stream, outcome))
+            self.events.append(HeldCallEnded(call.stream, outcome))
 
     def _end_by_runtime(self, call: HeldCall, outcome: Outcome, *, was_reset: bool = False) -> None:
-        """The runtime ended a call, perhaps before it had the whole request: what is missing never goes out."""
+        """End a call that the runtime ended; the rest of its request is not sent."""
         if not call.outgoing.done and not was_reset:
             self.to_runtime.append(frames.rst_stream(call.stream, frames.CANCEL))
         if call.client_open:
@@ -374,8 +374,8 @@ class Splice:
     def _answer(self, stream: int, code: int, message: str, *, client_open: bool, begun: bool = False) -> None:
         """Reset a stream towards the runtime and answer the client with trailers only.
 
-        A runtime may have begun its reply before it has the request: then these are the reply's trailers, which
-        must not hold pseudo-header fields (RFC 9113, 8.1).
+        When the runtime has begun its reply before it had the request, these are the reply's trailers, which must
+        not hold pseudo-header fields (RFC 9113, 8.1).
         """
         _remember(self._runtime_ignored, stream)
         self._passthrough.streams.discard(stream)
@@ -390,7 +390,7 @@ class Splice:
 
 
 def _remember(streams: dict[int, None], stream: int) -> None:
-    """Keep a stream among the latest ones."""
+    """Remember a stream, dropping the oldest beyond the bound."""
     streams[stream] = None
     if len(streams) > _REMEMBERED_STREAMS:
         del streams[next(iter(streams))]

@@ -1,7 +1,7 @@
-"""What a relay counts: a dictionary entry per call, nothing per frame (docs/adr/0004: the splice's bars).
+"""Count the calls of a relay: one dictionary entry per call, nothing per frame (docs/adr/0004: the splice's bars).
 
-Calls that pass untouched count by their path as it came in; how they end is not read. Names come from outside, so
-their number is bounded here, and only those of CRI become labels.
+Pass-through calls count by path; their status is not read. Paths come from outside, so their number is bounded, and
+only the methods of CRI become labels.
 """
 
 import time
@@ -24,12 +24,12 @@ _CODES: Final = {int(code): code.name for code in Code}
 
 
 Passed = dict[bytes, int]
-"""Calls by the path of a method that nobody wants; an empty path stands for those beyond the bound."""
+"""Pass-through calls by path; the empty path counts those beyond the bound."""
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """A relay at one moment: open connections of clients, and all bytes that ever came from the two sides."""
+class RelayTotals:
+    """One relay at a scrape: open client connections, and the bytes received from both sides since its start."""
 
     connections: int = 0
     kubelet_bytes: int = 0
@@ -38,7 +38,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """What is counted of an intercepted method, found once and kept."""
+    """The series of an intercepted method, looked up once."""
 
     name: str
     held: Histogram
@@ -47,11 +47,11 @@ class _Method:
 
 
 class Traffic:
-    """Counts for the relays of a process. ``relays`` gives each one's state at a scrape."""
+    """Counters for the relays of a process."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
-        """``seconds`` tells the time for durations."""
-        self.relays: list[Callable[[], Open]] = []
+        """Measure durations by ``seconds``."""
+        self._relays: list[Callable[[], RelayTotals]] = []
         self._passed: list[Passed] = []
         self._counters = Counters(catalog.RELAY_ROWS)
         self._seconds = seconds
@@ -59,21 +59,25 @@ class Traffic:
         self._methods: dict[str, _Method] = {}
         self._unserved = 0
 
+    def add_relay(self, totals: Callable[[], RelayTotals]) -> None:
+        """Ask this relay for its totals at each scrape."""
+        self._relays.append(totals)
+
     def new_passed(self) -> Passed:
-        """The counts of one relay's untouched calls. No two relays share them: each wants other methods."""
+        """Return the counts of one relay's pass-through calls. Each relay has its own, as each wants other methods."""
         self._passed.append({b"": 0})
         return self._passed[-1]
 
     def unserved(self) -> None:
-        """A call of a method that is never relayed, because it is of an interface older than ours."""
+        """Count a call that is refused because its interface is older than CRI v1."""
         self._unserved += 1
 
     def begun(self, call: Call) -> None:
-        """An intercepted request is complete."""
+        """Start the clock of an intercepted call: its request is complete."""
         self._begun[call.id] = self._seconds()
 
     def judged(self, call: Call, verdict: Verdict) -> None:
-        """It is known what to do with it; a refused call ends here."""
+        """Measure how long the call was held; a refused call ends here."""
         begun_at = self._begun.get(call.id)
         if begun_at is not None:
             self._method(call).held.measure(self._seconds() - begun_at)
@@ -81,7 +85,7 @@ class Traffic:
             self._end(call, _CODES.get(verdict.code, catalog.OTHER))
 
     def ended(self, call: Call, outcome: Outcome) -> None:
-        """It has ended as the runtime said, or nobody knows how."""
+        """Count the end of a call by its status; an unknown outcome counts as ``none``."""
         match outcome:
             case Replied():
                 code = Code.OK.name
@@ -92,7 +96,7 @@ class Traffic:
         self._end(call, code)
 
     def samples(self) -> Iterator[Sample]:
-        """All of it."""
+        """Yield the samples of all relays."""
         yield from self._counters.samples()
         calls: Counter[tuple[str, str]] = Counter({(catalog.OTHER, Code.UNIMPLEMENTED.name): self._unserved})
         for method in self._methods.values():
@@ -101,7 +105,7 @@ class Traffic:
             for path, count in passed.items():
                 calls[_name(path.decode("utf-8", "replace")), _UNREAD] += count
         yield from (Sample(catalog.CALLS, count, labels) for labels, count in sorted(calls.items()))
-        now = [relay() for relay in self.relays]
+        now = [totals() for totals in self._relays]
         yield Sample(catalog.RECEIVED_BYTES, sum(relay.kubelet_bytes for relay in now), ("kubelet",))
         yield Sample(catalog.RECEIVED_BYTES, sum(relay.runtime_bytes for relay in now), ("runtime",))
         yield Sample(catalog.CONNECTIONS, sum(relay.connections for relay in now))
@@ -114,7 +118,7 @@ class Traffic:
             method.whole.measure(self._seconds() - begun_at)
 
     def _method(self, call: Call) -> _Method:
-        """The series of an intercepted method: there are as many as the interceptor's table has."""
+        """Return the series of an intercepted method; the interceptor's table bounds their number."""
         found = self._methods.get(call.method)
         if found is None:
             name = _name(call.method)
@@ -125,11 +129,11 @@ class Traffic:
 
 
 def count_passed(passed: Passed, path: bytes) -> None:
-    """Count a call; its path gets an entry of its own while there is room."""
+    """Count a call under its path while the table has room."""
     key = path if path in passed or len(passed) < _MAX_PATHS else b""
     passed[key] = passed.get(key, 0) + 1
 
 
 def _name(method: str) -> str:
-    """The name of a method of CRI v1, and 'other' for whatever else somebody calls."""
+    """Return the name of a method of CRI v1, 'other' for any other."""
     return _NAMES.get(method, catalog.OTHER)

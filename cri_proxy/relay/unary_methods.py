@@ -1,6 +1,6 @@
-"""Names of the interface's methods that the gRPC relay may treat as unary (CRI v1 as of Kubernetes 1.37).
+"""The shapes of CRI methods, for the relay on grpcio and for metrics (CRI v1 as of Kubernetes 1.37).
 
-The splice needs no such list. A method that is missing here works too: it is relayed as a stream of bytes.
+A method that is missing here works too: the relay on grpcio passes it on as a stream, the splice needs no shape.
 """
 
 from typing import Final
@@ -34,4 +34,4 @@ SERVER_STREAMS: Final = frozenset(
 )
 
 ENDLESS: Final = frozenset({"/runtime.v1.RuntimeService/GetContainerEvents"})
-"""Streams that the runtime never ends by itself, so nobody may wait for their end; the others are long lists."""
+"""Streams that the runtime never ends by itself: a stop must not wait for them. The others are long lists."""

@@ -1,9 +1,8 @@
-"""Flow control towards the runtime (RFC 9113, 5.2), for a connection whose sender is partly the client, partly we.
+"""Flow control towards the runtime (RFC 9113, 5.2), on a connection that both the client and the splice send on.
 
-The client knows the runtime's windows less what it sent itself. What it sent and we kept, it is given back at once;
-what we send in its place is a *debt*: the runtime's next credit for the connection pays that first and only the rest
-goes on to the client. Until it is paid the client may believe in more window than there is, so its DATA can
-have to wait here:
+The client counts what it sent against the runtime's windows. DATA that the splice keeps is credited to the client at
+once. DATA that the splice sends instead is a *debt*: the runtime's next credit for the connection pays it, and only
+the rest goes on to the client. Until then the client may count on more window than there is, so its DATA may wait:
 
     runtime's window = client's window + waiting bytes - debt
 """
@@ -18,7 +17,7 @@ from cri_proxy.relay.direction import Parts
 
 @dataclass(slots=True)
 class Outgoing:
-    """A request body of ours on its way to the runtime, and what its stream's window still allows."""
+    """A request body that the splice sends, and the window that is left of its stream."""
 
     stream: int
     window_bytes: int
@@ -28,7 +27,7 @@ class Outgoing:
 
     @property
     def done(self) -> bool:
-        """Whether the last byte and the end of the stream are out."""
+        """Whether the last byte and the end of the stream are sent."""
         return self.ready and not self.body
 
 
@@ -41,7 +40,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class Upstream:
-    """The windows of one connection, and what waits for them."""
+    """The windows of one connection, and the DATA that waits for them."""
 
     to_client: Parts
     to_runtime: Parts
@@ -56,14 +55,14 @@ class Upstream:
     # From the client
 
     def pass_data(self, buffer: bytes, cut: Cut) -> bool:
-        """Whether this DATA frame of the client may go on now; otherwise it waits here."""
+        """Return whether this DATA frame of the client may go on now; otherwise keep it here."""
         _, flags, stream, start, end = cut
         length = end - start - frames.HEADER_BYTES
         if not self.waiting and length <= self.window_bytes:
             self.window_bytes -= length
             return True
         body = frames.payload(buffer, cut)
-        if length > len(body):  # we send it without its padding, so nobody else will give that back
+        if length > len(body):  # the padding is dropped here, so the runtime will not credit it
             self.credit_client(stream, length - len(body), end_stream=bool(flags & frames.END_STREAM))
         self.waiting.append(_Waiting(stream, body, bool(flags & frames.END_STREAM)))
         self.send()
@@ -71,7 +70,7 @@ class Upstream:
 
     @property
     def waiting_bytes(self) -> int:
-        """How much of the client's DATA waits here."""
+        """The bytes of the client's DATA that wait here."""
         return sum(len(entry.body) for entry in self.waiting)
 
     def has_waiting(self, stream: int) -> bool:
@@ -79,21 +78,21 @@ class Upstream:
         return any(entry.stream == stream for entry in self.waiting)
 
     def drop_waiting(self, stream: int) -> None:
-        """The client reset a stream: forget its waiting DATA and give the connection's window back."""
+        """Drop the waiting DATA of a stream that the client reset, and credit the connection for it."""
         dropped = sum(len(entry.body) for entry in self.waiting if entry.stream == stream)
         self.waiting = deque(entry for entry in self.waiting if entry.stream != stream)
         if dropped:
             self.to_client.append(frames.window_update(0, dropped))
 
     def credit_client(self, stream: int, length: int, *, end_stream: bool) -> None:
-        """Give back at once what the client spent on a frame that we keep."""
+        """Credit the client for a frame that does not go on."""
         if length:
             self.to_client.append(frames.window_update(0, length))
             if not end_stream:
                 self.to_client.append(frames.window_update(stream, length))
 
     def acknowledged(self) -> None:
-        """The client acknowledged the runtime's oldest SETTINGS: the runtime counts with them from now on."""
+        """Apply the runtime's oldest SETTINGS, which the client has acknowledged."""
         value = self._unacknowledged.popleft() if self._unacknowledged else None
         if value is not None:
             self._agreed_window_bytes = value
@@ -102,12 +101,12 @@ class Upstream:
     # From the runtime
 
     def settings(self, initial_window_bytes: int | None) -> None:
-        """The runtime sent SETTINGS. A smaller window counts at once, a larger one when acknowledged."""
+        """Note SETTINGS of the runtime: a smaller window counts at once, a larger one when acknowledged."""
         self._unacknowledged.append(initial_window_bytes)
         self._set_initial_window()
 
     def connection_credit(self, increment: int) -> bool:
-        """The runtime credits the connection: pay the debt, pass on the rest. True if all of it may go on as it is."""
+        """Pay the debt with a credit of the connection, pass on the rest; True when the frame may go on as it is."""
         self.window_bytes += increment
         paid = min(self.debt_bytes, increment)
         self.debt_bytes -= paid
@@ -117,23 +116,23 @@ class Upstream:
         return not paid
 
     def stream_credit(self, stream: int, increment: int) -> None:
-        """The runtime credits a stream of ours."""
+        """Apply the runtime's credit for a held stream."""
         self._outgoing[stream].window_bytes += increment
         self.send()
 
-    # Ours
+    # From the splice
 
     def open(self, stream: int) -> Outgoing:
-        """A stream whose body we shall send."""
+        """Open a stream whose body the splice will send."""
         outgoing = self._outgoing[stream] = Outgoing(stream, self.initial_window_bytes)
         return outgoing
 
     def close(self, stream: int) -> None:
-        """A stream of ours is over; what was not sent never will be."""
+        """Forget a held stream; what was not sent is dropped."""
         self._outgoing.pop(stream, None)
 
     def send(self) -> None:
-        """Send what the windows allow: what waits of the client's first, in its order, then ours."""
+        """Send what the windows allow: first the client's waiting DATA, in its order, then held bodies."""
         while self.waiting and (self.window_bytes > 0 or not self.waiting[0].body):
             entry = self.waiting[0]
             part = self._take(entry.body, self.window_bytes)

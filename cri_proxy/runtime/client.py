@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.http2.client import Broken, ClientConnection, Ended, Event, Message
+from cri_proxy.http2.client import Broken, CallEnded, ClientConnection, Event, Message
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.status import Code, Failed
 from cri_proxy.runtime.channel import RuntimeChannel
@@ -124,7 +124,7 @@ class RuntimeClient(RuntimeChannel):
                 match await events.get():
                     case Message(message=reply):
                         pass
-                    case Ended(failure=failure):
+                    case CallEnded(failure=failure):
                         _raise_failure(method, failure)
                         if reply is None:
                             raise CallFailed(method, Code.INTERNAL, "the runtime answered OK without a message")
@@ -144,7 +144,7 @@ class RuntimeClient(RuntimeChannel):
                     case Message() as event:
                         link.taken(event)
                         yield event.message
-                    case Ended(failure=failure):
+                    case CallEnded(failure=failure):
                         _raise_failure(method, failure)
                         return
                     case Broken(problem=problem):

@@ -49,7 +49,7 @@ async def test_a_malformed_frame_of_a_client_ends_its_connection_and_nothing_els
             await ends(reader)
         # whether the table has an entry is for its owner to say: the runtime, which hangs up (fields.py)
         assert reported(stage) == ([] if damage == "an entry that is not in the table" else [ProtocolError])
-        connections = stage.relay.boundary.traffic.relays[0]
+        connections = stage.relay.boundary.traffic._relays[0]
         await until(lambda: connections().connections == 1)  # both sides are closed; the bystander's are not
     writer.close()
     assert (await bystander.read(), (await stage.call(HOLD, b"x")).code) == (b"1 ", 0)

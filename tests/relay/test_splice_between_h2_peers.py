@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cri_proxy.http2.message import pack
 from cri_proxy.relay.calls import Aborted, Interest, Outcome, Replied
-from cri_proxy.relay.splice import Ended, Held, Splice
+from cri_proxy.relay.splice import Held, HeldCallEnded, Splice
 from tests.relay.h2_client import Shape, greet
 
 INTERESTS = {"/s/Hold": Interest.HOLD, "/s/Refuse": Interest.HOLD, "/old/Any": Interest.REFUSE}
@@ -136,7 +136,7 @@ class World:
         for seen in self.client.receive_data(self.chunk(to_client)):
             self.on_client(seen)
 
-    def end(self, event: Ended) -> None:
+    def end(self, event: HeldCallEnded) -> None:
         assert self.calls[event.stream].outcome is None
         self.calls[event.stream].outcome = event.outcome
 

@@ -100,7 +100,7 @@ def take(splice: Splice, turn: Turn) -> None:
     elif turn.refuse:
         splice.refuse(turn.stream, 9, "no")
     elif turn.unseen:
-        splice.turn_away(turn.stream)
+        splice.refuse_unseen(turn.stream)
     else:
         splice.resume(turn.stream, turn.message)
 

@@ -113,5 +113,5 @@ def test_a_header_block_without_end_is_a_protocol_error() -> None:
 
 def test_asking_the_client_to_leave_gives_no_call_up() -> None:
     made = splice()
-    made.leaving.ask()
+    made.goaway.ask()
     assert parse(made.to_client)[0] == (frames.GOAWAY, 0, 0, b"\x7f\xff\xff\xff" + bytes(4))

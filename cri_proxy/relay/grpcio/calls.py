@@ -40,20 +40,20 @@ _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Where calls go to, and the path of its socket."""
+    """The channel to the runtime, and the path of its socket."""
 
     channel: Channel
     path: Path
 
 
 class UnaryCall:
-    """One unary method, passed on unread."""
+    """Pass the calls of one unary method on, unread."""
 
     def __init__(self, channel: Channel, method: str) -> None:
         self._call = channel.unary_unary(method)
 
     async def run(self, message: bytes, context: Context) -> bytes:
-        """Pass one call on and end it as the runtime does."""
+        """Pass one call on and end it with the runtime's status."""
         try:
             return await self.call(message, context)
         except aio.AioRpcError as error:
@@ -61,7 +61,7 @@ class UnaryCall:
             raise
 
     async def call(self, message: bytes, context: Context) -> bytes:
-        """Pass one call on and give its reply, or raise its status."""
+        """Pass one call on and return its reply, or raise its status."""
         call: _UpstreamCall = self._call(message, timeout=_timeout(context), metadata=_metadata(context))
         try:
             await _send_initial(call, context)
@@ -73,7 +73,7 @@ class UnaryCall:
 
 
 class HeldUnaryCall:
-    """One unary method whose request an interceptor looks at."""
+    """Pass the calls of one intercepted unary method on."""
 
     def __init__(self, channel: Channel, boundary: Boundary, method: str) -> None:
         self._unary = UnaryCall(channel, method)
@@ -81,7 +81,7 @@ class HeldUnaryCall:
         self._method = method
 
     async def run(self, message: bytes, context: Context) -> bytes:
-        """Ask about one call, pass it on, and report what became of it, exactly once."""
+        """Ask the interceptor, pass the call on, and report its outcome exactly once."""
         call = new_call(self._method, message)
         try:
             verdict = await self._boundary.verdict(call)
@@ -98,7 +98,7 @@ class HeldUnaryCall:
         except aio.AioRpcError as error:
             failure, outcome = error, failure_of(error)
         finally:
-            self._boundary.outcome(call, outcome)  # before the caller hears of it: it may try again at once
+            self._boundary.outcome(call, outcome)  # before the caller gets it: it may retry at once
         if failure is not None:
             await _abort(context, failure, failure.code(), failure.details() or "")
             raise failure
@@ -106,7 +106,7 @@ class HeldUnaryCall:
 
 
 class StreamCall:
-    """One method whose shape we do not know, or a known stream: bytes both ways until both ends are done."""
+    """Pass the calls of a stream, or of a method of unknown shape, on: bytes both ways until both ends are done."""
 
     def __init__(self, runtime: Runtime, method: str, pumps: Tasks) -> None:
         self._runtime = runtime
@@ -153,7 +153,7 @@ class StreamCall:
 
 
 class _Requests:
-    """The caller's requests as they come, a few at a time."""
+    """The caller's requests, read a few ahead."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[object] = asyncio.Queue(maxsize=2)
@@ -162,7 +162,7 @@ class _Requests:
         self._at_end = asyncio.Event()
 
     async def read_all(self, read: Callable[[], Awaitable[object]]) -> None:
-        """Take requests from the caller until there are no more, or until the call was ended over our head."""
+        """Read requests from the caller until the last one, or until the call was ended."""
         with suppress(aio.AbortError, aio.UsageError):
             while (request := await read()) is not _EOF:
                 if self._count == 0:
@@ -173,7 +173,7 @@ class _Requests:
         await self._waiting.put(_EOF)
 
     async def only_one(self, seconds: float) -> bytes | None:
-        """The request of a caller that has sent exactly one and no more within this time; else None."""
+        """Return the request of a caller that sends exactly one within this time; else None."""
         try:
             async with asyncio.timeout(seconds):
                 await self._at_end.wait()
@@ -182,12 +182,12 @@ class _Requests:
         return self._first if self._count == 1 and isinstance(self._first, bytes) else None
 
     async def next(self) -> object:
-        """The next request, or EOF."""
+        """Return the next request, or EOF."""
         return await self._waiting.get()
 
 
 async def _pump(requests: _Requests, call: _UpstreamCall) -> None:
-    """Carry requests to the runtime until the caller has no more. A call that ended meanwhile says so by its reply."""
+    """Carry requests to the runtime until the last one; a call that ended meanwhile shows it by its reply."""
     try:
         while (request := await requests.next()) is not _EOF:
             await call.write(request)
@@ -197,14 +197,14 @@ async def _pump(requests: _Requests, call: _UpstreamCall) -> None:
 
 
 async def _send_initial(call: _UpstreamCall, context: Context) -> None:
-    """Pass on the runtime's initial metadata as soon as it is there. A reply of trailers only has none."""
+    """Pass the runtime's initial metadata on as soon as it arrives; a trailers-only reply has none."""
     initial = await call.initial_metadata()
     if initial or not call.done():
         await context.send_initial_metadata(initial)
 
 
 async def _abort(context: Context, error: aio.AioRpcError, code: grpc.StatusCode, details: str) -> None:
-    """End the caller's call as the runtime ended ours; trailers carry grpc-status-details-bin."""
+    """End the caller's call with the runtime's status; trailers carry grpc-status-details-bin."""
     await context.abort(code, details, tuple(error.trailing_metadata() or ()))  # type: ignore[arg-type]
 
 
@@ -218,27 +218,21 @@ def _metadata(context: Context) -> _Metadata:
     return [(key, value) for key, value in pairs if key not in _OWN_METADATA and not key.startswith("grpc-")]
 
 
-# What grpcio's asyncio calls say when a write of theirs fails, before the core has said why (grpc/aio/_call.py).
+# The details of a failed write in grpcio's asyncio calls, before the core knows why (grpc/aio/_call.py).
 LOST_WRITE: Final = "Internal error from Core"
 
 
 def true_status(code: grpc.StatusCode, details: str, runtime: Path) -> tuple[grpc.StatusCode, str]:
-    """The status and message for the caller; ``runtime`` is the socket that was called.
-
-    A request that could not be written is no fault inside anybody: the connection broke under it, for which the core
-    has UNAVAILABLE. The runtime may also have ended the call just then, with a status that grpcio has lost.
-    """
+    """Return the status and message for the caller; ``runtime`` is the socket that was called."""
+    # A request that could not be written met a connection that broke, for which the core has UNAVAILABLE. Or the
+    # runtime ended the call just then, with a status that grpcio has lost.
     if code is grpc.StatusCode.INTERNAL and details == LOST_WRITE:
         return grpc.StatusCode.UNAVAILABLE, f"the runtime at {runtime} went away, or ended the call, during a request"
     return code, details
 
 
 def failure_of(error: aio.AioRpcError) -> Outcome:
-    """What a failed call means for our books.
-
-    grpcio makes some statuses up itself when a connection breaks, and they look like the runtime's own: what could
-    be such a one is unknown.
-    """
+    """Return the outcome of a failed call; unknown where grpcio may have made the status up itself."""
     code = error.code().value[0]
     if code in UNKNOWN_OUTCOME:
         never_connected = "failed to connect" in (error.details() or "")

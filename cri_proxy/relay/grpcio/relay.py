@@ -1,7 +1,6 @@
-"""The second relay, on grpc.aio with raw bytes: the reference for the splice, and the way out behind ``--relay grpc``.
+"""The relay on grpc.aio: raw bytes, with the interface and the tests of the splice.
 
-Same constructor, same interception, same conversations in the tests. grpcio is imported here only, so that the
-daemon does not load it unless asked to.
+Only this room imports grpcio, so that the daemon loads it for ``--relay grpc`` alone.
 """
 
 import asyncio
@@ -9,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import Any, Final
 
-# Read when grpcio is loaded. Else each restart of the runtime stands in our log, in a form that is not the log's.
+# Read when grpcio is loaded. Otherwise grpcio logs each restart of the runtime, in a format of its own.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 import grpc
@@ -35,7 +34,7 @@ _MESSAGE_OPTIONS: Final = (
 _CHANNEL_OPTIONS: Final = (
     *_MESSAGE_OPTIONS,
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # grpcio takes this for how long an attempt to connect may take, too: on a busy node that is no matter of 100 ms
+    # grpcio also bounds one attempt to connect by this; on a busy node that can take far more than 100 ms
     ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_retries", 0),
@@ -45,11 +44,11 @@ _CHANNEL_OPTIONS: Final = (
 )
 _SERVER_OPTIONS: Final = (*_MESSAGE_OPTIONS, ("grpc.so_reuseport", 0))
 
-_LEAVING_SECONDS: Final = 3600.0  # after ``leave``, until ``stop`` says how long: grpcio's shortest word counts
+_LEAVING_SECONDS: Final = 3600.0  # after ``leave``, until ``stop`` gives a bound: grpcio takes the shortest
 
 
 class GrpcRelay:
-    """Relays every call of one listening socket to one runtime socket."""
+    """Relay every call of one listening socket to one runtime socket."""
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class GrpcRelay:
         take_over: bool = False,
         traffic: Traffic | None = None,
     ) -> None:
-        """Takes what ``SpliceRelay`` takes. Nothing is opened yet."""
+        """Open nothing yet; the arguments are those of ``SpliceRelay``."""
         self._listen = socket_path(listen)
         self._runtime = socket_path(runtime)
         self._take_over = take_over
@@ -86,7 +85,7 @@ class GrpcRelay:
             try:
                 with private_umask():
                     self._server.add_insecure_port(f"unix:{temporary}")
-            except RuntimeError as error:  # grpcio's word for a bind that failed
+            except RuntimeError as error:  # how grpcio reports a bind that failed
                 raise OSError(str(error)) from error
             await self._server.start()
             self._published = publish(temporary, self._listen, self._runtime)
@@ -94,8 +93,8 @@ class GrpcRelay:
     async def leave(self) -> None:
         """Take no new calls and ask clients to leave; calls go on.
 
-        grpcio drops who has connected and is not accepted yet, and who calls in this very moment: so it is put off
-        until there is a moment without.
+        A server of grpcio that stops drops connections that it has not accepted and calls that just arrive, so the
+        stop waits for a moment without any.
         """
         if self._published is not None:
             self._published.withdraw()
@@ -111,7 +110,7 @@ class GrpcRelay:
     async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
         """Stop accepting, give calls this long to end, then cancel them.
 
-        Streams that have no end of their own end with the last other call; ``for_streams``: they go on as long.
+        Endless streams end with the last other call, or go on as long with ``for_streams``.
         """
         if self._published is not None:
             self._published.withdraw()
@@ -127,7 +126,7 @@ class GrpcRelay:
             await self._channel.close()
 
     def socket_problem(self) -> str:
-        """Why nobody new can find us, as a sentence; '' while the socket is in its place."""
+        """Return why new clients cannot connect, as a sentence; '' while the socket is in its place."""
         published = self._published
         if published is None or published.is_ours:
             return ""
@@ -135,7 +134,7 @@ class GrpcRelay:
 
 
 class _MethodHandlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in grpc-stubs only
-    """Finds a handler for any method, known or not."""
+    """Handlers for every method, known or not."""
 
     def __init__(self, runtime: Runtime, boundary: Boundary, in_flight: InFlight, on_error: OnError) -> None:
         self._runtime = runtime
@@ -144,7 +143,7 @@ class _MethodHandlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # gener
         self._pumps = Tasks(on_error)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - grpc-stubs' base says so
-        """The handler for a call."""
+        """Return the handler of a call."""
         self._in_flight.arrived()
         method, counted = handler_call_details.method, self._in_flight.counted
         match self._boundary.wants(method):
@@ -172,5 +171,5 @@ async def _refuse(requests: object, context: Context) -> None:
     await context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown service or method")
 
 
-# Made at once: the first handler of all loads a module of grpcio, which may be another version's by then.
+# Made at import: the first handler loads a module of grpcio, which an upgrade may have replaced later.
 _REFUSED: Final = grpc.stream_stream_rpc_method_handler(_refuse)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.client import STREAM_WINDOW_BYTES, Broken, ClientConnection, Ended, Event, Message
+from cri_proxy.http2.client import STREAM_WINDOW_BYTES, Broken, CallEnded, ClientConnection, Event, Message
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.message import pack
 from cri_proxy.http2.status import Failed
@@ -78,12 +78,12 @@ def test_beyond_the_runtimes_limit_calls_wait_their_turn() -> None:
     runtime.exchange(made)
     assert list(runtime.bodies) == [first]
     runtime.http2.send_headers(first, [(b":status", b"200"), (b"grpc-status", b"0")], end_stream=True)
-    assert runtime.exchange(made) == [Ended(first, None)]
+    assert runtime.exchange(made) == [CallEnded(first, None)]
     assert list(runtime.bodies) == [first, second]
 
 
 def test_a_reply_is_given_whole() -> None:
-    assert client().receive(reply(1, b"x" * 100_000)) == [Message(1, b"x" * 100_000, 100_005), Ended(1, None)]
+    assert client().receive(reply(1, b"x" * 100_000)) == [Message(1, b"x" * 100_000, 100_005), CallEnded(1, None)]
 
 
 @given(st.lists(st.integers(1, 50)))
@@ -93,11 +93,11 @@ def test_any_chunking_gives_the_same_events(sizes: list[int]) -> None:
     for size in [*sizes, len(data)]:
         events += made.receive(data[start : start + size])
         start += size
-    assert events == [Message(1, b"message" * 20, 145), Ended(1, None)]
+    assert events == [Message(1, b"message" * 20, 145), CallEnded(1, None)]
 
 
 def test_a_failure_has_code_and_message() -> None:
-    assert client().receive(trailers(1, 5, b"n%C3%A9")) == [Ended(1, Failed(5, "né"))]
+    assert client().receive(trailers(1, 5, b"n%C3%A9")) == [CallEnded(1, Failed(5, "né"))]
 
 
 def test_a_header_block_may_come_in_several_frames() -> None:
@@ -105,7 +105,7 @@ def test_a_header_block_may_come_in_several_frames() -> None:
     block = whole[frames.HEADER_BYTES :]
     split = frames.frame(frames.HEADERS, frames.END_STREAM, 1, block[:3])
     split += frames.frame(frames.CONTINUATION, frames.END_HEADERS, 1, block[3:])
-    assert client().receive(split) == [Ended(1, None)]
+    assert client().receive(split) == [CallEnded(1, None)]
 
 
 def test_a_ping_is_answered() -> None:
@@ -143,7 +143,7 @@ def test_after_a_goaway_calls_go_on_and_no_new_ones_start() -> None:
     made = client()
     assert made.receive(frames.frame(frames.GOAWAY, 0, 0, b"\0\0\0\1" + bytes(4))) == []
     assert not made.usable
-    assert made.receive(reply(1, b"")) == [Message(1, b"", 5), Ended(1, None)]
+    assert made.receive(reply(1, b"")) == [Message(1, b"", 5), CallEnded(1, None)]
 
 
 def test_a_cancelled_call_is_reset_and_heard_of_no_more() -> None:

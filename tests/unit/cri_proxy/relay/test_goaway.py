@@ -12,7 +12,7 @@ NOT_YET = frames.MAX_WINDOW_BYTES.to_bytes(4, "big") + bytes(4)
 def asked() -> tuple[Goaway, Parts]:
     out: Parts = []
     leaving = Goaway(out)
-    leaving.greeted()
+    leaving.settings_sent()
     leaving.ask()
     return leaving, out
 
@@ -32,7 +32,7 @@ def test_the_first_word_gives_up_no_stream_and_asks_for_an_answer() -> None:
 def test_it_is_said_once_however_often_it_is_asked() -> None:
     leaving, out = asked()
     leaving.ask()
-    leaving.greeted()
+    leaving.settings_sent()
     assert len(out) == 2
 
 
@@ -42,7 +42,7 @@ def test_nothing_is_said_before_the_servers_settings_and_then_at_once() -> None:
     leaving.ask()
     leaving.finish(1)
     assert out == []
-    leaving.greeted()
+    leaving.settings_sent()
     assert len(out) == 2
 
 
@@ -51,9 +51,9 @@ def test_a_client_has_heard_when_it_answers_our_ping_and_no_other() -> None:
     mark = parse(out)[1][3]
     assert not answers(leaving, frames.ACK, b"12345678")
     assert not answers(leaving, 0, mark)
-    assert not leaving.heard
+    assert not leaving.is_answered
     assert answers(leaving, frames.ACK, mark)
-    assert leaving.heard
+    assert leaving.is_answered
 
 
 def test_an_answer_to_a_question_that_we_did_not_ask_is_the_runtimes() -> None:

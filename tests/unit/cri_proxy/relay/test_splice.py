@@ -9,7 +9,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.message import MAX_MESSAGE_BYTES, pack
 from cri_proxy.http2.status import Failed
 from cri_proxy.relay.calls import Aborted, Replied
-from cri_proxy.relay.splice import Ended, Event, Held, Splice
+from cri_proxy.relay.splice import Event, Held, HeldCallEnded, Splice
 from cri_proxy.relay.traffic import Passed
 from tests.fakes.http2 import (
     GREETING,
@@ -204,17 +204,17 @@ def test_a_refusal_after_the_runtime_began_to_reply_is_written_as_trailers() -> 
 
 def test_a_call_that_is_turned_away_is_reset_on_both_sides_as_never_looked_at() -> None:
     made = asked()
-    made.turn_away(1)
+    made.refuse_unseen(1)
     assert b"".join(made.to_runtime) == frames.rst_stream(1, frames.CANCEL)
     assert b"".join(made.to_client) == frames.rst_stream(1, frames.REFUSED_STREAM)
-    made.turn_away(1)
+    made.refuse_unseen(1)
     assert (made.events, kinds(made.to_client, 1)) == ([], [frames.RST_STREAM])
 
 
 def test_a_call_whose_reply_has_begun_cannot_be_turned_away_and_is_refused() -> None:
     made = asked()
     made.receive_from_runtime(reply_headers(1))
-    made.turn_away(1)
+    made.refuse_unseen(1)
     assert status(made.to_client, 1)[b"grpc-status"] == b"14"
 
 
@@ -290,13 +290,13 @@ def test_request_trailers_end_a_held_call() -> None:
 
 
 def ended(made: Splice) -> list[Event]:
-    return [event for event in made.events if isinstance(event, Ended)]
+    return [event for event in made.events if isinstance(event, HeldCallEnded)]
 
 
 def test_a_reply_is_reported_with_its_message() -> None:
     made = sent()
     made.receive_from_runtime(reply(1, b"id"))
-    assert ended(made) == [Ended(1, Replied(b"id"))]
+    assert ended(made) == [HeldCallEnded(1, Replied(b"id"))]
 
 
 def test_a_padded_reply_in_several_frames_is_reported_whole() -> None:
@@ -306,7 +306,7 @@ def test_a_padded_reply_in_several_frames_is_reported_whole() -> None:
         frames.DATA, 0, 1, packed[3:]
     )
     made.receive_from_runtime(reply_headers(1) + parts + trailers(1))
-    assert ended(made) == [Ended(1, Replied(b"id"))]
+    assert ended(made) == [HeldCallEnded(1, Replied(b"id"))]
 
 
 def test_a_compressed_reply_is_reported_plainly() -> None:
@@ -314,20 +314,20 @@ def test_a_compressed_reply_is_reported_plainly() -> None:
     packed = b"\1" + pack(gzip.compress(b"id"))[1:]
     data = b"".join(frames.data_frames(1, packed, end_stream=False))
     made.receive_from_runtime(reply_headers(1, extra=[(b"grpc-encoding", b"gzip")]) + data + trailers(1))
-    assert ended(made) == [Ended(1, Replied(b"id"))]
+    assert ended(made) == [HeldCallEnded(1, Replied(b"id"))]
 
 
 def test_a_failure_is_reported_with_code_and_message() -> None:
     made = sent()
     made.receive_from_runtime(trailers(1, 5, b"n%C3%A9"))
-    assert ended(made) == [Ended(1, Failed(5, "né"))]
+    assert ended(made) == [HeldCallEnded(1, Failed(5, "né"))]
 
 
 @pytest.mark.parametrize("code", [1, 4, 14])
 def test_a_failure_that_leaves_the_outcome_open_is_no_failure_yet(code: int) -> None:
     made = sent()
     made.receive_from_runtime(trailers(1, code))
-    assert ended(made) == [Ended(1, Aborted(sent=True))]
+    assert ended(made) == [HeldCallEnded(1, Aborted(sent=True))]
 
 
 @pytest.mark.parametrize(
@@ -343,21 +343,21 @@ def test_a_failure_that_leaves_the_outcome_open_is_no_failure_yet(code: int) -> 
 def test_an_end_without_an_answer_is_reported(frame: bytes, was_sent: bool) -> None:
     made = sent()
     made.receive_from_runtime(frame)
-    assert ended(made) == [Ended(1, Aborted(sent=was_sent))]
+    assert ended(made) == [HeldCallEnded(1, Aborted(sent=was_sent))]
     assert b"".join(made.to_client) == frame
 
 
 def test_a_goaway_that_counts_the_call_in_leaves_it_alone() -> None:
     made = sent()
     made.receive_from_runtime(frames.frame(frames.GOAWAY, 0, 0, b"\0\0\0\1" + bytes(4)) + reply(1, b"id"))
-    assert ended(made) == [Ended(1, Replied(b"id"))]
+    assert ended(made) == [HeldCallEnded(1, Replied(b"id"))]
 
 
 @pytest.mark.parametrize(("call", "was_sent"), [(asked, False), (sent, True)])
 def test_a_reset_by_the_client_goes_on_and_is_reported(call: Callable[[], Splice], was_sent: bool) -> None:
     made = call()
     made.receive_from_client(frames.rst_stream(1, frames.CANCEL))
-    assert ended(made) == [Ended(1, Aborted(sent=was_sent))]
+    assert ended(made) == [HeldCallEnded(1, Aborted(sent=was_sent))]
     assert b"".join(made.to_runtime) == frames.rst_stream(1, frames.CANCEL)
 
 
@@ -365,7 +365,7 @@ def test_a_reset_by_the_client_goes_on_and_is_reported(call: Callable[[], Splice
 def test_a_lost_connection_is_reported(call: Callable[[], Splice], was_sent: bool) -> None:
     made = call()
     made.lost()
-    assert ended(made) == [Ended(1, Aborted(sent=was_sent))]
+    assert ended(made) == [HeldCallEnded(1, Aborted(sent=was_sent))]
 
 
 def test_a_call_that_was_never_shown_is_never_reported() -> None:
@@ -377,7 +377,7 @@ def test_a_call_that_was_never_shown_is_never_reported() -> None:
 def test_a_runtime_that_ends_a_call_before_it_has_the_request_gets_a_reset_in_its_place() -> None:
     made = asked()
     made.receive_from_runtime(trailers(1, 4, b"late"))
-    assert ended(made) == [Ended(1, Aborted(sent=False))]
+    assert ended(made) == [HeldCallEnded(1, Aborted(sent=False))]
     assert b"".join(made.to_client) == trailers(1, 4, b"late")
     assert b"".join(made.to_runtime) == frames.rst_stream(1, frames.CANCEL)
 
@@ -396,4 +396,4 @@ def test_trailers_that_use_a_table_against_the_rules_still_go_on() -> None:
     forget(made)
     indexed = frames.frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, 1, b"\xbe")
     made.receive_from_runtime(indexed)
-    assert (b"".join(made.to_client), made.events) == (indexed, [Ended(1, Replied(b"id"))])
+    assert (b"".join(made.to_client), made.events) == (indexed, [HeldCallEnded(1, Replied(b"id"))])

@@ -6,7 +6,7 @@ from cri_proxy.metrics.catalog import Metric, Values
 from cri_proxy.metrics.exposition import Distribution
 from cri_proxy.relay.boundary import new_call
 from cri_proxy.relay.calls import Aborted, Forward, Outcome, Refuse, Replied
-from cri_proxy.relay.traffic import Open, Traffic, count_passed
+from cri_proxy.relay.traffic import RelayTotals, Traffic, count_passed
 
 CREATE = "/runtime.v1.RuntimeService/CreateContainer"
 
@@ -73,6 +73,7 @@ def test_no_two_relays_share_what_passes() -> None:
 
 def test_the_relays_state_is_asked_for_at_a_scrape() -> None:
     traffic = Traffic()
-    traffic.relays += [lambda: Open(1, 10, 20), lambda: Open(2, 1, 2)]
+    traffic.add_relay(lambda: RelayTotals(1, 10, 20))
+    traffic.add_relay(lambda: RelayTotals(2, 1, 2))
     assert counted(traffic, catalog.CONNECTIONS) == {(): 3}
     assert counted(traffic, catalog.RECEIVED_BYTES) == {("kubelet",): 11, ("runtime",): 22}

@@ -57,12 +57,12 @@ def test_a_stream_without_end_is_not_waited_for() -> None:
 
 def test_the_answer_to_our_ping_stays_here_and_others_go_on() -> None:
     made = splice()
-    made.leaving.ask()
+    made.goaway.ask()
     ours = parse(made.to_client)[1][3]
     theirs = frames.frame(frames.PING, frames.ACK, 0, b"12345678")
     made.receive_from_client(frames.frame(frames.PING, frames.ACK, 0, ours) + theirs)
     assert b"".join(made.to_runtime) == theirs
-    assert made.leaving.heard
+    assert made.goaway.is_answered
 
 
 def test_at_the_end_the_client_learns_which_call_was_the_last_to_go_on() -> None:
@@ -74,7 +74,7 @@ def test_at_the_end_the_client_learns_which_call_was_the_last_to_go_on() -> None
 
 def test_a_client_is_asked_to_leave_only_after_the_runtimes_first_word() -> None:
     made = Splice(wants)
-    made.leaving.ask()
+    made.goaway.ask()
     assert made.to_client == []
     made.receive_from_runtime(frames.settings([]))
     assert [frame[0] for frame in parse(made.to_client)] == [frames.SETTINGS, frames.GOAWAY, frames.PING]
