@@ -26,7 +26,7 @@ from cri_proxy.http2.status import Code, encode_message
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
 from cri_proxy.relay.goaway import Goaway
-from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall, Phase
+from cri_proxy.relay.held_call import MAX_BODY_BYTES, HeldCall, Phase
 from cri_proxy.relay.passthrough import PassthroughCalls
 from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream

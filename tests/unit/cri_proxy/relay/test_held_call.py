@@ -5,7 +5,7 @@ import pytest
 from cri_proxy.http2.message import pack
 from cri_proxy.http2.status import Failed
 from cri_proxy.relay.calls import Aborted, Outcome, Replied
-from cri_proxy.relay.held import MAX_BODY_BYTES, HeldCall
+from cri_proxy.relay.held_call import MAX_BODY_BYTES, HeldCall
 from cri_proxy.relay.upstream import Outgoing
 
 OK = {b"grpc-status": b"0"}
