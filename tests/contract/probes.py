@@ -132,9 +132,7 @@ POD_PROBES: list[Probe] = [
     *_ids("PortForward", pb.PortForwardRequest, "pod_sandbox_id", port=[80]),
     Probe("Run pod without config", RUNTIME + "RunPodSandbox", lambda _: pb.RunPodSandboxRequest()),
     Probe(
-        "Run pod twice",
-        RUNTIME + "RunPodSandbox",
-        lambda s: pb.RunPodSandboxRequest(config=sandbox_config(s, "probe")),
+        "Run pod twice", RUNTIME + "RunPodSandbox", lambda s: pb.RunPodSandboxRequest(config=sandbox_config(s, "probe"))
     ),
     Probe(
         "Run pod with unknown handler",

@@ -106,11 +106,7 @@ def unplugged(machine: Machine, gone: CpuSet, empty: NodeSet = NodeSet()) -> Mac
             facts,
             cpus=[replace(c, siblings=c.siblings - gone) for c in facts.cpus if c.id not in gone],
             nodes=[
-                replace(
-                    n,
-                    cpus=n.cpus - gone,
-                    memory=replace(n.memory, memory_bytes=0) if n.id in empty else n.memory,
-                )
+                replace(n, cpus=n.cpus - gone, memory=replace(n.memory, memory_bytes=0) if n.id in empty else n.memory)
                 for n in facts.nodes
             ],
             caches=[replace(c, cpus=c.cpus - gone) for c in facts.caches],

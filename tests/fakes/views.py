@@ -95,10 +95,7 @@ def status_view() -> StatusView:
             container("c3", "preserve", None, mems=None, notes=("can reach the exclusive CPUs 2-3",)),
         ),
         warnings=("reservedResources.cpu is not set",),
-        memory=(
-            MemoryNodeView(0, "dram", 16 << 30, 1 << 30, 0, 2),
-            MemoryNodeView(1, "pmem", 64 << 30, 0, 0, 0),
-        ),
+        memory=(MemoryNodeView(0, "dram", 16 << 30, 1 << 30, 0, 2), MemoryNodeView(1, "pmem", 64 << 30, 0, 0, 0)),
     )
 
 

@@ -67,9 +67,7 @@ OPEN_CLASS_NAMES: set[str] = {
 # (file, phrase) that may stay, with the reason.
 ALLOWED_PHRASES: dict[tuple[str, str], str] = {}
 # Small modules that stay apart from their only importer, with the reason.
-ALLOWED_TINY: dict[str, str] = {
-    "cri_proxy/relay/goaway.py": "splice.py has no room for it within its size limit",
-}
+ALLOWED_TINY: dict[str, str] = {"cri_proxy/relay/goaway.py": "splice.py has no room for it within its size limit"}
 
 # Words of module names beside those of docs/glossary.md.
 LINUX = """

@@ -42,10 +42,7 @@ POLICY = build_policy(
 )
 ROWS = st.sampled_from(TABLE)
 KEYED = st.builds(
-    lambda row, form, domain: form.format(d=domain, k=row.key),
-    ROWS,
-    st.sampled_from(FORMS),
-    st.sampled_from(DOMAINS),
+    lambda row, form, domain: form.format(d=domain, k=row.key), ROWS, st.sampled_from(FORMS), st.sampled_from(DOMAINS)
 )
 FOREIGN = st.sampled_from(
     [*KEYS, *(f"{DOMAINS[1]}/{key}" for key in OF_PEERS), f"{DOMAINS[0]}/grant", f"{DOMAINS[0]}/hyper"]

@@ -59,12 +59,7 @@ class Client(Protocol):
     """A client of one socket, which connects again by itself."""
 
     async def start(
-        self,
-        method: str,
-        *,
-        metadata: Pairs = (),
-        timeout_seconds: float | None = None,
-        compression: str | None = None,
+        self, method: str, *, metadata: Pairs = (), timeout_seconds: float | None = None, compression: str | None = None
     ) -> CallUnderWay:
         """Begin a call. ``timeout_seconds``: the deadline; ``compression`` 'gzip' or 'deflate'."""
 
@@ -79,12 +74,7 @@ class GrpcioClient:
         self._channel: Any = aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
 
     async def start(
-        self,
-        method: str,
-        *,
-        metadata: Pairs = (),
-        timeout_seconds: float | None = None,
-        compression: str | None = None,
+        self, method: str, *, metadata: Pairs = (), timeout_seconds: float | None = None, compression: str | None = None
     ) -> "GrpcioCall":
         start = self._channel.stream_stream(method)
         return GrpcioCall(start(metadata=metadata, timeout=timeout_seconds, compression=_COMPRESSIONS[compression]))

@@ -66,12 +66,7 @@ class H2Client:
         return self.lines[-1]
 
     async def start(
-        self,
-        method: str,
-        *,
-        metadata: Pairs = (),
-        timeout_seconds: float | None = None,
-        compression: str | None = None,
+        self, method: str, *, metadata: Pairs = (), timeout_seconds: float | None = None, compression: str | None = None
     ) -> "H2Call":
         call = H2Call(compression)
         try:

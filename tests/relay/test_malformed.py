@@ -70,12 +70,7 @@ async def test_the_held_calls_of_a_broken_connection_end_and_no_others(stage: St
     other = await stage.start(HOLD, b"wait...other")
     await until(lambda: len(stage.interceptor.asked) == 1)
     _, writer = await asyncio.open_unix_connection(stage.path)
-    extra = [
-        (b":scheme", b"http"),
-        (b":authority", b"x"),
-        (b"te", b"trailers"),
-        (b"content-type", b"application/grpc"),
-    ]
+    extra = [(b":scheme", b"http"), (b":authority", b"x"), (b"te", b"trailers"), (b"content-type", b"application/grpc")]
     writer.write(GREETING + request(1, HOLD, b"wait...broken", extra=extra))
     await until(lambda: len(stage.interceptor.asked) == 2)
     writer.write(DAMAGE["half a setting"])

@@ -11,11 +11,7 @@ PODS = (
         (shared("alone"), shared("front"), shared("back")),
         annotations=(("cri-proxy.io/affinity", "back: [front]"),),
     ),
-    PodSpec(
-        "apart",
-        (shared("front"), shared("back")),
-        annotations=(("cri-proxy.io/anti-affinity", "back: [front]"),),
-    ),
+    PodSpec("apart", (shared("front"), shared("back")), annotations=(("cri-proxy.io/anti-affinity", "back: [front]"),)),
     PodSpec("system", (shared("agent"),), namespace="kube-system"),
 )
 

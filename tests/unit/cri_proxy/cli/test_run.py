@@ -42,11 +42,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
 def test_the_command_line_beats_the_file(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("adopt: leave\nhttp: off\n")
     settings = settings_from(parsed("--config", str(tmp_path / "c.yaml"), "--http", "127.0.0.1:1"))
-    assert (settings.http, settings.config.adopt, settings.config_path) == (
-        "127.0.0.1:1",
-        "leave",
-        tmp_path / "c.yaml",
-    )
+    assert (settings.http, settings.config.adopt, settings.config_path) == ("127.0.0.1:1", "leave", tmp_path / "c.yaml")
 
 
 def test_the_node_name_chooses_in_a_directory(tmp_path: Path) -> None:

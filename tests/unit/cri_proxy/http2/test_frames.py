@@ -9,11 +9,7 @@ from cri_proxy.http2.frames import Cut, FrameCutter, ProtocolError
 
 FRAMES = st.lists(
     st.builds(
-        frames.frame,
-        st.integers(0, 255),
-        st.integers(0, 255),
-        st.integers(0, 2**31 - 1),
-        st.binary(max_size=40),
+        frames.frame, st.integers(0, 255), st.integers(0, 255), st.integers(0, 2**31 - 1), st.binary(max_size=40)
     ),
     max_size=8,
 )

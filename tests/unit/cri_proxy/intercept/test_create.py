@@ -176,11 +176,7 @@ async def test_preserved_memory_stays_and_the_cpus_are_ours(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [
-        (policy("none"), ("5-6", "1", [])),
-        (policy(pins=False), ("5-6", "1", [])),
-    ],
+    ("chosen", "expected"), [(policy("none"), ("5-6", "1", [])), (policy(pins=False), ("5-6", "1", []))]
 )
 async def test_what_the_operator_does_not_pin_is_left_as_it_came(chosen: Policy, expected: object) -> None:
     async with opened(Site(chosen)) as site:

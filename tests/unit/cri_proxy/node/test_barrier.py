@@ -45,9 +45,7 @@ async def test_a_start_is_held_until_the_shrinks_of_others_are_confirmed(site: S
     assert (site.cpus(sharer), site.cpus(owner), runs(site, owner)) == ("6-7", "4-5", True)
 
 
-async def test_a_container_being_started_is_shrunk_after_its_reply_and_the_other_start_waits(
-    site: Site,
-) -> None:
+async def test_a_container_being_started_is_shrunk_after_its_reply_and_the_other_start_waits(site: Site) -> None:
     """runc takes an update meanwhile and the kernel never sees it."""
     sharer = await created(site, "s", SHARES)
     gate = site.runtime.faults.block("StartContainer")

@@ -257,12 +257,7 @@ def test_a_refused_call_that_its_client_resets_is_not_reset_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "code"),
-    [
-        (b"", b"13"),
-        (pack(b"a") + pack(b"b"), b"13"),
-        (b"\1" + pack(b"squeezed")[1:], b"12"),
-    ],
+    ("data", "code"), [(b"", b"13"), (pack(b"a") + pack(b"b"), b"13"), (b"\1" + pack(b"squeezed")[1:], b"12")]
 )
 def test_what_is_not_one_readable_message_is_refused(data: bytes, code: bytes) -> None:
     made = splice(request_headers(1, HOLD), *frames.data_frames(1, data, end_stream=True))

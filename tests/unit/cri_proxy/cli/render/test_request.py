@@ -5,16 +5,7 @@ from dataclasses import fields, replace
 import pytest
 
 from cri_proxy.cli.render.request import LABELS, render_request
-from policies.base import (
-    BurstLevel,
-    CpuPriority,
-    Default,
-    DeviceLocality,
-    Preferences,
-    Previous,
-    Request,
-    Threads,
-)
+from policies.base import BurstLevel, CpuPriority, Default, DeviceLocality, Preferences, Previous, Request, Threads
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
 from tests.fakes.grants import request

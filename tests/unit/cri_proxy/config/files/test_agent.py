@@ -120,8 +120,7 @@ async def test_what_failed_is_tried_again_after_a_while(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "problem"),
-    [({}, "holds no file"), ({"a": "x" * (1 << 20), "b": "x"}, "larger than 1048576 bytes")],
+    ("data", "problem"), [({}, "holds no file"), ({"a": "x" * (1 << 20), "b": "x"}, "larger than 1048576 bytes")]
 )
 def test_what_is_no_configmap_leaves_what_was_written(tmp_path: Path, data: dict[str, str], problem: str) -> None:
     scene = Scene(tmp_path, clock=SystemClock())

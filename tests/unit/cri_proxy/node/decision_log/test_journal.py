@@ -149,11 +149,7 @@ def test_a_container_that_changes_without_having_asked_is_one_line_with_what_and
     log, grant = Lines(), row("a", owned="2-3").grant
     Journal(log, ManualClock()).changed(grant, replace(grant, pool="socket #1"), "CPUs went away")
     ((_, event, fields),) = log.lines
-    assert (event, fields["change"], fields["reason"]) == (
-        events.REPLACED,
-        "from root to socket #1",
-        "CPUs went away",
-    )
+    assert (event, fields["change"], fields["reason"]) == (events.REPLACED, "from root to socket #1", "CPUs went away")
 
 
 def test_memory_that_comes_back_is_told_as_such() -> None:
@@ -223,11 +219,7 @@ def test_what_became_of_decisions_is_counted_with_the_code_of_the_reason() -> No
     journal.not_created(row("a", owned="2-3"), "disk full", code="store")  # told as a refusal
     journal.noted(events.UNPLACED, container_id="x")
     counts = {s.labels: s.value for s in journal.counters.samples() if s.metric is catalog.DECISIONS and s.value}
-    assert counts == {
-        ("refused", "other"): 1,
-        ("rolled_back", "runtime-refused"): 1,
-        ("passthrough", "fault"): 1,
-    }
+    assert counts == {("refused", "other"): 1, ("rolled_back", "runtime-refused"): 1, ("passthrough", "fault"): 1}
 
 
 @pytest.mark.parametrize(

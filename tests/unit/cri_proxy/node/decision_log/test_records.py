@@ -89,10 +89,7 @@ def test_a_container_that_finds_no_other_place_is_not_told_to_be_resized() -> No
 def test_a_refused_new_size_leaves_the_decision_and_is_noted() -> None:
     kept = records(PLACED)
     kept.refused(replace(REFUSED, request=replace(ROW.grant.request, cpu_request_mcpu=9000)), Circumstances(ROW))
-    assert (last(kept).outcome, said(kept)) == (
-        Outcome.PLACED,
-        [("resize-refused", "no room")],
-    )
+    assert (last(kept).outcome, said(kept)) == (Outcome.PLACED, [("resize-refused", "no room")])
 
 
 def test_a_new_size_that_is_undone_brings_the_decision_before_it_back() -> None:

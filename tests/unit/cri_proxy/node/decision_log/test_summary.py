@@ -79,10 +79,7 @@ def test_whoever_moved_is_kept_with_both_places() -> None:
         request("a", 2000), replace(placed(), moved=(lifted,)), Circumstances(held=Allocations((OTHER,))), at_seconds=0
     )
     (moved,) = record.moves
-    assert (move_code(moved), move_text(moved)) == (
-        "lifted",
-        "from root to socket #1, memory nodes from none to 0-1",
-    )
+    assert (move_code(moved), move_text(moved)) == ("lifted", "from root to socket #1, memory nodes from none to 0-1")
 
 
 @pytest.mark.parametrize(("before", "after", "code"), [("0", "0-1", "widened"), ("0-1", "0", "narrowed")])

@@ -31,12 +31,7 @@ async def test_the_status_shows_every_container_with_what_it_holds(site: Site) -
     status = view(site).status()
     (container,) = status.containers
     assert (status.node, status.policy, status.is_ready) == ("worker-1", "topology-aware", True)
-    assert (container.pod, container.state, container.kind, container.qos) == (
-        "a",
-        "running",
-        "mixed",
-        "Guaranteed",
-    )
+    assert (container.pod, container.state, container.kind, container.qos) == ("a", "running", "mixed", "Guaranteed")
     assert (container.container_id, container.shared_mcpu) == (a.container_id("c"), 500)
     assert str(container.cpus) == site.cpus(container.container_id)
     assert {pool.name for pool in status.pools} == {"root", "socket #0", "socket #1"}

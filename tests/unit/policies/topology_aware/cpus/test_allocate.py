@@ -77,8 +77,7 @@ def near(mcpu: int, *places: str, pool: str = "root", used: str = "", **keys: ob
 
 
 @pytest.mark.parametrize(
-    ("mcpu", "expected"),
-    [(1000, "0"), (2000, "4,12"), (4000, "4-5,12-13"), (3000, "4-5,12"), (8000, "4-7,12-15")],
+    ("mcpu", "expected"), [(1000, "0"), (2000, "4,12"), (4000, "4-5,12-13"), (3000, "4-5,12"), (8000, "4-7,12-15")]
 )
 def test_cpus_are_owned_near_each_device_as_many(mcpu: int, expected: str) -> None:
     assert near(mcpu, "4-7", "12-15") == expected
