@@ -1,35 +1,42 @@
-"""The daemon's own process (proc(5)), in the words of Prometheus' client libraries where they have some."""
+"""The daemon's own process, in the words of Prometheus' client libraries where they have some."""
 
 import asyncio
-import os
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cache
+from typing import TYPE_CHECKING
 
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
 
-_STARTED_AT_SECONDS = time.time() - time.monotonic()  # when the machine's monotonic clock began
+if TYPE_CHECKING:
+    from psutil import Process
 
 
-def process_samples(proc: Path = Path("/proc/self")) -> Iterator[Sample]:
-    """What of it can be read; a process that may not look at itself says nothing."""
+def process_samples(pid: int | None = None) -> Iterator[Sample]:
+    """Return the figures of this process, or of another one; none where they may not be read."""
+    import psutil  # 0.9 MB and 7 ms, which a daemon without scrapes does without
+
     try:
-        fields = (proc / "stat").read_text().rpartition(")")[2].split()
-        pages = int((proc / "statm").read_text().split()[1])
-        files = len(os.listdir(proc / "fd"))  # noqa: PTH208 - only their number is wanted
-    except OSError:
+        process = _process(pid)
+        with process.oneshot():
+            cpu, memory, files = process.cpu_times(), process.memory_info(), process.num_fds()
+    except psutil.Error:
         return
-    ticks = os.sysconf("SC_CLK_TCK")
-    started_seconds = int(fields[19]) / ticks  # field 22 of stat, after boot
-    yield Sample(catalog.PROCESS_START, round(_STARTED_AT_SECONDS + started_seconds, 2))
-    yield Sample(catalog.PROCESS_CPU, (int(fields[11]) + int(fields[12])) / ticks)
-    yield Sample(catalog.PROCESS_MEMORY, pages * os.sysconf("SC_PAGE_SIZE"))
+    yield Sample(catalog.PROCESS_START, process.create_time())
+    yield Sample(catalog.PROCESS_CPU, cpu.user + cpu.system)
+    yield Sample(catalog.PROCESS_MEMORY, memory.rss)
     yield Sample(catalog.PROCESS_FILES, files)
     yield Sample(catalog.BLOCKS, sys.getallocatedblocks())
 
 
+@cache  # it keeps its start time, which would differ after the machine's clock was set
+def _process(pid: int | None) -> "Process":
+    import psutil
+
+    return psutil.Process(pid)
+
+
 def task_samples() -> Iterator[Sample]:
-    """Tasks of the running loop. Raises RuntimeError where none runs."""
+    """Return how many tasks the running loop has. Raises RuntimeError where none runs."""
     yield Sample(catalog.TASKS, len(asyncio.all_tasks()))

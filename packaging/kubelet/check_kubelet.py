@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 """Whether this node's kubelet talks to cri-proxy, and whether it will after its next start. Reads only.
 
-Standard library only, so that it also runs where the proxy is not installed. Exit status: 0 wired, 1 not (what to
-change is printed), 2 wrong usage. Where the endpoint may stand, the strongest first: the kubelet takes the last flag of
-its command line, which kubeadm's unit ends with $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS, and a flag beats the file.
+Needs psutil: the Debian package brings it, elsewhere run this with the Python that cri-proxy is installed in. Exit
+status: 0 wired, 1 not (what to change is printed), 2 not known: psutil is missing, or wrong usage.
+
+Where the endpoint may stand, the strongest first: the kubelet takes the last flag of its command line, which kubeadm's
+unit ends with $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS, and a flag beats the file.
 """
 
 import argparse
+import contextlib
 import re
 import shlex
 import socket
@@ -14,6 +17,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.append("/usr/lib/cri-proxy")  # the Debian package's; what this Python has itself comes first
+try:
+    import psutil
+except ImportError:
+    print("psutil is missing: run this with the Python of cri-proxy's own environment", file=sys.stderr)
+    sys.exit(2)
 
 ENDPOINT = "unix:///run/cri-proxy/cri-proxy.sock"
 FLAG = "--container-runtime-endpoint"
@@ -122,11 +132,12 @@ def next_start(root: Path) -> Found | None:
 
 
 def running(root: Path) -> Found | None:
-    """The endpoint on the running kubelet's command line, '' when it has none there; None: no kubelet runs."""
-    for process in sorted((root / "proc").glob("[0-9]*")):
-        if read(process / "comm").strip() == "kubelet":
-            words = read(process / "cmdline").split("\0")
-            return Found(f"process {process.name}", endpoint_in(words))
+    """Return the endpoint on the running kubelet's command line, '' when it has none there; None: no kubelet runs."""
+    psutil.PROCFS_PATH = str(root / "proc")
+    with contextlib.suppress(FileNotFoundError):  # a --root without proc
+        for process in psutil.process_iter(["name", "cmdline"]):
+            if process.info["name"] == "kubelet":
+                return Found(f"process {process.pid}", endpoint_in(process.info["cmdline"] or []))
     return None
 
 

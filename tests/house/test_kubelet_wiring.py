@@ -30,6 +30,12 @@ def config(endpoint: str) -> str:
     return f"kind: KubeletConfiguration\ncontainerRuntimeEndpoint: {endpoint}\ncgroupDriver: systemd\n"
 
 
+def process(name: str, *words: str) -> dict[str, str]:
+    """The files of a running process, as proc(5) has them."""
+    stat = f"7 ({name}) S " + " ".join(["0"] * 49)
+    return {"proc/7/stat": stat, "proc/7/cmdline": "".join(f"{word}\0" for word in (name, *words))}
+
+
 def check(root: Path, files: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """What the script says of a node with these files."""
     for name, text in files.items():
@@ -65,9 +71,10 @@ def uses_proxy(root: Path, files: dict[str, str]) -> bool:
             },
             True,
         ),
-        ({"proc/7/comm": "kubelet\n", "proc/7/cmdline": f"kubelet\0--container-runtime-endpoint={OURS}\0"}, True),
-        ({"proc/7/comm": "kubelet\n", "proc/7/cmdline": "kubelet\0--config=x\0"}, False),
-        ({"proc/7/comm": "other\n", "proc/7/cmdline": f"kubelet\0--container-runtime-endpoint={OURS}\0"}, False),
+        (process("kubelet", f"--container-runtime-endpoint={OURS}"), True),
+        (process("kubelet", "--container-runtime-endpoint", OURS), True),
+        (process("kubelet", "--config=x"), False),
+        (process("other", f"--container-runtime-endpoint={OURS}"), False),
     ],
 )
 def test_the_strongest_place_decides(tmp_path: Path, files: dict[str, str], is_wired: bool) -> None:
@@ -91,7 +98,7 @@ def test_an_environment_file_that_leaves_the_drop_in_without_effect_is_named(tmp
 
 
 def test_a_kubelet_that_was_not_restarted_is_named(tmp_path: Path) -> None:
-    running = {"proc/7/comm": "kubelet\n", "proc/7/cmdline": f"kubelet\0--container-runtime-endpoint={THEIRS}\0"}
+    running = process("kubelet", f"--container-runtime-endpoint={THEIRS}")
     done = check(tmp_path, {CONFIG: config(OURS), **running})
     assert f"change: the running kubelet (process 7) uses {THEIRS}: restart it" in done.stdout
 
@@ -124,6 +131,14 @@ def test_a_wired_node_is_told_so(tmp_path: Path) -> None:
         done = check(tmp_path, {CONFIG: config("unix:///s/p")}, "--endpoint", "unix:///s/p")
         speaking.join()
     assert (done.returncode, done.stdout) == (0, "ok:     the kubelet uses unix:///s/p, and it answers\n")
+
+
+def test_without_psutil_the_answer_is_neither_yes_nor_no(tmp_path: Path) -> None:
+    """The package's removal takes only a no for a no."""
+    command = [sys.executable, "-IS", str(SCRIPT), "--root", str(tmp_path), "--uses-proxy"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "psutil is missing" in done.stderr
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ HARMLESS = {
     # Two megabytes of the daemon's memory where nobody scrapes; where somebody does they are there since the first
     # time. A scrape that is the first in that very moment may fail, and no call with it.
     "cri_proxy/metrics/exposition.py": "by the first scrape",
+    "cri_proxy/metrics/process.py": "by the first scrape",
     "cri_proxy/http/routes.py": "by the first question for the topology, which may fail, and no call with it",
 }
 

@@ -3,8 +3,9 @@
 import asyncio
 import gc
 import os
+import subprocess
+import sys
 import time
-from pathlib import Path
 
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.process import process_samples, task_samples
@@ -20,8 +21,16 @@ def test_the_process_tells_its_start_time_memory_and_files() -> None:
     assert said[catalog.PROCESS_FILES] in range(3, os.sysconf("SC_OPEN_MAX"))
 
 
-def test_a_process_that_may_not_look_says_nothing(tmp_path: Path) -> None:
-    assert list(process_samples(tmp_path)) == []
+def test_a_process_that_cannot_be_looked_at_has_no_figures() -> None:
+    with subprocess.Popen(["/bin/true"]) as ended:
+        ended.wait()
+    assert list(process_samples(ended.pid)) == []
+
+
+def test_psutil_is_loaded_by_the_first_scrape() -> None:
+    """It is a megabyte that a daemon does without until then."""
+    program = "import sys, cri_proxy.daemon.engine; sys.exit('psutil' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
 
 
 def test_objects_that_are_kept_show_as_blocks() -> None:
