@@ -95,8 +95,8 @@ class Reloads:
         return self._daemon.node is not None and self._daemon.node.coordinator.is_ready
 
     async def _was_taken(self, number: int) -> bool:
-        adapting = self._daemon.adapting
-        view = adapting.reloading.view() if adapting is not None else None
+        watchers = self._daemon.watchers
+        view = watchers.reloader.view() if watchers is not None else None
         if view is not None and view.rejected:
             raise SystemExit(view.last.reason if view.last is not None else "rejected")
         return view is not None and view.applied == number

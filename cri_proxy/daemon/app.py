@@ -28,9 +28,9 @@ from cri_proxy.systemd import Watchdog, notify, passed_sockets, relay_works, wat
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import answers, socket_path
 
-if TYPE_CHECKING:  # loaded by ``_decider``
-    from cri_proxy.daemon.engine import Decider, Opened
-    from cri_proxy.daemon.watchers import Adapting
+if TYPE_CHECKING:  # loaded by ``_engine``
+    from cri_proxy.daemon.engine import Engine, OpenEngine
+    from cri_proxy.daemon.watchers import Watchers
     from cri_proxy.node.node import Node
     from sysfs.model import Machine
 
@@ -71,8 +71,8 @@ class Daemon:
         self._relays: list[Relay] = []
         self._traffic = Traffic()
         self._early_failures: list[BaseException] = []
-        self._decider: Decider | None = None
-        self._opened: Opened | None = None
+        self._engine: Engine | None = None
+        self._opened: OpenEngine | None = None
 
     @property
     def node(self) -> "Node | None":
@@ -80,9 +80,9 @@ class Daemon:
         return self._opened.node if self._opened is not None else None
 
     @property
-    def adapting(self) -> "Adapting | None":
+    def watchers(self) -> "Watchers | None":
         """What follows changes; None before it is there."""
-        return self._opened.adapting if self._opened is not None else None
+        return self._opened.watchers if self._opened is not None else None
 
     async def start(self) -> None:
         """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
@@ -92,14 +92,14 @@ class Daemon:
         if is_alone and self._can_serve_now():
             # Nobody else serves the kubelet, and most of the start is still to come: what needs no decision passes.
             await self._open_relays(self._settings.runtime_endpoint, take_over=False)
-        decider = await asyncio.to_thread(_decider, self._settings, self._log, self._machine)
-        self._take(decider)
-        endpoint = await self._runtime_endpoint(decider.machine)
+        engine = await asyncio.to_thread(_engine, self._settings, self._log, self._machine)
+        self._take(engine)
+        endpoint = await self._runtime_endpoint(engine.machine)
         if not is_alone:
-            decider.require_readable_store()  # before anybody gives way to us
+            engine.require_readable_store()  # before anybody gives way to us
         await self._open_relays(endpoint, take_over=not is_alone)
         await turn.come(self._log)
-        opened = self._opened = await decider.open(
+        opened = self._opened = await engine.open(
             endpoint, self._closing, traffic=self._traffic, socket_problem=self._socket_problem
         )
         self._gate.open(opened.interceptor)
@@ -108,7 +108,7 @@ class Daemon:
         notify("READY=1\nSTATUS=waiting for the runtime")
         self._start_watchdog(endpoint)
         node = opened.node
-        node.background.start(self._recover(node, opened.adapting), name="recover")
+        node.background.start(self._recover(node, opened.watchers), name="recover")
         node.background.start(turn.when_alone(lambda: node.resync.check_all("the old process ended")), name="alone")
 
     def _can_serve_now(self) -> bool:
@@ -119,11 +119,11 @@ class Daemon:
         """
         return self._settings.runtime_endpoint != EMBEDDED and not passed_sockets(os.environ, os.getpid())
 
-    def _take(self, decider: "Decider") -> None:
+    def _take(self, engine: "Engine") -> None:
         """From here on this one keeps the books, also of what went wrong before it was there."""
-        self._decider, self._settings = decider, decider.settings
+        self._engine, self._settings = engine, engine.settings
         for error in self._early_failures:
-            decider.journal.relay_failed(error)
+            engine.journal.relay_failed(error)
         self._early_failures.clear()
 
     async def stop(self) -> None:
@@ -171,12 +171,12 @@ class Daemon:
         pinging.start(watchdog.watch(), name="watchdog")
         self._closing.push_async_callback(pinging.cancel)
 
-    async def _recover(self, node: "Node", adapting: "Adapting") -> None:
+    async def _recover(self, node: "Node", watchers: "Watchers") -> None:
         await node.recover()
         node.start_watching()
         if self._reload_is_wanted:
-            adapting.watch.ask()
-        adapting.follow()
+            watchers.watch.ask()
+        watchers.follow()
         self._log.info(events.READY, listen=self._settings.listen, runtime=self._settings.runtime_endpoint)
         # What start-up made stays: the collector need not look at it again.
         gc.collect()
@@ -186,8 +186,8 @@ class Daemon:
     def reload(self) -> None:
         """Take the configuration over as it is now, changed or not: at once, or as soon as decisions are made."""
         self._reload_is_wanted = True
-        if self.adapting is not None:
-            self.adapting.watch.ask()
+        if self.watchers is not None:
+            self.watchers.watch.ask()
 
     async def _runtime_endpoint(self, machine: "Machine") -> str:
         """The runtime's socket; the embedded runtime gets one beside our own, unless somebody has one there."""
@@ -228,10 +228,10 @@ class Daemon:
             await relay.start()
 
     def _relay_failed(self, error: BaseException) -> None:
-        if self._decider is None:
+        if self._engine is None:
             self._early_failures.append(error)
         else:
-            self._decider.journal.relay_failed(error)
+            self._engine.journal.relay_failed(error)
 
     def _socket_problem(self) -> str:
         return next((problem for problem in (relay.socket_problem() for relay in self._relays) if problem), "")
@@ -252,11 +252,11 @@ class PassAll:
         """Never told."""
 
 
-def _decider(settings: Settings, log: Log, machine: "Machine | None") -> "Decider":
+def _engine(settings: Settings, log: Log, machine: "Machine | None") -> "Engine":
     """What decides, with these settings on this machine. Blocks: to load it is most of a start."""
-    from cri_proxy.daemon.engine import Decider
+    from cri_proxy.daemon.engine import Engine
 
-    return Decider(settings, log, machine)
+    return Engine(settings, log, machine)
 
 
 def relay_of(kind: str) -> Callable[..., Relay]:

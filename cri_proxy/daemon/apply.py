@@ -18,7 +18,7 @@ from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import NotReconfigured, Planned, plan, reconfigure
-from cri_proxy.node.status.view import NodeView
+from cri_proxy.node.status.daemon import ConfigInForce
 from policies.builder import build_policy
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
@@ -107,18 +107,18 @@ def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config
 
 
 @dataclass(frozen=True, slots=True)
-class Living:
-    """The parts of a daemon that must see a change; ``reader_of`` makes the reader for a machine and configuration.
+class Applier:
+    """Puts a changed configuration or machine in force; ``reader_of`` makes the reader of messages for both.
 
-    ``one_by_one``: a new machine and a new configuration are never worked out at the same time, or the later of the
-    two would put the earlier one's half back.
+    ``lock`` keeps a new machine and a new configuration apart: worked out at the same time, the later of the two would
+    undo half of the earlier one.
     """
 
     node: Node
     interceptor: CriInterceptor
-    view: NodeView
+    in_force: ConfigInForce
     reader_of: Callable[[Built], Reader]
-    one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def change(self, built: Built, *, must_fit: bool) -> str:
         """Put this in force as a whole; '' or why not, then nothing has changed (never so without ``must_fit``)."""
@@ -126,17 +126,17 @@ class Living:
         if isinstance(result, NotReconfigured):
             return result.text
         self.interceptor.use_reader(self.reader_of(built))
-        for warning in self.view.use(built.config, built.warnings):
+        for warning in self.in_force.use(built.config, built.warnings):
             self.node.context.observer.noted(events.CONFIG_WARNING, reason=warning)
         return ""
 
     async def take_machine(self, host: Host, said: Callable[[], Sequence[str]]) -> str:
         """Put the machine as it is now in force; '' or why not. ``said`` are the configuration's own warnings."""
-        async with self.one_by_one:
+        async with self.lock:
             before = self.node.context.ledger.policy.machine
             try:
                 machine = await asyncio.to_thread(host.discover)
-                built = await asyncio.to_thread(build_anyway, self.view.config(), machine, host.cgroup_root)
+                built = await asyncio.to_thread(build_anyway, self.in_force.config, machine, host.cgroup_root)
             except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
                 return str(error)
             problem = await self.change(_with_warnings(built, said()), must_fit=False)
@@ -151,7 +151,7 @@ class Living:
         What the machine cannot give, and what takes from a container what it was granted, is refused. CPUs that
         went away since are not held against a configuration that says nothing new of CPUs.
         """
-        async with self.one_by_one:
+        async with self.lock:
             built = await self._build(host, config)
             if isinstance(built, str):
                 return built
@@ -159,13 +159,13 @@ class Living:
 
     async def plan_config(self, host: Host, config: Config) -> Planned:
         """What ``take_config`` would come to now; nothing changes."""
-        async with self.one_by_one:
+        async with self.lock:
             built = await self._build(host, config)
             return Planned(built, ()) if isinstance(built, str) else await plan(self.node, built.policy)
 
     async def _build(self, host: Host, config: Config) -> Built | str:
         """What it amounts to on the machine as it was found last, or why it does not."""
-        old = self.view.config()
+        old = self.in_force.config
         is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
         make = build if is_about_cpus else build_anyway
         try:

@@ -5,10 +5,9 @@ is this process's turn.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from cri_proxy import events
@@ -17,9 +16,9 @@ from cri_proxy.config.settings import Instead, Settings
 from cri_proxy.cri.device_locality import DeviceHints
 from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.daemon.apply import Built, Living, build_start
+from cri_proxy.daemon.apply import Applier, Built, build_start
 from cri_proxy.daemon.host import Host
-from cri_proxy.daemon.watchers import Adapting
+from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer
 from cri_proxy.intercept.reader import Reader
@@ -34,7 +33,8 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.node.resource_files.updates import DIRECTORY
-from cri_proxy.node.status.model import Part
+from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
+from cri_proxy.node.status.model import ConfigurationView, Part
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
@@ -49,15 +49,15 @@ _STORE = "state.db"
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenEngine:
     """What is there once it is open. ``interceptor`` is the relay's way to the node's decisions."""
 
     node: Node
-    adapting: Adapting
+    watchers: Watchers
     interceptor: CriInterceptor
 
 
-class Decider:
+class Engine:
     """Built, and not open yet."""
 
     def __init__(self, settings: Settings, log: Log, machine: Machine | None = None) -> None:
@@ -88,10 +88,10 @@ class Decider:
 
     async def open(
         self, endpoint: str, closing: AsyncExitStack, *, traffic: Traffic, socket_problem: Callable[[], str]
-    ) -> Opened:
+    ) -> OpenEngine:
         """Open everything in order, in front of this runtime; ``closing`` closes it. Nothing is recovered yet.
 
-        ``traffic`` and ``socket_problem`` tell of the relay. Raises CriProxyError.
+        ``traffic`` and ``socket_problem`` are the relays'. Raises CriProxyError.
         """
         settings, config = self.settings, self.settings.config
         store = self._open_store(closing)
@@ -113,15 +113,14 @@ class Decider:
             node.context.persistence.doubt(store.problem)
         pod_resources = self._pod_resources(node, closing)
         interceptor = CriInterceptor(node, self._reader(self._built, pod_resources))
-        view = NodeView(node, self.journal, config=config, name=settings.node_name, warnings=self._warnings)
-        view.reaches_runtime = channel.reaches_runtime
-        view.more_parts.append(lambda: _socket_part(socket_problem()))
-        view.more_samples += [traffic.samples, process_samples, task_samples, partial(self._build_samples, node)]
-        living = Living(node, interceptor, view, lambda changed: self._reader(changed, pod_resources))
-        adapting = Adapting(settings, living, self._host, clock=self._clock, observer=self.journal, seen=self._seen)
-        admin = await self._open_admin(view, adapting, closing)
-        node.more_warnings.append(admin.warnings)
-        return Opened(node, adapting, interceptor)
+        in_force = ConfigInForce(config, self._warnings)
+        applier = Applier(node, interceptor, in_force, lambda changed: self._reader(changed, pod_resources))
+        watchers = Watchers(settings, applier, self._host, clock=self._clock, observer=self.journal, seen=self._seen)
+        http = HttpAddress(self._log)
+        around = LiveDaemonStatus(node, channel, watchers, http, traffic, socket_problem, settings.relay)
+        view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)
+        await self._open_admin(view, watchers, http, closing)
+        return OpenEngine(node, watchers, interceptor)
 
     def _open_store(self, closing: AsyncExitStack) -> Store:
         store = Store.open_or_wait(self.settings.state_dir / _STORE)
@@ -169,23 +168,73 @@ class Decider:
         closing.push_async_callback(resources.close)
         return resources
 
-    async def _open_admin(self, view: NodeView, adapting: Adapting, closing: AsyncExitStack) -> AdminServer:
+    async def _open_admin(
+        self, view: NodeView, watchers: Watchers, http: "HttpAddress", closing: AsyncExitStack
+    ) -> None:
         admin = AdminServer(
-            build_routes(view),
-            posts={"/api/v1/plan": plan_route(adapting.plan)},
-            on_late_tcp=lambda address: self._log.info(events.HTTP_AVAILABLE, address=address),
+            build_routes(view), posts={"/api/v1/plan": plan_route(watchers.plan)}, on_late_tcp=http.opened
         )
         await admin.listen_unix(self.settings.admin_socket)
         closing.push_async_callback(admin.close)
         problem = await admin.listen_tcp(self.settings.http)
         if problem:
-            self._log.warning(events.HTTP_UNAVAILABLE, address=self.settings.http, reason=problem)
-        return admin
-
-    def _build_samples(self, node: Node) -> tuple[Sample, ...]:
-        return (Sample(catalog.BUILD, 1, (version(), node.context.ledger.policy.name, self.settings.relay)),)
+            http.failed(self.settings.http, problem)
 
 
-def _socket_part(problem: str) -> Part:
-    """Whether the kubelet finds us: a new start gives the sockets back."""
-    return Part("socket", problem, is_vital=True)
+class HttpAddress:
+    """The HTTP server's TCP address: a warning while it cannot be had, as when another process has it."""
+
+    def __init__(self, log: Log) -> None:
+        """Start without a problem."""
+        self._log = log
+        self._problem = ""
+
+    def failed(self, address: str, problem: str) -> None:
+        """Log and remember why it could not be opened; it is tried again."""
+        self._problem = problem
+        self._log.warning(events.HTTP_UNAVAILABLE, address=address, reason=problem)
+
+    def opened(self, address: str) -> None:
+        """Log that it could be opened after all."""
+        self._problem = ""
+        self._log.info(events.HTTP_AVAILABLE, address=address)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return the problem as a sentence."""
+        return (f"http: {self._problem}",) if self._problem else ()
+
+
+@dataclass(frozen=True, slots=True)
+class LiveDaemonStatus(DaemonStatus):
+    """What the daemon adds to the node's status; ``socket_problem`` says why new clients find no socket, if so."""
+
+    node: Node
+    channel: RuntimeClient
+    watchers: Watchers
+    http: HttpAddress
+    traffic: Traffic
+    socket_problem: Callable[[], str]
+    relay: str  # the kind
+
+    def reaches_runtime(self) -> bool:
+        """Return whether the runtime's socket answers."""
+        return self.channel.reaches_runtime()
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the kubelet's way in; a restart of the daemon gives a lost socket back."""
+        yield Part("socket", self.socket_problem(), is_vital=True)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the samples of the relays, the process, its tasks and the build."""
+        yield from self.traffic.samples()
+        yield from process_samples()
+        yield from task_samples()
+        yield Sample(catalog.BUILD, 1, (version(), self.node.context.ledger.policy.name, self.relay))
+
+    def configuration(self) -> ConfigurationView:
+        """Return where the configuration stands."""
+        return self.watchers.reloader.view()
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what concerns the HTTP server, the machine and the configuration."""
+        return (*self.http.warnings(), *self.watchers.warnings())

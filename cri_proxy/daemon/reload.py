@@ -58,21 +58,23 @@ def held_back(started: Config, wanted: Config) -> tuple[Config, tuple[Late, ...]
     return with_values(wanted, ((known, value_of(started, known)) for known in fixed)), late
 
 
-class Reloading:
+class Reloader:
     """Holds what is in force; ``take`` is what ``config.files.watch`` calls."""
 
     def __init__(
         self,
         settings: Settings,
         apply: Apply,
+        keep: Callable[[Kept], None],
         *,
         clock: Clock,
         observer: Observer,
         tell: Callable[[str], None] = systemd.notify,
     ) -> None:
-        """``tell`` tells the service manager."""
+        """``keep`` gets every configuration that is in force from now on, ``tell`` states for the service manager."""
         self._settings = settings
         self._apply = apply
+        self._keep = keep
         self._clock = clock
         self._observer = observer
         self._tell = tell
@@ -100,9 +102,6 @@ class Reloading:
         """The configuration in force."""
         self.file_warnings = settings.warnings
         """Sentences about what it says, without the machine's part."""
-        self.watch_problem: Callable[[], str] = lambda: ""
-        self.keep: Callable[[Kept], None] = lambda kept: None
-        """Called with every configuration that is in force from now on."""
 
     async def take(self, source: Source, is_asked: bool) -> None:
         """Take over what was found, or leave everything as it is; say so everywhere. Systemd is told around it."""
@@ -159,7 +158,7 @@ class Reloading:
         self.in_force = Kept(config, path, source.file, source.group, digest, self._since_seconds)
         self._has_text, self.is_kept = bool(source.text.strip()), False
         if self._settings.place is not None:
-            self.keep(self.in_force)
+            self._keep(self.in_force)
 
     def _read(self, source: Source) -> tuple[Config, Wanted]:
         """What this says alone, and together with the command line. Raises ConfigError."""
@@ -199,8 +198,6 @@ class Reloading:
             )
         elif self._last is not None and self._last.outcome == "rejected":
             said.append(f"the configuration has changed and was rejected, the old one stays: {self._last.reason}")
-        if problem := self.watch_problem():
-            said.append(f"changes of the configuration are found by a slow look only: {problem}")
         return tuple(said)
 
     def view(self) -> ConfigurationView:

@@ -1,81 +1,128 @@
-"""Follows what changes under a running daemon: the machine, and the configuration. Wired once, by ``app``."""
+"""Watch what changes under a running daemon: the machine and the configuration."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 
+from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.location import Nowhere, Source
 from cri_proxy.config.files.watch import Watch
+from cri_proxy.config.last_known_good import Kept, keep
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import Settings
-from cri_proxy.daemon.apply import Living
+from cri_proxy.daemon.apply import Applier
 from cri_proxy.daemon.host import Host
-from cri_proxy.daemon.last_known_good import Keeping
-from cri_proxy.daemon.reload import Reloading
-from cri_proxy.errors import ConfigError
+from cri_proxy.daemon.reload import Reloader
+from cri_proxy.errors import ConfigError, StoreError
 from cri_proxy.logs import change_logging
-from cri_proxy.node.hotplug import Hotplug
+from cri_proxy.node.hotplug import HotplugWatcher
 from cri_proxy.node.observer import Observer
 from cri_proxy.node.status.model import PlanView
 from cri_proxy.state.decisions import PinningChange, name_of
 from cri_proxy.state.rows import Row
+from cri_proxy.tasks import Tasks
 from policies.base import Pinning
 from sysfs.fingerprint import Fingerprint
 
 
-class Adapting:
+class LastKnownGood:
+    """Writes the configuration in force for the next start: one write at a time; keep only the newest pending one."""
+
+    def __init__(self, directory: Path, tasks: Tasks, observer: Observer) -> None:
+        """``directory`` is the state's; nothing is written yet."""
+        self._directory = directory
+        self._tasks = tasks
+        self._observer = observer
+        self._next: Kept | None = None
+        self._is_writing = False
+        self.problem = ""
+        """Why the newest could not be kept; '' = it was, or is about to be."""
+
+    def keep(self, kept: Kept) -> None:
+        """Have the next start find this."""
+        self._next = kept
+        if not self._is_writing:
+            self._is_writing = True
+            self._tasks.start(self._write(), name="keep the configuration")
+
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know."""
+        return (f"a start with an invalid file would not find this configuration: {self.problem}",) * bool(self.problem)
+
+    async def _write(self) -> None:
+        try:
+            while (kept := self._next) is not None:
+                self._next = None
+                await self._try(kept)
+        finally:
+            self._is_writing = False
+
+    async def _try(self, kept: Kept) -> None:
+        try:
+            await asyncio.to_thread(keep, self._directory, kept)
+        except StoreError as error:
+            self.problem = str(error)
+            self._observer.noted(events.CONFIG_NOT_KEPT, reason=self.problem)
+        else:
+            self.problem = ""
+
+
+class Watchers:
     """Nothing is watched before ``follow``; a reload that is asked for earlier is made then."""
 
     def __init__(
-        self, settings: Settings, living: Living, host: Host, *, clock: Clock, observer: Observer, seen: Fingerprint
+        self, settings: Settings, applier: Applier, host: Host, *, clock: Clock, observer: Observer, seen: Fingerprint
     ) -> None:
         """``seen`` is the fingerprint of the machine in force, taken before it was discovered."""
         self._settings = settings
-        self._living = living
+        self._applier = applier
         self._host = host
-        self.reloading = Reloading(settings, self._apply, clock=clock, observer=observer)
+        self._last_known_good = LastKnownGood(settings.state_dir, applier.node.background, observer)
+        self.reloader = Reloader(settings, self._apply, self._last_known_good.keep, clock=clock, observer=observer)
         place = settings.place or Nowhere(settings.source)
-        self.watch: Watch[Source] = Watch(place, settings.source, self.reloading.take, clock=clock)
-        self.reloading.watch_problem = lambda: self.watch.problem
-        self.hotplug = Hotplug(
-            lambda: host.fingerprint(self.reloading.config),
-            lambda: living.take_machine(host, lambda: self.reloading.file_warnings),
+        self.watch: Watch[Source] = Watch(place, settings.source, self.reloader.take, clock=clock)
+        self.hotplug = HotplugWatcher(
+            lambda: host.fingerprint(self.reloader.config),
+            lambda: applier.take_machine(host, lambda: self.reloader.file_warnings),
             clock=clock,
             observer=observer,
+            in_force=seen,
         )
-        self.hotplug.start_from(seen)
-        living.view.configuration_of = self.reloading.view
-        self._keeping = Keeping(settings.state_dir, living.node.background, observer)
-        self.reloading.keep = self._keeping.keep
-        more: Sequence[Callable[[], tuple[str, ...]]] = (
-            self.hotplug.warnings,
-            self.reloading.warnings,
-            self._keeping.warnings,
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what an operator should know now, a sentence each."""
+        late = f"changes of the configuration are found by a slow look only: {self.watch.problem}"
+        return (
+            *self.hotplug.warnings(),
+            *self.reloader.warnings(),
+            *((late,) if self.watch.problem else ()),
+            *self._last_known_good.warnings(),
         )
-        living.node.more_warnings.extend(more)
 
     def follow(self) -> None:
         """Watch from now on, in the node's background."""
-        node = self._living.node
+        node = self._applier.node
         if not self._host.is_given:
             node.keep_doing(self.hotplug.watch, "hotplug")
         node.keep_doing(lambda: self.watch.watch(Inotify(self.watch.notice)), "configuration")
         if self._settings.place is not None:
-            self._keeping.keep(self.reloading.in_force)
+            self._last_known_good.keep(self.reloader.in_force)
             node.keep_doing(self.watch.poll, "configuration poll")
 
     async def plan(self, text: str, group: str) -> PlanView:
         """What it would come to if this text stood in the configuration's file; nothing changes."""
         try:
-            config, late = self.reloading.would_be(text, group)
+            config, late = self.reloader.would_be(text, group)
         except ConfigError as error:
-            return PlanView(str(error), is_kept=self.reloading.is_kept)
-        planned = await self._living.plan_config(self._host, config)
+            return PlanView(str(error), is_kept=self.reloader.is_kept)
+        planned = await self._applier.plan_config(self._host, config)
         moves = tuple(map(_move, planned.moves))
-        return PlanView(planned.problem, tuple(each.key for each in late), moves, is_kept=self.reloading.is_kept)
+        return PlanView(planned.problem, tuple(each.key for each in late), moves, is_kept=self.reloader.is_kept)
 
     async def _apply(self, config: Config, said: Sequence[str]) -> str:
-        problem = await self._living.take_config(self._host, config, said)
+        problem = await self._applier.take_config(self._host, config, said)
         if not problem:
             change_logging(config.log.level, config.log.format)
         return problem

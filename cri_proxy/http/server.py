@@ -47,10 +47,6 @@ class AdminSocketError(CriProxyError):
         return f"{self.path}: cannot open the admin socket: {self.problem}"
 
 
-def _ignore(address: str) -> None:
-    return
-
-
 class _Clients:
     """What the clients of one kind of socket share."""
 
@@ -70,7 +66,7 @@ class AdminServer:
         routes: Mapping[str, Handler],
         *,
         posts: Mapping[str, PostHandler] | None = None,
-        on_late_tcp: Callable[[str], object] = _ignore,
+        on_late_tcp: Callable[[str], object] | None = None,
         times: Times = _TIMES,
         retry_seconds: float = _RETRY_SECONDS,
     ) -> None:
@@ -86,7 +82,6 @@ class AdminServer:
         # Root's commands have connections of their own, which clients on TCP cannot use up.
         self._root, self._others = _Clients(are_root=True), _Clients(are_root=False)
         self._retrying = Tasks()
-        self._problem = ""
         self._socket: tuple[Path, int] | None = None
 
     async def listen_unix(self, path: Path) -> None:
@@ -121,20 +116,18 @@ class AdminServer:
         """
         if address == "off":
             return None
-        self._problem = await self._open_tcp(address)
-        if self._problem:
+        problem = await self._open_tcp(address)
+        if problem:
             self._retrying.start(self._retry_tcp(address), name="http retry")
-        return self._problem or None
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return what an operator should know now, in sentences."""
-        return (f"http: {self._problem}",) if self._problem else ()
+        return problem or None
 
     async def _retry_tcp(self, address: str) -> None:
-        while self._problem:
+        problem = "not tried again yet"
+        while problem:
             await asyncio.sleep(self._retry_seconds)
-            self._problem = await self._open_tcp(address)
-        self._on_late_tcp(address)
+            problem = await self._open_tcp(address)
+        if self._on_late_tcp is not None:
+            self._on_late_tcp(address)
 
     async def _open_tcp(self, address: str) -> str:
         """Listen there; return why that failed, else ''."""

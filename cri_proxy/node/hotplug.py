@@ -20,21 +20,28 @@ SETTLE_ROUNDS = 20
 Apply = Callable[[], Awaitable[str]]
 
 
-class Hotplug:
+class HotplugWatcher:
     """Watches a fingerprint; ``apply`` puts what it stands for in force."""
 
-    def __init__(self, look: Callable[[], Fingerprint], apply: Apply, *, clock: Clock, observer: Observer) -> None:
-        """``look`` may block: it runs on a thread."""
+    def __init__(
+        self,
+        look: Callable[[], Fingerprint],
+        apply: Apply,
+        *,
+        clock: Clock,
+        observer: Observer,
+        in_force: Fingerprint | None = None,
+    ) -> None:
+        """``look`` may block: it runs on a thread.
+
+        ``in_force`` is the fingerprint of the machine in force, taken *before* that was discovered: no change is lost.
+        """
         self._look = look
         self._apply = apply
         self._clock = clock
         self._observer = observer
-        self._in_force: Fingerprint | None = None
+        self._in_force = in_force
         self._problem = ""
-
-    def start_from(self, present: Fingerprint) -> None:
-        """The machine in force has this fingerprint. Taken *before* the machine is discovered, so that none is lost."""
-        self._in_force = present
 
     async def watch(self) -> None:
         """Look again and again, for ever."""

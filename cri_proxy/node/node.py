@@ -70,7 +70,6 @@ class Node:
     managers: ManagerWatch
     store: GrantStore
     background: Tasks = field(repr=False)
-    more_warnings: list[Callable[[], tuple[str, ...]]] = field(default_factory=list, repr=False)
 
     async def recover(self) -> None:
         """Load what was saved, hold it against the runtime, start to decide. Waits for the runtime.
@@ -117,8 +116,7 @@ class Node:
 
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know of the node's surroundings now, one sentence each."""
-        more = (warning for warnings in self.more_warnings for warning in warnings())
-        return (*self.managers.warnings(), *self.drift.warnings(), *more)
+        return (*self.managers.warnings(), *self.drift.warnings())
 
     async def _until_it_ends(
         self,

@@ -11,7 +11,7 @@ from tempfile import gettempdir
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
-from cri_proxy.daemon.apply import Built, Living, build, build_anyway
+from cri_proxy.daemon.apply import Applier, Built, build, build_anyway
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.intercept.table import CriInterceptor
@@ -19,6 +19,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.node.reset import Reset
+from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
@@ -112,7 +113,7 @@ class World:
 
     def view(self) -> NodeView:
         """The node as the commands see a daemon's."""
-        return self._living.view
+        return self._view
 
     async def recover(self) -> None:
         """Hold what was saved against the runtime; decisions are made from here on."""
@@ -205,7 +206,7 @@ class World:
 
     async def _put_in_force(self, built: Built, *, must_fit: bool) -> str:
         """'' or why not; without a proxy it is what the next one starts from."""
-        problem = await self._living.change(built, must_fit=must_fit) if self._is_serving else ""
+        problem = await self._applier.change(built, must_fit=must_fit) if self._is_serving else ""
         self._built = self._built if problem else built
         return problem
 
@@ -233,8 +234,9 @@ class World:
         )
         self.node: Node = build_node(built.policy, NodeRules.of(built.config), environment)
         interceptor = CriInterceptor(self.node, self._reader(built))
-        view = NodeView(self.node, self.journal, config=built.config, name="simulated", warnings=self.warnings)
-        self._living = Living(self.node, interceptor, view, self._reader)
+        in_force = ConfigInForce(built.config, self.warnings)
+        self._view = NodeView(self.node, self.journal, in_force, name="simulated")
+        self._applier = Applier(self.node, interceptor, in_force, self._reader)
         relay = InProcessRelay(interceptor, self._channel, lambda error: self.journal.failed_open("relay", error))
         self.kubelet = Kubelet(relay, pods.Node(_memory_bytes(self.machine)))
 

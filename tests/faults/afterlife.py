@@ -17,6 +17,7 @@ from typing import Literal, cast
 from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed
+from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
@@ -221,7 +222,7 @@ class Afterlife(Living):
         assert not self.log.errors, self.log.errors
 
     def _check_explain(self) -> None:
-        view = NodeView(self.node, self.journal, config=Config(), name="node", warnings=())
+        view = NodeView(self.node, self.journal, ConfigInForce(Config()), name="node")
         assert view.status().is_ready
         keys = [row.key for row in self.node.context.ledger.active()]
         for pod_uid in dict.fromkeys(key.pod_uid for key in keys):

@@ -1,6 +1,6 @@
 """Whatever happens to the configuration's file: the last valid content is in force, or the old one with the reason.
 
-A model keeps what stands in the place after each operation; the daemon's half is real: files, place, watch, reloading.
+A model keeps what stands in the place after each operation; the daemon's half is real: files, place, watch, reloader.
 """
 
 import asyncio
@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.location import Place
 from cri_proxy.config.files.watch import Watch
+from cri_proxy.config.last_known_good import Kept
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import settle
-from cri_proxy.daemon.reload import Reloading
+from cri_proxy.daemon.reload import Reloader
 from cri_proxy.testbed.wait import until
 from tests.fakes.clock import ManualClock
 from tests.fakes.kubelet_volume import KubeletVolume
@@ -100,7 +101,14 @@ class Daemon:
         place = Place(world.directory)
         source = place.read()
         started = replace(settle(load_source(place, source).config), place=place, source=source)
-        self.reloading = Reloading(started, self._apply, clock=ManualClock(), observer=Heard(), tell=lambda state: None)
+        self.reloader = Reloader(
+            started,
+            self._apply,
+            list[Kept]().append,
+            clock=ManualClock(),
+            observer=Heard(),
+            tell=lambda state: None,
+        )
         self.place, self.source = place, source
         self.told = [10.0]
 
@@ -111,10 +119,10 @@ class Daemon:
     @property
     def number(self) -> int:
         """What is in force."""
-        return int(self.reloading.config.drift_check_seconds)
+        return int(self.reloader.config.drift_check_seconds)
 
     def says_why_not(self) -> bool:
-        return any("rejected, the old one stays: /" in warning for warning in self.reloading.warnings())
+        return any("rejected, the old one stays: /" in warning for warning in self.reloader.warnings())
 
 
 OPERATIONS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 99), st.booleans()), min_size=1, max_size=12)
@@ -127,7 +135,7 @@ async def test_after_every_look_the_last_valid_one_is_in_force_or_the_reason_is_
 ) -> None:
     world = World(tmp_path_factory.mktemp("reload") / "c")
     daemon = Daemon(world)
-    watch = Watch(daemon.place, daemon.source, daemon.reloading.take, clock=ManualClock())
+    watch = Watch(daemon.place, daemon.source, daemon.reloader.take, clock=ManualClock())
     expected = 10
     for i, (kind, number, is_looked_at) in enumerate(operations):
         world.do(kind, number)
@@ -168,7 +176,7 @@ async def test_the_kernel_tells_of_whatever_is_done(
         is_in_force = world.meant is None or daemon.number == world.meant
         return is_in_force and daemon.says_why_not() == (world.meant is None)
 
-    watch = Watch(daemon.place, daemon.source, daemon.reloading.take, clock=Hasty())
+    watch = Watch(daemon.place, daemon.source, daemon.reloader.take, clock=Hasty())
     watching = asyncio.get_running_loop().create_task(watch.watch(Inotify(watch.notice)))
     for kind, number, is_waited_for in operations:
         world.do(kind, number)

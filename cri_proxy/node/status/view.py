@@ -1,6 +1,6 @@
 """The node as others may look at it: ``node.status.model.DaemonView`` filled from the ledger and the journal."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from cri_proxy.config.model import Config
@@ -9,10 +9,10 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.node.status.containers import Moment, container_view, memory_views, violations
+from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
 from cri_proxy.node.status.explain import by_name, explanation, is_meant, refused_views
 from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.status.model import (
-    ConfigurationView,
     ContainerView,
     ExplainView,
     Explanation,
@@ -36,48 +36,37 @@ NOT_RECOVERED = "the saved placements are not yet checked against the runtime"
 class NodeView:
     """Reads, never changes. Every answer is made from one moment of the ledger."""
 
-    def __init__(self, node: Node, journal: Journal, *, config: Config, name: str, warnings: tuple[str, ...]) -> None:
-        """``warnings`` are about the configuration and the machine; ``use`` replaces them."""
+    def __init__(
+        self, node: Node, journal: Journal, in_force: ConfigInForce, *, name: str, daemon: DaemonStatus | None = None
+    ) -> None:
+        """Show this node by this name; ``daemon`` None: it has no daemon around it."""
         self._node = node
         self._ledger = node.context.ledger
         self._journal = journal
-        self._config = config
+        self._in_force = in_force
         self._name = name
-        self._warnings = warnings
-        # What the daemon around the node adds: whether the runtime can be reached, the relays' state, more metrics.
-        self.reaches_runtime: Callable[[], bool] = lambda: True
-        self.more_parts: list[Callable[[], Part]] = []
-        self.more_samples: list[Callable[[], Iterable[Sample]]] = []
-        self.configuration_of: Callable[[], ConfigurationView | None] = lambda: None
-
-    def use(self, config: Config, warnings: tuple[str, ...]) -> tuple[str, ...]:
-        """Another configuration, or another machine, is in force from now on; gives those warnings that are new."""
-        fresh = tuple(warning for warning in warnings if warning not in self._warnings)
-        self._config = config
-        self._warnings = warnings
-        return fresh
+        self._daemon = daemon or DaemonStatus()
 
     def health(self) -> Health:
         """Alive while it answers; ready when decisions are made and nothing is degraded."""
         coordinator, store = self._node.coordinator, self._node.context.persistence.problem
         recovery = "" if coordinator.is_ready else coordinator.fault or NOT_RECOVERED
-        runtime = "" if self.reaches_runtime() else "nobody answers on its socket"
+        runtime = "" if self._daemon.reaches_runtime() else "nobody answers on its socket"
         runtime = runtime or self._node.resync.problem
         return Health.of(
             Part("recovery", recovery),
             Part("runtime", f"the runtime is away: {runtime}" if runtime else ""),
             Part("store", f"the store fails: {store}" if store else ""),
-            *(part() for part in self.more_parts),
+            *self._daemon.parts(),
         )
 
     def samples(self) -> Iterator[Sample]:
         """Every metric's series now: what was counted, what is read off the node, what the daemon adds."""
         yield from health_samples(self.health())
-        yield from config_samples(self.configuration_of())
+        yield from config_samples(self._daemon.configuration())
         yield from self._journal.counters.samples()
         yield from node_samples(self._node)
-        for more in self.more_samples:
-            yield from more()
+        yield from self._daemon.samples()
 
     def status(self) -> StatusView:
         """Pools and containers now."""
@@ -93,9 +82,9 @@ class NodeView:
             is_ready=self._node.coordinator.is_ready,
             pools=policy.pools(ledger.allocations),
             containers=(),
-            warnings=(*self.health().problems, *self._warnings, *self._present_warnings()),
+            warnings=(*self.health().problems, *self._in_force.warnings, *self._present_warnings()),
             refused=self._refused(),
-            configuration=self.configuration_of(),
+            configuration=self._daemon.configuration(),
         )
         yield
         moment = Moment.of(ledger, view.pools, left=left, failures=failures)
@@ -128,7 +117,7 @@ class NodeView:
 
     def config(self) -> Config:
         """The configuration in force."""
-        return self._config
+        return self._in_force.config
 
     def _refused(self) -> tuple[RefusedView, ...]:
         """Those of the last hour that hold nothing: what an older one was told is for ``explain``."""
@@ -150,7 +139,7 @@ class NodeView:
             for key, failure in sorted(self._node.effects.failures.items())
             if (row := self._ledger.get(key)) is not None and (request := row.grant.request)
         ]
-        return (*notes, *self._node.warnings())
+        return (*notes, *self._node.warnings(), *self._daemon.warnings())
 
     def _containers(self, rows: Sequence[Row]) -> list[ContainerView]:
         pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()

@@ -203,15 +203,15 @@ async def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path)
         await daemon.start()
         await until("it decides", lambda: is_ready(daemon), seconds=20)
         assert daemon.node is not None
-        assert daemon.adapting is not None
-        assert not await daemon.adapting.hotplug.check()
+        assert daemon.watchers is not None
+        assert not await daemon.watchers.hotplug.check()
         write_tree(host, with_offline(MACHINE, CpuSet.parse("7")))
-        assert await daemon.adapting.hotplug.check()
+        assert await daemon.watchers.hotplug.check()
         policy = daemon.node.context.ledger.policy
         assert str(policy.pools(Allocations())[0].cpus) == "0-6"
         (host / "sys/devices/system/cpu/online").write_text("garbage\n")
-        assert not await daemon.adapting.hotplug.check()
-        assert "the old one stays in force" in daemon.node.warnings()[0]
+        assert not await daemon.watchers.hotplug.check()
+        assert "the old one stays in force" in daemon.watchers.warnings()[0]
         assert daemon.node.context.ledger.policy is policy
     finally:
         await daemon.stop()

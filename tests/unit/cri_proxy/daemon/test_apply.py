@@ -12,12 +12,13 @@ from cri_proxy.config.last_known_good import Kept, keep
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import Settings, settle
-from cri_proxy.daemon.apply import Built, Living, build, build_anyway, build_start
+from cri_proxy.daemon.apply import Applier, Built, build, build_anyway, build_start
 from cri_proxy.daemon.host import Host
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.reader import Reader, no_hints
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import NO_DIRECTORY
+from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.simulate.hotplug import with_offline
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
@@ -41,8 +42,9 @@ class Scene:
     async def open(self) -> None:
         await self.site.open()
         node, journal = self.site.node, self.site.journal
-        self.view = NodeView(node, journal, config=CONFIG, name="n", warnings=())
-        self.living = Living(node, self.site.interceptor, self.view, self.reader_of)
+        in_force = ConfigInForce(CONFIG)
+        self.view = NodeView(node, journal, in_force, name="n")
+        self.applier = Applier(node, self.site.interceptor, in_force, self.reader_of)
 
     def reader_of(self, built: Built) -> Reader:
         memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
@@ -52,7 +54,7 @@ class Scene:
         """These CPUs go offline ('' = all come back), as the kernel and the runtime see it."""
         machine = with_offline(MACHINE, CpuSet.parse(cpus))
         self.site.runtime.node.machine = machine
-        assert not await self.living.change(build_anyway(CONFIG, machine, NO_DIRECTORY), must_fit=False)
+        assert not await self.applier.change(build_anyway(CONFIG, machine, NO_DIRECTORY), must_fit=False)
         await self.site.node.settle()
 
 
@@ -106,15 +108,15 @@ async def test_everybody_who_looks_sees_the_new_machine(scene: Scene) -> None:
 async def test_what_a_new_configuration_warns_of_is_logged_once(scene: Scene) -> None:
     everything_reserved = parse_config('reservedResources: {cpu: "cpuset:0-7"}')
     for _ in range(2):
-        assert not await scene.living.change(build(everything_reserved, MACHINE, NO_DIRECTORY), must_fit=True)
+        assert not await scene.applier.change(build(everything_reserved, MACHINE, NO_DIRECTORY), must_fit=True)
     assert scene.site.log.warnings == [events.CONFIG_WARNING]
-    assert not await scene.living.change(build(CONFIG, MACHINE, NO_DIRECTORY), must_fit=True)
+    assert not await scene.applier.change(build(CONFIG, MACHINE, NO_DIRECTORY), must_fit=True)
     assert scene.site.log.warnings == [events.CONFIG_WARNING]
 
 
 async def test_a_change_of_domains_reaches_who_reads_annotations(scene: Scene) -> None:
     config = replace(CONFIG, annotation_domains=("example.com",))
-    assert not await scene.living.change(build(config, MACHINE, NO_DIRECTORY), must_fit=True)
+    assert not await scene.applier.change(build(config, MACHINE, NO_DIRECTORY), must_fit=True)
     assert scene.site.node.coordinator.rules == NodeRules.of(config)
     container_id = (
         await scene.site.run("a", guaranteed("c", 2000), **{"prefer-shared-cpus.example.com/pod": "true"})
@@ -126,7 +128,7 @@ async def test_a_change_of_domains_reaches_who_reads_annotations(scene: Scene) -
 async def test_what_does_not_fit_changes_nothing(scene: Scene) -> None:
     await run(scene, "a", guaranteed("c", 6000))
     config = parse_config('reservedResources: {cpu: "cpuset:0-3"}')
-    assert "no room" in await scene.living.change(build(config, MACHINE, NO_DIRECTORY), must_fit=True)
+    assert "no room" in await scene.applier.change(build(config, MACHINE, NO_DIRECTORY), must_fit=True)
     assert (scene.view.config(), scene.site.node.coordinator.rules) == (CONFIG, NodeRules())
 
 

@@ -11,7 +11,7 @@ from cri_proxy.config.files.location import Place
 from cri_proxy.config.last_known_good import Kept, keep
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings, settle
-from cri_proxy.daemon.engine import Decider
+from cri_proxy.daemon.engine import Engine, HttpAddress
 from cri_proxy.errors import CriProxyError, StoreError
 from policies.errors import PolicyBaseError
 from tests.fakes.machines import small_machine
@@ -28,29 +28,38 @@ def settings_in(directory: Path, text: str) -> Settings:
 
 
 def test_it_is_built_for_the_machine_that_it_is_given(tmp_path: Path) -> None:
-    decider = Decider(settings_in(tmp_path, GOOD), Silent(), MACHINE)
-    assert decider.machine.online == MACHINE.online
-    assert decider.settings.instead is None
+    engine = Engine(settings_in(tmp_path, GOOD), Silent(), MACHINE)
+    assert engine.machine.online == MACHINE.online
+    assert engine.settings.instead is None
 
 
 def test_what_was_kept_is_in_force_where_the_file_cannot_be_and_that_is_said_loudly(tmp_path: Path) -> None:
     settings, log = settings_in(tmp_path, BROKEN), Silent()
     file, kept = tmp_path / "config.yaml", parse_config(f"{GOOD}stateDir: {tmp_path}\n")
     keep(tmp_path, Kept(kept, file, file, "", "0" * 64, 5.0))
-    decider = Decider(settings, log, MACHINE)
-    assert decider.settings.config == kept
+    engine = Engine(settings, log, MACHINE)
+    assert engine.settings.config == kept
     assert any("config_kept" in error and "64-65" in error for error in log.errors)
 
 
 def test_without_anything_kept_it_cannot_be_built(tmp_path: Path) -> None:
     with pytest.raises((CriProxyError, PolicyBaseError), match="64-65"):
-        Decider(settings_in(tmp_path, BROKEN), Silent(), MACHINE)
+        Engine(settings_in(tmp_path, BROKEN), Silent(), MACHINE)
 
 
 def test_a_store_that_a_newer_program_wrote_is_not_touched(tmp_path: Path) -> None:
-    decider = Decider(settings_in(tmp_path, GOOD), Silent(), MACHINE)
-    decider.require_readable_store()  # none yet
+    engine = Engine(settings_in(tmp_path, GOOD), Silent(), MACHINE)
+    engine.require_readable_store()  # none yet
     with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="start the newer program"):
-        decider.require_readable_store()
+        engine.require_readable_store()
+
+
+def test_an_http_address_that_cannot_be_had_is_a_warning_until_it_can() -> None:
+    log = Silent()
+    http = HttpAddress(log)
+    http.failed("localhost:80", "the port is taken")
+    assert http.warnings() == ("http: the port is taken",)
+    http.opened("localhost:80")
+    assert http.warnings() == ()

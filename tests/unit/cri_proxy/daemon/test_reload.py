@@ -13,7 +13,7 @@ from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known
 from cri_proxy.config.settings import Instead, Settings, settle
 from cri_proxy.config.values import with_values
-from cri_proxy.daemon.reload import Reloading, held_back
+from cri_proxy.daemon.reload import Reloader, held_back
 from cri_proxy.errors import ConfigError
 from tests.fakes.clock import ManualClock
 from tests.fakes.reloads import Heard
@@ -47,10 +47,14 @@ class Scene:
         self.kept: list[Kept] = []
         self.refusal = ""
         self.fault: Exception | None = None
-        self.reloading = Reloading(
-            settings, self._apply, clock=ManualClock(), observer=self.observer, tell=self.told.append
+        self.reloader = Reloader(
+            settings,
+            self._apply,
+            self.kept.append,
+            clock=ManualClock(),
+            observer=self.observer,
+            tell=self.told.append,
         )
-        self.reloading.keep = self.kept.append
 
     async def _apply(self, config: Config, said: Sequence[str]) -> str:
         if self.fault is not None:
@@ -61,8 +65,8 @@ class Scene:
 
     async def take(self, text: str = OLD, *, asked: bool = False, problem: str = "") -> str:
         """The outcome of finding this."""
-        await self.reloading.take(Source(FILE, text, problem=problem), asked)
-        last = self.reloading.view().last
+        await self.reloader.take(Source(FILE, text, problem=problem), asked)
+        last = self.reloader.view().last
         return last.outcome if last is not None else ""
 
 
@@ -73,17 +77,17 @@ def scene() -> Scene:
 
 async def test_options_of_the_command_line_are_told_before_and_after_a_reload() -> None:
     scene = Scene(settings_of(OLD, ("adopt", "pin"), ("http", "off")))
-    assert scene.reloading.view().overridden == ("adopt", "http")
+    assert scene.reloader.view().overridden == ("adopt", "http")
     assert await scene.take("adopt: leave\nstrictAnnotations: true") == "applied"
-    assert scene.reloading.view().overridden == ("adopt", "http")
+    assert scene.reloader.view().overridden == ("adopt", "http")
 
 
 async def test_a_valid_one_is_applied_whole(scene: Scene) -> None:
     assert await scene.take("adopt: pin\nstrictAnnotations: true") == "applied"
     ((config, said),) = scene.applied
     assert (config.adopt, config.strict_annotations, said) == ("pin", True, ())
-    assert scene.reloading.config == config
-    assert scene.reloading.view().digest == Source(FILE, "adopt: pin\nstrictAnnotations: true").digest
+    assert scene.reloader.config == config
+    assert scene.reloader.view().digest == Source(FILE, "adopt: pin\nstrictAnnotations: true").digest
 
 
 @pytest.mark.parametrize(
@@ -99,37 +103,37 @@ async def test_a_valid_one_is_applied_whole(scene: Scene) -> None:
 async def test_an_invalid_one_changes_nothing_and_the_reason_is_told_everywhere(
     scene: Scene, text: str, reason: str
 ) -> None:
-    before = scene.reloading.config, scene.reloading.view().digest
+    before = scene.reloader.config, scene.reloader.view().digest
     assert await scene.take(text) == "rejected"
-    assert (scene.reloading.config, scene.reloading.view().digest, scene.applied) == (*before, [])
-    last = scene.reloading.view().last
+    assert (scene.reloader.config, scene.reloader.view().digest, scene.applied) == (*before, [])
+    last = scene.reloader.view().last
     assert last is not None
-    said = [*scene.reloading.warnings(), last.reason, str(scene.observer.fields("config_rejected")["reason"])]
+    said = [*scene.reloader.warnings(), last.reason, str(scene.observer.fields("config_rejected")["reason"])]
     assert [reason in text for text in said] == [True] * 3
 
 
 async def test_what_cannot_be_read_changes_nothing(scene: Scene) -> None:
     assert await scene.take("", problem="cannot read: No such file or directory") == "rejected"
-    assert scene.reloading.config.adopt == "leave"
+    assert scene.reloader.config.adopt == "leave"
 
 
 async def test_what_the_node_refuses_changes_nothing(scene: Scene) -> None:
     scene.refusal = "the change leaves no room for web/c0; nothing was changed"
     assert await scene.take("adopt: pin") == "rejected"
-    assert scene.reloading.config.adopt == "leave"
-    assert "no room for web/c0" in scene.reloading.warnings()[0]
+    assert scene.reloader.config.adopt == "leave"
+    assert "no room for web/c0" in scene.reloader.warnings()[0]
 
 
 async def test_a_text_that_means_the_same_moves_nobody(scene: Scene) -> None:
     assert await scene.take(f"# more words\n{OLD}") == "unchanged"
     assert scene.applied == []
-    assert scene.reloading.view().digest == Source(FILE, f"# more words\n{OLD}").digest
+    assert scene.reloader.view().digest == Source(FILE, f"# more words\n{OLD}").digest
 
 
 async def test_the_old_one_put_back_ends_the_warning(scene: Scene) -> None:
     await scene.take("nonsense")
     assert await scene.take() == "unchanged"
-    assert scene.reloading.warnings() == ()
+    assert scene.reloader.warnings() == ()
 
 
 async def test_who_asks_has_the_same_one_applied_again(scene: Scene) -> None:
@@ -145,7 +149,7 @@ async def test_an_empty_file_is_taken_where_it_was_empty_before() -> None:
 async def test_the_command_line_beats_the_new_file_too() -> None:
     scene = Scene(settings_of(OLD, ("policy", "none")))
     await scene.take("policy: topology-aware\nadopt: pin")
-    assert (scene.reloading.config.policy, scene.reloading.config.adopt) == ("none", "pin")
+    assert (scene.reloader.config.policy, scene.reloader.config.adopt) == ("none", "pin")
 
 
 async def test_what_is_read_at_start_only_keeps_its_value_and_the_rest_is_applied(scene: Scene) -> None:
@@ -153,14 +157,14 @@ async def test_what_is_read_at_start_only_keeps_its_value_and_the_rest_is_applie
     ((config, said),) = scene.applied
     assert (config.adopt, config.state_dir) == ("pin", "/var/lib/cri-proxy")
     assert said == ("stateDir: /var/lib/cri-proxy stays until a restart; the configuration says /elsewhere",)
-    assert scene.reloading.view().needs_restart == ("stateDir",)
+    assert scene.reloader.view().needs_restart == ("stateDir",)
     assert scene.observer.fields("config_reloaded")["restart_for"] == ["stateDir"]
 
 
 async def test_who_takes_it_back_needs_no_restart(scene: Scene) -> None:
     await scene.take("stateDir: /elsewhere")
     await scene.take("adopt: pin")
-    assert scene.reloading.view().needs_restart == ()
+    assert scene.reloader.view().needs_restart == ()
 
 
 @pytest.mark.parametrize("known", [k for k in known_options() if not k.option.is_reloadable], ids=lambda k: k.key)
@@ -186,31 +190,26 @@ async def test_a_fault_of_ours_does_not_leave_systemd_waiting(scene: Scene) -> N
     with pytest.raises(ZeroDivisionError):
         await scene.take("adopt: pin")
     assert scene.told[-1] == "READY=1"
-    assert "a fault of ours" in scene.reloading.warnings()[0]
+    assert "a fault of ours" in scene.reloader.warnings()[0]
 
 
 async def test_reloads_are_counted_by_outcome(scene: Scene) -> None:
     for text in ("adopt: pin", "nonsense", "x: 1", "adopt: pin # same"):
         await scene.take(text)
-    view = scene.reloading.view()
+    view = scene.reloader.view()
     assert (view.applied, view.unchanged, view.rejected) == (1, 1, 2)
 
 
 async def test_without_a_file_asking_applies_the_command_line_again() -> None:
     scene = Scene(settle(Config()))
-    await scene.reloading.take(Source(Path("command line"), ""), True)
-    view = scene.reloading.view()
+    await scene.reloader.take(Source(Path("command line"), ""), True)
+    view = scene.reloader.view()
     assert (view.file, view.digest, view.applied, len(scene.applied)) == ("", "", 1, 1)
-
-
-def test_that_changes_are_found_late_is_a_warning(scene: Scene) -> None:
-    scene.reloading.watch_problem = lambda: "inotify: No space left on device"
-    assert "by a slow look only: inotify: No space left" in scene.reloading.warnings()[0]
 
 
 async def test_what_is_in_force_is_kept_without_the_command_lines_part() -> None:
     scene = Scene(settings_of(OLD, ("policy", "none")))
-    assert scene.reloading.in_force.config == parse_config(OLD)
+    assert scene.reloader.in_force.config == parse_config(OLD)
     text = "adopt: pin\nlog: {level: debug}"
     await scene.take(text)
     (kept,) = scene.kept
@@ -227,38 +226,38 @@ async def test_what_is_rejected_is_not_kept(scene: Scene) -> None:
     scene.refusal = "no room"
     await scene.take("adopt: pin")
     assert scene.kept == []
-    assert scene.reloading.in_force.config == parse_config(OLD)
+    assert scene.reloader.in_force.config == parse_config(OLD)
 
 
 async def test_another_text_that_means_the_same_is_kept_with_its_digest(scene: Scene) -> None:
     await scene.take(f"# more words\n{OLD}")
-    assert scene.kept[0].digest == scene.reloading.view().digest == Source(FILE, f"# more words\n{OLD}").digest
+    assert scene.kept[0].digest == scene.reloader.view().digest == Source(FILE, f"# more words\n{OLD}").digest
 
 
 async def test_without_a_file_nothing_is_kept() -> None:
     scene = Scene(settle(Config()))
-    await scene.reloading.take(Source(Path("command line"), ""), True)
+    await scene.reloader.take(Source(Path("command line"), ""), True)
     assert scene.kept == []
 
 
 async def test_a_start_on_what_was_kept_is_told_until_something_is_taken() -> None:
     scene = Scene(kept_settings("adpot: pin"))
-    view = scene.reloading.view()
+    view = scene.reloader.view()
     assert (view.is_kept, view.rejected, view.digest) == (True, 1, Source(FILE, OLD).digest)
-    (said,) = scene.reloading.warnings()
+    (said,) = scene.reloader.warnings()
     assert "adpot: unknown option; did you mean adopt?" in said
     assert await scene.take("still: wrong") == "rejected"
-    assert scene.reloading.view().is_kept
-    assert "still: unknown option" in scene.reloading.warnings()[0]
+    assert scene.reloader.view().is_kept
+    assert "still: unknown option" in scene.reloader.warnings()[0]
     assert await scene.take("adopt: pin") == "applied"
-    assert (scene.reloading.view().is_kept, scene.reloading.warnings()) == (False, ())
+    assert (scene.reloader.view().is_kept, scene.reloader.warnings()) == (False, ())
     assert [kept.config for kept in scene.kept] == [parse_config("adopt: pin")]
 
 
 async def test_the_kept_one_back_in_the_file_ends_it_and_moves_nobody() -> None:
     scene = Scene(kept_settings("adpot: pin"))
     assert await scene.take(OLD) == "unchanged"
-    assert (scene.applied, scene.reloading.view().is_kept, scene.reloading.warnings()) == ([], False, ())
+    assert (scene.applied, scene.reloader.view().is_kept, scene.reloader.warnings()) == ([], False, ())
 
 
 async def test_a_file_that_was_emptied_before_the_start_is_refused_by_the_reload_as_well() -> None:

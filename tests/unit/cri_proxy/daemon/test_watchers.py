@@ -16,7 +16,7 @@ from cri_proxy.codec import decode
 from cri_proxy.config.files.agent import Agent, Origin
 from cri_proxy.config.last_known_good import find
 from cri_proxy.daemon.app import Daemon
-from cri_proxy.daemon.watchers import Adapting
+from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.http.client import ask
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.status.model import ConfigurationView, PlanView
@@ -58,12 +58,12 @@ class Scene:
         self.volume.write({"default.yaml": text})
 
     @property
-    def adapting(self) -> Adapting:
-        assert self.daemon.adapting is not None
-        return self.daemon.adapting
+    def watchers(self) -> Watchers:
+        assert self.daemon.watchers is not None
+        return self.daemon.watchers
 
     def view(self) -> ConfigurationView:
-        return self.adapting.reloading.view()
+        return self.watchers.reloader.view()
 
     async def comes(self, outcome: str) -> ConfigurationView:
         """Wait for the next reload; it must be this one."""
@@ -140,8 +140,13 @@ async def test_what_leaves_no_room_is_rejected_and_who_is_there_stays(scene: Sce
     before = scene.cpus()
     await scene.change(CONFIG.replace('"cpuset:0"', '"cpuset:0-4"'), "rejected")
     assert scene.cpus() == before
-    assert "no room for a/c" in scene.adapting.reloading.warnings()[0]
+    assert "no room for a/c" in scene.watchers.reloader.warnings()[0]
     assert scene.view().rejected == 1
+
+
+async def test_that_changes_are_found_late_is_a_warning(scene: Scene) -> None:
+    scene.watchers.watch.problem = "inotify: No space left on device"
+    assert "by a slow look only: inotify: No space left" in scene.watchers.warnings()[0]
 
 
 async def test_what_this_machine_cannot_give_is_rejected(scene: Scene) -> None:
@@ -172,7 +177,7 @@ async def test_pods_come_and_go_while_one_configuration_chases_the_other(scene: 
             scene.daemon.reload()
 
             async def is_in_force(wanted: bool = wanted) -> bool:
-                return scene.adapting.reloading.config.topology_aware.colocate_pods is wanted
+                return scene.watchers.reloader.config.topology_aware.colocate_pods is wanted
 
             await until(f"configuration {i} is in force", is_in_force, seconds=20)
 
@@ -180,7 +185,7 @@ async def test_pods_come_and_go_while_one_configuration_chases_the_other(scene: 
     before = scene.cpus()["stays"]
     await asyncio.gather(churn("a"), churn("b"), churn("c"), reload())
     assert scene.cpus() == {"stays": before}
-    assert not scene.adapting.reloading.config.topology_aware.colocate_pods
+    assert not scene.watchers.reloader.config.topology_aware.colocate_pods
     assert (scene.view().applied >= 6, scene.view().rejected) == (True, 0)
 
 
@@ -198,7 +203,7 @@ async def test_a_plan_says_who_would_be_updated_and_changes_nothing(scene: Scene
     before, policy = scene.cpus(), scene.policy()
     lost = min(CpuSet.parse(before["a"]))
     text = CONFIG.replace('"cpuset:0"', f'"cpuset:0,{lost}"')
-    plan = await scene.adapting.plan(f"{text}stateDir: /x\n", "")
+    plan = await scene.watchers.plan(f"{text}stateDir: /x\n", "")
     assert (plan.problem, plan.needs_restart) == ("", ())  # the command line has the last word on stateDir
     (move,) = plan.moves
     assert (move.pod, str(move.cpus_before)) == ("a", before["a"])
@@ -218,7 +223,7 @@ async def test_a_plan_says_who_would_be_updated_and_changes_nothing(scene: Scene
 )
 async def test_a_plan_says_why_it_would_be_rejected(text: str, problem: str, scene: Scene) -> None:
     await scene.kubelet.run_pod(PodSpec("a", (guaranteed("c", 6000),)))
-    assert problem in (await scene.adapting.plan(text, "")).problem
+    assert problem in (await scene.watchers.plan(text, "")).problem
     assert scene.view().last is None
 
 
@@ -233,7 +238,7 @@ async def test_a_configmap_comes_through_the_agent_with_the_nodes_group(tmp_path
         for adopt in ("leave", "pin"):
             view = await scene.change(f"{CONFIG}adopt: {adopt}", "applied")
             assert (view.group, Path(view.file).name) == ("rt", "group.rt.yaml")
-            assert scene.adapting.reloading.config.adopt == adopt
+            assert scene.watchers.reloader.config.adopt == adopt
 
 
 async def was_kept(scene: Scene) -> None:
@@ -241,7 +246,7 @@ async def was_kept(scene: Scene) -> None:
 
     async def it_was() -> bool:
         path = scene.directory / "config"
-        return find(scene.directory / "state", path) == scene.adapting.reloading.in_force
+        return find(scene.directory / "state", path) == scene.watchers.reloader.in_force
 
     await until("it was kept", it_was, seconds=20)
 
@@ -263,12 +268,12 @@ async def test_a_start_after_a_rejected_edit_goes_on_with_what_was_in_force(
         await was_kept(scene)
         await scene.change(text, "rejected")
     async with started(Scene(tmp_path, text), errors=["config_kept"]) as scene:
-        assert scene.adapting.reloading.config.topology_aware.prefer_shared
-        assert problem in scene.adapting.reloading.warnings()[0]
+        assert scene.watchers.reloader.config.topology_aware.prefer_shared
+        assert problem in scene.watchers.reloader.warnings()[0]
         assert scene.daemon.node is not None
         assert (scene.view().is_kept, scene.daemon.node.coordinator.is_ready) == (True, True)
         await scene.kubelet.run_pod(PodSpec("b", (guaranteed("c", 2000),)))
         assert scene.owners() == []
         await scene.change(CONFIG, "applied")
-        assert (scene.view().is_kept, scene.adapting.reloading.warnings()) == (False, ())
+        assert (scene.view().is_kept, scene.watchers.reloader.warnings()) == (False, ())
         await was_kept(scene)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from cri_proxy.node.decision_log.journal import Journal
-from cri_proxy.node.hotplug import POLL_SECONDS, SETTLE_SECONDS, Hotplug
+from cri_proxy.node.hotplug import POLL_SECONDS, SETTLE_SECONDS, HotplugWatcher
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import InstantClock, Silent
 from tests.unit.cri_proxy.node.stage import background
@@ -19,8 +19,8 @@ class Scene:
         self.taken: list[str] = []
         self.log = Silent()
         self.clock = InstantClock()
-        self.hotplug = Hotplug(self.look, self.take, clock=self.clock, observer=Journal(self.log, self.clock))
-        self.hotplug.start_from(("0-7",))
+        journal = Journal(self.log, self.clock)
+        self.hotplug = HotplugWatcher(self.look, self.take, clock=self.clock, observer=journal, in_force=("0-7",))
 
     def look(self) -> tuple[str, ...]:
         return (self.faces.pop(0) if len(self.faces) > 1 else self.faces[0],)
@@ -90,8 +90,7 @@ async def test_it_is_looked_at_again_and_again() -> None:
         async def never() -> str:
             raise AssertionError("nothing has changed")
 
-        hotplug = Hotplug(look, never, clock=clock, observer=Journal(Silent(), clock))
-        hotplug.start_from(("0-7",))
+        hotplug = HotplugWatcher(look, never, clock=clock, observer=Journal(Silent(), clock), in_force=("0-7",))
         watch = background(hotplug.watch())
         await _ticks(clock, lambda: len(looks) >= 3)
         watch.cancel()

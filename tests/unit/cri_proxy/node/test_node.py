@@ -99,8 +99,3 @@ async def test_the_kubelets_state_is_looked_at_from_the_beginning(tmp_path: Path
     await node.context.tasks.join()
     assert "policy static" in node.warnings()[0]
     await node.background.cancel()
-
-
-async def test_what_others_have_to_say_is_among_the_warnings(site: Site) -> None:
-    site.node.more_warnings.append(lambda: ("mind the gap",))
-    assert site.node.warnings() == ("mind the gap",)

@@ -12,6 +12,7 @@ from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.drift import Drift, Sight
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
 from cri_proxy.node.effects import BACKOFF_SECONDS
+from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.status.model import ConfigurationView, Health, Part, ReloadView
 from cri_proxy.node.status.view import NodeView
@@ -141,7 +142,7 @@ async def test_what_is_counted_of_containers_is_what_the_status_shows_of_them(si
     await site.run("s", SHARES)
     site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
     await site.run("a", guaranteed("c", 6000))
-    status = NodeView(site.node, site.journal, config=Config(), name="", warnings=()).status()
+    status = NodeView(site.node, site.journal, ConfigInForce(Config()), name="").status()
     reached = [c for c in status.containers if c.reachable_by and c.state == "running"]
     assert shown(site, catalog.VIOLATED) == {(): len(status.violations)} == {(): 1}
     assert shown(site, catalog.REACHABLE) == {(): len(reached)} == {(): 1}

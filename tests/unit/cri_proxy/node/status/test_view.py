@@ -8,6 +8,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.metrics.catalog import PARTS, READY, TABLE
 from cri_proxy.metrics.exposition import Sample
+from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
 from cri_proxy.node.status.model import Part
 from cri_proxy.node.status.view import LATELY_SECONDS, NodeView
 from cri_proxy.slices import BUNCH, at_once
@@ -19,11 +20,33 @@ from tests.fakes.site import Site
 from tests.fakes.store import MemoryStore
 from tests.unit.cri_proxy.node.stage import FragilePolicy, background, entered, soon
 
+NO_SOCKET = Part("socket", "the socket was removed", is_vital=True)
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 
 
-def view(site: Site) -> NodeView:
-    return NodeView(site.node, site.journal, config=Config(), name="worker-1", warnings=("look here",))
+class Around(DaemonStatus):
+    """A daemon with a part and a warning of its own; its runtime may be away."""
+
+    def __init__(self, part: Part | None = None, *, is_reached: bool = True, warnings: tuple[str, ...] = ()) -> None:
+        self._part = part
+        self._is_reached = is_reached
+        self._warnings = warnings
+
+    def reaches_runtime(self) -> bool:
+        return self._is_reached
+
+    def parts(self) -> tuple[Part, ...]:
+        return (self._part,) if self._part is not None else ()
+
+    def samples(self) -> tuple[Sample, ...]:
+        return (Sample(READY, 7),)
+
+    def warnings(self) -> tuple[str, ...]:
+        return self._warnings
+
+
+def view(site: Site, around: DaemonStatus | None = None) -> NodeView:
+    return NodeView(site.node, site.journal, ConfigInForce(Config(), ("look here",)), name="worker-1", daemon=around)
 
 
 async def test_the_status_shows_every_container_with_what_it_holds(site: Site) -> None:
@@ -186,8 +209,7 @@ async def test_a_store_that_fails_makes_the_node_degraded_not_dead(site: Site) -
 
 
 async def test_a_runtime_that_cannot_be_reached_or_asked_makes_the_node_not_ready_and_not_dead(site: Site) -> None:
-    seen = view(site)
-    seen.reaches_runtime = lambda: False
+    seen = view(site, Around(is_reached=False))
     assert (seen.health().is_alive, seen.health().is_ready) == (True, False)
     assert seen.health().problems == ("the runtime is away: nobody answers on its socket",)
     site.runtime.faults.fail_next("ListPodSandbox", 14, "shutting down")
@@ -212,16 +234,17 @@ async def test_a_node_that_has_not_recovered_is_not_ready_and_says_what_keeps_it
 
 
 async def test_what_is_wrong_with_a_part_stands_first_in_the_status(site: Site) -> None:
-    seen = view(site)
-    seen.more_parts.append(lambda: Part("socket", "the socket was removed", is_vital=True))
-    seen.reaches_runtime = lambda: False
+    seen = view(site, Around(NO_SOCKET, is_reached=False))
     assert seen.status().warnings == (*seen.health().problems, "look here")
     assert "the socket was removed" in seen.status().warnings
 
 
+async def test_what_the_daemon_warns_of_stands_last_in_the_status(site: Site) -> None:
+    assert view(site, Around(warnings=("mind the gap",))).status().warnings == ("look here", "mind the gap")
+
+
 async def test_a_socket_that_is_gone_is_vital(site: Site) -> None:
-    seen = view(site)
-    seen.more_parts.append(lambda: Part("socket", "the socket was removed", is_vital=True))
+    seen = view(site, Around(NO_SOCKET))
     assert (seen.health().is_alive, seen.health().is_ready) == (False, False)
 
 
@@ -231,9 +254,7 @@ async def test_every_part_that_can_be_told_of_is_known_to_the_metrics(site: Site
 
 async def test_the_metrics_of_a_node_hold_together(site: Site) -> None:
     await site.run("a", guaranteed("c", 2500))
-    seen = view(site)
-    seen.more_samples.append(lambda: [Sample(READY, 7)])
-    samples = list(seen.samples())
+    samples = list(view(site, Around()).samples())
     assert samples[-1] == Sample(READY, 7)
     assert {sample.metric for sample in samples} <= set(TABLE)
 

@@ -1,4 +1,4 @@
-"""Keeping the configuration for the next start, in the background."""
+"""LastKnownGood the configuration for the next start, in the background."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from cri_proxy.config.last_known_good import Kept, find
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.daemon.last_known_good import Keeping
+from cri_proxy.daemon.watchers import LastKnownGood
 from cri_proxy.tasks import Tasks
 from tests.fakes.reloads import Heard
 
@@ -21,11 +21,11 @@ class Scene:
 
     def __init__(self, directory: Path) -> None:
         self.tasks, self.observer = Tasks(), Heard()
-        self.keeping = Keeping(directory, self.tasks, self.observer)
+        self.writer = LastKnownGood(directory, self.tasks, self.observer)
 
     async def keep(self, *kept: Kept) -> None:
         for each in kept:
-            self.keeping.keep(each)
+            self.writer.keep(each)
         await self.tasks.join()
 
 
@@ -52,7 +52,7 @@ async def test_what_cannot_be_kept_is_a_warning_and_no_more(scene: Scene, tmp_pa
     tmp_path.chmod(0o777)
     await scene.keep(KEPT)
     assert "chmod go-w" in str(scene.observer.fields("config_not_kept")["reason"])
-    assert "would not find this configuration" in scene.keeping.warnings()[0]
+    assert "would not find this configuration" in scene.writer.warnings()[0]
 
 
 async def test_the_warning_ends_when_it_is_kept_at_last(scene: Scene, tmp_path: Path) -> None:
@@ -60,4 +60,4 @@ async def test_the_warning_ends_when_it_is_kept_at_last(scene: Scene, tmp_path: 
     await scene.keep(KEPT)
     tmp_path.chmod(0o700)
     await scene.keep(KEPT)
-    assert scene.keeping.warnings() == ()
+    assert scene.writer.warnings() == ()
