@@ -20,7 +20,7 @@ from cri_proxy import events
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Turn, successor_comes, unless
 from cri_proxy.errors import ConfigError
-from cri_proxy.intercept.gate import Gate
+from cri_proxy.intercept.gate import DecisionGate
 from cri_proxy.logs import Log, configure_logging
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.traffic import Traffic
@@ -64,7 +64,7 @@ class Daemon:
         self._machine = machine
         self._closing = AsyncExitStack()
         self._turn: Turn | None = None
-        self._gate = Gate()
+        self._gate = DecisionGate()
         self._grace_seconds = STOP_GRACE_SECONDS
         self._reload_is_wanted = False
         self._served: tuple[str, tuple[tuple[str, str], ...]] = ("", ())

@@ -1,4 +1,4 @@
-"""What the interceptor does with a request, and in which gRPC status a refusal is worded."""
+"""Answers to held calls, and the gRPC status of each kind of refusal."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from cri_proxy.http2.status import Code, Failed
 from cri_proxy.node.coordinator import Refusal
 from cri_proxy.relay.calls import Outcome, Refuse, Replied, Verdict
 
-Finisher = Callable[[Outcome], None]
+OnOutcome = Callable[[Outcome], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to do with the request, and whom to tell what became of it."""
+    """What to do with the request, and what to call with its outcome."""
 
     verdict: Verdict
-    finish: Finisher | None = None
+    finish: OnOutcome | None = None
 
 
 def took_effect(outcome: Outcome) -> bool:
-    """A stop or removal is done when the runtime says so, or does not know the thing any more."""
+    """Whether a stop or removal is done: the runtime says so, or does not know the container any more."""
     return isinstance(outcome, Replied) or (isinstance(outcome, Failed) and outcome.code == Code.NOT_FOUND)
 
 
 def refused(refusal: Refusal) -> Answer:
-    """The answer that refuses a call: RESOURCE_EXHAUSTED and UNAVAILABLE are worth another try, the others are not."""
+    """Refuse a call. RESOURCE_EXHAUSTED and UNAVAILABLE are worth another try, other codes are not."""
     match refusal.kind:
         case "full":
             code = Code.RESOURCE_EXHAUSTED

@@ -1,4 +1,4 @@
-"""CreateContainer: placed, told of its resources, rewritten; and what becomes of the place with each outcome."""
+"""CreateContainer: place the container, rewrite the request, and commit or roll back with the outcome."""
 
 import asyncio
 from typing import assert_never
@@ -8,9 +8,8 @@ from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
 from cri_proxy.http2.status import Failed
-from cri_proxy.intercept.answers import Answer, Finisher, refused
-from cri_proxy.intercept.reader import Reader
-from cri_proxy.intercept.requests import message_of
+from cri_proxy.intercept.answers import Answer, OnOutcome, refused
+from cri_proxy.intercept.reader import Reader, message_of
 from cri_proxy.node.coordinator import Refusal, Reservation
 from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
@@ -18,34 +17,29 @@ from policies.base import Pinning
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 
-class Creating:
+class CreateCalls:
     """Answers CreateContainer on this node."""
 
-    def __init__(self, node: Node, reader: Reader) -> None:
-        """``reader`` understands messages."""
+    def __init__(self, node: Node) -> None:
+        """Works on the node's parts."""
         self._node = node
         self._context = node.context
         self._coordinator = node.coordinator
-        self._reader = reader
 
-    def use_reader(self, reader: Reader) -> None:
-        """Another reader from now on."""
-        self._reader = reader
-
-    async def answer(self, message: bytes) -> Answer:
-        """Place the container that this request asks for. Whatever fails after that gives the place back."""
+    async def answer(self, message: bytes, reader: Reader) -> Answer:
+        """Place the container that this request asks for. A fault after that rolls the reservation back."""
         request = message_of(pb.CreateContainerRequest, message)
         sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
-        found = await self._reader.read_create(request, self._sandbox_of(request, sandbox_id))
+        found = await reader.read_create(request, self._sandbox_of(request, sandbox_id))
         self._node.managers.saw_cpuset(request.config.linux.resources.cpuset_cpus, found.request.container.name)
         reservation = await self._node.placer.place(found.request, sandbox_id, problems=found.problems)
         if isinstance(reservation, Refusal):
             return refused(reservation)
         try:
             rewritten = await self._rewritten(message, request, reservation)
-        except BaseException as error:  # not a byte has reached the runtime
+        except BaseException as error:  # no byte has reached the runtime
             left = isinstance(error, asyncio.CancelledError)
-            why = "the caller left before the runtime was asked" if left else f"our fault: {error!r}"
+            why = "the caller left before the runtime was asked" if left else f"a fault of the proxy: {error!r}"
             self._coordinator.roll_back(reservation, why, code="caller-left" if left else "fault")
             raise
         return Answer(Rewrite(rewritten), self._finisher(request, reservation))
@@ -65,7 +59,7 @@ class Creating:
         cpu_time = cpu_time_of(grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)
         return write_create(message, pinning, Created(grant_to_text(grant), cpu_time, directory))
 
-    def _finisher(self, request: pb.CreateContainerRequest, reservation: Reservation) -> Finisher:
+    def _finisher(self, request: pb.CreateContainerRequest, reservation: Reservation) -> OnOutcome:
         def finish(outcome: Outcome) -> None:
             match outcome:
                 case Replied(message=message):
@@ -85,11 +79,11 @@ class Creating:
         return finish
 
     def unplaced(self, message: bytes) -> bytes:
-        """The request with the last known shared set, for when deciding fails."""
+        """Return the request with the last known shared set, for when deciding fails."""
         return write_create(message, self._coordinator.fallback)
 
     def finish_unplaced(self, outcome: Outcome) -> None:
-        """A container without a decision is placed by an update as soon as the engine works."""
+        """Note a container that was created without a decision, and place it by an update."""
         if isinstance(outcome, Replied):
             container_id = pb.CreateContainerResponse.FromString(outcome.message).container_id
             self._node.adoption.note_unplaced(container_id)
@@ -97,7 +91,7 @@ class Creating:
             self._context.tasks.start(self._node.resync.adopt_id(container_id), name="place unplaced")
 
     def _sandbox_of(self, request: pb.CreateContainerRequest, sandbox_id: str) -> pb.PodSandboxConfig:
-        """The pod's configuration: the request's own copy, or what RunPodSandbox told where a client leaves it out."""
+        """Return the pod's configuration: the request's own copy, else the one recorded at RunPodSandbox."""
         known = self._context.ledger.sandboxes.get(sandbox_id)
         if request.HasField("sandbox_config") or known is None:
             return request.sandbox_config
@@ -105,7 +99,7 @@ class Creating:
 
 
 def _written(request: pb.CreateContainerRequest, pinning: Pinning) -> Pinning:
-    """What the runtime was given: our values, and where a field is not ours the kubelet's own."""
+    """Return what the runtime was given: our values, and the kubelet's own where a field is not ours."""
     resources = request.config.linux.resources
     try:
         own = Pinning(CpuSet.parse(resources.cpuset_cpus) or None, NodeSet.parse(resources.cpuset_mems) or None)

@@ -1,48 +1,69 @@
-"""The way to the decider, which opens when this process may decide and closes when it hands over to another.
+"""Hold calls that need a decision until this process decides; turn them away once it has handed over to another.
 
-The relay serves what passes untouched from its first moment to its last; calls that need a decision wait here until
-there is a decider, and are turned away once there is none any more: their callers come again, and find the new process.
+Which CRI methods these are is known by name alone, before anything that decides is loaded.
 """
 
 import asyncio
 from typing import Final
 
 from cri_proxy.http2.status import Code
-from cri_proxy.intercept.interest import CREATE, START, UPDATE, interest_of
 from cri_proxy.relay.calls import Call, Interceptor, Interest, Outcome, Refuse, Verdict
 
-_WAIT_SECONDS: Final = 10.0  # for a decider; then a call is refused, and its caller tries again
-_AWAITED: Final = frozenset({CREATE, START, UPDATE})
-"""Whose outcome is waited for before handing over: it says what a container holds. What others end (a stop lasts for
-its grace period) the new process learns from the runtime."""
+RUNTIME: Final = "/runtime.v1.RuntimeService/"
+OLD_RUNTIME: Final = "/runtime.v1alpha2.RuntimeService/"
+CREATE: Final = RUNTIME + "CreateContainer"
+START: Final = RUNTIME + "StartContainer"
+UPDATE: Final = RUNTIME + "UpdateContainerResources"
 
-_NOBODY_YET = Refuse(Code.UNAVAILABLE, "cri-proxy: it starts, and does not decide yet; try again")
+_HELD: Final = frozenset(
+    RUNTIME + name
+    for name in (
+        *("RunPodSandbox", "UpdatePodSandboxResources", "StopPodSandbox", "RemovePodSandbox", "RestorePod"),
+        *("CreateContainer", "StartContainer", "UpdateContainerResources", "StopContainer", "RemoveContainer"),
+    )
+)
+# A handover waits for the outcome of these calls: it says what a container holds. What other calls end (a stop takes
+# up to its grace period) the new process learns from the runtime.
+_AWAITED: Final = frozenset({CREATE, START, UPDATE})
+_WAIT_SECONDS: Final = 10.0  # for a decider; then a call is refused, and its caller tries again
+
+_NOT_YET = Refuse(Code.UNAVAILABLE, "cri-proxy: it starts, and does not decide yet; try again")
 _TURNED_AWAY = Refuse(Code.UNAVAILABLE, "cri-proxy: this process does not decide any more; try again", was_unseen=True)
 
 
-class Gate:
-    """An ``Interceptor`` before the node's own; shut at first."""
+def interest_of(method: str) -> Interest:
+    """Return HOLD for methods that change what a container holds, PASS for all others.
+
+    v1alpha2 is refused: old runtimes would serve it, and its containers would stay unpinned.
+    """
+    if method in _HELD:
+        return Interest.HOLD
+    return Interest.REFUSE if method.startswith(OLD_RUNTIME) else Interest.PASS
+
+
+class DecisionGate:
+    """An ``Interceptor`` in front of the one that decides; shut at first."""
 
     def __init__(self, *, wait_seconds: float = _WAIT_SECONDS) -> None:
-        """``wait_seconds``: how long a call waits for ``open``."""
+        """``wait_seconds`` is how long a call waits for ``open``."""
         self._wait_seconds = wait_seconds
         self._inner: Interceptor | None = None
         self._opened = asyncio.Event()
         self._is_closing = False
-        self._limits: dict[int, asyncio.Timeout] = {}  # of calls that are being decided on
-        self._sent: set[int] = set()  # calls whose outcome says what a container holds
+        self._limits: dict[int, asyncio.Timeout] = {}  # of calls that are being decided
+        self._sent: set[int] = set()  # calls of ``_AWAITED`` without an outcome yet
         self._ended = asyncio.Event()
 
     def open(self, inner: Interceptor) -> None:
-        """Let calls through to this one."""
+        """Let calls through to this interceptor."""
         self._inner = inner
         self._opened.set()
 
     async def close(self, seconds: float) -> bool:
-        """Let nobody through any more; give calls this long to end. Whether all have: the others are left alone.
+        """Let no more calls through; wait this long for those under way and return whether all have ended.
 
-        What is still being decided on then is given up and turned away; of what the runtime has not answered nobody
-        here learns the outcome.
+        A call that is still being decided then is turned away. The outcome of one that the runtime has not answered is
+        not reported.
         """
         self._is_closing = True
         self._opened.set()
@@ -57,17 +78,17 @@ class Gate:
         return all_ended
 
     def wants(self, method: str) -> Interest:
-        """As the node's own interceptor, which is not there yet or any more."""
+        """See ``interest_of``."""
         return interest_of(method)
 
     async def on_request(self, call: Call) -> Verdict:
-        """The decider's verdict, as soon as there is one who decides."""
+        """Return the inner interceptor's verdict as soon as there is one."""
         if not self._opened.is_set():
             try:
                 async with asyncio.timeout(self._wait_seconds):
                     await self._opened.wait()
             except TimeoutError:
-                return _NOBODY_YET
+                return _NOT_YET
         if self._is_closing or self._inner is None:
             return _TURNED_AWAY
         try:
@@ -77,7 +98,7 @@ class Gate:
         except TimeoutError:
             if not self._limits[call.id].expired():
                 raise
-            return _TURNED_AWAY  # by ``close``: whatever it had begun is rolled back
+            return _TURNED_AWAY  # by ``close``: what it had begun is rolled back
         finally:
             del self._limits[call.id]
             self._ended.set()
@@ -86,7 +107,7 @@ class Gate:
         return verdict
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
-        """Tell the decider, unless it has gone."""
+        """Report the outcome to the inner interceptor, unless it has gone."""
         self._sent.discard(call.id)
         if self._inner is not None:
             self._inner.on_outcome(call, outcome)

@@ -1,14 +1,27 @@
-"""CRI messages as requests on this node: the pure readers with the node's domains, memory and device hints."""
+"""Parse CRI messages, and read them as requests with the node's annotation domains, memory and devices."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
 
 from cri_proxy.cri import read
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import UnreadableRequest
 from cri_proxy.kubelet.pod_resources import PodResources
 from policies.base import DeviceLocality, Pod, Request
 
 HintsOf = Callable[[pb.ContainerConfig], Awaitable[Sequence[DeviceLocality]]]
+M = TypeVar("M", bound=Message)
+
+
+def message_of(kind: type[M], data: bytes) -> M:
+    """Parse the bytes of a held request. Raises UnreadableRequest: the caller's fault, the runtime refuses them too."""
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise UnreadableRequest(kind.DESCRIPTOR.name.removesuffix("Request"), str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +34,9 @@ class Understood:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What reading needs to know of the node.
+    """Reads requests on one node.
 
-    ``memory_bytes`` is the node's capacity, behind the kubelet's oom_score_adj; ``hints_of`` finds where a
+    ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj; ``hints_of`` finds where a
     container's devices and mounts are, ``pod_resources`` what the kubelet says of its devices.
     """
 
@@ -33,34 +46,30 @@ class Reader:
     pod_resources: PodResources | None = None
 
     def expect(self, pod: Pod) -> None:
-        """A pod's sandbox is about to run: ask the kubelet about its devices, so that no container has to wait."""
+        """Ask the kubelet for the devices of a pod whose sandbox is about to run, so that no container has to wait."""
         if self.pod_resources is not None:
             self.pod_resources.expect(pod)
 
     async def read_create(self, message: pb.CreateContainerRequest, sandbox: pb.PodSandboxConfig) -> Understood:
-        """What a container that is about to be created in this pod asks for."""
+        """Return what a container that is about to be created in this pod asks for."""
         hints = [*await self.hints_of(message.config)]
         if self.pod_resources is not None:
             pod = read.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
             hints += await self.pod_resources.hints(pod, message.config.metadata.name)
         found = read.read_create(
-            message,
-            sandbox,
-            domains=self.domains,
-            hints=hints,
-            node_memory_bytes=self.memory_bytes,
+            message, sandbox, domains=self.domains, hints=hints, node_memory_bytes=self.memory_bytes
         )
         return Understood(found.request, tuple(str(problem) for problem in found.problems))
 
     def pod_of(self, config: pb.PodSandboxConfig) -> Pod:
-        """The pod of a sandbox that is about to run."""
+        """Return the pod of a sandbox that is about to run."""
         return read.pod_of(config)
 
     def merge_update(self, request: Request, resources: pb.LinuxContainerResources) -> Request:
-        """The recorded request as this update changes it."""
+        """Return the recorded request as this update changes it."""
         return read.merge_update(request, resources, node_memory_bytes=self.memory_bytes)
 
 
 async def no_hints(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
-    """For nodes whose devices are not looked up: simulation and tests."""
+    """Return no hints, for nodes whose devices are not looked up: simulation and tests."""
     return ()

@@ -1,7 +1,6 @@
-"""UpdateContainerResources from the kubelet: a patch of the recorded request, re-planned in place.
+"""UpdateContainerResources from the kubelet: patch the recorded request and plan the container again in place.
 
-The kubelet's own cpuset fields never pass; everything else does. Growth is a superset of what the container
-holds, so the CPUs that it gains are cleared of others before the call goes on (spec section 7).
+The kubelet's own cpuset fields never pass; all other fields do (docs/design.md, "The way of a container").
 """
 
 from dataclasses import dataclass, replace
@@ -20,14 +19,14 @@ from policies.base import ContainerKey, Pinning, Rejected
 
 @dataclass(frozen=True, slots=True)
 class PlannedUpdate:
-    """What goes out for a kubelet's update; ``reservation`` None = the request did not change."""
+    """What is sent for a kubelet's update; ``reservation`` None = the request did not change."""
 
     ticket: Ticket
     pinning: Pinning
     reservation: Reservation | None
 
 
-class Resizes:
+class UpdateCalls:
     """Plans and finishes the kubelet's updates."""
 
     def __init__(
@@ -44,13 +43,13 @@ class Resizes:
     async def plan(
         self, reader: Reader, request: pb.UpdateContainerResourcesRequest
     ) -> PlannedUpdate | Rejected | Refusal | None:
-        """What to send instead of the kubelet's request; None when the container is not one of ours.
+        """Return what to send instead of the kubelet's request; None when the container is not ours.
 
-        The container's lock is held when, and only when, there is a plan: ``finish`` lets go of it.
+        The container's lock is held if, and only if, there is a plan: ``finish`` releases it.
         """
         planned = await self._plan(reader, request, is_last_try=False)
         if isinstance(planned, Rejected):
-            # The room may be there: of exits that nobody announced only a list tells (spec section 7).
+            # There may be room: an exit that no event announced is found by listing the containers.
             await self._resync.check_all("before a refusal")
             planned = await self._plan(reader, request, is_last_try=True)
         return planned
@@ -82,7 +81,8 @@ class Resizes:
     async def _cleared(
         self, container_id: str, key: ContainerKey, reservation: Reservation
     ) -> PlannedUpdate | Refusal | None:
-        """Others off the CPUs that it gains; meanwhile its lock is free, so that nobody waits for us in a circle."""
+        """Take other containers off the CPUs that it gains, before the call goes on."""
+        # Its lock is free meanwhile: another call that waits for it may hold a lock that this one needs.
         try:
             await self._barrier.clear_for(key)
             ticket = await self._barrier.take(container_id)
@@ -94,7 +94,7 @@ class Resizes:
         return await self._announced(PlannedUpdate(ticket, Pinning(None, None), reservation))
 
     async def _announced(self, planned: PlannedUpdate) -> PlannedUpdate | Refusal:
-        """The plan with the container's present pinning, saved before the runtime hears of it."""
+        """Return the plan with the container's present pinning, saved before the runtime gets it."""
         is_new, saved = planned.reservation is not None, True
         try:
             pinning = self._present(planned.ticket)
@@ -117,7 +117,7 @@ class Resizes:
         self._barrier.done(planned.ticket)
 
     def finish(self, planned: PlannedUpdate, outcome: Outcome) -> None:
-        """The runtime has answered, or nobody knows; the container's lock is free again."""
+        """Take the outcome of the call and release the container's lock."""
         try:
             self._take_outcome(planned, outcome)
         finally:
@@ -134,16 +134,16 @@ class Resizes:
                 confirmed = self._ledger.confirm(key, planned.pinning)
                 if confirmed is not None:
                     self._context.persistence.save_later([confirmed])
-                self._tell(planned)
+                self._report(planned)
             case Failed(message=words):
                 self._undo(planned, f"the runtime refused: {words}")
             case Aborted(sent=False):
                 self._undo(planned, "the caller left before the runtime was asked")
             case Aborted():
                 self._ledger.doubt(key, planned.pinning)
-                self._tell(planned)
+                self._report(planned)
 
-    def _tell(self, planned: PlannedUpdate) -> None:
+    def _report(self, planned: PlannedUpdate) -> None:
         if planned.reservation is not None:
             self._context.observer.carried_out(planned.reservation.row)
 
@@ -152,7 +152,7 @@ class Resizes:
             self._coordinator.roll_back_resize(planned.reservation, why)
 
     def _present(self, ticket: Ticket) -> Pinning:
-        """What the container may be on now; what it already has where nothing new may be written."""
+        """Return what the container may run on now; what it already has where nothing new may be written."""
         row = self._ledger.get(ticket.key)
         target = self._ledger.sendable(ticket.key)
         known = row.acknowledged if row is not None else None

@@ -1,8 +1,7 @@
-"""The table of intercepted CRI methods: messages in, coordinator calls, messages out (spec/relay.md's table).
+"""The table of intercepted CRI methods: messages in, coordinator calls, messages out.
 
-Every other method passes as untouched bytes. The one ``except Exception`` of the decision path is here: a fault
-of ours follows the operator's ``onPolicyError``, and by default the container goes on with the last known
-shared set.
+Every other method passes as untouched bytes. A fault of the proxy follows the option ``onPolicyError``: by default the
+container goes on with the last known shared set.
 """
 
 import asyncio
@@ -16,21 +15,21 @@ from cri_proxy.cri.sandbox_config import remembered
 from cri_proxy.cri.write import CpuTime, cpu_time_of, write_update
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.http2.status import Code
-from cri_proxy.intercept.answers import Answer, Finisher, refused, took_effect
-from cri_proxy.intercept.create import Creating
-from cri_proxy.intercept.interest import CREATE, RUNTIME, START, UPDATE, interest_of
-from cri_proxy.intercept.reader import Reader
-from cri_proxy.intercept.requests import message_of
-from cri_proxy.intercept.resize import Resizes
+from cri_proxy.intercept.answers import Answer, OnOutcome, refused, took_effect
+from cri_proxy.intercept.create import CreateCalls
+from cri_proxy.intercept.gate import CREATE, RUNTIME, START, UPDATE, interest_of
+from cri_proxy.intercept.reader import Reader, message_of
+from cri_proxy.intercept.resize import UpdateCalls
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
+from cri_proxy.relay.boundary import contained
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import CpuKind, Rejected
 
-# How long a call waits for the saved state to be held against the runtime; then it is refused, and retried.
+# How long a call waits until the saved state is checked against the runtime; then it is refused, and retried.
 READY_BOUND_SECONDS = 10.0
 
 
@@ -38,15 +37,15 @@ class CriInterceptor:
     """Implements ``relay.calls.Interceptor`` for CRI v1."""
 
     def __init__(self, node: Node, reader: Reader, *, ready_bound_seconds: float = READY_BOUND_SECONDS) -> None:
-        """Acts on this node; ``reader`` understands messages."""
+        """Acts on this node; ``reader`` reads its messages."""
         self._ready_bound_seconds = ready_bound_seconds
         self._node = node
         self._context: Context = node.context
         self._coordinator: Coordinator = node.coordinator
         self._reader = reader
-        self._creating = Creating(node, reader)
-        self._resizes = Resizes(node.context, node.effects, node.barrier, node.coordinator, node.resync)
-        self._open: dict[int, Finisher] = {}
+        self._creates = CreateCalls(node)
+        self._updates = UpdateCalls(node.context, node.effects, node.barrier, node.coordinator, node.resync)
+        self._open: dict[int, OnOutcome] = {}
         self._methods: dict[str, Callable[[Call], Awaitable[Answer]]] = {
             RUNTIME + "RunPodSandbox": self._run_sandbox,
             CREATE: self._create,
@@ -61,63 +60,63 @@ class CriInterceptor:
         }
 
     def use_reader(self, reader: Reader) -> None:
-        """Understand messages on another machine, or by another configuration, from now on."""
+        """Read messages by another configuration, or on a changed machine, from now on."""
         self._reader = reader
-        self._creating.use_reader(reader)
 
     def wants(self, method: str) -> Interest:
         """See ``interest_of``."""
         return interest_of(method)
 
     async def on_request(self, call: Call) -> Verdict:
-        """Decide on a held request; a fault of ours becomes the fallback or, by choice, a refusal."""
-        try:
-            answer = await self._methods[call.method](call)
-        except UnreadableRequest as error:
-            answer = self._unread(call, error)
-        except Exception as error:  # noqa: BLE001 - the decision path's boundary: our bug must not stop a container
-            answer = self._failed(call, error)
+        """Decide on a held request; a fault of the proxy becomes the fallback or, by option, a refusal."""
+        faults: list[BaseException] = []
+        with contained(faults.append):
+            answer = await self._answer(call)
+        if faults:
+            answer = self._fallback(call, faults[0])
         if answer.finish is not None:
             self._open[call.id] = answer.finish
         return answer.verdict
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
-        """Hand the outcome to whoever sent the call on."""
+        """Pass the outcome to what the call's answer left for it; a fault there does not change the caller's reply."""
         finish = self._open.pop(call.id, None)
-        if finish is None:
-            return
-        try:
-            finish(outcome)
-        except Exception as error:  # noqa: BLE001 - as above: the caller's reply is on its way whatever we do
-            self._context.observer.failed_open(call.method, error)
+        if finish is not None:
+            with contained(partial(self._context.observer.failed_open, call.method)):
+                finish(outcome)
 
-    def _unread(self, call: Call, error: UnreadableRequest) -> Answer:
-        """The runtime's to refuse, in its own words; one that takes it all the same has a container to be placed."""
+    async def _answer(self, call: Call) -> Answer:
+        try:
+            return await self._methods[call.method](call)
+        except UnreadableRequest as error:
+            return self._unreadable(call, error)
+
+    def _unreadable(self, call: Call, error: UnreadableRequest) -> Answer:
+        """Let the runtime refuse the request in its own words; a container that it makes all the same is placed."""
         self._context.observer.noted(events.UNREADABLE, method=error.method, reason=error.problem)
         if self._rejects_faults:
             return Answer(Refuse(Code.INVALID_ARGUMENT, f"cri-proxy: {error}"))
-        return Answer(Forward(), self._creating.finish_unplaced if call.method == CREATE else None)
+        return Answer(Forward(), self._creates.finish_unplaced if call.method == CREATE else None)
 
     @property
     def _rejects_faults(self) -> bool:
         return self._coordinator.rules.on_policy_error == "reject"
 
-    def _failed(self, call: Call, error: Exception) -> Answer:
+    def _fallback(self, call: Call, error: BaseException) -> Answer:
+        """Answer a call that could not be decided: with the last known sets or, where that fails too, as it came."""
         self._context.observer.failed_open(call.method, error)
         if self._rejects_faults:
             return Answer(Refuse(Code.INTERNAL, f"cri-proxy: {call.method.rpartition('/')[2]} failed: {error!r}"))
-        finish = self._creating.finish_unplaced if call.method == CREATE else None
-        try:
+        verdict: Verdict = Forward()
+        with contained(partial(self._context.observer.failed_open, "fallback")):
             if call.method == CREATE:
-                return Answer(Rewrite(self._creating.unplaced(call.message)), finish)
-            if call.method == UPDATE:
-                return Answer(Rewrite(self._without_cpuset(call.message)))
-        except Exception as second:  # noqa: BLE001 - not even that can be written: as it came
-            self._context.observer.failed_open("fallback", second)
-        return Answer(Forward(), finish)
+                verdict = Rewrite(self._creates.unplaced(call.message))
+            elif call.method == UPDATE:
+                verdict = Rewrite(self._without_cpuset(call.message))
+        return Answer(verdict, self._creates.finish_unplaced if call.method == CREATE else None)
 
     def _without_cpuset(self, message: bytes) -> bytes:
-        """The kubelet's update with the pinning that the container has: its own cpuset fields never pass."""
+        """Return the kubelet's update with the container's confirmed pinning in place of its own cpuset fields."""
         container_id = pb.UpdateContainerResourcesRequest.FromString(message).container_id
         row = self._context.ledger.holder(container_id)
         if row is None or row.acknowledged is None or row.grant.kind is CpuKind.PRESERVE:
@@ -125,7 +124,7 @@ class CriInterceptor:
         return write_update(message, row.acknowledged, self._cpu_time(row))
 
     def _cpu_time(self, row: Row | None) -> CpuTime:
-        """Shares and quota of ours, where an option asks for them: the kubelet's update would undo them."""
+        """Return our shares and quota where an option asks for them: the kubelet's update would undo them."""
         rules = self._coordinator.rules
         if row is None:
             return CpuTime()
@@ -179,7 +178,7 @@ class CriInterceptor:
 
     async def _create(self, call: Call) -> Answer:
         refusal = await self._ready()
-        return refused(refusal) if refusal is not None else await self._creating.answer(call.message)
+        return refused(refusal) if refusal is not None else await self._creates.answer(call.message, self._reader)
 
     async def _start(self, call: Call) -> Answer:
         container_id = message_of(pb.StartContainerRequest, call.message).container_id
@@ -189,8 +188,8 @@ class CriInterceptor:
         container_id = self._context.ledger.full_id(container_id)
         holder = self._context.ledger.holder(container_id)
         if holder is None or holder.state not in ACTIVE:
-            # Created without us (restored from a checkpoint, or while deciding failed), or released before it ever
-            # ran (containerd takes a stop of a created container and can start it afterwards): placed now.
+            # Place it now: it was created without us (restored from a checkpoint, or while deciding failed), or
+            # released before it ran (containerd takes a stop of a created container and can start it afterwards).
             await self._node.resync.adopt_id(container_id)
         ticket = await self._node.barrier.before_start(container_id)
         if isinstance(ticket, Refusal):
@@ -222,7 +221,7 @@ class CriInterceptor:
         row = self._context.ledger.holder(request.container_id)
         if row is not None:
             self._node.managers.saw_cpuset(request.linux.cpuset_cpus, row.key.name)
-        planned = await self._resizes.plan(self._reader, request)
+        planned = await self._updates.plan(self._reader, request)
         match planned:
             case None:
                 return Answer(Forward())
@@ -234,9 +233,9 @@ class CriInterceptor:
             cpu_time = self._cpu_time(self._context.ledger.get(planned.ticket.key))
             message = write_update(call.message, planned.pinning, cpu_time)
         except BaseException:
-            self._resizes.finish(planned, Aborted(sent=False))
+            self._updates.finish(planned, Aborted(sent=False))
             raise
-        return Answer(Rewrite(message), partial(self._resizes.finish, planned))
+        return Answer(Rewrite(message), partial(self._updates.finish, planned))
 
     async def _stop_container(self, call: Call) -> Answer:
         container_id = message_of(pb.StopContainerRequest, call.message).container_id
@@ -278,8 +277,8 @@ class CriInterceptor:
         row = self._context.ledger.holder(self._context.ledger.full_id(container_id))
         return (row,) if row is not None else ()
 
-    def _releases(self, why: str, rows: Callable[[], tuple[Row, ...]]) -> Finisher:
-        """Release these rows when the call took effect: after the reply, because a stop lasts its grace period."""
+    def _releases(self, why: str, rows: Callable[[], tuple[Row, ...]]) -> OnOutcome:
+        """Release these rows once the call took effect: after the reply, since a stop takes up to its grace period."""
 
         def finish(outcome: Outcome) -> None:
             if took_effect(outcome):

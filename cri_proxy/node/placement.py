@@ -47,7 +47,7 @@ class Placer:
         except BaseException as error:
             # Definite either way: not a byte has reached the runtime.
             left = isinstance(error, asyncio.CancelledError)
-            why = "the caller left before the runtime was asked" if left else f"our fault: {error!r}"
+            why = "the caller left before the runtime was asked" if left else f"a fault of the proxy: {error!r}"
             self._coordinator.roll_back(decided, why, code="caller-left" if left else "fault")
             raise
         if not saved and self._coordinator.rules.on_store_error == "reject":

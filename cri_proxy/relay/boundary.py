@@ -1,11 +1,8 @@
-"""Where a relay meets its interceptor: a bug of ours must never stop a container from starting.
-
-The only place of the relay that catches everything. An interceptor that raises despite its contract is reported,
-and the call goes on unchanged as if it had said Forward.
-"""
+"""Contain faults between a relay and its interceptor: a bug of the proxy must never stop a container from starting."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
@@ -17,16 +14,34 @@ _MAX_METHODS: Final = 1024
 _ids: Final = itertools.count(1)
 
 
+@contextmanager
+def contained(on_error: OnError) -> Iterator[None]:
+    """Report an exception of the block instead of raising it. The only place that catches everything.
+
+    The fallback is what the caller had before the block. Cancellation passes: it is no Exception.
+
+    >>> faults: list[BaseException] = []
+    >>> with contained(faults.append):
+    ...     raise ValueError("a bug")
+    >>> faults
+    [ValueError('a bug')]
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - see above
+        on_error(error)
+
+
 def new_call(method: str, message: bytes) -> Call:
-    """A call with a number of its own in this process."""
+    """Return a call with a number that is unique in this process."""
     return Call(next(_ids), method, message)
 
 
 class Boundary:
-    """An interceptor that cannot raise, and is asked once per method name. ``traffic`` counts what it is asked."""
+    """An interceptor that cannot raise and is asked once per method name; ``traffic`` counts its calls."""
 
     def __init__(self, interceptor: Interceptor, on_error: OnError, traffic: Traffic | None = None) -> None:
-        """``on_error`` learns of every exception that the interceptor let out."""
+        """``on_error`` gets every exception that the interceptor raises despite its contract."""
         self.traffic = traffic if traffic is not None else Traffic()
         self.passed = self.traffic.new_passed()
         self._interceptor = interceptor
@@ -34,14 +49,12 @@ class Boundary:
         self._interests: dict[str, Interest] = {}
 
     def wants(self, method: str) -> Interest:
-        """What to do with this method; PASS when the interceptor fails to say."""
+        """Return what to do with this method; PASS when the interceptor fails."""
         interest = self._interests.get(method)
         if interest is None:
-            try:
+            interest = Interest.PASS
+            with contained(self._on_error):
                 interest = self._interceptor.wants(method)
-            except Exception as error:  # noqa: BLE001 - the relay's boundary
-                self._on_error(error)
-                interest = Interest.PASS
             if len(self._interests) < _MAX_METHODS:  # names come from outside: no memory without bound
                 self._interests[method] = interest
         if interest is Interest.REFUSE:  # asked for every call, since the relays remember only what passes
@@ -49,20 +62,16 @@ class Boundary:
         return interest
 
     async def verdict(self, call: Call) -> Verdict:
-        """What to do with this call; Forward when the interceptor fails to say."""
+        """Return what to do with this call; Forward when the interceptor fails."""
         self.traffic.begun(call)
         verdict: Verdict = Forward()
-        try:
+        with contained(self._on_error):
             verdict = await self._interceptor.on_request(call)
-        except Exception as error:  # noqa: BLE001 - the relay's boundary
-            self._on_error(error)
         self.traffic.judged(call, verdict)
         return verdict
 
     def outcome(self, call: Call, outcome: Outcome) -> None:
-        """Tell the interceptor what became of a call."""
+        """Report the outcome of a call to the interceptor."""
         self.traffic.ended(call, outcome)
-        try:
+        with contained(self._on_error):
             self._interceptor.on_outcome(call, outcome)
-        except Exception as error:  # noqa: BLE001 - the relay's boundary
-            self._on_error(error)

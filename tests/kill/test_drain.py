@@ -14,7 +14,7 @@ import pytest
 
 from cri_proxy.daemon.app import STOP_GRACE_SECONDS
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.intercept.interest import RUNTIME
+from cri_proxy.intercept.gate import RUNTIME
 from cri_proxy.testbed.pods import PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from cri_proxy.unix_socket import socket_path

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cri_proxy.daemon.app import STOP_GRACE_SECONDS
 from cri_proxy.http2 import frames
-from cri_proxy.intercept.interest import RUNTIME
+from cri_proxy.intercept.gate import RUNTIME
 from cri_proxy.testbed.daemon import DaemonProcess
 from cri_proxy.testbed.pods import PodSpec, guaranteed
 from cri_proxy.testbed.wait import until

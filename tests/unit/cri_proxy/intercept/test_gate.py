@@ -1,12 +1,12 @@
-"""Calls that need a decision wait until somebody decides, and are turned away once nobody does any more."""
+"""Which calls need a decision; they wait until this process decides and are turned away once it does not any more."""
 
 import asyncio
 
 import pytest
 
+from cri_proxy.cri.methods import BY_PATH
 from cri_proxy.http2.status import Code
-from cri_proxy.intercept.gate import Gate
-from cri_proxy.intercept.interest import CREATE, RUNTIME
+from cri_proxy.intercept.gate import CREATE, OLD_RUNTIME, RUNTIME, START, UPDATE, DecisionGate, interest_of
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Verdict
 
 CALL = Call(1, CREATE, b"")
@@ -37,8 +37,8 @@ class Decider:
         self.outcomes.append(outcome)
 
 
-def opened() -> tuple[Gate, Decider]:
-    gate, decider = Gate(), Decider()
+def opened() -> tuple[DecisionGate, Decider]:
+    gate, decider = DecisionGate(), Decider()
     gate.open(decider)
     return gate, decider
 
@@ -56,11 +56,11 @@ def was_turned_away(verdict: Verdict) -> bool:
     ],
 )
 def test_what_is_held_is_known_before_anybody_decides(method: str, interest: Interest) -> None:
-    assert Gate().wants(method) is interest
+    assert DecisionGate().wants(method) is interest
 
 
 async def waits_for_a_decider() -> None:
-    gate = Gate()
+    gate = DecisionGate()
     async with asyncio.TaskGroup() as group:
         asked = group.create_task(gate.on_request(CALL))
         await asyncio.sleep(0)
@@ -74,7 +74,7 @@ async def test_a_call_waits_for_the_decider() -> None:
 
 
 async def test_a_call_that_has_waited_long_is_refused_and_not_sent_again_at_once() -> None:
-    verdict = await Gate(wait_seconds=0.01).on_request(CALL)
+    verdict = await DecisionGate(wait_seconds=0.01).on_request(CALL)
     assert isinstance(verdict, Refuse)
     assert (verdict.code, verdict.was_unseen) == (Code.UNAVAILABLE, False)
 
@@ -138,7 +138,7 @@ async def broken() -> None:
         async def on_request(self, call: Call) -> Verdict:
             raise TimeoutError
 
-    gate = Gate()
+    gate = DecisionGate()
     gate.open(Broken())
     await gate.on_request(CALL)
 
@@ -146,3 +146,24 @@ async def broken() -> None:
 async def test_a_fault_of_the_decider_is_not_taken_for_the_end() -> None:
     with pytest.raises(TimeoutError):
         await broken()
+
+
+@pytest.mark.parametrize("method", [CREATE, START, UPDATE, RUNTIME + "StopPodSandbox"])
+def test_what_changes_who_holds_what_is_held(method: str) -> None:
+    assert interest_of(method) is Interest.HOLD
+
+
+@pytest.mark.parametrize(
+    "method", [RUNTIME + "Version", RUNTIME + "ExecSync", "/runtime.v1.ImageService/PullImage", "/x"]
+)
+def test_the_rest_passes(method: str) -> None:
+    assert interest_of(method) is Interest.PASS
+
+
+def test_the_old_interface_is_refused_for_it_would_be_served_unpinned() -> None:
+    assert interest_of(OLD_RUNTIME + "CreateContainer") is Interest.REFUSE
+
+
+def test_every_method_that_is_held_exists() -> None:
+    held = {path for path in BY_PATH if interest_of(path) is Interest.HOLD}
+    assert len(held) == 10

@@ -3,9 +3,12 @@
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
+import pytest
+
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.intercept.reader import Reader, Understood, no_hints
+from cri_proxy.errors import UnreadableRequest
+from cri_proxy.intercept.reader import Reader, Understood, message_of, no_hints
 from cri_proxy.kubelet.pod_resources import PodResources
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.testbed.pods import Node, PodSpec, create_request, guaranteed, sandbox_config
@@ -79,3 +82,16 @@ async def test_what_the_kubelet_says_of_devices_counts_beside_their_paths() -> N
 async def test_annotations_choose_which_hints_count() -> None:
     assert await places(("cri-proxy.io/topologyhints", "pod-resources")) == ["podresapi:example.com/nic/eth1"]
     assert await places(("cri-proxy.io/deny.topologyhints", "[podresapi:example.com/nic]")) == ["/dev/x"]
+
+
+def test_bytes_are_read_as_the_request_that_they_are() -> None:
+    asked = pb.StopContainerRequest(container_id="c", timeout=5)
+    assert message_of(pb.StopContainerRequest, asked.SerializeToString()) == asked
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"\x0a\x05ab", b"\x0a\x01\xff"], ids=["no tag", "cut off", "no UTF-8"])
+def test_bytes_that_are_none_are_named_with_the_method(data: bytes) -> None:
+    with pytest.raises(UnreadableRequest) as caught:
+        message_of(pb.StopContainerRequest, data)
+    assert caught.value.method == "StopContainer"
+    assert caught.value.problem

@@ -7,7 +7,7 @@ import pytest
 from cri_proxy.cri.annotations.read import DOMAINS, GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed
-from cri_proxy.intercept.interest import CREATE, RUNTIME
+from cri_proxy.intercept.gate import CREATE, RUNTIME
 from cri_proxy.intercept.reader import Reader, no_hints
 from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
