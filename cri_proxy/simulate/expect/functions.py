@@ -39,12 +39,12 @@ MACHINE_FUNCTIONS = {
     "core": "a CPU and its thread siblings, `core(4)`",
     "kernel_isolated": "the CPUs that the kernel isolates",
     "reserved_cpus": "the CPUs reserved for the system",
-    "free": "sharable CPUs that nobody owns",
+    "free": "sharable CPUs without an owner",
     "nodes_of": "NUMA nodes that a set of CPUs lies in",
     "packages_of": "packages that a set of CPUs lies in",
     "pool_cpus": "CPUs of a pool, `pool_cpus('root')`",
     "pools": "the names of all pools",
-    "memory_free": "MiB of a pool's memory that nobody is promised, `memory_free('NUMA node #0')`",
+    "memory_free": "MiB of a pool's memory that is promised to no container, `memory_free('NUMA node #0')`",
 }
 SET_FUNCTIONS = {
     "cpuset": "the CPUs of a list, `cpuset('0-3,8')`",
