@@ -1,15 +1,41 @@
-"""What every policy is given: the CPUs that it may use on this machine."""
+"""What every policy is given, and how a policy describes options of its own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sysfs.cpuset import CpuSet
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """What an option's type does not say.
+
+    ``key`` is its YAML key inside its group, ``was`` are former keys, which are still read; ``flag`` is its
+    command-line option ('' = none), ``values`` the form of its values where the type does not tell, ``choices`` all of
+    its values where the type does not list them, ``read`` turns text into the value (ValueError when it cannot),
+    ``remedy`` is added to the error about a wrong value. ``takes_mapping``: an entry ``KEY: VALUE`` is read as
+    ``KEY=VALUE``.
+    """
+
+    key: str
+    text: str
+    flag: str = ""
+    values: str = ""
+    unit: str = ""
+    is_reloadable: bool = True
+    read: Callable[[str], object] | None = None
+    remedy: str = ""
+    takes_mapping: bool = False
+    was: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyOptions:
     """The CPUs that may be used at all, and those of them that are kept for the system.
 
-    A policy with options of its own names a subclass in its line of ``policies/registry.py``.
+    The options of a policy are a subclass, named in its line of ``policies/registry.py``. Each further field is
+    ``Annotated[TYPE, Option(...)]`` with a default; the configuration reads it under the key of the policy.
     """
 
     available: CpuSet = CpuSet()

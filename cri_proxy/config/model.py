@@ -3,14 +3,16 @@
 An option's type says which values it takes (``config.option`` reads them); ``Option`` says the rest.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
 from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
-from cri_proxy.config.option import Known, Option, optional_period_seconds, options_of
-from cri_proxy.config.topology_aware import TopologyAware, TopologyManager
+from cri_proxy.config.option import Known, optional_period_seconds, options_of
+from policies.options import Option, PolicyOptions
+from policies.registry import POLICIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +64,39 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
+class TopologyManager:
+    """Merging of hints as the kubelet does it."""
+
+    policy: Annotated[
+        Literal["none"],
+        Option("policy", "Hint merging", remedy="this version merges no hints: only none is supported"),
+    ] = "none"
+    scope: Annotated[
+        Literal["container", "pod"], Option("scope", "What hints are merged for; without effect under policy none")
+    ] = "container"
+
+
+# The policies that have a group of options in the configuration.
+_WITH_OPTIONS: Final = tuple(policy for policy in POLICIES if policy.options is not PolicyOptions)
+OptionsT = TypeVar("OptionsT", bound=PolicyOptions)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything that the operator decides. The defaults alone are a valid configuration."""
 
     policy: Annotated[
-        Literal["topology-aware", "none"],
-        Option("policy", "Who places containers. none: nobody, every call passes unchanged", flag="--policy"),
-    ] = "topology-aware"
+        str,
+        Option(
+            "policy",
+            "The policy that places containers. none: every call passes unchanged",
+            flag="--policy",
+            choices=tuple(policy.name for policy in POLICIES),
+        ),
+    ] = POLICIES[0].name
     available: Annotated[CpuBudget, Option("availableResources", "")] = CpuBudget()
     reserved: Annotated[CpuReserve, Option("reservedResources", "")] = CpuReserve()
-    topology_aware: Annotated[TopologyAware, Option("topologyAware", "")] = TopologyAware()
+    policy_options: tuple[PolicyOptions, ...] = tuple(policy.options() for policy in _WITH_OPTIONS)
     topology_manager: Annotated[TopologyManager, Option("topologyManager", "")] = TopologyManager()
     memory_kinds: Annotated[
         tuple[NodeMemory, ...],
@@ -247,9 +272,22 @@ class Config:
         ),
     ] = ""
 
+    def of_policy(self, model: type[OptionsT]) -> OptionsT:
+        """Return the options of the policy that has this model. The CPUs in them are empty: a machine decides them."""
+        found = next((options for options in self.policy_options if type(options) is model), None)
+        return model() if found is None else found
+
+
+def _options() -> Iterator[Known]:
+    for known in options_of(Config):
+        yield known
+        if known.names == ("reserved", "cpu"):  # those of the policies stand behind the CPUs that all of them are given
+            for i, policy in enumerate(_WITH_OPTIONS):
+                yield from options_of(policy.options, (policy.group,), ("policy_options", i))
+
 
 # Built here, so that a model with a type that cannot be read cannot be imported.
-_KNOWN: Final = tuple(options_of(Config))
+_KNOWN: Final = tuple(_options())
 
 
 def known_options() -> tuple[Known, ...]:

@@ -1,10 +1,13 @@
-"""Options of the configuration: what one says beside its type and default, and how its type selects a parser."""
+"""Options of the configuration in their places, and how the type of one selects its parser."""
 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
 from functools import partial
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, get_args, get_origin, get_type_hints
+
+from policies.options import Option
 
 Raw = str | tuple[str, ...]
 """A scalar's text, or those of a list."""
@@ -19,36 +22,15 @@ _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """What an option's type does not say.
-
-    ``key`` is its YAML key inside its group, ``was`` are former keys, which are still read; ``flag`` is its
-    command-line option ('' = none), ``values`` the form of its values where the type does not tell, ``read`` turns
-    text into the value (ValueError when it cannot), ``remedy`` is added to the error about a wrong value.
-    ``takes_mapping``: an entry ``KEY: VALUE`` is read as ``KEY=VALUE``.
-    """
-
-    key: str
-    text: str
-    flag: str = ""
-    values: str = ""
-    unit: str = ""
-    is_reloadable: bool = True
-    read: Callable[[str], object] | None = None
-    remedy: str = ""
-    takes_mapping: bool = False
-    was: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Known:
-    """One option in its place: ``path`` are the keys from the top, ``names`` the fields, ``type`` what it holds.
+    """One option in its place: ``path`` are the keys from the top, ``type`` is what it holds.
 
-    ``parse`` reads one text, of a list one item.
+    ``names`` are the fields that lead to it; a number is a place in a tuple. ``parse`` reads one text, of a list one
+    item.
     """
 
     path: tuple[str, ...]
-    names: tuple[str, ...]
+    names: tuple[str | int, ...]
     type: object
     default: object
     option: Option
@@ -65,18 +47,25 @@ class Known:
         return (self.path, *((*self.path[:-1], former) for former in self.option.was))
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """All values it takes, where these are few."""
+        return choices_of(self.type, self.option)
+
+    @property
     def is_list(self) -> bool:
         """Whether the option takes a list."""
         return get_origin(self.type) is tuple
 
 
-def options_of(cls: type, path: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> Iterator[Known]:
-    """Yield every option of a model, in its order: a dataclass whose fields are ``Annotated[TYPE, Option(...)]``.
+def options_of(cls: type, path: tuple[str, ...] = (), names: tuple[str | int, ...] = ()) -> Iterator[Known]:
+    """Yield every option of a model, in its order: a dataclass with fields that are ``Annotated[TYPE, Option(...)]``.
 
     A field whose type is such a dataclass is a group. Raises TypeError for a type that cannot be read.
     """
     hints = get_type_hints(cls, include_extras=True)
     for field in fields(cls):
+        if get_origin(hints[field.name]) is not Annotated:
+            continue
         kind, option = get_args(hints[field.name])
         here = (*path, option.key), (*names, field.name)
         if isinstance(kind, type) and is_dataclass(kind):
@@ -97,11 +86,22 @@ def parser_for(kind: object, option: Option) -> Callable[[str], object]:
         return option.read
     if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
         return parser_for(get_args(kind)[0], option)
-    if get_origin(kind) is Literal and all(isinstance(choice, str) for choice in get_args(kind)):
-        return partial(_read_choice, get_args(kind))
+    if choices := choices_of(kind, option):
+        read = partial(_read_choice, choices)
+        return (lambda text: kind(read(text))) if isinstance(kind, type) else read
     if kind not in _PLAIN:
-        raise TypeError(f"option {option.key}: {kind} cannot be read: use bool, int, float, str, a Literal or read=")
+        known = "bool, int, float, str, a StrEnum, a Literal of strings or read="
+        raise TypeError(f"option {option.key}: {kind} cannot be read: use {known}")
     return _PLAIN[kind][0]
+
+
+def choices_of(kind: object, option: Option) -> tuple[str, ...]:
+    """Return all values of an option whose type or row lists them, else ()."""
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return tuple(kind)
+    if get_origin(kind) is Literal and all(isinstance(choice, str) for choice in get_args(kind)):
+        return get_args(kind)
+    return option.choices
 
 
 def values_text(known: Known) -> str:
@@ -113,8 +113,8 @@ def values_text(known: Known) -> str:
     """
     if known.option.values:
         return known.option.values
-    if get_origin(known.type) is Literal:
-        return " or ".join(f"`{value}`" for value in get_args(known.type))
+    if known.choices:
+        return " or ".join(f"`{value}`" for value in known.choices)
     if known.is_list:
         return "a list of strings" if known.type == tuple[str, ...] else "a list"
     return _PLAIN[known.type][1]

@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Callable, Container
 from functools import partial
-from typing import Literal, get_args, get_origin
 
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, read_value, values_text
@@ -31,9 +30,8 @@ def _add(group: argparse._ArgumentGroup, known: Known) -> None:
         off = f"--no-{flag.removeprefix('--')}"
         group.add_argument(off, dest=dest, action="store_const", const=False, help=f"the same as {flag}=false")
         return
-    choices = get_args(known.type) if get_origin(known.type) is Literal else ()
-    values = "" if choices else f" [{values_text(known).replace('`', '')}]"
-    metavar = "|".join(choices) or _metavar(known)
+    values = "" if known.choices else f" [{values_text(known).replace('`', '')}]"
+    metavar = "|".join(known.choices) or _metavar(known)
     group.add_argument(flag, dest=dest, type=_reader(known), metavar=metavar, help=f"{text}{values}")
 
 

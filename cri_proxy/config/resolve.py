@@ -1,17 +1,17 @@
 """Available and reserved CPUs of a machine, and the policy's options that follow."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
 from cri_proxy.config.memory_kinds import NodeMemory, kind_by_node
 from cri_proxy.config.model import Config
-from cri_proxy.config.topology_aware import TopologyAware
 from cri_proxy.errors import ConfigError
-from policies.base import BurstLevel, CpuPriority, Threads
 from policies.errors import PolicyOptionsError
 from policies.hardware.reserve import choose_reserved
+from policies.options import PolicyOptions
+from policies.registry import registered
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 from sysfs.memory_override import with_memory_kinds
@@ -36,7 +36,7 @@ class Resolved:
     """
 
     machine: Machine
-    options: TopologyAwareOptions
+    options: PolicyOptions
     warnings: tuple[str, ...] = ()
 
 
@@ -54,27 +54,17 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
             f"{_RESERVED} is not set: no CPU is kept for the system, kube-system shares with everybody; "
             "set it to what the system needs, for example 750m"
         )
-    chosen = config.topology_aware
-    options = TopologyAwareOptions(
-        available=available,
-        reserved=reserved,
-        pin_cpu=chosen.pin_cpu,
-        pin_memory=chosen.pin_memory,
-        prefer_isolated=chosen.prefer_isolated,
-        prefer_shared=chosen.prefer_shared,
-        reserved_namespaces=chosen.reserved_namespaces,
-        colocate_pods=chosen.colocate_pods,
-        colocate_namespaces=chosen.colocate_namespaces,
-        l3_pools=chosen.l3_pools,
-        unlimited_burst=BurstLevel(chosen.unlimited_burst),
-        threads=Threads(chosen.threads),
-        cpu_priority=CpuPriority(chosen.cpu_priority),
+    chosen = config.of_policy(registered(config.policy).options)
+    options = replace(chosen, available=available, reserved=reserved)
+    notes = (
+        *warnings,
+        *_resize_notes(config.of_policy(TopologyAwareOptions)),
+        *_memory_notes(config.memory_kinds, machine),
     )
-    notes = (*warnings, *_resize_notes(chosen), *_memory_notes(config.memory_kinds, machine))
     return Resolved(with_memory_kinds(machine, kind_by_node(config.memory_kinds)), options, notes)
 
 
-def _resize_notes(chosen: TopologyAware) -> tuple[str, ...]:
+def _resize_notes(chosen: TopologyAwareOptions) -> tuple[str, ...]:
     """A warning for each option under which the runtime reports other CPU figures than the kubelet has sent."""
     set_here = (("LiftQuota", chosen.lift_quota), ("FractionShares", chosen.fraction_shares))
     return tuple(

@@ -17,17 +17,24 @@ def with_values(config: Config, values: Iterable[tuple[Known, object]]) -> Confi
     return config
 
 
-def _changed(owner: D, names: tuple[str, ...], value: object) -> D:
-    inner = value if len(names) == 1 else _changed(getattr(owner, names[0]), names[1:], value)
-    changed: D = replace(owner, **{names[0]: inner})  # type: ignore[type-var]  # D is one of the model's dataclasses
+def _changed(owner: D, names: tuple[str | int, ...], value: object) -> D:
+    name, *below = names
+    inner = _changed(_part(owner, name), tuple(below), value) if below else value
+    if isinstance(owner, tuple):
+        return type(owner)(inner if i == name else part for i, part in enumerate(owner))
+    changed: D = replace(owner, **{str(name): inner})  # type: ignore[type-var]  # D is one of the model's dataclasses
     return changed
+
+
+def _part(owner: object, name: str | int) -> object:
+    return owner[name] if isinstance(owner, tuple) and isinstance(name, int) else getattr(owner, str(name))
 
 
 def value_of(config: Config, known: Known) -> object:
     """What this configuration says about an option."""
     value: object = config
     for name in known.names:
-        value = getattr(value, name)
+        value = _part(value, name)
     return value
 
 

@@ -14,6 +14,7 @@ from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
+from policies.topology_aware.options import TopologyAwareOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,15 @@ class NodeRules:
     @classmethod
     def of(cls, config: Config) -> Self:
         """What this configuration says: every rule in one place."""
+        enacted = config.of_policy(TopologyAwareOptions)
         return cls(
             on_policy_error=config.on_policy_error,
             on_store_error=config.on_store_error,
             adopt=config.adopt,
             strict_annotations=config.strict_annotations,
             resource_files=config.resource_files,
-            lift_quota=config.topology_aware.lift_quota,
-            fraction_shares=config.topology_aware.fraction_shares,
+            lift_quota=enacted.lift_quota,
+            fraction_shares=enacted.fraction_shares,
             domains=config.annotation_domains,
             drift_check_seconds=config.drift_check_seconds,
         )

@@ -1,11 +1,11 @@
-"""The options of the topology-aware policy."""
+"""The options of the topology-aware policy: one field = one option."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Annotated, Literal
 
 from policies.base import BurstLevel, CpuPriority, Threads
-from policies.options import PolicyOptions
+from policies.options import Option, PolicyOptions
 
 # Reserved in any case (docs/placement.md, What a container asks for): the node's own pods live here.
 SYSTEM_NAMESPACE = "kube-system"
@@ -15,17 +15,79 @@ SYSTEM_NAMESPACE = "kube-system"
 class TopologyAwareOptions(PolicyOptions):
     """What the operator decided. Annotations override most of it."""
 
-    pin_cpu: bool = True
-    pin_memory: bool = True
-    prefer_isolated: bool = True
-    prefer_shared: bool = False
-    reserved_namespaces: tuple[str, ...] = ()
-    colocate_pods: bool = False
-    colocate_namespaces: bool = False
-    l3_pools: Literal["auto", "true", "false"] = "auto"
-    unlimited_burst: BurstLevel = BurstLevel.PACKAGE
-    threads: Threads = Threads.ANY
-    cpu_priority: CpuPriority = CpuPriority.NONE
+    pin_cpu: Annotated[
+        bool, Option("PinCPU", "Pin containers to the CPUs of their pool", flag="--topology-aware-pin-cpu")
+    ] = True
+    pin_memory: Annotated[
+        bool,
+        Option("PinMemory", "Pin containers to the memory nodes of their pool", flag="--topology-aware-pin-memory"),
+    ] = True
+    prefer_isolated: Annotated[
+        bool,
+        Option(
+            "PreferIsolatedCPUs",
+            "Give a Guaranteed container that asks for exactly one CPU a kernel-isolated one where one is free",
+            flag="--topology-aware-prefer-isolated-cpus",
+        ),
+    ] = True
+    prefer_shared: Annotated[
+        bool,
+        Option(
+            "PreferSharedCPUs",
+            "Give shared CPUs only, no exclusive ones, unless an annotation asks for them",
+            flag="--topology-aware-prefer-shared-cpus",
+        ),
+    ] = False
+    reserved_namespaces: Annotated[
+        tuple[str, ...],
+        Option("ReservedPoolNamespaces", "Namespaces (shell globs) on the reserved CPUs besides kube-system"),
+    ] = ()
+    colocate_pods: Annotated[bool, Option("ColocatePods", "Draw the containers of a pod together")] = False
+    colocate_namespaces: Annotated[
+        bool, Option("ColocateNamespaces", "Draw the containers of a namespace together")
+    ] = False
+    l3_pools: Annotated[
+        Literal["auto", "true", "false"],
+        Option("L3Pools", "A pool per L3 cache domain. auto: where a node has several with two or more cores"),
+    ] = "auto"
+    unlimited_burst: Annotated[
+        BurstLevel,
+        Option(
+            "UnlimitedBurstable",
+            "How wide a pool a Burstable container without a CPU limit should get, unless an annotation says",
+        ),
+    ] = BurstLevel.PACKAGE
+    threads: Annotated[
+        Threads,
+        Option(
+            "Hyperthreads",
+            "Thread siblings, unless an annotation says. any: they may be anybody's; own-core: exclusive CPUs are "
+            "whole cores; hide: as own-core, and only one thread of each core is used, of shared CPUs too",
+        ),
+    ] = Threads.ANY
+    cpu_priority: Annotated[
+        CpuPriority,
+        Option(
+            "DefaultCPUPriority",
+            "Which CPUs to prefer where base frequency, energy preference or core kind tell them apart, unless an "
+            "annotation says",
+        ),
+    ] = CpuPriority.NONE
+    # The next two do not change a decision: the daemon follows them when it writes a grant into the call.
+    lift_quota: Annotated[
+        bool,
+        Option(
+            "LiftQuota",
+            "Remove the CFS quota of containers that have exclusive CPUs only, so that they are never throttled",
+        ),
+    ] = False
+    fraction_shares: Annotated[
+        bool,
+        Option(
+            "FractionShares",
+            "Give a container that also has exclusive CPUs the CPU shares of its shared fraction only",
+        ),
+    ] = False
 
     def is_reserved_namespace(self, namespace: str) -> bool:
         """Return whether containers of this namespace run on the reserved CPUs unless annotated otherwise."""

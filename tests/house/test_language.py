@@ -54,7 +54,6 @@ OPEN_CLASS_NAMES: set[str] = {
     "Report",
     "Reset",
     "Role",
-    "TopologyAware",
     "Update",
 }
 

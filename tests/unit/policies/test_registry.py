@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from policies.options import PolicyOptions
 from policies.registry import POLICIES, REASON_CODES, Registered
 
 
@@ -18,6 +19,11 @@ def test_the_registry_loads_no_policy() -> None:
     program = program.replace("POLICIES", "policies.registry.POLICIES")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     assert set(done.stdout.split()) == {"False"}
+
+
+def test_no_two_policies_share_an_options_model() -> None:
+    models = [policy.options for policy in POLICIES if policy.options is not PolicyOptions]
+    assert len(set(models)) == len(models)
 
 
 def test_every_reason_code_is_listed_once() -> None:

@@ -9,6 +9,7 @@ from cri_proxy.cli.main import command_parser, load_command, run_command
 from cri_proxy.cli.run import settings_from
 from cri_proxy.config.cpus import CpuQuantity
 from cri_proxy.errors import ConfigError
+from policies.topology_aware.options import TopologyAwareOptions
 
 
 def parsed(*argv: str) -> argparse.Namespace:
@@ -29,7 +30,7 @@ def test_every_option_of_the_contract_is_understood() -> None:
     assert (settings.node_name, settings.node_group, settings.http) == ("w1", "g1", "off")
     assert (settings.state_dir, settings.sysfs_root) == (Path("/s"), Path("/r"))
     assert settings.config.reserved.cpu == CpuQuantity(750)
-    assert not settings.config.topology_aware.pin_memory
+    assert not settings.config.of_policy(TopologyAwareOptions).pin_memory
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:

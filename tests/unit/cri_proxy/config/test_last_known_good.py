@@ -6,7 +6,6 @@ import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args, get_origin
 
 import pytest
 from hypothesis import given, settings
@@ -48,7 +47,7 @@ def texts(known: Known) -> st.SearchStrategy[str]:
         return st.sampled_from(TEXTS[known.key])
     if known.type is bool:
         return st.sampled_from(("true", "false"))
-    return st.sampled_from(get_args(known.type)) if get_origin(known.type) is Literal else st.text()
+    return st.sampled_from(known.choices) if known.choices else st.text()
 
 
 def values(known: Known) -> st.SearchStrategy[object]:

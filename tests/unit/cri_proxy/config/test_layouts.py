@@ -5,6 +5,7 @@ import pytest
 from cri_proxy.config.layouts import Plain, config_tree, file_names, to_plain
 from cri_proxy.config.load import parse_config
 from cri_proxy.errors import ConfigError
+from policies.topology_aware.options import TopologyAwareOptions
 
 NAMES = file_names("n1", "g1")
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n"
@@ -51,7 +52,7 @@ def test_the_object_of_nri_plugins_is_understood() -> None:
     text = "apiVersion: config.nri/v1alpha1\nkind: TopologyAwarePolicy\nmetadata: {name: default}\nspec:\n"
     text += "  pinCPU: false\n  unlimitedBurstable: numa\n  defaultCPUPriority: low\n  reservedResources: {cpu: 750m}\n"
     config = parse_config(text)
-    chosen = config.topology_aware
+    chosen = config.of_policy(TopologyAwareOptions)
     assert (chosen.pin_cpu, chosen.unlimited_burst, chosen.cpu_priority) == (False, "numa", "low")
     assert str(config.reserved.cpu) == "750m"
     with pytest.raises(
@@ -67,7 +68,7 @@ def test_sections_of_nri_plugins_are_left_out_and_said() -> None:
 
 def test_the_newer_options_may_stand_in_the_older_layout() -> None:
     config = parse_config("policy: {Active: topology-aware, topology-aware: {UnlimitedBurstable: die}}")
-    assert config.topology_aware.unlimited_burst == "die"
+    assert config.of_policy(TopologyAwareOptions).unlimited_burst == "die"
 
 
 def test_what_is_left_out_is_said() -> None:

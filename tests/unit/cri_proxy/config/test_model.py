@@ -1,7 +1,7 @@
 """The configuration's model."""
 
 from dataclasses import FrozenInstanceError
-from typing import get_args, get_origin
+from typing import get_origin
 
 import pytest
 
@@ -9,6 +9,8 @@ from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, read_value
 from cri_proxy.config.values import show_value, value_of
 from cri_proxy.cri.annotations.read import DOMAINS
+from policies.options import PolicyOptions
+from policies.registry import POLICIES
 
 
 @pytest.mark.parametrize("known", known_options(), ids=lambda k: k.key)
@@ -32,7 +34,16 @@ def test_keys_and_flags_are_unique() -> None:
 
 def test_a_default_is_among_its_choices() -> None:
     choices = [k for k in known_options() if get_origin(k.type) is not tuple and isinstance(k.default, str)]
-    assert all(k.default in get_args(k.type) for k in choices if get_args(k.type))
+    assert all(k.default in k.choices for k in choices if k.choices)
+
+
+def test_every_registered_policy_can_be_chosen_and_configured() -> None:
+    (policy,) = (known for known in known_options() if known.key == "policy")
+    assert policy.choices == tuple(registered.name for registered in POLICIES)
+    models = {registered.group: registered.options for registered in POLICIES}
+    for group, model in models.items():
+        own = {name for name in model.__dataclass_fields__ if name not in PolicyOptions.__dataclass_fields__}
+        assert {known.names[-1] for known in known_options() if known.path[0] == group} == own
 
 
 def test_the_default_domains_are_those_that_annotations_know() -> None:

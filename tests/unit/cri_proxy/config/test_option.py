@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 import pytest
 
 from cri_proxy.config.model import known_options
-from cri_proxy.config.option import Known, Option, optional_period_seconds, options_of, read_value, values_text
+from cri_proxy.config.option import Known, optional_period_seconds, options_of, read_value, values_text
+from policies.options import Option
 
 
 @dataclass(frozen=True)

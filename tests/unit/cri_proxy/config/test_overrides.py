@@ -8,6 +8,7 @@ from cri_proxy.config.cpus import CpuList, CpuQuantity
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.overrides import add_options, apply_options
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 
 
@@ -32,7 +33,10 @@ def test_the_seeds_command_line_works() -> None:
     ],
 )
 def test_a_boolean_comes_in_four_forms(argument: str, value: bool) -> None:
-    assert overridden(argument, base=f"topologyAware: {{PinCPU: {not value}}}").topology_aware.pin_cpu is value
+    assert (
+        overridden(argument, base=f"topologyAware: {{PinCPU: {not value}}}").of_policy(TopologyAwareOptions).pin_cpu
+        is value
+    )
 
 
 def test_what_is_not_on_the_command_line_stays() -> None:

@@ -150,11 +150,6 @@ def test_a_cgroup_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         resolve("", tmp_path)
 
 
-@pytest.mark.parametrize("text", ["auto", "true", "false"])
-def test_l3_pools_are_a_choice_or_left_to_the_machine(tmp_path: Path, text: str) -> None:
-    assert resolve(f"topologyAware: {{L3Pools: {text}}}", tmp_path).options.l3_pools == text
-
-
 @given(machines(), st.integers(0, 4000))
 @settings(max_examples=60, deadline=None)
 def test_the_reserved_cpus_are_available_and_enough(machine: Machine, mcpu: int) -> None:

@@ -25,6 +25,7 @@ from cri_proxy.testbed.kubelet import Kubelet
 from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from policies.policy import Policy
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.machines import small_machine
@@ -177,7 +178,7 @@ async def test_pods_come_and_go_while_one_configuration_chases_the_other(scene: 
             scene.daemon.reload()
 
             async def is_in_force(wanted: bool = wanted) -> bool:
-                return scene.watchers.reloader.config.topology_aware.colocate_pods is wanted
+                return scene.watchers.reloader.config.of_policy(TopologyAwareOptions).colocate_pods is wanted
 
             await until(f"configuration {i} is in force", is_in_force, seconds=20)
 
@@ -185,7 +186,7 @@ async def test_pods_come_and_go_while_one_configuration_chases_the_other(scene: 
     before = scene.cpus()["stays"]
     await asyncio.gather(churn("a"), churn("b"), churn("c"), reload())
     assert scene.cpus() == {"stays": before}
-    assert not scene.watchers.reloader.config.topology_aware.colocate_pods
+    assert not scene.watchers.reloader.config.of_policy(TopologyAwareOptions).colocate_pods
     assert (scene.view().applied >= 6, scene.view().rejected) == (True, 0)
 
 
@@ -268,7 +269,7 @@ async def test_a_start_after_a_rejected_edit_goes_on_with_what_was_in_force(
         await was_kept(scene)
         await scene.change(text, "rejected")
     async with started(Scene(tmp_path, text), errors=["config_kept"]) as scene:
-        assert scene.watchers.reloader.config.topology_aware.prefer_shared
+        assert scene.watchers.reloader.config.of_policy(TopologyAwareOptions).prefer_shared
         assert problem in scene.watchers.reloader.warnings()[0]
         assert scene.daemon.node is not None
         assert (scene.view().is_kept, scene.daemon.node.coordinator.is_ready) == (True, True)

@@ -4,6 +4,7 @@ import pytest
 
 from cri_proxy.errors import ConfigError
 from cri_proxy.simulate.configs import merged, read_config
+from policies.topology_aware.options import TopologyAwareOptions
 
 
 def test_a_change_leaves_the_other_options_as_they_are() -> None:
@@ -25,7 +26,7 @@ def test_neither_side_is_changed_by_it() -> None:
 def test_the_daemons_own_loader_reads_it() -> None:
     config = read_config({"reservedResources": {"cpu": "750m"}, "topologyAware": {"PinMemory": False}})
     assert str(config.reserved.cpu) == "750m"
-    assert not config.topology_aware.pin_memory
+    assert not config.of_policy(TopologyAwareOptions).pin_memory
 
 
 def test_an_unknown_option_is_an_error() -> None:

@@ -1,26 +1,40 @@
 """The policy's options in the configuration."""
 
-from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.resolve import policy_options
-from cri_proxy.config.topology_aware import TopologyAware
 from policies.base import BurstLevel, CpuPriority, Threads
+from policies.options import PolicyOptions
 from policies.topology_aware.options import TopologyAwareOptions
+from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
-
-# What is written beside the cpuset is no business of a policy that decides about cpusets.
-NOT_OF_THE_POLICY = {"lift_quota", "fraction_shares"}
 
 
 def resolved(text: str) -> TopologyAwareOptions:
-    return policy_options(parse_config(f"topologyAware: {text}"), small_machine()).options
+    options = policy_options(parse_config(f"topologyAware: {text}"), small_machine(), Path("/nonexistent")).options
+    assert isinstance(options, TopologyAwareOptions)
+    return options
 
 
-def test_every_option_reaches_the_policy_under_its_name() -> None:
-    assert {f.name for f in fields(TopologyAware)} - NOT_OF_THE_POLICY <= {f.name for f in fields(TopologyAwareOptions)}
+def test_the_options_of_a_policy_and_the_cpus_of_the_machine_reach_it_together() -> None:
+    options = resolved("{PinCPU: false, ReservedPoolNamespaces: [a, b]}")
+    assert (options.pin_cpu, options.reserved_namespaces) == (False, ("a", "b"))
+    assert options.available == small_machine().online
+
+
+def test_a_policy_without_options_is_given_the_cpus_alone() -> None:
+    config = parse_config("policy: none\ntopologyAware: {PinCPU: false}\nreservedResources: {cpu: 1}")
+    assert policy_options(config, small_machine(), Path("/nonexistent")).options == PolicyOptions(
+        small_machine().online, CpuSet.parse("0")
+    )
+
+
+@pytest.mark.parametrize("choice", ["auto", "true", "false"])
+def test_l3_pools_are_a_choice_or_left_to_the_machine(choice: str) -> None:
+    assert resolved(f"{{L3Pools: {choice}}}").l3_pools == choice
 
 
 @pytest.mark.parametrize("level", BurstLevel)
