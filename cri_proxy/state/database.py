@@ -1,4 +1,4 @@
-"""Opening the database file: checked, brought to the newest schema, moved aside when damaged."""
+"""Open the database file: check it, migrate it to the newest schema, move it aside when it is damaged."""
 
 import contextlib
 import sqlite3
@@ -11,13 +11,13 @@ from cri_proxy.state import migrate, tables
 from cri_proxy.state.rows import Saved
 
 _COMPANIONS = ("", "-wal", "-shm")  # the database, its write-ahead log and the log's index
-# Another process holds the database only while it hands over; the decider's lock keeps everybody else out.
+# Another process has the database open only while it hands over; the decider's lock excludes all others.
 BUSY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A database that is ready, with what it held at open and what was done about a damaged one."""
+class OpenDatabase:
+    """A connection to the database, what it held when opened, and what was done about a damaged file (None = sound)."""
 
     connection: sqlite3.Connection
     saved: Saved
@@ -25,8 +25,8 @@ class Opened:
 
 
 def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
-    """A connection with write-ahead log and synchronous FULL: a commit that returned survives a power cut."""
-    # isolation_level None: transactions are ours alone. The connection moves to the writer thread once.
+    """Connect with a write-ahead log and synchronous FULL: a commit that returned survives a power cut."""
+    # isolation_level None: sqlite3 begins no transaction by itself. The connection moves to the writer thread once.
     connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -38,7 +38,7 @@ def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> Saved:
-    """Check the file, migrate it, read it. Raises sqlite3.DatabaseError or ValueError for a damaged one."""
+    """Check the file, migrate and read it. Raises sqlite3.DatabaseError or ValueError when it is damaged."""
     version = _known_version(connection, path)
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
@@ -59,9 +59,9 @@ def _known_version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def require_known_version(path: Path) -> None:
-    """Raise StoreError when the file at this path was written by a newer program; nothing is changed, nobody disturbed.
+    """Raise StoreError when a newer program wrote the file at this path; change nothing.
 
-    Any other problem with it is for ``open_database`` to find.
+    Any other problem is left to ``open_database``.
     """
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
@@ -80,7 +80,7 @@ def _open_once(path: Path, busy_seconds: float) -> tuple[sqlite3.Connection, Sav
 
 
 def _move_aside(path: Path) -> Path:
-    """Rename the database and its companions to NAME.damaged-N, the first free N; gives the new name."""
+    """Rename the database and its companions to NAME.damaged-N, with the first free N; return the new name."""
     number = 1
     while any(path.with_name(f"{path.name}.damaged-{number}{end}").exists() for end in _COMPANIONS):
         number += 1
@@ -93,15 +93,15 @@ def _move_aside(path: Path) -> Path:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether the content is at fault, and not the disk, the permissions or a lock (other OperationalErrors)."""
+    """Return whether the content is damaged; other OperationalErrors come from the disk, permissions or a lock."""
     signs = ("no such", "already exists", "Could not decode")
     return not isinstance(error, sqlite3.OperationalError) or any(sign in str(error) for sign in signs)
 
 
-def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Opened:
-    """The database at this path, made if absent; waits this long for another process.
+def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> OpenDatabase:
+    """Open the database at this path, creating it if absent; wait this long for another process.
 
-    Raises StoreError, StoreUnavailable where it may work later.
+    Raises StoreError, or StoreUnavailable where a later attempt may succeed.
     """
     private_directory(path.parent)
     for end in _COMPANIONS:
@@ -109,7 +109,7 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Opened:
         if not end or companion.is_symlink() or companion.exists():
             check_private(companion)
     try:
-        return Opened(*_open_once(path, busy_seconds), recovered=None)
+        return OpenDatabase(*_open_once(path, busy_seconds), recovered=None)
     except (sqlite3.Error, ValueError) as error:
         if not _is_damage(error):
             problem = f"cannot open: {error}; check the disk and who else uses the file"
@@ -118,6 +118,8 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Opened:
     try:
         target = _move_aside(path)
         check_private(path)
-        return Opened(*_open_once(path, busy_seconds), recovered=f"{path} was damaged ({problem}) and is now {target}")
+        return OpenDatabase(
+            *_open_once(path, busy_seconds), recovered=f"{path} was damaged ({problem}) and is now {target}"
+        )
     except (sqlite3.Error, OSError) as error:
         raise StoreUnavailable(str(path), f"damaged ({problem}) and cannot be replaced: {error}") from error

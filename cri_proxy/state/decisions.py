@@ -1,4 +1,4 @@
-"""The record of a decision: one per container, as it is stored, answered by ``explain`` and rendered for people."""
+"""The record of a decision, one per container: stored, answered by ``explain`` and rendered by the command."""
 
 import json
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class RankedPool:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What was decided: the parts of a grant, and the cpuset that followed from it then."""
+    """The result of a decision: the parts of a grant, and the pinning that followed from it then."""
 
     pool: str
     kind: CpuKind
@@ -86,7 +86,7 @@ class PinningChange:
 
     @classmethod
     def of(cls, name: ContainerName, before: Pinning | None, after: Pinning) -> "PinningChange":
-        """The change of this container from one pinning to another; None = the first is not known."""
+        """Return the change of this container from one pinning to another; None = the first is not known."""
         cpus_before, mems_before = (before.cpus, before.mems) if before is not None else (None, None)
         return cls(name.namespace, name.pod, name.name, after.cpus, after.mems, cpus_before, mems_before)
 
@@ -107,7 +107,7 @@ class GrantMove:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """What happened to a container since, or before, it was decided on: ``what`` is a code, ``text`` a sentence."""
+    """An event of a container before or after its decision: ``what`` is a code, ``text`` a sentence."""
 
     at_seconds: float  # since the epoch
     what: str
@@ -163,7 +163,7 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class PackedDecision:
-    """A record as text, with what it is searched by: reading hundreds of records would slow down a start."""
+    """A record as text, with the fields it is searched by: parsing hundreds of records would slow down a start."""
 
     key: ContainerKey
     name: ContainerName
@@ -194,7 +194,7 @@ class _StoredRanking:
         return cls(fields, tuple(_StoredPool(p.pool, tuple(value for _, value in p.key), p.outcome) for p in pools))
 
     def pools(self) -> tuple[RankedPool, ...]:
-        """The ranking in full."""
+        """Return the ranking in full."""
         return with_reasons(
             [
                 Ranked(each.pool, tuple(zip(self.fields, each.values, strict=False)), each.outcome)
@@ -204,7 +204,7 @@ class _StoredRanking:
 
 
 def pack(record: DecisionRecord) -> PackedDecision:
-    """The record as it is kept and saved."""
+    """Return the record as it is kept and saved."""
     plain = encode_fields(replace(record, ranking=()), sparse=True)
     plain |= encode_fields(_StoredRanking.of(record.ranking), sparse=True)
     text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
@@ -212,7 +212,7 @@ def pack(record: DecisionRecord) -> PackedDecision:
 
 
 def unpack(packed: PackedDecision) -> DecisionRecord:
-    """The record itself. Raises ValueError for one that is damaged, or of a version that is not understood."""
+    """Return the record of this text. Raises ValueError when it is damaged, or of an unknown version."""
     try:
         plain = json.loads(packed.text)
         stored = decode(_StoredRanking, plain)
@@ -222,7 +222,7 @@ def unpack(packed: PackedDecision) -> DecisionRecord:
 
 
 def with_reasons(ranking: Sequence[Ranked]) -> tuple[RankedPool, ...]:
-    """These pools, best first, each with the reason why it is not the chosen one."""
+    """Return these pools, best first, each with the reason why it is not the chosen one."""
     chosen = next((i for i, row in enumerate(ranking) if row.outcome == CHOSEN), None)
     if chosen is None:
         return tuple(RankedPool(row.pool, row.key, row.outcome) for row in ranking)
@@ -235,7 +235,7 @@ def with_reasons(ranking: Sequence[Ranked]) -> tuple[RankedPool, ...]:
 
 
 def _why_not(row: Ranked, chosen: Ranked, *, is_behind: bool) -> str:
-    """Why this pool is not the chosen one, in words: its key is smaller, or it could not be had."""
+    """Return why this pool is not the chosen one: its key is smaller, or it could not be used."""
     if not is_behind:
         return row.outcome if row.outcome != _NOT_TRIED else "ranks higher, but could not give what is asked"
     for (field, value), (_, better) in zip(row.key, chosen.key, strict=False):
@@ -245,12 +245,12 @@ def _why_not(row: Ranked, chosen: Ranked, *, is_behind: bool) -> str:
 
 
 def name_of(request: Request) -> ContainerName:
-    """The names of the container that asks."""
+    """Return the name of the container that a request is for."""
     return ContainerName(request.pod.namespace, request.pod.name, request.container.name)
 
 
 def granted_of(grant: Grant, pinning: Pinning) -> Granted:
-    """The parts of a grant that a record keeps; the request stands in the record already."""
+    """Return the parts of a grant that a record keeps; the record has the request already."""
     return Granted(
         grant.pool,
         grant.kind,

@@ -12,14 +12,14 @@ from cri_proxy.private_files import open_private, private_directory
 
 _NAME = "decider.lock"
 SUCCESSOR = "successor.lock"
-"""Held by a process that waits for the decider's lock: two at once would take each other's socket."""
+"""Held by a process that waits for the decider's lock: two of them would take each other's socket."""
 
 
 @dataclass(eq=False)
 class LockHeld(StoreError):
-    """Another process decides; ``pid`` is what it wrote, 0 when it could not be read.
+    """Another process decides: ``pid``, 0 when it could not be read.
 
-    ``started_ticks`` is its start as proc(5) gives it (stat, field 22), 0 when it does not offer to hand over.
+    ``started_ticks`` is its start time as in proc(5) (stat, field 22), 0 when it does not offer to hand over.
     """
 
     pid: int
@@ -27,10 +27,7 @@ class LockHeld(StoreError):
 
 
 class DeciderLock:
-    """An flock(2) on a file of the state directory: gone with the process, however it ends.
-
-    The file stays, so that two processes can never lock two different files of that name.
-    """
+    """An flock(2) on a file of the state directory: the kernel releases it with the process."""
 
     def __init__(self, descriptor: int) -> None:
         """Hold the lock of this descriptor; use ``acquire``."""
@@ -38,35 +35,36 @@ class DeciderLock:
 
     @classmethod
     def acquire(cls, state_dir: Path, name: str = _NAME) -> Self:
-        """The lock, without waiting. Raises LockHeld, or StoreError when the directory cannot be used."""
+        """Take the lock without waiting. Raises LockHeld, or StoreError when the directory cannot be used."""
         private_directory(state_dir)
         path = state_dir / name
-        descriptor = _opened(path)
+        descriptor = _open(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pid, ticks = _written(descriptor)
+            pid, ticks = _read(descriptor)
             os.close(descriptor)
-            whom = f"process {pid}" if pid else "another process"
-            problem = f"{whom} decides here already: stop it, or use another --state-dir"
+            holder = f"process {pid}" if pid else "another process"
+            problem = f"{holder} decides here already: stop it, or use another --state-dir"
             raise LockHeld(str(path), problem, pid, ticks) from None
         _write(descriptor, f"{os.getpid()}\n")
         return cls(descriptor)
 
     def offer_handover(self) -> None:
-        """Say that this process gives place to another that asks: see ``cri_proxy.daemon.handover``."""
+        """Note in the file that this process hands over on request: see ``cri_proxy.daemon.handover``."""
         _write(self._descriptor, f"{os.getpid()}\n{started_ticks(os.getpid())}\n")
 
     def release(self) -> None:
-        """Let the next one decide; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
+        # The file stays: were it removed, two processes could lock two different files of that name.
         if self._descriptor >= 0:
             _write(self._descriptor, "")
             os.close(self._descriptor)
             self._descriptor = -1
 
 
-def _opened(path: Path) -> int:
-    """The file, for reading only where the disk is read-only by now: flock(2) asks for no more."""
+def _open(path: Path) -> int:
+    """Open the file, for reading only where the disk is read-only: flock(2) needs no more."""
     try:
         return open_private(path, os.O_RDWR)
     except StoreUnavailable:
@@ -78,14 +76,14 @@ def _opened(path: Path) -> int:
 
 
 def _write(descriptor: int, text: str) -> None:
-    """Say who holds it. On a disk that is full or read-only nobody learns that; the lock holds all the same."""
+    """Write who holds the lock, where the disk allows it; the lock holds on a full or read-only disk as well."""
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(), 0)
 
 
 def started_ticks(pid: int) -> int:
-    """When this process began, in clock ticks since boot (proc(5): stat, field 22); 0 when there is none."""
+    """Return when this process started, in clock ticks since boot (proc(5): stat, field 22); 0 when there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -93,8 +91,8 @@ def started_ticks(pid: int) -> int:
     return int(stat.rpartition(")")[2].split()[19])
 
 
-def _written(descriptor: int) -> tuple[int, int]:
-    """The holder's pid, and its start when it offers to hand over; 0 for what is not there."""
+def _read(descriptor: int) -> tuple[int, int]:
+    """Read the holder's pid, and its start time if it offers to hand over; 0 for a missing number."""
     numbers = [int(word) for word in os.pread(descriptor, 64, 0).split() if word.isdigit()]
     pid, ticks, *_ = (*numbers, 0, 0)
     return pid, ticks

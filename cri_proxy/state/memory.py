@@ -1,4 +1,4 @@
-"""A store in memory, with the interface and the rules of the durable one: for simulation, demo and tests."""
+"""A store in memory, with the interface and rules of the durable one: for simulation, demo and tests."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from policies.base import ContainerKey
 
 
 class MemoryStore:
-    """Implements ``cri_proxy.state.rows.GrantStore``; ``failure``, when set, is what every save raises."""
+    """Implements ``cri_proxy.state.rows.GrantStore``; every save raises ``failure`` while that is set."""
 
     def __init__(self, saved: Saved | None = None) -> None:
         """Start with this content."""
@@ -23,11 +23,11 @@ class MemoryStore:
 
     @property
     def recovered(self) -> str | None:
-        """Nothing in memory is ever damaged."""
+        """None: memory is never damaged."""
         return None
 
     def load(self) -> Saved:
-        """Everything saved so far. Raises StoreError when closed."""
+        """Return everything saved so far. Raises StoreError when closed."""
         if self._is_closed:
             raise StoreError("memory", "the store is closed")
         return Saved(
@@ -37,7 +37,7 @@ class MemoryStore:
         )
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
-        """Take this change over as a whole, deletes before puts. Raises StoreError."""
+        """Apply this change as a whole, deletes before puts. Raises StoreError."""
         if self._is_closed:
             raise StoreError("memory", "the store is closed")
         if self.failure is not None:
@@ -66,7 +66,7 @@ class MemoryStore:
             del self._decisions[decision.key]
 
     async def close(self) -> None:
-        """Nothing can be loaded or saved any more."""
+        """Refuse every load and save from now on."""
         self._is_closed = True
 
 

@@ -1,6 +1,6 @@
-"""Schema versions of the store: one pure function per step, giving the SQL that leads to the next version.
+"""Schema versions of the store: one pure function per step, which returns the SQL that leads to the next version.
 
-The version stands in SQLite's ``user_version``, which is 0 in a new file. A released step is never edited: a
+The version is kept in SQLite's ``user_version``, which is 0 in a new file. A released step is never edited: a
 change of the schema is one more function at the end of ``STEPS``.
 """
 
@@ -10,7 +10,7 @@ Step = Callable[[], tuple[str, ...]]
 
 
 def create() -> tuple[str, ...]:
-    """0 -> 1: an empty file gets its tables."""
+    """0 -> 1: create the tables of an empty file."""
     return (
         """CREATE TABLE grants (
             pod_uid TEXT NOT NULL,
@@ -34,12 +34,12 @@ def create() -> tuple[str, ...]:
 
 
 def remember_cold_starts() -> tuple[str, ...]:
-    """1 -> 2: when a container's cold start ends, in seconds since the epoch; NULL = it has none."""
+    """1 -> 2: add when a container's cold start ends, in seconds since the epoch; NULL = it has none."""
     return ("ALTER TABLE grants ADD COLUMN warm_at_seconds REAL",)
 
 
 def keep_decisions() -> tuple[str, ...]:
-    """2 -> 3: the record of the last decision about each container; ``outlives_row`` 1 = it holds nothing."""
+    """2 -> 3: add the record of the last decision about each container; ``outlives_row`` 1 = it holds nothing."""
     return (
         """CREATE TABLE decisions (
             pod_uid TEXT NOT NULL,
@@ -55,12 +55,12 @@ def keep_decisions() -> tuple[str, ...]:
 
 
 def remember_doubts() -> tuple[str, ...]:
-    """3 -> 4: what was sent to a container and never confirmed, as JSON; NULL = nothing."""
+    """3 -> 4: add the pinning that was sent to a container and never confirmed, as JSON; NULL = none."""
     return ("ALTER TABLE grants ADD COLUMN doubted TEXT",)
 
 
 def remember_displaced() -> tuple[str, ...]:
-    """4 -> 5: who was moved for a container that is being created, as JSON; NULL = nobody."""
+    """4 -> 5: add the containers that were moved for one that is being created, as JSON; NULL = none."""
     return ("ALTER TABLE grants ADD COLUMN displaced TEXT",)
 
 
@@ -98,7 +98,7 @@ def _renamed_origin(table: str, column: str, *, old: str, new: str) -> str:
 
 
 def unite_decision_records() -> tuple[str, ...]:
-    """6 -> 7: decision records have the keys that ``explain`` answers. A record that is no JSON stays as it is."""
+    """6 -> 7: give decision records the keys that ``explain`` answers; leave a record that is no JSON as it is."""
     names = ", ".join(f"'{key}', json_extract(old.value, '$.who.{key}')" for key in ("namespace", "pod", "name"))
     sets = ", ".join(
         f"'{key}{end}', json_extract(old.value, '$.{when}.{key}')"
@@ -135,7 +135,7 @@ STEPS: tuple[Step, ...] = (
 
 
 def statements(version: int, steps: tuple[Step, ...] = STEPS) -> tuple[str, ...]:
-    """The SQL that brings a store of this version to the newest one, to be run in one transaction.
+    """Return the SQL that brings a store of this version to the newest one, to be run in one transaction.
 
     Raises ValueError for a version that is newer than ours.
 

@@ -1,4 +1,4 @@
-"""What is remembered of containers and sandboxes, and the store's interface."""
+"""Rows of containers and sandboxes, and the interface of the store that keeps them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ ROW_STATES: tuple[RowState, ...] = ("reserved", "pending", "created", "running",
 
 @dataclass(frozen=True, slots=True)
 class DisplacedGrant:
-    """Another container that was moved to make room: what it held before. Told from a newer attempt by the order."""
+    """The former grant of a container that was moved to make room; the order tells it from a newer attempt."""
 
     grant: Grant
     created_order: int
@@ -23,13 +23,13 @@ class DisplacedGrant:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One container: what it holds, who it is at the runtime and what the runtime has acknowledged.
+    """One container: its grant, its identity at the runtime and the pinning that the runtime has acknowledged.
 
-    ``container_id`` is '' until the runtime has named it. ``acknowledged`` is the last pinning that the runtime
+    ``container_id`` is '' until the runtime has assigned one. ``acknowledged`` is the last pinning that the runtime
     confirmed, None before the first. ``created_order`` ascends in the order of the decisions. ``warm_at_seconds``,
-    since the epoch, is when its cold start ends; None without one. ``doubted`` is what was sent, or is about to be, and
-    was never confirmed, field by field: until the runtime has answered the container may be on both sets. ``displaced``
-    were moved for it and go back if it never comes to be; nobody once the runtime has named it.
+    since the epoch, is when its cold start ends; None without one. ``doubted`` is the pinning that was sent, or is
+    about to be, and was never confirmed, field by field: until the runtime answers the container may be on both sets.
+    ``displaced`` containers were moved for it and go back if it is not created; empty once it is.
     """
 
     grant: Grant
@@ -44,13 +44,13 @@ class Row:
 
     @property
     def key(self) -> ContainerKey:
-        """Whose row this is: the primary key."""
+        """The primary key."""
         return self.grant.container
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxRow:
-    """One pod sandbox as RunPodSandbox told it; ``config`` is the PodSandboxConfig message, '' if unknown.
+    """One pod sandbox as in its RunPodSandbox; ``config`` is the PodSandboxConfig message, empty if unknown.
 
     ``annotations`` are sorted by key.
     """
@@ -64,7 +64,7 @@ class SandboxRow:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """All that a store holds: ``rows`` by (pod uid, container name), ``sandboxes`` by id, ``decisions`` by age."""
+    """The content of a store: ``rows`` by (pod uid, container name), ``sandboxes`` by id, ``decisions`` by age."""
 
     rows: tuple[Row, ...] = ()
     sandboxes: tuple[SandboxRow, ...] = ()
@@ -75,22 +75,22 @@ Saveable = Row | SandboxRow | PackedDecision
 
 
 class GrantStore(Protocol):
-    """Where grants survive us. Implemented by ``state.store.Store`` and, in memory, by the tests' fake."""
+    """Keeps rows across restarts. Implemented by ``state.store.Store`` and ``state.memory.MemoryStore``."""
 
     @property
     def recovered(self) -> str | None:
-        """What happened to a damaged store that was moved aside at open; None = nothing of the kind."""
+        """Which damaged store was moved aside at open, as a sentence; None = none."""
 
     def load(self) -> Saved:
-        """Everything saved so far. Blocks; raises StoreError."""
+        """Return everything saved so far. Blocks; raises StoreError."""
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         """Make this change durable as a whole; a ``str`` in ``deletes`` is a sandbox id.
 
-        Deletes come before puts, so a key in both ends up saved. Saves take effect in the order of the calls. A
-        container's decision goes with its row, unless it ``outlives_row``; of those the newest are kept.
-        Cancelling the caller does not withdraw a save. Raises StoreError; then nothing of it is saved.
+        Deletes are applied before puts, so a key in both is saved. Saves take effect in the order of the calls.
+        Deleting a container's row deletes its decision, unless that ``outlives_row``; the newest of those are kept.
+        Cancelling the caller does not withdraw a save. Raises StoreError; then nothing is saved.
         """
 
     async def close(self) -> None:
-        """Finish what was asked, then close; a second call does nothing."""
+        """Finish the saves that wait, then close; a second call does nothing."""

@@ -1,4 +1,4 @@
-"""The durable store: SQLite behind one writer thread, concurrent saves grouped in one transaction."""
+"""The durable store: SQLite behind one writer thread that groups concurrent saves in one transaction."""
 
 import asyncio
 import queue
@@ -12,44 +12,44 @@ from typing import Self
 
 from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.state import tables
-from cri_proxy.state.database import BUSY_SECONDS, Opened, open_database
+from cri_proxy.state.database import BUSY_SECONDS, OpenDatabase, open_database
 from cri_proxy.state.rows import Saveable, Saved
 from cri_proxy.state.tables import Statement
 from policies.base import ContainerKey
 
-Report = Callable[[StoreError | None], None]
+_Settle = Callable[[StoreError | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Save:
-    """One save that waits for the writer; ``report`` is called in the writer's thread with what came of it."""
+    """One save that waits for the writer thread, which calls ``settle`` with the error or None."""
 
     statements: tuple[Statement, ...]
-    report: Report
+    settle: _Settle
 
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """A read that waits for its turn among the saves."""
+    """A read in the queue of saves."""
 
     answer: Future[Saved]
 
 
 @dataclass(frozen=True, slots=True)
 class _Close:
-    """The last job."""
+    """The last job of the writer thread."""
 
-    report: Report
+    settle: _Settle
 
 
 _Job = _Save | _Load | _Close
 
 
 class Store:
-    """See ``rows.GrantStore``. The event loop never touches SQLite; the writer thread alone does."""
+    """See ``rows.GrantStore``. Only the writer thread touches SQLite, never the event loop."""
 
-    def __init__(self, path: Path, opened: Opened | None, problem: str = "") -> None:
-        """Take over an opened database, or none because of this problem; use ``Store.open`` or ``open_or_wait``."""
+    def __init__(self, path: Path, opened: OpenDatabase | None, problem: str = "") -> None:
+        """Use an opened database, or none because of this problem; call ``Store.open`` or ``open_or_wait`` instead."""
         self._path = path
         self.problem = problem
         self._recovered = opened.recovered if opened is not None else None
@@ -59,25 +59,25 @@ class Store:
         self._is_closed = False
         self._commits = 0
         self._read_at_open: Saved | None = opened.saved if opened is not None else Saved()
-        # A daemon thread: whoever leaves without close() is not held up, and has lost only unacknowledged saves.
+        # A daemon thread: a process that exits without close() is not held up, and loses only unacknowledged saves.
         self._writer = threading.Thread(target=self._write, name="store-writer", daemon=True)
         self._writer.start()
 
     @classmethod
     def open(cls, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Self:
-        """The store at this path, made if absent; its directory is made private. Blocks. Raises StoreError.
+        """Open the store at this path, creating it if absent; make its directory private. Blocks. Raises StoreError.
 
-        A damaged file is renamed to NAME.damaged-N and an empty store takes its place: see ``recovered``.
-        Where another process has the file locked, opening and saving wait ``busy_seconds`` for it.
+        A damaged file is renamed to NAME.damaged-N and replaced by an empty store: see ``recovered``. Opening and
+        saving wait ``busy_seconds`` for another process that has the file locked.
         """
         return cls(path, open_database(path, busy_seconds=busy_seconds))
 
     @classmethod
     def open_or_wait(cls, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Self:
-        """The same; where the disk is full, read-only or broken, one that is empty and opens the file at a later save.
+        """Open the store; on a full, read-only or broken disk start empty and open the file at a later save.
 
-        ``problem`` says then why: the node goes on, as it does when the disk fails later. Raises StoreError for what
-        only a person can mend.
+        ``problem`` says why, and the node continues as it does when the disk fails later. Raises StoreError where
+        only an administrator can help.
         """
         try:
             return cls.open(path, busy_seconds=busy_seconds)
@@ -86,19 +86,17 @@ class Store:
 
     @property
     def recovered(self) -> str | None:
-        """What happened to a damaged file at open, as a sentence; None = it was sound."""
+        """See ``rows.GrantStore``."""
         return self._recovered
 
     @property
     def commits(self) -> int:
-        """Transactions so far: the fewer per save, the more were grouped."""
+        """The number of transactions so far; fewer than saves where saves were grouped."""
         return self._commits
 
     def load(self) -> Saved:
-        """Everything saved so far. Blocks the calling thread; raises StoreError.
-
-        Before the first save that is what opening the file has read anyway.
-        """
+        """Return everything saved so far. Blocks the calling thread; raises StoreError."""
+        # Opening the file has read everything already, and nothing was saved since.
         if self._read_at_open is not None and not self._is_closed:
             return self._read_at_open
         answer: Future[Saved] = Future()
@@ -106,18 +104,18 @@ class Store:
         return answer.result()
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
-        """Resolves when the change is on disk. See ``GrantStore.save``."""
-        saved, report = _waiter()
-        self._put(_Save(tables.change(puts, deletes), report))
+        """Return when the change is on disk. See ``GrantStore.save``."""
+        saved, settle = _waiter()
+        self._put(_Save(tables.change(puts, deletes), settle))
         self._read_at_open = None
         await saved
 
     async def close(self) -> None:
-        """Finish what was asked, then close the file; a second call does nothing."""
+        """Finish the saves that wait, then close the file; a second call does nothing."""
         if self._is_closed:
             return
-        closed, report = _waiter()
-        self._put(_Close(report))
+        closed, settle = _waiter()
+        self._put(_Close(settle))
         self._is_closed = True
         await closed
 
@@ -127,7 +125,7 @@ class Store:
         self._jobs.put(job)
 
     def _write(self) -> None:
-        """The writer thread: takes all that waits, in order, until the closing job."""
+        """Run the writer thread: take all waiting jobs in order, until the closing one."""
         while True:
             group: list[_Save] = []
             job = self._jobs.get()
@@ -145,34 +143,34 @@ class Store:
                 case _Close():
                     if self._connection is not None:
                         self._connection.close()
-                    job.report(None)
+                    job.settle(None)
                     return
 
     def _commit(self, group: Sequence[_Save]) -> None:
-        """One transaction for the whole group. What fails for its content fails alone, the disk fails for all."""
+        """Save the whole group in one transaction. A bad value fails alone, a failing disk fails all of them."""
         if self._connection is None or _identity(self._path) != self._identity:
-            problem = self._reopened()
+            problem = self._reopen()
             if problem or self._connection is None:
-                self._report(group, problem)
+                self._settle(group, problem)
                 return
         try:
             tables.apply(self._connection, [statement for save in group for statement in save.statements])
         except sqlite3.OperationalError as error:
-            self._report(group, f"cannot save: {error}; check the disk that holds it")
+            self._settle(group, f"cannot save: {error}; check the disk that holds it")
         except (sqlite3.Error, ValueError, OverflowError) as error:
             if len(group) == 1:
-                self._report(group, f"cannot save this value: {error}")
+                self._settle(group, f"cannot save this value: {error}")
             else:
                 for save in group:
                     self._commit([save])
         else:
             self._commits += 1
-            self._report(group, "")
+            self._settle(group, "")
 
-    def _reopened(self) -> str:
-        """Open the file that could not be, or that somebody has removed: nobody would find what we write.
+    def _reopen(self) -> str:
+        """Open a file that could not be opened before, or was removed: writes to a removed file would be lost.
 
-        Gives what is wrong, and what was done; '' when all is well.
+        Return the problem with what was done about it; '' when all is well.
         """
         old = self._connection
         try:
@@ -185,10 +183,10 @@ class Store:
         old.close()
         return "the file was removed or replaced while in use; a new one was opened, and is filled again"
 
-    def _report(self, group: Sequence[_Save], problem: str) -> None:
-        """Tell everybody; each gets an error of its own, because raising one changes it."""
+    def _settle(self, group: Sequence[_Save], problem: str) -> None:
+        """Settle every save of the group; each gets an error of its own, because raising one changes it."""
         for save in group:
-            save.report(StoreError(str(self._path), problem) if problem else None)
+            save.settle(StoreError(str(self._path), problem) if problem else None)
 
     def _read(self, load: _Load) -> None:
         if self._connection is None:
@@ -201,7 +199,7 @@ class Store:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file this is; None when there is none."""
+    """Return the device and inode of this file; None when there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -209,12 +207,12 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _waiter() -> tuple[asyncio.Future[None], Report]:
-    """A future of the running loop and the function by which another thread resolves it."""
+def _waiter() -> tuple[asyncio.Future[None], _Settle]:
+    """Return a future of the running loop and the function by which another thread settles it."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
-    def settle(failure: StoreError | None) -> None:
+    def settle_in_loop(failure: StoreError | None) -> None:
         if future.done():  # the caller was cancelled
             return
         if failure is None:
@@ -222,8 +220,8 @@ def _waiter() -> tuple[asyncio.Future[None], Report]:
         else:
             future.set_exception(failure)
 
-    def report(failure: StoreError | None) -> None:
+    def settle(failure: StoreError | None) -> None:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, failure)
+            loop.call_soon_threadsafe(settle_in_loop, failure)
 
-    return future, report
+    return future, settle

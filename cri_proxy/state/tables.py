@@ -1,4 +1,4 @@
-"""Rows in SQLite's tables and back. Runs in whichever thread owns the connection."""
+"""Convert rows to SQL statements and back. Runs in the thread that owns the connection."""
 
 import json
 import sqlite3
@@ -71,12 +71,12 @@ def _delete(key: ContainerKey | str) -> Iterable[Statement]:
 
 
 def change(puts: Iterable[Saveable], deletes: Iterable[ContainerKey | str]) -> tuple[Statement, ...]:
-    """The statements of one save, deletes first."""
+    """Return the statements of one save, deletes first."""
     return (*chain.from_iterable(map(_delete, deletes)), *chain.from_iterable(map(_put, puts)))
 
 
 def apply(connection: sqlite3.Connection, statements: Sequence[Statement]) -> None:
-    """Run these statements as one durable transaction; after any error nothing of it is kept.
+    """Run these statements as one durable transaction; roll it back on any error.
 
     Raises sqlite3.Error, and ValueError or OverflowError for a value that SQLite cannot hold.
     """
@@ -102,38 +102,32 @@ def _pinning(text: str | None) -> Pinning | None:
 
 
 def _seconds(value: object) -> float | None:
-    """A time since the epoch. SQLite keeps whatever was written, whatever type the column has."""
+    """Check a time since the epoch: SQLite keeps values of any type, whatever the type of the column."""
     if value is None or isinstance(value, float):
         return value
     raise CodecError("warm_at_seconds", f"expected seconds since the epoch, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Annotations:
-    """Names the type of the annotations column for the codec."""
+class _Columns:
+    """Names the types of columns that hold no dataclass, for the codec."""
 
-    pairs: Labels
-
-
-@dataclass(frozen=True, slots=True)
-class _Displaced:
-    """Names the type of the displaced column for the codec."""
-
-    them: tuple[DisplacedGrant, ...]
+    annotations: Labels = ()
+    displaced: tuple[DisplacedGrant, ...] = ()
 
 
 def _displaced(text: str | None) -> tuple[DisplacedGrant, ...]:
-    return () if text is None else decode(_Displaced, {"them": json.loads(text)}).them
+    return () if text is None else decode(_Columns, {"displaced": json.loads(text)}).displaced
 
 
-def _pairs(text: str) -> Labels:
-    return decode(_Annotations, {"pairs": json.loads(text)}).pairs
+def _annotations(text: str) -> Labels:
+    return decode(_Columns, {"annotations": json.loads(text)}).annotations
 
 
 def read(connection: sqlite3.Connection) -> Saved:
-    """Everything in the tables. Raises sqlite3.Error, or ValueError for a row that makes no sense.
+    """Read all tables. Raises sqlite3.Error, or ValueError for a row that makes no sense.
 
-    Whether a decision makes sense is seen when somebody asks for it: containers do not depend on it.
+    The text of a decision is not parsed before it is asked for: no container depends on it.
     """
     rows = tuple(
         Row(
@@ -160,7 +154,7 @@ def read(connection: sqlite3.Connection) -> Saved:
         ) in connection.execute(_ROWS)
     )
     sandboxes = tuple(
-        SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), _pairs(annotations), cgroup_parent, config)
+        SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), _annotations(annotations), cgroup_parent, config)
         for sandbox_id, pod, annotations, cgroup_parent, config in connection.execute(_SANDBOXES)
     )
     decisions = tuple(
