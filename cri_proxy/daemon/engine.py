@@ -34,7 +34,7 @@ from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.node.resource_files.updates import DIRECTORY
 from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
-from cri_proxy.node.status.model import ConfigurationView, Part
+from cri_proxy.node.status.model import ConfigurationView, HealthPart
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
@@ -220,9 +220,9 @@ class LiveDaemonStatus(DaemonStatus):
         """Return whether the runtime's socket answers."""
         return self.channel.reaches_runtime()
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[HealthPart]:
         """Yield the kubelet's way in; a restart of the daemon gives a lost socket back."""
-        yield Part("socket", self.socket_problem(), is_vital=True)
+        yield HealthPart("socket", self.socket_problem(), is_vital=True)
 
     def samples(self) -> Iterator[Sample]:
         """Yield the samples of the relays, the process, its tasks and the build."""

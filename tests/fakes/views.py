@@ -12,8 +12,8 @@ from cri_proxy.node.status.model import (
     Explanation,
     FieldView,
     Health,
+    HealthPart,
     MemoryNodeView,
-    Part,
     StatusView,
 )
 from cri_proxy.slices import Slices
@@ -164,7 +164,7 @@ class FixedDaemon:
         self._config = config if config is not None else Config()
 
     def health(self) -> Health:
-        return Health.of(Part("recovery"), Part("runtime", "" if self.is_ready else "the runtime is away"))
+        return Health.of(HealthPart("recovery"), HealthPart("runtime", "" if self.is_ready else "the runtime is away"))
 
     def samples(self) -> tuple[Sample, ...]:
         return (Sample(catalog.READY, self.is_ready), Sample(catalog.POOL_MEMORY, 16 << 30, ("socket #0",)))

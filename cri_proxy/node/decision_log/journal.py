@@ -1,4 +1,4 @@
-"""One log line per decision, after its outcome is known, and the record of it for ``explain``."""
+"""The observer that writes the log, counts for the metrics and keeps the records for ``explain``."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,10 +19,10 @@ from cri_proxy.state.rows import Row, Saved
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request
 from policies.topology_aware.reason_codes import ReasonCode
 
-# Names of others in one log line; how many there were stands beside them.
+# Names of displaced containers in one log line; their number stands beside them.
 NAMED_DISPLACED = 8
 
-_WORTH_A_LOOK = frozenset(
+_WARNINGS = frozenset(
     {
         events.CHECK_FAILED,
         events.CONFIG_NOT_KEPT,
@@ -44,7 +44,7 @@ _WORTH_A_LOOK = frozenset(
 )
 
 
-# Events that only need to be counted when they are told of: the row, and its label values.
+# Events that are counted: the metric and its label values.
 _COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
     events.CHECK_FAILED: (catalog.CHECKS_FAILED,),
     events.DRIFTED: (catalog.DRIFTS, "put_back"),
@@ -52,9 +52,9 @@ _COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
     events.UNPLACED: (catalog.DECISIONS, "passthrough", "fault"),
     events.VIOLATION: (catalog.VIOLATIONS,),
 }
-# Reasons that say nothing special about a place.
+# Reasons that most placements have.
 _USUAL: Final = frozenset({ReasonCode.POOL, ReasonCode.CPUS_PICKED, ReasonCode.DISPLACED})
-# Where a fault is told to have happened; a call is told by its method.
+# The label of a fault by what failed; for a call that is its method.
 _FAULTS: Final = {
     "background": "background",
     "background task": "background",
@@ -70,7 +70,7 @@ class Journal:
     """Implements ``node.observer.Observer``."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
-        """Logs to ``log``."""
+        """Log to ``log``; nothing is saved before ``recall``."""
         self._log = log
         self._clock = clock
         self._records = Records(clock, self._damaged)
@@ -78,23 +78,23 @@ class Journal:
         self.counters = Counters(catalog.JOURNAL_ROWS)
 
     def record_of(self, key: ContainerKey) -> DecisionRecord | None:
-        """The last decision about this container, a refusal too; None when none is known."""
+        """Return the last decision about this container, a refusal too; None when none is known."""
         return self._records.get(key)
 
     def names(self) -> dict[ContainerKey, ContainerName]:
-        """Whose decisions are known, by the names that people use."""
+        """Return the containers with a known decision, by the names that people use."""
         return self._records.names()
 
     def refused_since(self, at_seconds: float, most: int) -> tuple[DecisionRecord, ...]:
-        """The newest of those that were refused or not created since then."""
+        """Return the newest of those that were refused or not created since then."""
         return self._records.refused_since(at_seconds, most)
 
     def recall(self, saved: Saved, persistence: Persistence) -> None:
-        """Take over the records of earlier processes."""
+        """Take over the records of earlier processes; save records from now on."""
         self._records.recall(saved, persistence)
 
     def _damaged(self, problem: str) -> None:
-        """A saved record that cannot be read: told of when somebody asks for it, and forgotten."""
+        # Records are parsed when they are asked for, so the line comes late; the record is gone then.
         self._log.warning(events.RECORD_IGNORED, reason=problem)
 
     def decided(
@@ -106,14 +106,14 @@ class Journal:
         seconds: float,
         circumstances: Circumstances,
     ) -> None:
-        """Keep the record. A refusal is final and logged; a place is logged when somebody is in it."""
+        """Keep the record. Log a refusal, which is final; a placement is logged once it is carried out."""
         self.counters.measure(catalog.DECISION_SECONDS, seconds)
         for problem in problems:
             self.counters.add(catalog.ANNOTATIONS_IGNORED)
-            self._log.warning(events.ANNOTATION_IGNORED, **_who(request), reason=problem)
+            self._log.warning(events.ANNOTATION_IGNORED, **_names(request), reason=problem)
         record = record_of(request, decision, circumstances, at_seconds=self._clock.now_seconds())
         record = replace(record, problems=problems, duration_seconds=seconds)
-        self._log.debug(events.DECIDED, **_who(request), decision=record)
+        self._log.debug(events.DECIDED, **_names(request), decision=record)
         if isinstance(decision, Placed):
             self._records.open(record, decision, circumstances)
             return
@@ -121,14 +121,14 @@ class Journal:
         self._records.refused(record, circumstances)
         self._log.warning(
             events.REFUSED,
-            **_who(request),
+            **_names(request),
             reason=decision.reason.text,
             code=decision.reason.code,
             duration_seconds=round(seconds, 6),
         )
 
     def carried_out(self, row: Row) -> None:
-        """The runtime has done as was decided: one line with what was chosen, why, and what it displaced."""
+        """Log what was chosen, why, and what it displaced."""
         opened = self._records.confirmed(row)
         if opened is not None:
             event = _event(opened)
@@ -136,13 +136,13 @@ class Journal:
             self._log.info(event, **_placement(opened))
 
     def not_created(self, row: Row, why: str, *, code: str) -> None:
-        """The runtime did not create a container that had a place: nothing is held, and ``explain`` says so."""
+        """Log and keep why a container with a place was not created."""
         if code in catalog.ROLLED_BACK_CODES:
             self.counters.add(catalog.DECISIONS, "rolled_back", code)
         record = self._records.given_up(row, why)
         self._log.warning(
             events.ROLLED_BACK,
-            **_who(record.request),
+            **_names(record.request),
             pool=row.grant.pool,
             exclusive=str(row.grant.owned) or None,
             reason=why,
@@ -150,19 +150,19 @@ class Journal:
         )
 
     def not_resized(self, row: Row, why: str) -> None:
-        """A live container keeps its size."""
+        """Log and keep why a live container keeps its size."""
         self._records.kept(row, why)
-        self._log.warning(events.ROLLED_BACK, **_who(row.grant.request), pool=row.grant.pool, reason=why)
+        self._log.warning(events.ROLLED_BACK, **_names(row.grant.request), pool=row.grant.pool, reason=why)
 
     def changed(self, before: Grant | None, after: Grant, why: str) -> None:
-        """A container holds something else from now on, by nobody's request."""
+        """Log, count and keep a change of a grant that no request asked for."""
         self._records.changed(before, after, why)
         change = "placed" if before is None else change_code(before, after)
         self.counters.add(catalog.GRANT_CHANGES, change)
         is_move = change in ("placed", "re-placed")
         self._log.info(
             events.REPLACED if is_move else events.MEMORY_MOVED,
-            **_who(after.request),
+            **_names(after.request),
             pool=after.pool,
             exclusive=str(after.owned) or None,
             change=change_text(before, after) if before is not None else "placed at last",
@@ -170,60 +170,60 @@ class Journal:
         )
 
     def happened(self, row: Row, what: str, text: str) -> None:
-        """Only ``explain`` tells: whoever saw it has logged it."""
+        """Keep it for ``explain``; the caller has logged it."""
         self._records.happened(row, what, text)
 
     def failed_open(self, what: str, error: BaseException) -> None:
-        """A fault of ours: loud, with where it happened."""
+        """Log and count an internal error, with the place in the code."""
         self.faults += 1
         self.counters.add(catalog.FAULTS, _FAULTS.get(what, "call" if what.startswith("/") else catalog.OTHER))
         self._log.error(events.FAULT, what=what, reason=repr(error), where=_where(error))
 
     def relay_failed(self, error: BaseException) -> None:
-        """The relay went on without its interceptor, or closed a connection that broke HTTP/2."""
+        """Log that the relay went on without its interceptor, or closed a connection that broke HTTP/2."""
         self.failed_open("relay", error)
 
     def updated(self, row: Row, pinning: Pinning) -> None:
-        """An update of a container was confirmed."""
+        """Log and count a confirmed update."""
         self.counters.add(catalog.UPDATES, "confirmed")
         if takes_memory(row, pinning):
             self.counters.add(catalog.MEMORY_MOVES)
-        self._log.info(events.UPDATED, **_who(row.grant.request), cpus=_text(pinning.cpus), mems=_text(pinning.mems))
+        self._log.info(events.UPDATED, **_names(row.grant.request), cpus=_text(pinning.cpus), mems=_text(pinning.mems))
 
     def update_failed(self, row: Row, problem: str) -> None:
-        """An update was refused for good."""
+        """Log, count and keep an update that the runtime refused after every attempt."""
         self.counters.add(catalog.UPDATES, "refused")
-        self._log.error(events.UPDATE_FAILED, **_who(row.grant.request), reason=problem)
+        self._log.error(events.UPDATE_FAILED, **_names(row.grant.request), reason=problem)
         self._records.happened(row, "update-refused", problem)
 
     def released(self, row: Row, why: str) -> None:
-        """A grant is free again."""
+        """Log and count a released grant."""
         self.counters.add(catalog.RELEASED)
-        self._log.info(events.RELEASED, **_who(row.grant.request), exclusive=str(row.grant.owned) or None, reason=why)
+        self._log.info(events.RELEASED, **_names(row.grant.request), exclusive=str(row.grant.owned) or None, reason=why)
 
     def forgotten(self, keys: Sequence[ContainerKey]) -> None:
-        """The rows of these containers are gone."""
+        """Drop the records of these containers, but the newest."""
         self._records.forgotten(keys)
 
     def saved(self, seconds: float) -> None:
-        """A save has succeeded: nothing to say, but how long it took."""
+        """Measure how long a save took."""
         self.counters.measure(catalog.SAVE_SECONDS, seconds)
 
     def noted(self, event: str, **fields: object) -> None:
-        """Anything else, as loud as it is serious."""
+        """Log any other event at its level, and count it."""
         if event in _COUNTED:
             row, *labels = _COUNTED[event]
             self.counters.add(row, *labels)
         if event == events.VIOLATION:
             self._log.error(event, **fields)
-        elif event in _WORTH_A_LOOK:
+        elif event in _WARNINGS:
             self._log.warning(event, **fields)
         else:
             self._log.info(event, **fields)
 
 
 def takes_memory(row: Row, pinning: Pinning) -> bool:
-    """Whether this update takes memory nodes from a running container; without a record it could use all of them."""
+    """Return whether this update takes memory nodes from a running container; unacknowledged, it may use all nodes."""
     if pinning.mems is None or row.state != "running":
         return False
     held = row.acknowledged.mems if row.acknowledged is not None else None
@@ -231,12 +231,12 @@ def takes_memory(row: Row, pinning: Pinning) -> bool:
 
 
 def notable_code(reasons: Sequence[Reason]) -> str:
-    """The code that a place is counted under: of its first reason that is not there for most places, else 'pool'."""
+    """Return the code that a placement is counted under: its first reason that most do not have, else 'pool'."""
     return next((reason.code for reason in reasons if reason.code not in _USUAL), ReasonCode.POOL)
 
 
 def _event(opened: OpenDecision) -> str:
-    """A live container is decided on again for a new size, or because it cannot have the CPUs that it was to have."""
+    # A live container is decided on again for a new size, or because it cannot keep its CPUs.
     if opened.row is None:
         return events.PLACED
     is_same = asks_same(opened.row.grant.request, opened.record.request)
@@ -244,13 +244,13 @@ def _event(opened: OpenDecision) -> str:
 
 
 def _placement(opened: OpenDecision) -> dict[str, object]:
-    """The fields of a decision that was carried out."""
+    """Return the fields of the line for a placement."""
     record, granted = opened.record, opened.record.granted
     if granted is None:
-        return _who(record.request)
+        return _names(record.request)
     displaced = [f"{other.pod}/{other.name}" for other in record.displaced[:NAMED_DISPLACED]]
     return {
-        **_who(record.request),
+        **_names(record.request),
         "kind": granted.kind.value,
         "pool": granted.pool,
         "cpus": _text(granted.pinning.cpus),
@@ -264,7 +264,7 @@ def _placement(opened: OpenDecision) -> dict[str, object]:
     }
 
 
-def _who(request: Request) -> dict[str, object]:
+def _names(request: Request) -> dict[str, object]:
     return {"namespace": request.pod.namespace, "pod": request.pod.name, "container": request.container.name}
 
 

@@ -1,4 +1,4 @@
-"""One container and the node's memory as ``status`` shows them, from one moment of the ledger."""
+"""Containers and memory nodes as ``status`` shows them, from one moment of the ledger."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ NAMES_SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What containers are shown by. ``ledger`` is a copy where its owner may change it before all are shown.
+    """The state that containers are shown by. ``ledger`` is a copy where its owner may change it meanwhile.
 
-    ``late`` are those that are not where they should be and ``unheld`` those that our pinning does not hold: both may
-    be on CPUs that somebody owns.
+    ``late`` are containers whose update is not confirmed, ``unheld`` those that cri-proxy does not pin: both may be on
+    CPUs that another container owns.
     """
 
     ledger: Ledger
@@ -42,14 +42,14 @@ class Moment:
         left: Sequence[Left] = (),
         failures: Mapping[ContainerKey, EffectFailure],
     ) -> Self:
-        """``left`` are containers that our pinning does not hold, beside those of the ledger."""
+        """Take the state now; ``left`` are containers that are not pinned, beside those of the ledger."""
         mems = {pool.name: pool.mems for pool in pools}
         there, unheld = late(ledger, ledger.unmet()), unpinned(ledger, left)
         return cls(ledger, failures, mems, Others.of(there), Others.of_left(unheld))
 
 
 def container_view(row: Row, moment: Moment) -> ContainerView:
-    """What a row holds, what it should be on, what the runtime has confirmed, and who is in its way."""
+    """Return what a row holds, what it should be on, what the runtime has confirmed, and which others use its CPUs."""
     grant, request, ledger = row.grant, row.grant.request, moment.ledger
     wanted = ledger.desired().get(row.key, Pinning(None, None))
     known = row.acknowledged or Pinning(None, None)
@@ -105,7 +105,7 @@ def _notes(
 
 
 def names_text(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are.
+    """Return the first few names, and how many more there are.
 
     >>> names_text(["a", "b", "c", "d", "e"])
     'a, b, c, d and 1 more'
@@ -115,7 +115,7 @@ def names_text(names: Sequence[str]) -> str:
 
 
 def violations(containers: Sequence[ContainerView], escaped: Sequence[Left] = ()) -> tuple[str, ...]:
-    """Running containers whose own CPUs somebody else is on, a sentence each.
+    """Return the running containers whose own CPUs another one uses, a sentence each.
 
     ``escaped`` are containers whose processes the kernel moved out of their cgroups: pinned, and elsewhere.
     """
@@ -123,13 +123,13 @@ def violations(containers: Sequence[ContainerView], escaped: Sequence[Left] = ()
     for c in containers:
         there = (*c.waits_for, *(name for name in c.reachable_by if name in movers))
         if c.state == "running" and there:
-            own = f"{c.namespace}/{c.pod}/{c.name} runs on CPUs {c.exclusive | c.isolated} that are not its alone"
+            own = f"{c.namespace}/{c.pod}/{c.name} does not have its CPUs {c.exclusive | c.isolated} alone"
             sentences.append(f"{own}: still used by {names_text(there)}")
     return tuple(sentences)
 
 
 def memory_views(machine: Machine, grants: Sequence[Grant]) -> tuple[MemoryNodeView, ...]:
-    """The nodes that have memory, ascending, with what containers are promised there."""
+    """Return the nodes that have memory, ascending, with what is promised to containers."""
     zones: dict[int, tuple[int, int]] = {}  # by the mask of their nodes: bytes promised there, and to how many
     for grant in grants:
         promised, count = zones.get(grant.mems.mask, (0, 0))

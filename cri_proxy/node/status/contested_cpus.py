@@ -1,4 +1,4 @@
-"""Who may be on CPUs that were granted to somebody alone: whose cpuset is not ours to write, or not yet written."""
+"""Containers that may run on CPUs which another one owns: not pinned by cri-proxy, or not yet updated."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,27 +11,27 @@ from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
 
 ANYWHERE: Final = -1
-"""The mask of all CPUs that there can be."""
+"""The mask of all possible CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A container and where it may be, as a mask. ``key`` is None for those that we know by name only."""
+    """A container and the CPUs it may use, as a mask. ``key`` is None for those known by name only."""
 
     name: str
     mask: int
     key: ContainerKey | None = None
 
     def is_of(self, row: Row) -> bool:
-        """Whether this is the same container."""
+        """Return whether this is the same container."""
         return self.key == row.key if self.key is not None else self.name == str(name_of(row.grant.request))
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Containers that may be on CPUs of somebody else, asked about every container of the node.
+    """Containers that may be on CPUs of others. ``mask`` is the union of their masks.
 
-    ``mask`` is where they may be together: who owns nothing of that is done with, however many they are.
+    An owner whose CPUs are outside ``mask`` needs no look at the members, however many they are.
     """
 
     members: tuple[Other, ...] = ()
@@ -39,7 +39,7 @@ class Others:
 
     @classmethod
     def of(cls, members: Iterable[Other]) -> Self:
-        """These containers."""
+        """Combine these containers."""
         all_of_them, mask = tuple(members), 0
         for other in all_of_them:
             mask |= other.mask
@@ -47,26 +47,26 @@ class Others:
 
     @classmethod
     def of_left(cls, left: Iterable[Left]) -> Self:
-        """Containers that are left alone, each where it says."""
+        """Combine containers that are left alone, each with its own CPUs."""
         return cls.of(Other(each.name, ANYWHERE if each.cpus is None else each.cpus.mask) for each in left)
 
     def on(self, row: Row) -> tuple[str, ...]:
-        """Names of those that may be on CPUs which this container owns."""
+        """Return the names of those that may be on CPUs which this container owns."""
         owned = self._met(row)
         return tuple([m.name for m in self.members if m.mask & owned and not m.is_of(row)]) if owned else ()
 
     def is_on(self, row: Row) -> bool:
-        """Whether there is anybody."""
+        """Return whether any may be on CPUs which this container owns."""
         owned = self._met(row)
         return bool(owned) and any(m.mask & owned and not m.is_of(row) for m in self.members)
 
     def _met(self, row: Row) -> int:
-        """Those CPUs that the container owns and any of these may be on."""
+        """Return the CPUs that the container owns and any of these may be on."""
         return (row.grant.exclusive.mask | row.grant.isolated.mask) & self.mask
 
 
 def unpinned(ledger: Ledger, left: Sequence[Left]) -> tuple[Left, ...]:
-    """Containers whose cpuset we do not write: preserved ones, and ``left`` alone ones, each with its own CPUs."""
+    """Return containers whose cpuset is not written: preserved ones, and those ``left`` alone, with their CPUs."""
     desired = ledger.desired()
     ours = [
         Left(str(name_of(row.grant.request)), row.acknowledged.cpus if row.acknowledged is not None else None)
@@ -77,12 +77,12 @@ def unpinned(ledger: Ledger, left: Sequence[Left]) -> tuple[Left, ...]:
 
 
 def reachable_by(row: Row, others: Sequence[Left]) -> tuple[str, ...]:
-    """Names of those among ``others`` that can run on CPUs which this container owns."""
+    """Return the names of those ``others`` that can run on CPUs which this container owns."""
     return Others.of_left(others).on(row)
 
 
 def late(ledger: Ledger, unmet: Sequence[Row]) -> tuple[Other, ...]:
-    """Those of the ``unmet`` that are ours to move, each where the runtime may have it: anywhere if it has not said."""
+    """Return those of the ``unmet`` whose cpuset is written, with the CPUs they may be on: all if not confirmed."""
     desired, found = ledger.desired(), []
     for row in unmet:
         wanted, known = desired.get(row.key), row.acknowledged

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from cri_proxy.config.model import Config
 from cri_proxy.metrics.exposition import Sample
-from cri_proxy.node.status.model import ConfigurationView, Part
+from cri_proxy.node.status.model import ConfigurationView, HealthPart
 
 
 class ConfigInForce:
@@ -39,7 +39,7 @@ class DaemonStatus:
         """Return whether the runtime's socket answers."""
         return True
 
-    def parts(self) -> Iterable[Part]:
+    def parts(self) -> Iterable[HealthPart]:
         """Return the health of the daemon's parts."""
         return ()
 

@@ -1,4 +1,4 @@
-"""The node's state as metrics, read at each scrape: nothing is remembered, so nothing that is gone can linger."""
+"""The node's state as metrics, read at each scrape: nothing is kept, so nothing outdated is shown."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from policies.base import PoolView
 
 
 def health_samples(health: Health) -> Iterator[Sample]:
-    """What /healthz and /readyz say."""
+    """Return what /healthz and /readyz answer."""
     yield Sample(catalog.LIVE, health.is_alive)
     yield Sample(catalog.READY, health.is_ready)
     for part in health.parts:
@@ -25,7 +25,7 @@ def health_samples(health: Health) -> Iterator[Sample]:
 
 
 def config_samples(view: ConfigurationView | None) -> Iterator[Sample]:
-    """What became of changed configurations; nothing where none can change."""
+    """Return the state of the configuration; nothing where it cannot change."""
     if view is None:
         return
     counts = {"applied": view.applied, "unchanged": view.unchanged, "rejected": view.rejected}
@@ -38,9 +38,9 @@ def config_samples(view: ConfigurationView | None) -> Iterator[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What one walk over the ledger's active rows finds, CPUs as masks.
+    """The figures of one walk over the ledger's active rows, CPUs as masks.
 
-    ``dead`` are owned by containers that the runtime's last list did not have alive.
+    ``dead`` are owned by containers that had ended in the runtime's last list.
     """
 
     kinds: Mapping[tuple[str, str], int]
@@ -51,7 +51,7 @@ class _Rows:
 
 
 def node_samples(node: Node) -> Iterator[Sample]:
-    """Who holds what now, and what is not as it should be."""
+    """Return the node's grants, and what differs from them."""
     ledger = node.context.ledger
     rows = _walk(ledger.active(), node.resync.ended_ids)
     yield from _cpu_samples(ledger.policy.pools(ledger.allocations), rows)
@@ -90,7 +90,7 @@ def _cpu_samples(pools: Sequence[PoolView], rows: _Rows) -> Iterator[Sample]:
 
 
 def _by_kind(pool: PoolView, rows: _Rows) -> list[tuple[str, int]]:
-    """How many of a pool's CPUs are of each kind. One that is owned is of no other kind, whatever else it may be."""
+    """Return how many of a pool's CPUs are of each kind. An owned CPU counts as owned only."""
     left, counts = pool.cpus.mask, []
     masks = (rows.exclusive, rows.isolated, pool.isolated_free.mask, pool.shared.mask, pool.reserved.mask)
     for kind, mask in zip(catalog.CPU_KINDS, masks, strict=False):
@@ -127,7 +127,7 @@ def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
 
 
 def _count_samples(node: Node) -> Iterator[Sample]:
-    """What other parts of the node count themselves."""
+    """Return the figures that other parts of the node count."""
     telling = node.telling
     yield Sample(catalog.UNPLACED, len(node.adoption.unplaced()))
     yield Sample(catalog.LEFT_ALONE, len(node.adoption.left()), ("adopt",))

@@ -1,4 +1,4 @@
-"""What the daemon lets others see: frozen values, filled by the node, shown by HTTP and the commands alike."""
+"""The daemon's state as frozen values: filled by the node, shown by HTTP and by the commands."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ from sysfs.model import Machine
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Something that must be good for the daemon to be ready: ``name`` of ``metrics.PARTS``, ``problem`` '' = good.
+class HealthPart:
+    """A part that must be healthy for the daemon to be ready: ``name`` of ``metrics.PARTS``, ``problem`` '' = healthy.
 
-    ``is_vital``: where it is bad the daemon is of no use until it is started anew.
+    ``is_vital``: only a restart of the daemon helps.
     """
 
     name: str
@@ -28,19 +28,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``is_alive``: a new start would not help. ``is_ready``: decisions are made, nothing is degraded.
+    """``is_alive``: a restart would not help. ``is_ready``: decisions are made, nothing is degraded.
 
-    ``problems`` are those of the ``parts`` that are bad, in their order.
+    ``problems`` are those of the unhealthy ``parts``, in their order.
     """
 
     is_alive: bool
     is_ready: bool
     problems: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[HealthPart, ...] = ()
 
     @classmethod
-    def of(cls, *parts: Part) -> Self:
-        """What these parts come to."""
+    def of(cls, *parts: HealthPart) -> Self:
+        """Combine these parts."""
         bad = [part for part in parts if part.problem]
         is_alive = not any(part.is_vital for part in bad)
         return cls(is_alive, not bad, tuple(part.problem for part in bad), parts)
@@ -50,11 +50,11 @@ class Health:
 class ContainerView:
     """A container with what it holds. ``kind`` is a ``CpuKind`` value, ``state`` a ``RowState``.
 
-    ``cpus`` and ``mems`` are what it should be pinned to now, None where that is not ours to write;
+    ``cpus`` and ``mems`` are what it should be pinned to now, None where cri-proxy does not write it;
     ``acknowledged_cpus`` and ``acknowledged_mems`` are what the runtime has confirmed last, None before it has.
-    ``pool`` is '' for kinds that have none, ``home_mems`` are that pool's memory nodes. ``waits_for`` names who is
-    still on its CPUs, ``reachable_by`` who can run on CPUs that it owns and is not ours to move. ``notes`` are
-    sentences: an update that waits or failed, an outcome that is not known, all that was said before.
+    ``pool`` is '' for kinds that have none, ``home_mems`` are that pool's memory nodes. ``waits_for`` names the
+    containers that are still on its CPUs, ``reachable_by`` those that can run on CPUs it owns and are not pinned by
+    cri-proxy. ``notes`` are sentences: an update that waits or failed, an unknown outcome, and the above in words.
     ``warm_at_seconds``, since the epoch, is when its cold start ends.
     """
 
@@ -86,7 +86,7 @@ class ContainerView:
 
 @dataclass(frozen=True, slots=True)
 class MemoryNodeView:
-    """A NUMA node with memory. ``promised_bytes`` to containers that have no other node.
+    """A NUMA node with memory. ``promised_bytes``: to containers that have no other node.
 
     Of ``widely_promised_bytes`` any part may come from this node, and any from others.
     """
@@ -101,7 +101,7 @@ class MemoryNodeView:
 
 @dataclass(frozen=True, slots=True)
 class RefusedView:
-    """A container that has no place, or whose place was given back, and why."""
+    """A container that was refused, or placed and not created, and why."""
 
     namespace: str
     pod: str
@@ -112,7 +112,7 @@ class RefusedView:
 
 @dataclass(frozen=True, slots=True)
 class ReloadView:
-    """What became of the last configuration that was found changed. ``outcome``: applied, unchanged or rejected.
+    """The last reload of the configuration. ``outcome``: applied, unchanged or rejected.
 
     ``reason`` is why it was rejected. ``is_asked``: by SIGHUP, not because the file changed.
     """
@@ -126,12 +126,12 @@ class ReloadView:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationView:
-    """Where the configuration in force came from: ``file`` is '' for the command line alone.
+    """The source of the active configuration: ``file`` is '' for the command line alone.
 
     ``digest`` is the SHA-256 of the file's content, ``since_seconds`` since the epoch. ``needs_restart`` are options
-    whose new value waits for one. ``applied``, ``unchanged`` and ``rejected`` count reloads since the start.
-    ``is_kept``: the file was invalid at the start, and what was in force before still is. ``overridden`` are options
-    that the command line sets, whatever the file says.
+    whose new value takes effect at a restart. ``applied``, ``unchanged`` and ``rejected`` count reloads since the
+    start. ``is_kept``: the file was invalid at the start, and the last valid configuration is active. ``overridden``
+    are options that the command line sets, whatever the file says.
     """
 
     file: str
@@ -151,8 +151,8 @@ class ConfigurationView:
 class StatusView:
     """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name.
 
-    ``violations`` are sentences: CPUs that were granted alone and that somebody else is still on. ``refused`` are the
-    containers that were refused or not created in the last hour and hold nothing, newest first, a few of them.
+    ``violations`` are sentences: containers whose own CPUs another one still uses. ``refused`` are the newest
+    containers that were refused or not created in the last hour and hold nothing.
     """
 
     node: str
@@ -169,10 +169,10 @@ class StatusView:
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """What a configuration would come to if it were taken over now. ``problem``: why it would not be ('' = it would).
+    """The effect of a configuration if it were applied now. ``problem``: why it would be rejected ('' = applied).
 
-    ``needs_restart`` are options whose new value would wait for one, ``moves`` the containers that would be updated.
-    ``is_kept`` as in ``ConfigurationView``.
+    ``needs_restart`` are options whose new value takes effect at a restart, ``moves`` the containers that would be
+    updated. ``is_kept`` as in ``ConfigurationView``.
     """
 
     problem: str
@@ -183,7 +183,7 @@ class PlanView:
 
 @dataclass(frozen=True, slots=True)
 class FieldView:
-    """A field of the ranking's keys: what its value says, and why a pool with a smaller one loses."""
+    """A field of the ranking's keys: what its value means, and why a pool with a smaller one loses."""
 
     name: str
     meaning: str
@@ -216,22 +216,22 @@ class ExplainView:
 
 
 class DaemonView(Protocol):
-    """Read-only and quick: called on the event loop, for every request. No slice takes more than a few milliseconds."""
+    """Read-only and fast: called on the event loop for every request. No slice takes more than a few milliseconds."""
 
     def health(self) -> Health:
-        """Whether it lives and decides."""
+        """Return whether it is alive and ready."""
 
     def samples(self) -> Iterable[Sample]:
-        """Every metric's series now."""
+        """Return every metric's series now."""
 
     def status_slices(self) -> Slices[StatusView]:
-        """Pools and containers as they are when the first slice is done."""
+        """Return pools and containers as they are when the first slice is done."""
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
-        """Decisions of the pods of this name, NAMESPACE/NAME or uid; of one container when it is named."""
+        """Return decisions of the pods of this name, NAMESPACE/NAME or uid; of one container when it is named."""
 
     def topology(self) -> Machine:
-        """The machine as discovered."""
+        """Return the machine as discovered."""
 
     def config(self) -> Config:
-        """The configuration in force."""
+        """Return the active configuration."""

@@ -1,4 +1,4 @@
-"""The node as others may look at it: ``node.status.model.DaemonView`` filled from the ledger and the journal."""
+"""The node as status, explain and metrics show it: the ``DaemonView`` of ledger and journal."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from cri_proxy.node.status.model import (
     ExplainView,
     Explanation,
     Health,
-    Part,
+    HealthPart,
     RefusedView,
     StatusView,
 )
@@ -34,7 +34,7 @@ NOT_RECOVERED = "the saved placements are not yet checked against the runtime"
 
 
 class NodeView:
-    """Reads, never changes. Every answer is made from one moment of the ledger."""
+    """Read-only. Every answer shows one moment of the ledger."""
 
     def __init__(
         self, node: Node, journal: Journal, in_force: ConfigInForce, *, name: str, daemon: DaemonStatus | None = None
@@ -48,20 +48,20 @@ class NodeView:
         self._daemon = daemon or DaemonStatus()
 
     def health(self) -> Health:
-        """Alive while it answers; ready when decisions are made and nothing is degraded."""
+        """Return alive while this answers, and ready when decisions are made and nothing is degraded."""
         coordinator, store = self._node.coordinator, self._node.context.persistence.problem
         recovery = "" if coordinator.is_ready else coordinator.fault or NOT_RECOVERED
-        runtime = "" if self._daemon.reaches_runtime() else "nobody answers on its socket"
+        runtime = "" if self._daemon.reaches_runtime() else "its socket does not answer"
         runtime = runtime or self._node.resync.problem
         return Health.of(
-            Part("recovery", recovery),
-            Part("runtime", f"the runtime is away: {runtime}" if runtime else ""),
-            Part("store", f"the store fails: {store}" if store else ""),
+            HealthPart("recovery", recovery),
+            HealthPart("runtime", f"the runtime is away: {runtime}" if runtime else ""),
+            HealthPart("store", f"the store fails: {store}" if store else ""),
             *self._daemon.parts(),
         )
 
     def samples(self) -> Iterator[Sample]:
-        """Every metric's series now: what was counted, what is read off the node, what the daemon adds."""
+        """Return every metric's series now: counters, the node's state, the daemon's figures."""
         yield from health_samples(self.health())
         yield from config_samples(self._daemon.configuration())
         yield from self._journal.counters.samples()
@@ -69,11 +69,11 @@ class NodeView:
         yield from self._daemon.samples()
 
     def status(self) -> StatusView:
-        """Pools and containers now."""
+        """Return pools and containers now."""
         return at_once(self.status_slices())
 
     def status_slices(self) -> Slices[StatusView]:
-        """Pools and containers as they are when the first slice is done: what changes meanwhile is not seen."""
+        """Return pools and containers as of the first slice: later changes do not show."""
         ledger, escaped, failures = self._ledger.copy(), self._node.drift.fled(), dict(self._node.effects.failures)
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
         view = StatusView(
@@ -91,10 +91,10 @@ class NodeView:
         yield
         memory = memory_views(policy.machine, ledger.allocations.grants)
         containers: list[ContainerView] = []
-        for rows in bunches(sorted(ledger.active(), key=_place)):
+        for rows in bunches(sorted(ledger.active(), key=_order)):
             yield
             for row in rows:
-                if moment.late.is_on(row):  # to say who is there takes as long as a whole bunch
+                if moment.late.is_on(row):  # naming the others takes as long as a whole bunch
                     yield
                 containers.append(container_view(row, moment))
         yield
@@ -102,7 +102,7 @@ class NodeView:
         return replace(view, containers=tuple(containers), memory=memory, violations=broken)
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
-        """The last decision about each container of this pod: what was refused, too."""
+        """Return the last decision about each container of this pod, refusals included."""
         names = self._journal.names() | {row.key: name_of(row.grant.request) for row in self._ledger.active()}
         wanted = by_name({key: who for key, who in names.items() if is_meant(key, who, pod, container)})
         found = (self._ledger.get(key) for key in wanted)
@@ -112,15 +112,15 @@ class NodeView:
         return ExplainView(tuple(decision for decision in decisions if decision is not None))
 
     def topology(self) -> Machine:
-        """The machine as discovered."""
+        """Return the machine as discovered."""
         return self._ledger.policy.machine
 
     def config(self) -> Config:
-        """The configuration in force."""
+        """Return the active configuration."""
         return self._in_force.config
 
     def _refused(self) -> tuple[RefusedView, ...]:
-        """Those of the last hour that hold nothing: what an older one was told is for ``explain``."""
+        """Return refused containers of the last hour that hold nothing; ``explain`` shows older ones."""
         since_seconds = self._node.context.clock.now_seconds() - LATELY_SECONDS
         records = self._journal.refused_since(since_seconds, REFUSED_SHOWN)
         return refused_views(record for record in records if not self._is_held(record.key))
@@ -148,14 +148,14 @@ class NodeView:
         return [container_view(row, moment) for row in rows]
 
     def _decision(self, key: ContainerKey, holds: ContainerView | None) -> Explanation | None:
-        """The decision about this container; None where its record cannot be read and it holds nothing."""
+        """Return the decision about this container; None where no record is left and it holds nothing."""
         record, row = self._journal.record_of(key), self._ledger.get(key)
         if record is None and row is not None and holds is not None:
             record = DecisionRecord(row.grant.request, Outcome.RESTORED, None)
         return explanation(record, holds) if record is not None else None
 
 
-def _place(row: Row) -> tuple[str, str, str]:
-    """The order in which containers are shown."""
+def _order(row: Row) -> tuple[str, str, str]:
+    """Return the sort key of a container: namespace, pod and name."""
     request = row.grant.request
     return request.pod.namespace, request.pod.name, request.container.name

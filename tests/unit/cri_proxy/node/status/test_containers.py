@@ -53,7 +53,7 @@ def test_a_container_that_the_kernel_moved_onto_its_cpus_is_a_violation_and_one_
     mover = Left("default/pod-1/m", CpuSet.parse("0-6"))
     view = replace(shown(ledger_with(OWNER), OWNER), reachable_by=(mover.name,))
     (sentence,) = violations([view], [mover])
-    assert sentence.endswith("runs on CPUs 2-3 that are not its alone: still used by default/pod-1/m")
+    assert sentence.endswith("does not have its CPUs 2-3 alone: still used by default/pod-1/m")
     assert violations([view]) == ()
 
 

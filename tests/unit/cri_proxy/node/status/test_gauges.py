@@ -14,7 +14,7 @@ from cri_proxy.node.drift.kubelet_managers import KubeletManagers
 from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
-from cri_proxy.node.status.model import ConfigurationView, Health, Part, ReloadView
+from cri_proxy.node.status.model import ConfigurationView, Health, HealthPart, ReloadView
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.builder import build_policy
@@ -152,7 +152,7 @@ async def test_what_is_counted_of_containers_is_what_the_status_shows_of_them(si
 
 
 def test_health_is_a_claim_per_part() -> None:
-    health = Health.of(Part("recovery"), Part("store", "the store fails: disk full"))
+    health = Health.of(HealthPart("recovery"), HealthPart("store", "the store fails: disk full"))
     assert list(health_samples(health)) == [
         Sample(catalog.LIVE, True),
         Sample(catalog.READY, False),

@@ -9,7 +9,7 @@ from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.metrics.catalog import PARTS, READY, TABLE
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
-from cri_proxy.node.status.model import Part
+from cri_proxy.node.status.model import HealthPart
 from cri_proxy.node.status.view import LATELY_SECONDS, NodeView
 from cri_proxy.slices import BUNCH, at_once
 from cri_proxy.state.rows import Saved
@@ -20,14 +20,16 @@ from tests.fakes.site import Site
 from tests.fakes.store import MemoryStore
 from tests.unit.cri_proxy.node.stage import FragilePolicy, background, entered, soon
 
-NO_SOCKET = Part("socket", "the socket was removed", is_vital=True)
+NO_SOCKET = HealthPart("socket", "the socket was removed", is_vital=True)
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 
 
 class Around(DaemonStatus):
     """A daemon with a part and a warning of its own; its runtime may be away."""
 
-    def __init__(self, part: Part | None = None, *, is_reached: bool = True, warnings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, part: HealthPart | None = None, *, is_reached: bool = True, warnings: tuple[str, ...] = ()
+    ) -> None:
         self._part = part
         self._is_reached = is_reached
         self._warnings = warnings
@@ -35,7 +37,7 @@ class Around(DaemonStatus):
     def reaches_runtime(self) -> bool:
         return self._is_reached
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[HealthPart, ...]:
         return (self._part,) if self._part is not None else ()
 
     def samples(self) -> tuple[Sample, ...]:
@@ -164,7 +166,7 @@ async def test_who_still_uses_exclusive_cpus_is_a_violation_once_their_owner_run
     site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
     await site.run("a", guaranteed("c", 6000))
     (text,) = view(site).status().violations
-    assert "default/a/c runs on CPUs" in text
+    assert text.startswith("default/a/c does not have its CPUs")
     assert text.endswith("still used by default/s/c")
     site.log.errors.clear()
 
@@ -211,7 +213,7 @@ async def test_a_store_that_fails_makes_the_node_degraded_not_dead(site: Site) -
 async def test_a_runtime_that_cannot_be_reached_or_asked_makes_the_node_not_ready_and_not_dead(site: Site) -> None:
     seen = view(site, Around(is_reached=False))
     assert (seen.health().is_alive, seen.health().is_ready) == (True, False)
-    assert seen.health().problems == ("the runtime is away: nobody answers on its socket",)
+    assert seen.health().problems == ("the runtime is away: its socket does not answer",)
     site.runtime.faults.fail_next("ListPodSandbox", 14, "shutting down")
     await site.node.resync.check_all("test")
     assert "shutting down" in view(site).health().problems[0]
