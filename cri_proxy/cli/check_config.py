@@ -100,19 +100,19 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     ``names`` are the node's and its group's. Without a daemon it is compared with the defaults. The CPUs are those
     of ``machine``, else of the file's ``sysfsRoot``, else of the running daemon's.
     """
-    from cri_proxy.config.files.location import Place
+    from cri_proxy.config.files.location import ConfigLocation
     from cri_proxy.config.load import load_source
     from cri_proxy.config.model import Config
-    from cri_proxy.config.settings import host_node_name, settle
+    from cri_proxy.config.settings import host_node_name, settings_for
     from cri_proxy.errors import ConfigError
     from cri_proxy.http.client import DaemonUnreachable, ask
     from cri_proxy.http.routes import config_json
 
-    place = Place(path, names[0] or host_node_name(), names[1])
+    place = ConfigLocation(path, names[0] or host_node_name(), names[1])
     source = place.read(may_wait=True)
     try:
         loaded = load_source(place, source)
-        settle(loaded.config, config_path=loaded.path)
+        settings_for(loaded.config, config_path=loaded.path)
     except ConfigError as error:
         return with_instead(Report(False, error.path, error.problem, error.line, error.key), place.path, admin)
     against = "daemon"
@@ -155,7 +155,7 @@ def with_instead(report: Report, path: Path, admin: Path) -> Report:
 
     Looked for in the running daemon's state directory, else in the default one.
     """
-    from cri_proxy.config.last_known_good import find
+    from cri_proxy.config.last_known_good import find_known_good
     from cri_proxy.config.model import Config
     from cri_proxy.errors import ConfigError
     from cri_proxy.http.client import DaemonUnreachable, ask
@@ -164,7 +164,7 @@ def with_instead(report: Report, path: Path, admin: Path) -> Report:
     with suppress(DaemonUnreachable):
         directory = str(_at(ask(admin, "/api/v1/config"), ("stateDir",)) or directory)
     try:
-        kept = find(Path(directory), path.absolute())
+        kept = find_known_good(Path(directory), path.absolute())
     except ConfigError as error:
         return replace(report, warnings=(*report.warnings, f"what was in force before cannot be used: {error}"))
     if kept is None:

@@ -28,7 +28,7 @@ _LATEST_SECONDS = 253_402_300_800
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KnownGood:
     """A configuration that was in force, without what a command line laid over it.
 
     ``path`` is what ``--config`` named, ``file`` the one that applied there, for this ``group``; ``digest`` is the
@@ -48,13 +48,13 @@ class Kept:
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since_seconds))
 
 
-def keep(directory: Path, kept: Kept) -> None:
+def save_known_good(directory: Path, kept: KnownGood) -> None:
     """Have the next start find this; on disk when it returns. Blocks. Raises StoreError, and has changed nothing then.
 
     The same configuration from the same file stays as it is, with the time when it came into force.
     """
     with suppress(ConfigError):  # what cannot be used is about to be replaced
-        before = find(directory, kept.path)
+        before = find_known_good(directory, kept.path)
         if before is not None and replace(before, since_seconds=kept.since_seconds) == kept:
             return
     private_directory(directory)
@@ -65,7 +65,7 @@ def keep(directory: Path, kept: Kept) -> None:
         raise StoreError(str(directory / FILE), f"cannot write: {error.strerror}; check the disk") from error
 
 
-def find(directory: Path, path: Path) -> Kept | None:
+def find_known_good(directory: Path, path: Path) -> KnownGood | None:
     """What was kept of the configuration that ``--config`` names ``path``; None = nothing. Blocks.
 
     Raises ConfigError for what cannot be used, with the reason.
@@ -84,7 +84,7 @@ def find(directory: Path, path: Path) -> Kept | None:
     return kept if kept.path == path else None
 
 
-def encode(kept: Kept) -> str:
+def encode(kept: KnownGood) -> str:
     """The document: only options that differ from their defaults, so that an older program knows as many as can be."""
     changed = differences(Config(), kept.config, known_options())
     document = {
@@ -106,7 +106,7 @@ def _written(value: object) -> str | list[str]:
     return value if isinstance(value, str) else show_value(value)
 
 
-def decode(raw: bytes, name: str) -> Kept:
+def decode(raw: bytes, name: str) -> KnownGood:
     """What the document says; ``name`` is its file. Raises ConfigError for anything that ``encode`` does not give."""
     if len(raw) > MAX_BYTES:
         raise ConfigError(name, 0, "", f"larger than {MAX_BYTES} bytes: cri-proxy did not write it")
@@ -123,7 +123,7 @@ def decode(raw: bytes, name: str) -> Kept:
     if not all(isinstance(text, str) for text in texts):
         raise ConfigError(name, 0, "", "not as cri-proxy writes it")
     path, file, group, digest = map(str, texts)
-    return Kept(_config(document.get("options"), name), Path(path), Path(file), group, digest, since)
+    return KnownGood(_config(document.get("options"), name), Path(path), Path(file), group, digest, since)
 
 
 def _config(options: object, name: str) -> Config:

@@ -37,7 +37,7 @@ _RENAMED = {"active": "policy", "topology-aware": "topologyAware"}
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class Normalized:
     """Our own layout: the options' items, and what was left out of a foreign one, one sentence each."""
 
     items: tuple[Item, ...]
@@ -77,10 +77,10 @@ def config_tree(text: str, path: str, first_line: int = 1) -> Tree | None:
         raise ConfigError(path, error.line, error.key, error.problem) from error
 
 
-def to_plain(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Plain:
+def normalize(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Normalized:
     """The options of a document in any layout; ``names`` as ``file_names`` gives them. Raises ConfigError."""
     if tree is None:
-        return Plain(())
+        return Normalized(())
     if not isinstance(tree, Mapping):
         raise ConfigError(path, tree.line, "", "expected a mapping of options")
     kind = tree.get("kind")
@@ -93,18 +93,18 @@ def to_plain(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Plain:
     return _from_config_map(tree, path, names)
 
 
-def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Plain:
+def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Normalized:
     """The file in ``data`` that applies; or, without any such file, its keys as sections (cri-resource-manager)."""
     _only(tree, _CONFIG_MAP_KEYS, path, "is no key of a ConfigMap that is read here: use data")
     data = tree.get("data")
     if data is None or (isinstance(data, Scalar) and data.is_null):
-        return Plain(())
+        return Normalized(())
     if not isinstance(data, Mapping):
         raise ConfigError(path, data.line, "data", "expected a mapping")
     for name in names:
         inside = next((item for item in data.items if item.key == name), None)
         if inside is not None:
-            return to_plain(_parsed(inside, path), path)
+            return normalize(_parsed(inside, path), path)
     if any(is_whole(item.key) for item in data.items):
         raise ConfigError(path, data.line, "data", missing(names, [item.key for item in data.items]))
     return _from_sections(tuple(_section(item, path) for item in data.items))
@@ -117,12 +117,12 @@ def _only(tree: Mapping, known: frozenset[str], path: str, problem: str) -> None
             raise ConfigError(path, item.line, item.key, problem)
 
 
-def _from_policy_object(tree: Mapping, path: str) -> Plain:
+def _from_policy_object(tree: Mapping, path: str) -> Normalized:
     """The options in the ``spec`` of nri-plugins' object."""
     _only(tree, _POLICY_OBJECT_KEYS, path, f"is no key of a {_POLICY_OBJECT}: use spec")
     spec = tree.get("spec")
     if spec is None or (isinstance(spec, Scalar) and spec.is_null):
-        return Plain(())
+        return Normalized(())
     if not isinstance(spec, Mapping):
         raise ConfigError(path, spec.line, "spec", "expected a mapping")
     foreign = [item.key for item in spec.items if item.key.casefold() in _FOREIGN_SPEC]
@@ -130,7 +130,7 @@ def _from_policy_object(tree: Mapping, path: str) -> Plain:
     of_all = tuple(item for item in ours if item.key.casefold() in _OF_ALL_POLICIES)
     own = tuple(item for item in ours if item.key.casefold() not in _OF_ALL_POLICIES)
     group = (Item(_RENAMED["topology-aware"], spec.line, Mapping(own, spec.line)),) if own else ()
-    return Plain(
+    return Normalized(
         (*of_all, *group), tuple(f"spec.{key}: a section of nri-plugins, without effect here" for key in foreign)
     )
 
@@ -147,16 +147,16 @@ def _section(item: Item, path: str) -> Item:
     return Item(item.key, item.line, value if value is not None else Scalar("", item.line, item.line, "null"))
 
 
-def _from_sections(items: tuple[Item, ...]) -> Plain:
+def _from_sections(items: tuple[Item, ...]) -> Normalized:
     """Our own layout as it is; cri-resource-manager's, known by a mapping under ``policy``, renamed."""
     policy = next((i for i in items if i.key.casefold() == "policy" and isinstance(i.value, Mapping)), None)
     if policy is None or not isinstance(policy.value, Mapping):
-        return Plain(items)
+        return Normalized(items)
     others = [item for item in items if item is not policy]
     dropped = [item.key for item in others if item.key.casefold() in _FOREIGN_SECTIONS]
     dropped += [f"policy.{item.key}" for item in policy.value.items if item.key.casefold() in _FOREIGN_POLICIES]
     kept = [item for item in others if item.key.casefold() not in _FOREIGN_SECTIONS]
-    return Plain(
+    return Normalized(
         (*_renamed(policy.value), *kept),
         tuple(f"{key}: a section of cri-resource-manager, without effect here" for key in dropped),
     )

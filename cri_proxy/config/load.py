@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree
-from cri_proxy.config.files.location import Place, Source
+from cri_proxy.config.files.location import ConfigLocation, Source
 from cri_proxy.config.files.sections import traced
-from cri_proxy.config.layouts import config_tree, file_names, to_plain
+from cri_proxy.config.layouts import config_tree, file_names, normalize
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, Raw, read_value
 from cri_proxy.config.values import with_values
@@ -33,17 +33,17 @@ def load_config(path: Path, *, node_name: str = "", node_group: str = "") -> Loa
     A directory is a mounted ConfigMap: see ``layouts.file_names``. The names choose there, and in a ConfigMap
     object that holds several files; without ``node_group`` a file ``node-group`` beside it gives the group.
     """
-    place = Place(path, node_name, node_group)
-    return load_source(place, place.read(may_wait=True))
+    location = ConfigLocation(path, node_name, node_group)
+    return load_source(location, location.read(may_wait=True))
 
 
-def load_source(place: Place, source: Source) -> Loaded:
-    """The configuration of what was found in its place. Raises ConfigError."""
+def load_source(location: ConfigLocation, source: Source) -> Loaded:
+    """The configuration of what was found in its location. Raises ConfigError."""
     file = str(source.file)
     if source.problem:
         raise ConfigError(file, source.line, "", source.problem)
     try:
-        plain = to_plain(config_tree(source.text.removeprefix("\ufeff"), file), file, place.names(source.group))
+        plain = normalize(config_tree(source.text.removeprefix("\ufeff"), file), file, location.names(source.group))
         settings = tuple(_settings(plain.items, (), file))
     except ConfigError as error:
         raise traced(error, source.parts) from error
@@ -57,7 +57,7 @@ def parse_config(text: str, path: str = "configuration") -> Config:
     >>> parse_config("reservedResources: {cpu: 750m}").reserved.cpu
     CpuQuantity(mcpu=750)
     """
-    plain = to_plain(config_tree(text, path), path, file_names("", ""))
+    plain = normalize(config_tree(text, path), path, file_names("", ""))
     return _config(_settings(plain.items, (), path))
 
 

@@ -50,7 +50,7 @@ class CpuReserve:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogOptions:
     """What is logged, and in which form."""
 
     level: Annotated[
@@ -156,7 +156,7 @@ class Config:
             read=addresses.annotation_domain,
         ),
     ] = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
-    log: Annotated[Log, Option("log", "")] = Log()
+    log: Annotated[LogOptions, Option("log", "")] = LogOptions()
     relay: Annotated[
         Literal["splice", "grpc"],
         Option("relay", "How calls are relayed: frame by frame, or with grpc.aio", flag="--relay", is_reloadable=False),

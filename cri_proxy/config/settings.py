@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cri_proxy.config.files.location import Place, Source
-from cri_proxy.config.last_known_good import Kept
+from cri_proxy.config.files.location import ConfigLocation, Source
+from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.model import Config
 from cri_proxy.config.option import Known
 from cri_proxy.errors import ConfigError
@@ -17,10 +17,10 @@ COMMAND_LINE = "command line"
 
 
 @dataclass(frozen=True, slots=True)
-class Instead:
+class Fallback:
     """A start goes on with ``kept``, because ``problem`` is wrong with what the file says."""
 
-    kept: Kept
+    kept: KnownGood
     problem: ConfigError
 
 
@@ -49,11 +49,11 @@ class Settings:
     sysfs_root: Path
     http: str
     warnings: tuple[str, ...] = ()
-    place: Place | None = None
+    location: ConfigLocation | None = None
     source: Source = Source(Path(COMMAND_LINE), "")  # noqa: RUF009 - frozen
     overrides: tuple[tuple[Known, object], ...] = ()
     from_file: Config = Config()  # noqa: RUF009 - frozen
-    instead: Instead | None = None
+    fallback: Fallback | None = None
     takes_over: bool = False
 
     @property
@@ -67,7 +67,7 @@ def host_node_name() -> str:
     return socket.gethostname().strip().lower()
 
 
-def settle(config: Config, *, config_path: Path | None = None, warnings: tuple[str, ...] = ()) -> Settings:
+def settings_for(config: Config, *, config_path: Path | None = None, warnings: tuple[str, ...] = ()) -> Settings:
     """The settings of this configuration. Raises ConfigError where options contradict each other."""
     if bool(config.image_listen) != bool(config.image_endpoint):
         given, missing = ("imageListen", "imageEndpoint") if config.image_listen else ("imageEndpoint", "imageListen")

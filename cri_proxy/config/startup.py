@@ -4,83 +4,83 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from cri_proxy.config.files.location import Place, Source
-from cri_proxy.config.last_known_good import find
+from cri_proxy.config.files.location import ConfigLocation, Source
+from cri_proxy.config.last_known_good import find_known_good
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config
 from cri_proxy.config.option import Known
-from cri_proxy.config.settings import Instead, Settings, host_node_name, settle
+from cri_proxy.config.settings import Fallback, Settings, host_node_name, settings_for
 from cri_proxy.config.values import with_values
 from cri_proxy.errors import ConfigError
 
-EMPTIED = "is empty now: write {} if the defaults are meant"
+EMPTY_FILE = "is empty now: write {} if the defaults are meant"
 
 
 def start_settings(path: Path | None, overrides: tuple[tuple[Known, object], ...]) -> Settings:
     """The settings for this ``--config`` and command line. Raises ConfigError.
 
-    Where the file cannot be taken they are those of what was kept of it, if there is any: see ``with_kept``.
+    Where the file cannot be taken they are those of what was kept of it, if there is any: see ``fall_back``.
     """
     given = with_values(Config(), overrides)
     if path is None:
-        return replace(settle(given), overrides=overrides)
-    place = Place(path.absolute(), given.node_name or host_node_name(), given.node_group)
-    source = place.read(may_wait=True)
+        return replace(settings_for(given), overrides=overrides)
+    location = ConfigLocation(path.absolute(), given.node_name or host_node_name(), given.node_group)
+    source = location.read(may_wait=True)
     try:
-        loaded = load_source(place, source)
-        _refuse_emptied(given, place, source)
-        settings = settle(
+        loaded = load_source(location, source)
+        _refuse_emptied(given, location, source)
+        settings = settings_for(
             with_values(loaded.config, overrides),
-            config_path=place.path,
-            warnings=(*loaded.warnings, *place.warnings()),
+            config_path=location.path,
+            warnings=(*loaded.warnings, *location.warnings()),
         )
-        return replace(settings, place=place, source=source, overrides=overrides, from_file=loaded.config)
+        return replace(settings, location=location, source=source, overrides=overrides, from_file=loaded.config)
     except ConfigError as error:
         # The file does not say where the state is, so the command line does.
-        unread = replace(_settled(given, error), place=place, source=source, overrides=overrides)
-        settings_kept = with_kept(unread, error)
+        unread = replace(_settled(given, error), location=location, source=source, overrides=overrides)
+        settings_kept = fall_back(unread, error)
         if settings_kept is None:
             raise
         return settings_kept
 
 
-def with_kept(settings: Settings, problem: ConfigError) -> Settings | None:
+def fall_back(settings: Settings, problem: ConfigError) -> Settings | None:
     """The settings of what was kept in their state directory; None when nothing was, of this ``--config``. Blocks.
 
     ``problem`` is what is wrong with the file. Raises ConfigError where what was kept cannot be used, saying both.
     """
-    place = settings.place
-    if place is None:
+    location = settings.location
+    if location is None:
         return None
     try:
-        kept = find(settings.state_dir, place.path)
+        kept = find_known_good(settings.state_dir, location.path)
         if kept is None:
             return None
         config = with_values(kept.config, settings.overrides)
-        instead = settle(config, config_path=place.path, warnings=place.warnings())
+        instead = settings_for(config, config_path=location.path, warnings=location.warnings())
     except ConfigError as error:
         both = f"{problem.problem}; nor can what was in force before be used: {error}"
         raise replace(problem, problem=both) from problem
     return replace(
         instead,
-        place=place,
+        location=location,
         source=settings.source,
         overrides=settings.overrides,
         takes_over=settings.takes_over,
         from_file=kept.config,
-        instead=Instead(kept, problem),
+        fallback=Fallback(kept, problem),
     )
 
 
 def _settled(config: Config, problem: ConfigError) -> Settings:
     """The settings of a command line alone; raises the file's problem where that contradicts itself."""
     try:
-        return settle(config)
+        return settings_for(config)
     except ConfigError:
         raise problem from None
 
 
-def _refuse_emptied(given: Config, place: Place, source: Source) -> None:
+def _refuse_emptied(given: Config, location: ConfigLocation, source: Source) -> None:
     """Raise for an empty file where there was one: it is being written, or the disk was full.
 
     As the running daemon does; what an unusable kept configuration said nobody knows.
@@ -88,6 +88,6 @@ def _refuse_emptied(given: Config, place: Place, source: Source) -> None:
     kept = None
     if not source.text.strip():
         with suppress(ConfigError):
-            kept = find(Path(given.state_dir), place.path)
+            kept = find_known_good(Path(given.state_dir), location.path)
     if kept is not None and kept.config != Config():
-        raise ConfigError(str(source.file), 0, "", EMPTIED)
+        raise ConfigError(str(source.file), 0, "", EMPTY_FILE)

@@ -10,7 +10,7 @@ from cri_proxy.config.cpus import CpuList, CpuQuantity
 from cri_proxy.config.model import Config
 from cri_proxy.config.resolve import policy_options
 from cri_proxy.config.settings import Settings
-from cri_proxy.config.startup import with_kept
+from cri_proxy.config.startup import fall_back
 from cri_proxy.daemon.host import Host
 from cri_proxy.errors import ConfigError, CriProxyError
 from cri_proxy.intercept.reader import Reader
@@ -68,13 +68,13 @@ def build_start(settings: Settings, host: Host) -> tuple[Settings, Fingerprint, 
     """
     seen = host.fingerprint(settings.config)
     machine, root = host.discover(), host.cgroup_root
-    if settings.instead is not None:
+    if settings.fallback is not None:
         return settings, seen, build_anyway(settings.config, machine, root)
     try:
         return settings, seen, build(settings.config, machine, root)
     except (ConfigError, PolicyBaseError) as error:
         problem = _of_file(error, settings)
-        kept = with_kept(settings, problem)
+        kept = fall_back(settings, problem)
         if kept is None:
             raise
     if kept.config == settings.config:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import SystemClock
-from cri_proxy.config.settings import Instead, Settings
+from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.cri.device_locality import DeviceHints
 from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -69,8 +69,8 @@ class Engine:
         self._host = Host(settings, log, machine)
         self.settings, self._seen, self._built = build_start(settings, self._host)
         """What is in force: not what was asked for, where that cannot be had."""
-        if self.settings.instead is not None:
-            self._tell_kept(self.settings.instead)
+        if self.settings.fallback is not None:
+            self._tell_kept(self.settings.fallback)
         self._warnings = (*self.settings.warnings, *self._built.warnings)
         for warning in self._warnings:
             log.warning(events.CONFIG_WARNING, reason=warning)
@@ -129,10 +129,10 @@ class Engine:
             self._log.error(events.STORE_DAMAGED, reason=store.recovered)
         return store
 
-    def _tell_kept(self, instead: Instead) -> None:
+    def _tell_kept(self, fallback: Fallback) -> None:
         """Say as loudly as can be that the file is not what is in force."""
         change_logging(self.settings.config.log.level, self.settings.config.log.format)
-        kept, problem = instead.kept, instead.problem
+        kept, problem = fallback.kept, fallback.problem
         self._log.error(
             events.CONFIG_KEPT,
             file=problem.path,

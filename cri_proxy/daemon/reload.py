@@ -11,12 +11,12 @@ from typing import Literal
 
 from cri_proxy import events, systemd
 from cri_proxy.clock import Clock
-from cri_proxy.config.files.location import Place, Source
-from cri_proxy.config.last_known_good import Kept
+from cri_proxy.config.files.location import ConfigLocation, Source
+from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config, known_options
-from cri_proxy.config.settings import Settings, settle
-from cri_proxy.config.startup import EMPTIED
+from cri_proxy.config.settings import Settings, settings_for
+from cri_proxy.config.startup import EMPTY_FILE
 from cri_proxy.config.values import differences, show_value, value_of, with_values
 from cri_proxy.errors import ConfigError
 from cri_proxy.node.observer import Observer
@@ -65,7 +65,7 @@ class Reloader:
         self,
         settings: Settings,
         apply: Apply,
-        keep: Callable[[Kept], None],
+        keep: Callable[[KnownGood], None],
         *,
         clock: Clock,
         observer: Observer,
@@ -78,13 +78,13 @@ class Reloader:
         self._clock = clock
         self._observer = observer
         self._tell = tell
-        source, instead = settings.source, settings.instead
+        source, instead = settings.source, settings.fallback
         now_seconds = clock.now_seconds()
-        path = settings.place.path if settings.place else source.file
+        path = settings.location.path if settings.location else source.file
         self.in_force = (
             instead.kept
             if instead is not None
-            else Kept(settings.from_file, path, source.file, source.group, source.digest, now_seconds)
+            else KnownGood(settings.from_file, path, source.file, source.group, source.digest, now_seconds)
         )
         """What the next start should find, without the command line's part."""
         self._has_text = instead is not None or bool(source.text.strip())
@@ -155,14 +155,14 @@ class Reloader:
         """From now on the configuration in force stands here."""
         config = held_back(self._settings.from_file, from_file)[0]
         path, digest = self.in_force.path, source.digest
-        self.in_force = Kept(config, path, source.file, source.group, digest, self._since_seconds)
+        self.in_force = KnownGood(config, path, source.file, source.group, digest, self._since_seconds)
         self._has_text, self.is_kept = bool(source.text.strip()), False
-        if self._settings.place is not None:
+        if self._settings.location is not None:
             self._keep(self.in_force)
 
     def _read(self, source: Source) -> tuple[Config, Wanted]:
         """What this says alone, and together with the command line. Raises ConfigError."""
-        place, path = self._settings.place, source.file
+        place, path = self._settings.location, source.file
         if place is None:
             return self._settings.from_file, self._wanted
         self._refuse_emptied(source)
@@ -174,18 +174,20 @@ class Reloader:
         """What would be applied if this text stood in the file, and what would wait. Raises ConfigError."""
         found = Source(self.in_force.file, text, group)
         self._refuse_emptied(found)
-        place = self._settings.place or Place(found.file, self._settings.node_name, self._settings.node_group)
+        place = self._settings.location or ConfigLocation(
+            found.file, self._settings.node_name, self._settings.node_group
+        )
         return held_back(self._settings.config, self._laid_over(load_source(place, found).config, found.file))
 
     def _refuse_emptied(self, source: Source) -> None:
         """Raise for an empty file where there was one: it is being written, or the disk is full."""
         if self._has_text and not source.problem and not source.text.strip():
-            raise ConfigError(str(source.file), 0, "", EMPTIED)
+            raise ConfigError(str(source.file), 0, "", EMPTY_FILE)
 
     def _laid_over(self, config: Config, path: Path) -> Config:
         """The configuration with the command line over it. Raises ConfigError where options contradict each other."""
         config = with_values(config, self._settings.overrides)
-        settle(config, config_path=path)
+        settings_for(config, config_path=path)
         return config
 
     def warnings(self) -> tuple[str, ...]:
@@ -203,9 +205,9 @@ class Reloader:
     def view(self) -> ConfigurationView:
         """For ``status``."""
         return ConfigurationView(
-            file=str(self.in_force.file) if self._settings.place else "",
+            file=str(self.in_force.file) if self._settings.location else "",
             group=self._settings.node_group or self.in_force.group,
-            digest=self.in_force.digest if self._settings.place else "",
+            digest=self.in_force.digest if self._settings.location else "",
             since_seconds=self._since_seconds,
             needs_restart=tuple(late.key for late in self._late),
             applied=self._counts["applied"],

@@ -7,9 +7,9 @@ from pathlib import Path
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.files.inotify import Inotify
-from cri_proxy.config.files.location import Nowhere, Source
+from cri_proxy.config.files.location import FixedSource, Source
 from cri_proxy.config.files.watch import Watch
-from cri_proxy.config.last_known_good import Kept, keep
+from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.apply import Applier
@@ -35,12 +35,12 @@ class LastKnownGood:
         self._directory = directory
         self._tasks = tasks
         self._observer = observer
-        self._next: Kept | None = None
+        self._next: KnownGood | None = None
         self._is_writing = False
         self.problem = ""
         """Why the newest could not be kept; '' = it was, or is about to be."""
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: KnownGood) -> None:
         """Have the next start find this."""
         self._next = kept
         if not self._is_writing:
@@ -59,9 +59,9 @@ class LastKnownGood:
         finally:
             self._is_writing = False
 
-    async def _try(self, kept: Kept) -> None:
+    async def _try(self, kept: KnownGood) -> None:
         try:
-            await asyncio.to_thread(keep, self._directory, kept)
+            await asyncio.to_thread(save_known_good, self._directory, kept)
         except StoreError as error:
             self.problem = str(error)
             self._observer.noted(events.CONFIG_NOT_KEPT, reason=self.problem)
@@ -81,7 +81,7 @@ class Watchers:
         self._host = host
         self._last_known_good = LastKnownGood(settings.state_dir, applier.node.background, observer)
         self.reloader = Reloader(settings, self._apply, self._last_known_good.keep, clock=clock, observer=observer)
-        place = settings.place or Nowhere(settings.source)
+        place = settings.location or FixedSource(settings.source)
         self.watch: Watch[Source] = Watch(place, settings.source, self.reloader.take, clock=clock)
         self.hotplug = HotplugWatcher(
             lambda: host.fingerprint(self.reloader.config),
@@ -107,7 +107,7 @@ class Watchers:
         if not self._host.is_given:
             node.keep_doing(self.hotplug.watch, "hotplug")
         node.keep_doing(lambda: self.watch.watch(Inotify(self.watch.notice)), "configuration")
-        if self._settings.place is not None:
+        if self._settings.location is not None:
             self._last_known_good.keep(self.reloader.in_force)
             node.keep_doing(self.watch.poll, "configuration poll")
 

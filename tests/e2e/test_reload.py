@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli.check_config import check
-from cri_proxy.config.files.location import Place
+from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.node.status.model import ConfigurationView, ReloadView
 from cri_proxy.testbed.child import run
 from cri_proxy.testbed.kubelet import RunningPod
@@ -78,7 +78,7 @@ async def as_at_start(stage: Stage, mounted: Mounted) -> AsyncIterator[None]:
     mounted.write()
 
     async def is_back() -> bool:
-        digest = Place(mounted.volume.directory).read().digest
+        digest = ConfigLocation(mounted.volume.directory).read().digest
         found = await configuration(stage)
         return found.digest == digest and (found.last is None or found.last.outcome != "rejected")
 
@@ -172,7 +172,7 @@ def test_what_is_mounted_with_subpath_is_told_by_the_kernels_own_words(tmp_path:
     volume = KubeletVolume(tmp_path / "volume")
     volume.write({"default.yaml": "adopt: pin"})
     (tmp_path / "c.yaml").touch()
-    place = Place(tmp_path / "c.yaml")
+    place = ConfigLocation(tmp_path / "c.yaml")
     with bound(tmp_path / "volume" / "default.yaml", place.path):
         assert "mounted with subPath" in check(place.path, tmp_path / "nobody", machine="{cores: 2}").warnings[0]
         for text in ("adopt: pin", "adopt: leave"):
@@ -180,7 +180,7 @@ def test_what_is_mounted_with_subpath_is_told_by_the_kernels_own_words(tmp_path:
             (warning,) = place.warnings()
             assert "is mounted with subPath, which Kubernetes never updates" in warning
             assert place.read().text == "adopt: pin"
-    assert Place(tmp_path / "volume").warnings() == ()
+    assert ConfigLocation(tmp_path / "volume").warnings() == ()
 
 
 WITHOUT_INOTIFY = """

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.settings import Settings, settle
+from cri_proxy.config.settings import Settings, settings_for
 
 CPUS = "cpuset:0-7"
 TEXT = f"""
@@ -22,4 +22,4 @@ BROKEN = TEXT.replace(CPUS, "cpuset:64-65")  # not on this machine
 
 def settings_in(directory: Path, text: str = TEXT) -> Settings:
     """The settings that this text has for this directory."""
-    return settle(parse_config(text.replace("DIR", str(directory))))
+    return settings_for(parse_config(text.replace("DIR", str(directory))))

@@ -16,7 +16,7 @@ from typing import Final
 
 import h11
 
-from cri_proxy.config.last_known_good import Kept
+from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.last_known_good import decode as decode_kept
 from cri_proxy.config.last_known_good import encode as encode_kept
 from cri_proxy.config.load import load_config, parse_config
@@ -187,7 +187,7 @@ def yaml_seeds(*names: str) -> tuple[bytes, ...]:
 
 
 def kept_seed(path: Path) -> bytes:
-    return encode_kept(Kept(load_config(path).config, path, path, "rt", "ab" * 32, 1.7e9)).encode()
+    return encode_kept(KnownGood(load_config(path).config, path, path, "rt", "ab" * 32, 1.7e9)).encode()
 
 
 TARGETS: Final = (

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.config.files.inotify import Inotify
-from cri_proxy.config.files.location import Place
+from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.files.watch import Watch
-from cri_proxy.config.last_known_good import Kept
+from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config
-from cri_proxy.config.settings import settle
+from cri_proxy.config.settings import settings_for
 from cri_proxy.daemon.reload import Reloader
 from cri_proxy.testbed.wait import until
 from tests.fakes.clock import ManualClock
@@ -98,13 +98,13 @@ class Daemon:
 
     def __init__(self, world: World) -> None:
         world.do("in place", 10)
-        place = Place(world.directory)
+        place = ConfigLocation(world.directory)
         source = place.read()
-        started = replace(settle(load_source(place, source).config), place=place, source=source)
+        started = replace(settings_for(load_source(place, source).config), location=place, source=source)
         self.reloader = Reloader(
             started,
             self._apply,
-            list[Kept]().append,
+            list[KnownGood]().append,
             clock=ManualClock(),
             observer=Heard(),
             tell=lambda state: None,

@@ -19,7 +19,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.settings import settle
+from cri_proxy.config.settings import settings_for
 from cri_proxy.cri.methods import IMAGE as IMAGE_SERVICE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.daemon.app import Daemon
@@ -153,7 +153,7 @@ class Traces:
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
     """Of a daemon that logs everything."""
     directory, stream = tmp_path_factory.mktemp("secrets"), io.StringIO()
-    settings = settle(parse_config(CONFIG.replace("DIR", str(directory))))
+    settings = settings_for(parse_config(CONFIG.replace("DIR", str(directory))))
 
     async def run() -> tuple[str, str, tuple[tuple[str, bytes], ...]]:
         daemon = Daemon(settings, log=configure_logging("debug", "json", stream), machine=small_machine())

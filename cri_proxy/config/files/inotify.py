@@ -24,7 +24,7 @@ ANY = "*"
 """Stands for every name in a directory."""
 
 
-class Notices(Protocol):
+class ChangeNotifier(Protocol):
     """Calls somebody, from any thread, when one of these names may have changed in its directory."""
 
     def follow(self, lookups: Lookups) -> str:
@@ -35,7 +35,7 @@ class Notices(Protocol):
 
 
 class Inotify:
-    """Implements ``Notices``."""
+    """Implements ``ChangeNotifier``."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         """Nothing is opened yet; ``on_change`` is called on a thread of the library."""
@@ -45,7 +45,7 @@ class Inotify:
         self._names: Lookups = {}
 
     def follow(self, lookups: Lookups) -> str:
-        """As ``Notices``. A directory that was replaced by another of its name is another one."""
+        """As ``ChangeNotifier``. A directory that was replaced by another of its name is another one."""
         self._names = lookups
         if not lookups:
             return ""

@@ -9,7 +9,7 @@ from pathlib import Path
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.inotify import ANY
 from cri_proxy.config.files.mountinfo import mount_warning, own_mounts
-from cri_proxy.config.files.sections import MARK, Part, assembled, may_be_section
+from cri_proxy.config.files.sections import MARK, SectionStart, assembled, may_be_section
 from cri_proxy.config.files.symlinks import DATA_LINK, is_directory, leads_to, looked_up, of_one_generation
 from cri_proxy.config.layouts import MAX_BYTES, file_names, is_whole, missing
 from cri_proxy.errors import ConfigError
@@ -32,7 +32,7 @@ class Source:
     group: str = ""
     problem: str = ""
     line: int = 0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SectionStart, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -41,7 +41,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConfigLocation:
     """A file or a directory (see ``layouts.file_names``), and the names that choose in it.
 
     ``node_group`` is the command line's; '' = what the file ``node-group`` beside the configuration says.
@@ -141,7 +141,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Nowhere:
+class FixedSource:
     """No configuration but the command line's: what was found at start is found for ever."""
 
     source: Source

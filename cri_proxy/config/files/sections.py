@@ -21,7 +21,7 @@ _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SectionStart:
     """Where the text of a file begins in the whole, from line 1."""
 
     file: Path
@@ -33,7 +33,7 @@ class Assembled:
     """The whole text, and where each file's begins in it, in the order of the lines."""
 
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[SectionStart, ...]
 
 
 def may_be_section(name: str) -> bool:
@@ -60,12 +60,12 @@ def assembled(texts: Iterable[tuple[Path, str]]) -> Assembled:
         # A block of YAML ends where a line is indented less; its number says that more than that is the text's own.
         lines = _BREAK.split(text.removeprefix("\ufeff"))
         chunks += [f' "{file.name}": |1\n', *(f"  {each}\n" for each in lines)]
-        parts.append(Part(file, line + 1))
+        parts.append(SectionStart(file, line + 1))
         line += 1 + len(lines)
     return Assembled("" if is_empty else "".join(chunks), tuple(parts))
 
 
-def traced(error: ConfigError, parts: tuple[Part, ...]) -> ConfigError:
+def traced(error: ConfigError, parts: tuple[SectionStart, ...]) -> ConfigError:
     """The same error with the file that its line lies in, and the line there."""
     before = [part for part in parts if part.first_line - 1 <= error.line]
     if not before:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 from cri_proxy.clock import Clock
-from cri_proxy.config.files.inotify import Lookups, Notices
+from cri_proxy.config.files.inotify import ChangeNotifier, Lookups
 
 # An editor and the kubelet write in several steps: a change is looked at when nothing was heard for so long.
 DEBOUNCE_SECONDS = 0.3
@@ -27,7 +27,7 @@ Take = Callable[[T, bool], Awaitable[None]]
 
 
 class Watched(Protocol[Found_co]):
-    """What is looked at, as ``place.Place``."""
+    """What is looked at, as ``place.ConfigLocation``."""
 
     def read(self) -> Found_co:
         """What stands there now, equal to what stood there before if nothing has changed; blocks."""
@@ -61,7 +61,7 @@ class Watch(Generic[T]):
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
 
-    async def watch(self, notices: Notices) -> None:
+    async def watch(self, notices: ChangeNotifier) -> None:
         """Look whenever there is a reason, for ever; ``notices`` are closed at the end."""
         self._loop = asyncio.get_running_loop()
         try:
@@ -99,7 +99,7 @@ class Watch(Generic[T]):
             if not self._woken.is_set():
                 return
 
-    def _follow(self, notices: Notices) -> str:
+    def _follow(self, notices: ChangeNotifier) -> str:
         """Follow the way as it is now: what changes it before it is followed may be told by nobody."""
         lookups, problem = self._place.lookups(), ""
         for _ in range(_FOLLOWED):

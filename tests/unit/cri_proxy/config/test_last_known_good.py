@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cri_proxy.config.last_known_good import FILE, Kept, decode, encode, find, keep
+from cri_proxy.config.last_known_good import FILE, KnownGood, decode, encode, find_known_good, save_known_good
 from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config, known_options
@@ -20,7 +20,7 @@ from cri_proxy.config.values import with_values
 from cri_proxy.errors import ConfigError, StoreError
 
 PATH = Path("/etc/cri-proxy")
-KEPT = Kept(parse_config("adopt: leave"), PATH, PATH / "default.yaml", "rt", "ab" * 32, 1_700_000_000.25)
+KEPT = KnownGood(parse_config("adopt: leave"), PATH, PATH / "default.yaml", "rt", "ab" * 32, 1_700_000_000.25)
 
 # What the options that read their text themselves may hold; the others are told by their type.
 TEXTS: dict[str, tuple[str, ...]] = {
@@ -110,43 +110,43 @@ def test_only_what_is_not_a_default_is_written() -> None:
 
 
 def test_what_was_kept_is_found_by_who_names_the_same_path(tmp_path: Path) -> None:
-    keep(tmp_path / "state", KEPT)
-    assert find(tmp_path / "state", PATH) == KEPT
-    assert find(tmp_path / "state", PATH / "default.yaml") is None
+    save_known_good(tmp_path / "state", KEPT)
+    assert find_known_good(tmp_path / "state", PATH) == KEPT
+    assert find_known_good(tmp_path / "state", PATH / "default.yaml") is None
 
 
 def test_where_nothing_was_kept_nothing_is_found_and_nothing_made(tmp_path: Path) -> None:
-    assert find(tmp_path / "state", PATH) is None
+    assert find_known_good(tmp_path / "state", PATH) is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_kept_is_ours_alone(tmp_path: Path) -> None:
-    keep(tmp_path, KEPT)
+    save_known_good(tmp_path, KEPT)
     assert [(path.name, stat.S_IMODE(path.stat().st_mode)) for path in tmp_path.iterdir()] == [(FILE, 0o600)]
 
 
 def test_the_same_again_leaves_the_time_and_the_file_alone(tmp_path: Path) -> None:
-    keep(tmp_path, KEPT)
+    save_known_good(tmp_path, KEPT)
     before = (tmp_path / FILE).stat().st_ino
-    keep(tmp_path, replace(KEPT, since_seconds=1_800_000_000.0))
-    assert (find(tmp_path, PATH), (tmp_path / FILE).stat().st_ino) == (KEPT, before)
+    save_known_good(tmp_path, replace(KEPT, since_seconds=1_800_000_000.0))
+    assert (find_known_good(tmp_path, PATH), (tmp_path / FILE).stat().st_ino) == (KEPT, before)
 
 
 def test_another_one_takes_its_place_at_once(tmp_path: Path) -> None:
     """Who has the old file open still reads it: the new one is another file under its name."""
-    keep(tmp_path, KEPT)
+    save_known_good(tmp_path, KEPT)
     other = replace(KEPT, config=Config())
     with (tmp_path / FILE).open() as old:
-        keep(tmp_path, other)
+        save_known_good(tmp_path, other)
         assert old.read() == encode(KEPT)
-    assert find(tmp_path, PATH) == other
+    assert find_known_good(tmp_path, PATH) == other
 
 
 def test_what_a_killed_process_left_half_written_is_in_nobodys_way(tmp_path: Path) -> None:
-    keep(tmp_path, KEPT)
+    save_known_good(tmp_path, KEPT)
     (tmp_path / f".{FILE}.new").write_text('{"version": 1, "pa')
-    assert find(tmp_path, PATH) == KEPT
-    keep(tmp_path, replace(KEPT, config=Config()))
+    assert find_known_good(tmp_path, PATH) == KEPT
+    save_known_good(tmp_path, replace(KEPT, config=Config()))
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 
@@ -170,35 +170,35 @@ def pipe(file: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [damage, link, open_up, pipe])
 def test_what_others_could_have_written_is_refused_and_named(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
-    keep(tmp_path, KEPT)
+    save_known_good(tmp_path, KEPT)
     spoil(tmp_path / FILE)
     with pytest.raises(ConfigError, match=f"{tmp_path}/{FILE}: "):
-        find(tmp_path, PATH)
+        find_known_good(tmp_path, PATH)
 
 
 @pytest.mark.parametrize("spoil", [damage, link, open_up])
 def test_it_is_replaced_by_the_next_that_is_kept(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
-    keep(tmp_path, KEPT)
+    save_known_good(tmp_path, KEPT)
     spoil(tmp_path / FILE)
-    keep(tmp_path, KEPT)
-    assert find(tmp_path, PATH) == KEPT
+    save_known_good(tmp_path, KEPT)
+    assert find_known_good(tmp_path, PATH) == KEPT
     assert not (tmp_path / FILE).is_symlink()
 
 
 def test_nothing_is_written_where_others_could_write(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(StoreError, match="chmod go-w"):
-        keep(tmp_path, KEPT)
+        save_known_good(tmp_path, KEPT)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_link_in_the_place_of_the_new_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / f".{FILE}.new").symlink_to(tmp_path / "victim")
-    keep(tmp_path, KEPT)
+    save_known_good(tmp_path, KEPT)
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
     with pytest.raises(StoreError, match=f"{FILE}: cannot write: Is a directory"):
-        keep(tmp_path, KEPT)
+        save_known_good(tmp_path, KEPT)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cri_proxy.config.layouts import Plain, config_tree, file_names, to_plain
+from cri_proxy.config.layouts import Normalized, config_tree, file_names, normalize
 from cri_proxy.config.load import parse_config
 from cri_proxy.errors import ConfigError
 from policies.topology_aware.options import TopologyAwareOptions
@@ -11,8 +11,8 @@ NAMES = file_names("n1", "g1")
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n"
 
 
-def plain(text: str) -> Plain:
-    return to_plain(config_tree(text, "f"), "f", NAMES)
+def plain(text: str) -> Normalized:
+    return normalize(config_tree(text, "f"), "f", NAMES)
 
 
 def keys(text: str) -> list[tuple[str, int]]:

@@ -6,27 +6,27 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.config.model import Config
-from cri_proxy.config.settings import host_node_name, settle
+from cri_proxy.config.settings import host_node_name, settings_for
 from cri_proxy.errors import ConfigError
 
 
 def test_the_admin_socket_lies_beside_the_listen_socket() -> None:
-    settings = settle(replace(Config(), listen="unix:///tmp/x/cri.sock"))
+    settings = settings_for(replace(Config(), listen="unix:///tmp/x/cri.sock"))
     assert settings.admin_socket == Path("/tmp/x/admin.sock")
 
 
 def test_the_node_name_is_the_host_name_in_lower_case_unless_given() -> None:
-    assert settle(Config()).node_name == host_node_name() == host_node_name().lower() != ""
-    assert settle(replace(Config(), node_name="w1")).node_name == "w1"
+    assert settings_for(Config()).node_name == host_node_name() == host_node_name().lower() != ""
+    assert settings_for(replace(Config(), node_name="w1")).node_name == "w1"
 
 
 @pytest.mark.parametrize(("field", "missing"), [("image_listen", "imageEndpoint"), ("image_endpoint", "imageListen")])
 def test_a_second_socket_needs_both_its_ends(field: str, missing: str) -> None:
     half = replace(Config(), **{field: "unix:///x.sock"})  # type: ignore[arg-type]  # one of two string fields
     with pytest.raises(ConfigError, match=f"needs {missing} as well"):
-        settle(half)
+        settings_for(half)
 
 
 def test_both_ends_together_are_taken() -> None:
     config = replace(Config(), image_listen="unix:///a.sock", image_endpoint="unix:///b.sock")
-    assert settle(config).image_listen == "unix:///a.sock"
+    assert settings_for(config).image_listen == "unix:///a.sock"

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.location import Place
-from cri_proxy.config.last_known_good import FILE, Kept, find, keep
+from cri_proxy.config.files.location import ConfigLocation
+from cri_proxy.config.last_known_good import FILE, KnownGood, find_known_good, save_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known
 from cri_proxy.config.settings import COMMAND_LINE, Settings
-from cri_proxy.config.startup import start_settings, with_kept
+from cri_proxy.config.startup import fall_back, start_settings
 from cri_proxy.errors import ConfigError
 
 GOOD = "adopt: leave\nonStoreError: reject\n"
@@ -34,7 +34,7 @@ class Scene:
 
     def keep(self, text: str = GOOD, *, path: Path | None = None) -> None:
         digest = hashlib.sha256(text.encode()).hexdigest()
-        keep(self.state, Kept(parse_config(text), path or self.file, self.file, "", digest, 5.0))
+        save_known_good(self.state, KnownGood(parse_config(text), path or self.file, self.file, "", digest, 5.0))
 
     def start(self, **more: str) -> Settings:
         return start_settings(self.file, overrides(stateDir=str(self.state), **more))
@@ -47,7 +47,7 @@ def scene(tmp_path: Path) -> Scene:
 
 def test_without_a_file_the_command_line_is_all_there_is() -> None:
     settings = start_settings(None, overrides(adopt="leave"))
-    assert (settings.config.adopt, settings.place, settings.from_file) == ("leave", None, Config())
+    assert (settings.config.adopt, settings.location, settings.from_file) == ("leave", None, Config())
 
 
 def test_the_file_is_taken_and_the_command_line_laid_over_it(scene: Scene) -> None:
@@ -55,7 +55,7 @@ def test_the_file_is_taken_and_the_command_line_laid_over_it(scene: Scene) -> No
     scene.write(GOOD)
     settings = scene.start(adopt="pin")
     assert (settings.config.adopt, settings.config.on_store_error) == ("pin", "reject")
-    assert (settings.from_file, settings.instead) == (parse_config(GOOD), None)
+    assert (settings.from_file, settings.fallback) == (parse_config(GOOD), None)
 
 
 @pytest.mark.parametrize("text", [BAD, "a: [", "imageListen: /a", "log: {level: loud}", "\0", "  \n", ""])
@@ -64,24 +64,24 @@ def test_a_file_that_cannot_be_taken_leaves_in_force_what_was(scene: Scene, text
     scene.write(text)
     settings = scene.start()
     assert settings.from_file == parse_config(GOOD)
-    assert settings.instead is not None
-    assert settings.instead.kept.since_seconds == 5.0
-    assert settings.instead.problem.path == str(scene.file)
-    assert (settings.place, settings.source.text) == (Place(scene.file, settings.node_name), text)
+    assert settings.fallback is not None
+    assert settings.fallback.kept.since_seconds == 5.0
+    assert settings.fallback.problem.path == str(scene.file)
+    assert (settings.location, settings.source.text) == (ConfigLocation(scene.file, settings.node_name), text)
 
 
 def test_a_file_that_is_gone_leaves_it_in_force_too(scene: Scene) -> None:
     scene.keep()
     settings = scene.start()
     assert settings.config.adopt == "leave"
-    assert settings.instead is not None
-    assert "No such file" in str(settings.instead.problem)
+    assert settings.fallback is not None
+    assert "No such file" in str(settings.fallback.problem)
 
 
 def test_the_problem_keeps_its_key_and_line(scene: Scene) -> None:
     scene.keep()
     scene.write(BAD)
-    instead = scene.start().instead
+    instead = scene.start().fallback
     assert instead is not None
     assert (instead.problem.line, instead.problem.key) == (2, "adpot")
 
@@ -117,7 +117,7 @@ def test_what_was_kept_and_cannot_be_used_is_named_beside_the_file(scene: Scene)
 def test_an_empty_file_that_was_empty_is_taken(scene: Scene) -> None:
     scene.keep("")
     scene.write("")
-    assert scene.start().instead is None
+    assert scene.start().fallback is None
 
 
 def test_a_first_start_with_an_empty_file_takes_the_defaults(scene: Scene) -> None:
@@ -134,13 +134,13 @@ def test_a_wrong_command_line_is_not_made_good_by_what_was_kept(scene: Scene) ->
 
 def test_without_a_file_nothing_was_kept() -> None:
     settings = start_settings(None, ())
-    assert with_kept(settings, ConfigError(COMMAND_LINE, 0, "", "x")) is None
+    assert fall_back(settings, ConfigError(COMMAND_LINE, 0, "", "x")) is None
 
 
 def test_a_start_changes_nothing_that_was_kept(scene: Scene) -> None:
     scene.keep()
     scene.write("adopt: pin")
     scene.start()
-    kept = find(scene.state, scene.file)
+    kept = find_known_good(scene.state, scene.file)
     assert kept is not None
     assert kept.config == parse_config(GOOD)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.location import Place
-from cri_proxy.config.last_known_good import Kept, keep
+from cri_proxy.config.files.location import ConfigLocation
+from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.app import Daemon
@@ -111,8 +111,8 @@ def kept_instead(directory: Path, text: str) -> Settings:
     """Of a start whose file cannot be had on this machine, where this was in force before."""
     file, settings = directory / "config.yaml", settings_in(directory, BROKEN)
     kept = parse_config(text.replace("DIR", str(directory)))
-    keep(directory / "state", Kept(kept, file, file, "", "0" * 64, 5.0))
-    return replace(settings, place=Place(file), from_file=settings.config)
+    save_known_good(directory / "state", KnownGood(kept, file, file, "", "0" * 64, 5.0))
+    return replace(settings, location=ConfigLocation(file), from_file=settings.config)
 
 
 async def test_a_start_that_goes_on_with_what_was_kept_serves_on_the_sockets_of_that(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from cri_proxy import events
-from cri_proxy.config.files.location import Place
-from cri_proxy.config.last_known_good import Kept, keep
+from cri_proxy.config.files.location import ConfigLocation
+from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.config.settings import Settings, settle
+from cri_proxy.config.settings import Settings, settings_for
 from cri_proxy.daemon.apply import Applier, Built, build, build_anyway, build_start
 from cri_proxy.daemon.host import Host
 from cri_proxy.errors import ConfigError
@@ -157,8 +157,10 @@ LOST = with_offline(MACHINE, CpuSet.parse("0"))
 def settings_in(directory: Path, config: Config, *, kept: str = "") -> Settings:
     """Of a start with this in the file, where this was kept ('' = nothing)."""
     if kept:
-        keep(directory, Kept(parse_config(kept), FILE, FILE, "", "0" * 64, 5.0))
-    return replace(settle(replace(config, state_dir=str(directory))), place=Place(FILE), from_file=config)
+        save_known_good(directory, KnownGood(parse_config(kept), FILE, FILE, "", "0" * 64, 5.0))
+    return replace(
+        settings_for(replace(config, state_dir=str(directory))), location=ConfigLocation(FILE), from_file=config
+    )
 
 
 def started(settings: Settings, machine: Machine = MACHINE) -> tuple[Settings, Built]:
@@ -180,8 +182,8 @@ def test_what_it_cannot_give_leaves_in_force_what_was(tmp_path: Path) -> None:
     config = parse_config('reservedResources: {cpu: "cpuset:64"}')
     found, built = started(settings_in(tmp_path, config, kept='reservedResources: {cpu: "cpuset:1"}'))
     assert reserved(built) == "1"
-    assert found.instead is not None
-    assert str(found.instead.problem).startswith("command line: reservedResources.cpu: CPU 64")
+    assert found.fallback is not None
+    assert str(found.fallback.problem).startswith("command line: reservedResources.cpu: CPU 64")
 
 
 def test_a_first_start_that_the_machine_cannot_give_says_why(tmp_path: Path) -> None:
@@ -193,7 +195,7 @@ def test_cpus_that_went_away_are_not_held_against_what_was_in_force(tmp_path: Pa
     """The file says what was kept: it is in force, and its reserved CPU is made up for by another."""
     text = f'reservedResources: {{cpu: "cpuset:0"}}\nstateDir: {tmp_path}'
     found, built = started(settings_in(tmp_path, parse_config(text), kept=text), LOST)
-    assert (found.instead, reserved(built)) == (None, "1")
+    assert (found.fallback, reserved(built)) == (None, "1")
     assert "reserved instead" in built.warnings[-1]
 
 

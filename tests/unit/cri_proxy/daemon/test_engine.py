@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.location import Place
-from cri_proxy.config.last_known_good import Kept, keep
+from cri_proxy.config.files.location import ConfigLocation
+from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.settings import Settings, settle
+from cri_proxy.config.settings import Settings, settings_for
 from cri_proxy.daemon.engine import Engine, HttpAddress
 from cri_proxy.errors import CriProxyError, StoreError
 from policies.errors import PolicyBaseError
@@ -24,19 +24,19 @@ BROKEN = GOOD.replace("0-7", "64-65")  # not on this machine
 
 def settings_in(directory: Path, text: str) -> Settings:
     file, config = directory / "config.yaml", parse_config(f"{text}stateDir: {directory}\n")
-    return replace(settle(config), place=Place(file), from_file=config)
+    return replace(settings_for(config), location=ConfigLocation(file), from_file=config)
 
 
 def test_it_is_built_for_the_machine_that_it_is_given(tmp_path: Path) -> None:
     engine = Engine(settings_in(tmp_path, GOOD), Silent(), MACHINE)
     assert engine.machine.online == MACHINE.online
-    assert engine.settings.instead is None
+    assert engine.settings.fallback is None
 
 
 def test_what_was_kept_is_in_force_where_the_file_cannot_be_and_that_is_said_loudly(tmp_path: Path) -> None:
     settings, log = settings_in(tmp_path, BROKEN), Silent()
     file, kept = tmp_path / "config.yaml", parse_config(f"{GOOD}stateDir: {tmp_path}\n")
-    keep(tmp_path, Kept(kept, file, file, "", "0" * 64, 5.0))
+    save_known_good(tmp_path, KnownGood(kept, file, file, "", "0" * 64, 5.0))
     engine = Engine(settings, log, MACHINE)
     assert engine.settings.config == kept
     assert any("config_kept" in error and "64-65" in error for error in log.errors)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.config.settings import settle
+from cri_proxy.config.settings import settings_for
 from cri_proxy.daemon.host import Host
 from cri_proxy.simulate.hotplug import with_offline
 from sysfs.cpuset import CpuSet
@@ -17,7 +17,7 @@ MACHINE = small_machine()
 
 
 def host_at(root: Path) -> Host:
-    return Host(settle(parse_config(f"sysfsRoot: {root}")), Silent())
+    return Host(settings_for(parse_config(f"sysfsRoot: {root}")), Silent())
 
 
 def test_the_machine_is_discovered_once_until_it_is_asked_for_anew(tmp_path: Path) -> None:
@@ -30,14 +30,14 @@ def test_the_machine_is_discovered_once_until_it_is_asked_for_anew(tmp_path: Pat
 
 
 def test_a_machine_that_was_handed_in_has_none_of_this_nodes_cgroups(tmp_path: Path) -> None:
-    settings = replace(settle(Config()), state_dir=tmp_path)
+    settings = replace(settings_for(Config()), state_dir=tmp_path)
     host = Host(settings, Silent(), MACHINE)
     assert (host.machine(), host.discover(), host.is_given, host.cgroup_root) == (MACHINE, MACHINE, True, tmp_path)
 
 
 def test_what_the_machine_lacks_is_logged_at_every_discovery(tmp_path: Path) -> None:
     log = Silent()
-    Host(settle(Config()), log, replace(MACHINE, notes=("no L3",))).discover()
+    Host(settings_for(Config()), log, replace(MACHINE, notes=("no L3",))).discover()
     assert log.warnings == ["machine_note"]
 
 

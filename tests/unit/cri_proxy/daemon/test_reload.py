@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.location import Place, Source
-from cri_proxy.config.last_known_good import Kept
+from cri_proxy.config.files.location import ConfigLocation, Source
+from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.load import load_source, parse_config
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known
-from cri_proxy.config.settings import Instead, Settings, settle
+from cri_proxy.config.settings import Fallback, Settings, settings_for
 from cri_proxy.config.values import with_values
 from cri_proxy.daemon.reload import Reloader, held_back
 from cri_proxy.errors import ConfigError
@@ -23,18 +23,18 @@ OLD = "adopt: leave\nlog: {level: info}\n"
 
 
 def settings_of(text: str, *overrides: tuple[str, object]) -> Settings:
-    place, source = Place(FILE), Source(FILE, text)
+    place, source = ConfigLocation(FILE), Source(FILE, text)
     given = tuple((known, value) for key, value in overrides for known in known_options() if known.key == key)
     loaded = load_source(place, source)
-    settings = settle(with_values(loaded.config, given))
-    return replace(settings, place=place, source=source, overrides=given, from_file=loaded.config)
+    settings = settings_for(with_values(loaded.config, given))
+    return replace(settings, location=place, source=source, overrides=given, from_file=loaded.config)
 
 
 def kept_settings(found: str) -> Settings:
     """Of a start that found this in the file, and went on with the old one."""
-    kept = Kept(parse_config(OLD), FILE, FILE, "", Source(FILE, OLD).digest, 5.0)
-    instead = Instead(kept, ConfigError(str(FILE), 2, "adpot", "unknown option; did you mean adopt?"))
-    return replace(settings_of(OLD), source=Source(FILE, found), instead=instead)
+    kept = KnownGood(parse_config(OLD), FILE, FILE, "", Source(FILE, OLD).digest, 5.0)
+    instead = Fallback(kept, ConfigError(str(FILE), 2, "adpot", "unknown option; did you mean adopt?"))
+    return replace(settings_of(OLD), source=Source(FILE, found), fallback=instead)
 
 
 class Scene:
@@ -44,7 +44,7 @@ class Scene:
         self.observer = Heard()
         self.told: list[str] = []
         self.applied: list[tuple[Config, tuple[str, ...]]] = []
-        self.kept: list[Kept] = []
+        self.kept: list[KnownGood] = []
         self.refusal = ""
         self.fault: Exception | None = None
         self.reloader = Reloader(
@@ -170,7 +170,7 @@ async def test_who_takes_it_back_needs_no_restart(scene: Scene) -> None:
 @pytest.mark.parametrize("known", [k for k in known_options() if not k.option.is_reloadable], ids=lambda k: k.key)
 def test_every_option_that_does_not_reload_is_held_back(known: Known) -> None:
     texts = {"relay": "grpc", "http": "off", "nodeName": "n", "nodeGroup": "g"}
-    wanted = load_source(Place(FILE), Source(FILE, f"{known.key}: {texts.get(known.key, '/x')}")).config
+    wanted = load_source(ConfigLocation(FILE), Source(FILE, f"{known.key}: {texts.get(known.key, '/x')}")).config
     config, late = held_back(Config(), wanted)
     assert config == Config()
     assert [each.key for each in late] == [known.key]
@@ -201,7 +201,7 @@ async def test_reloads_are_counted_by_outcome(scene: Scene) -> None:
 
 
 async def test_without_a_file_asking_applies_the_command_line_again() -> None:
-    scene = Scene(settle(Config()))
+    scene = Scene(settings_for(Config()))
     await scene.reloader.take(Source(Path("command line"), ""), True)
     view = scene.reloader.view()
     assert (view.file, view.digest, view.applied, len(scene.applied)) == ("", "", 1, 1)
@@ -235,7 +235,7 @@ async def test_another_text_that_means_the_same_is_kept_with_its_digest(scene: S
 
 
 async def test_without_a_file_nothing_is_kept() -> None:
-    scene = Scene(settle(Config()))
+    scene = Scene(settings_for(Config()))
     await scene.reloader.take(Source(Path("command line"), ""), True)
     assert scene.kept == []
 

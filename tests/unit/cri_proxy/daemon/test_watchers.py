@@ -14,7 +14,7 @@ from cri_proxy.cli.run import settings_from
 from cri_proxy.clock import SystemClock
 from cri_proxy.codec import decode
 from cri_proxy.config.files.agent import Agent, Origin
-from cri_proxy.config.last_known_good import find
+from cri_proxy.config.last_known_good import find_known_good
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.http.client import ask
@@ -247,7 +247,7 @@ async def was_kept(scene: Scene) -> None:
 
     async def it_was() -> bool:
         path = scene.directory / "config"
-        return find(scene.directory / "state", path) == scene.watchers.reloader.in_force
+        return find_known_good(scene.directory / "state", path) == scene.watchers.reloader.in_force
 
     await until("it was kept", it_was, seconds=20)
 

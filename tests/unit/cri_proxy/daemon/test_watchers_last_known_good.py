@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.last_known_good import Kept, find
+from cri_proxy.config.last_known_good import KnownGood, find_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.daemon.watchers import LastKnownGood
@@ -13,7 +13,7 @@ from cri_proxy.tasks import Tasks
 from tests.fakes.reloads import Heard
 
 FILE = Path("/etc/cri-proxy.yaml")
-KEPT = Kept(parse_config("adopt: leave"), FILE, FILE, "", "0" * 64, 5.0)
+KEPT = KnownGood(parse_config("adopt: leave"), FILE, FILE, "", "0" * 64, 5.0)
 
 
 class Scene:
@@ -23,7 +23,7 @@ class Scene:
         self.tasks, self.observer = Tasks(), Heard()
         self.writer = LastKnownGood(directory, self.tasks, self.observer)
 
-    async def keep(self, *kept: Kept) -> None:
+    async def keep(self, *kept: KnownGood) -> None:
         for each in kept:
             self.writer.keep(each)
         await self.tasks.join()
@@ -37,13 +37,13 @@ def scene(tmp_path: Path) -> Scene:
 async def test_the_newest_of_several_is_found(scene: Scene, tmp_path: Path) -> None:
     newest = replace(KEPT, config=Config())
     await scene.keep(KEPT, replace(KEPT, group="rt"), newest)
-    assert find(tmp_path, FILE) == newest
+    assert find_known_good(tmp_path, FILE) == newest
 
 
 async def test_one_that_comes_later_is_kept_too(scene: Scene, tmp_path: Path) -> None:
     await scene.keep(KEPT)
     await scene.keep(replace(KEPT, group="rt"))
-    found = find(tmp_path, FILE)
+    found = find_known_good(tmp_path, FILE)
     assert found is not None
     assert found.group == "rt"
 

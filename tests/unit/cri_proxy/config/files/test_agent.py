@@ -9,7 +9,7 @@ import pytest
 
 from cri_proxy.clock import SystemClock
 from cri_proxy.config.files.agent import REPAIR_SECONDS, Agent, Origin
-from cri_proxy.config.files.location import Place
+from cri_proxy.config.files.location import ConfigLocation
 from tests.fakes.clock import ManualClock
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.site import Silent
@@ -29,7 +29,7 @@ class Scene:
 
     def read(self) -> tuple[str, str, str]:
         """What the daemon finds: file, text, group."""
-        source = Place(self.target, "w1").read()
+        source = ConfigLocation(self.target, "w1").read()
         return source.file.name, source.text, source.group
 
     async def comes(self, *wanted: str) -> None:

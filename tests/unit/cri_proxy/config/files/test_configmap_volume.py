@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.config.files.configmap_volume import VolumeError, publish
-from cri_proxy.config.files.location import Place
+from cri_proxy.config.files.location import ConfigLocation
 from tests.fakes.kubelet_volume import KubeletVolume
 
 FILES = st.dictionaries(st.sampled_from(["a.yaml", "b.yaml", "node-group"]), st.binary(max_size=8))
@@ -66,7 +66,7 @@ def test_readers_see_whole_generations_only(tmp_path: Path) -> None:
 
     def look() -> None:
         while not done.is_set():
-            source = Place(tmp_path / "v").read()
+            source = ConfigLocation(tmp_path / "v").read()
             seen.add((source.group, source.text or source.problem))
 
     publish(tmp_path / "v", {"node-group": b"g0", "group.g0.yaml": b"g0"})

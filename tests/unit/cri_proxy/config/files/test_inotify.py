@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.config.files.inotify import Inotify, Lookups
-from cri_proxy.config.files.location import Place
+from cri_proxy.config.files.location import ConfigLocation
 from tests.fakes.kubelet_volume import KubeletVolume
 
 SECONDS = 20.0
@@ -18,9 +18,9 @@ QUIET_SECONDS = 0.3
 class Heard:
     """Follows a place, and knows whether anything was heard since it was asked last."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, location: ConfigLocation) -> None:
         self._event = threading.Event()
-        self._place = place
+        self._place = location
         self.notices = Inotify(self._event.set)
         self.follow()
 
@@ -53,7 +53,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def heard(directory: Path) -> Iterator[Heard]:
-    heard = Heard(Place(directory / "c.yaml"))
+    heard = Heard(ConfigLocation(directory / "c.yaml"))
     yield heard
     heard.notices.close()
 
@@ -101,7 +101,7 @@ def test_reading_and_other_files_are_not_heard_of(directory: Path, heard: Heard)
 def test_the_kubelets_swap_is_heard_of_time_and_again(tmp_path: Path) -> None:
     volume = KubeletVolume(tmp_path / "v")
     volume.write({"default.yaml": "0"})
-    heard = Heard(Place(tmp_path / "v"))
+    heard = Heard(ConfigLocation(tmp_path / "v"))
     for text in ("1", "2", "3"):
         volume.write({"default.yaml": text})
         assert heard.something()
@@ -147,7 +147,7 @@ class Disturbed(dict[Path, frozenset[str]]):
 def test_a_directory_that_comes_while_the_others_are_being_followed_is_followed_too(directory: Path) -> None:
     event = threading.Event()
     notices = Inotify(event.set)
-    lookups = Place(directory / "c.yaml").lookups()
+    lookups = ConfigLocation(directory / "c.yaml").lookups()
     shutil.rmtree(directory)
     assert not notices.follow(Disturbed(lookups, directory.mkdir))
     event.clear()
@@ -167,7 +167,7 @@ def test_what_is_closed_holds_no_thread_and_no_descriptor(directory: Path) -> No
         return len(watching()), len(inotify)
 
     before = held()
-    heard = Heard(Place(directory / "c.yaml"))
+    heard = Heard(ConfigLocation(directory / "c.yaml"))
     assert held() > before
     heard.notices.close()
     heard.notices.close()

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.location import Nowhere, Place, Source
+from cri_proxy.config.files.location import ConfigLocation, FixedSource, Source
 from tests.fakes.kubelet_volume import KubeletVolume
 
 
 def test_a_file_is_read_with_its_hash(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("adopt: pin\n")
-    source = Place(file).read()
+    source = ConfigLocation(file).read()
     assert (source.file, source.text, source.problem) == (file, "adopt: pin\n", "")
     assert source.digest == sha256(file.read_bytes()).hexdigest()
 
@@ -37,7 +37,7 @@ def test_what_cannot_be_read_is_a_problem_and_never_holds_anybody_up(
     tmp_path: Path, put: Callable[[Path], object], problem: str
 ) -> None:
     put(tmp_path / "c")
-    source = Place(tmp_path / "c").read()
+    source = ConfigLocation(tmp_path / "c").read()
     assert problem in source.problem
     assert (source.text, source.digest) == ("", "")
 
@@ -46,12 +46,12 @@ def test_a_pipe_is_read_at_start(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"adopt: leave")
     os.close(writing)
-    assert Place(Path(f"/dev/fd/{reading}")).read(may_wait=True).text == "adopt: leave"
+    assert ConfigLocation(Path(f"/dev/fd/{reading}")).read(may_wait=True).text == "adopt: leave"
     os.close(reading)
 
 
 def test_which_file_applies_may_change(tmp_path: Path) -> None:
-    place = Place(tmp_path, "w1")
+    place = ConfigLocation(tmp_path, "w1")
     (tmp_path / "default.yaml").touch()
     assert place.read().file.name == "default.yaml"
     (tmp_path / "node.w1.yaml").touch()
@@ -63,10 +63,10 @@ def test_which_file_applies_may_change(tmp_path: Path) -> None:
 PEERS = {"policy": "Active: none\n", "logger": "Debug: x\n"}
 
 
-def put(directory: Path, **texts: str) -> Place:
+def put(directory: Path, **texts: str) -> ConfigLocation:
     for name, text in texts.items():
         (directory / name).write_text(text)
-    return Place(directory, "w1")
+    return ConfigLocation(directory, "w1")
 
 
 def test_where_no_file_applies_whole_the_files_of_cri_resource_manager_apply_together(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_files_that_come_to_nothing_here_are_named(tmp_path: Path, files: dict[s
 
 
 def test_sections_come_from_one_generation_of_the_volume(tmp_path: Path) -> None:
-    volume, place = KubeletVolume(tmp_path / "v"), Place(tmp_path / "v", "w1")
+    volume, place = KubeletVolume(tmp_path / "v"), ConfigLocation(tmp_path / "v", "w1")
     for mark in ("old", "new", "newer"):
         for _ in volume.steps({"policy": mark, "logger": mark}):
             text = place.read().text
@@ -101,7 +101,7 @@ def test_a_section_that_changes_or_comes_is_looked_at(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("Active: none")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "policy").symlink_to("../real")
-    lookups = Place(tmp_path / "c").lookups()
+    lookups = ConfigLocation(tmp_path / "c").lookups()
     assert "real" in lookups[tmp_path]
     assert lookups[tmp_path / "c"] >= {"policy", "*"}
     assert "*" not in put(tmp_path, **{"default.yaml": ""}).lookups()[tmp_path]
@@ -116,7 +116,7 @@ def test_a_section_that_others_may_write_is_warned_of(tmp_path: Path) -> None:
 def test_a_link_that_leads_nowhere_does_not_let_a_lesser_file_apply(tmp_path: Path) -> None:
     (tmp_path / "default.yaml").touch()
     (tmp_path / "node.w1.yaml").symlink_to("..data/node.w1.yaml")
-    source = Place(tmp_path, "w1").read()
+    source = ConfigLocation(tmp_path, "w1").read()
     assert source.file.name == "node.w1.yaml"
     assert "cannot read" in source.problem
 
@@ -125,20 +125,20 @@ def test_the_group_is_the_command_lines_or_that_of_the_file_beside(tmp_path: Pat
     (tmp_path / "group.a.yaml").touch()
     (tmp_path / "group.b.yaml").touch()
     (tmp_path / "node-group").write_text("b\n")
-    found = [Place(tmp_path, "w1", group).read() for group in ("a", "")]
+    found = [ConfigLocation(tmp_path, "w1", group).read() for group in ("a", "")]
     assert [(source.group, source.file.name) for source in found] == [("a", "group.a.yaml"), ("b", "group.b.yaml")]
-    assert Place(tmp_path / "group.a.yaml").read().group == "b"
+    assert ConfigLocation(tmp_path / "group.a.yaml").read().group == "b"
 
 
 @pytest.mark.parametrize(("text", "problem"), [("../x", "expected letters"), ("x" * 2000, "larger than 1024 bytes")])
 def test_a_group_that_is_no_name_is_a_problem(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "default.yaml").touch()
     (tmp_path / "node-group").write_text(text)
-    assert problem in Place(tmp_path).read().problem
+    assert problem in ConfigLocation(tmp_path).read().problem
 
 
 def test_after_every_step_of_the_kubelet_the_old_or_the_new_is_there(tmp_path: Path) -> None:
-    volume, place = KubeletVolume(tmp_path / "v"), Place(tmp_path / "v", "w1")
+    volume, place = KubeletVolume(tmp_path / "v"), ConfigLocation(tmp_path / "v", "w1")
     volume.write({"default.yaml": "old"})
     seen = [place.read().text for _ in volume.steps({"default.yaml": "new"})]
     assert seen == ["old"] * 3 + ["new"] * 4
@@ -146,7 +146,7 @@ def test_after_every_step_of_the_kubelet_the_old_or_the_new_is_there(tmp_path: P
 
 def test_group_and_file_come_from_one_generation_of_the_volume(tmp_path: Path) -> None:
     """The agent swaps both at once: no look sees the group of the one with the file of the other."""
-    volume, place = KubeletVolume(tmp_path / "v"), Place(tmp_path / "v")
+    volume, place = KubeletVolume(tmp_path / "v"), ConfigLocation(tmp_path / "v")
     for group in ("a", "b", "a", "b"):
         data = {"node-group": group, f"group.{group}.yaml": group, "default.yaml": "none"}
         for _ in volume.steps(data):
@@ -158,7 +158,7 @@ def test_every_directory_on_the_way_is_looked_at_links_included(tmp_path: Path) 
     volume = KubeletVolume(tmp_path / "v")
     volume.write({"default.yaml": ""})
     (tmp_path / "here").symlink_to("v")
-    lookups = Place(tmp_path / "here").lookups()
+    lookups = ConfigLocation(tmp_path / "here").lookups()
     assert lookups[tmp_path] == {"here", "v", "node-group"}
     assert lookups[tmp_path / "v"] >= {"..data", "default.yaml", "cri-proxy.yaml", "node-group"}
     assert "default.yaml" in lookups[(tmp_path / "v" / "..data").resolve()]
@@ -166,7 +166,7 @@ def test_every_directory_on_the_way_is_looked_at_links_included(tmp_path: Path) 
 
 
 def test_of_what_is_missing_the_directory_in_which_it_would_appear_is_looked_at(tmp_path: Path) -> None:
-    lookups = Place(tmp_path / "etc" / "x" / "c.yaml").lookups()
+    lookups = ConfigLocation(tmp_path / "etc" / "x" / "c.yaml").lookups()
     assert lookups[tmp_path] == {"etc"}
     assert tmp_path / "etc" not in lookups
 
@@ -174,13 +174,13 @@ def test_of_what_is_missing_the_directory_in_which_it_would_appear_is_looked_at(
 def test_a_circle_of_links_ends(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    assert Place(tmp_path / "a").lookups()[tmp_path] >= {"a", "b"}
+    assert ConfigLocation(tmp_path / "a").lookups()[tmp_path] >= {"a", "b"}
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\nb", "loop"])
 def test_no_path_is_too_odd_to_be_looked_at(tmp_path: Path, name: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    place = Place(tmp_path / name / "c.yaml")
+    place = ConfigLocation(tmp_path / name / "c.yaml")
     assert tmp_path in place.lookups()
     assert "cannot read" in place.read().problem
     assert place.warnings() == ()
@@ -188,7 +188,7 @@ def test_no_path_is_too_odd_to_be_looked_at(tmp_path: Path, name: str) -> None:
 
 def test_without_a_file_there_is_nothing_to_look_at() -> None:
     source = Source(Path("command line"), "")
-    assert (Nowhere(source).read(), Nowhere(source).lookups()) == (source, {})
+    assert (FixedSource(source).read(), FixedSource(source).lookups()) == (source, {})
 
 
 @pytest.mark.parametrize(("mode", "is_warned_of"), [(0o600, False), (0o644, False), (0o664, True), (0o646, True)])
@@ -199,6 +199,8 @@ def test_a_file_that_others_may_write_is_warned_of(tmp_path: Path, name: str, mo
     (tmp_path / name).chmod(mode)
     (tmp_path / "default.yaml").touch(mode=0o666)  # does not apply
     warning = f"{tmp_path / name} has mode {mode:04o}, others may write to it: chmod go-w {tmp_path / name}"
-    assert Place(tmp_path).warnings() == ((warning,) if is_warned_of else ())
+    assert ConfigLocation(tmp_path).warnings() == ((warning,) if is_warned_of else ())
     (tmp_path / "node-group").unlink(missing_ok=True)
-    assert Place(tmp_path / "cri-proxy.yaml").warnings() == ((warning,) if is_warned_of and "yaml" in name else ())
+    assert ConfigLocation(tmp_path / "cri-proxy.yaml").warnings() == (
+        (warning,) if is_warned_of and "yaml" in name else ()
+    )

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.bounded_yaml import Mapping, Scalar
-from cri_proxy.config.files.sections import Part, assembled, may_be_section, traced
-from cri_proxy.config.layouts import config_tree, to_plain
+from cri_proxy.config.files.sections import SectionStart, assembled, may_be_section, traced
+from cri_proxy.config.layouts import config_tree, normalize
 from cri_proxy.errors import ConfigError
 
 # What YAML takes into a text: no control characters, no surrogates, and no half of a mark of the byte order.
@@ -49,7 +49,7 @@ def test_no_text_ends_its_section_before_its_end(text: str) -> None:
 def test_every_line_can_be_traced_to_its_file() -> None:
     whole = assembled([(POLICY, "a: 1\nb: 2\n"), (LOGGER, "\ufeffDebug: x")])
     lines = whole.text.splitlines()
-    assert whole.parts == (Part(POLICY, 4), Part(LOGGER, 8))
+    assert whole.parts == (SectionStart(POLICY, 4), SectionStart(LOGGER, 8))
     assert (lines[3].strip(), lines[4].strip(), lines[7].strip()) == ("a: 1", "b: 2", "Debug: x")
     found = [traced(error(line), whole.parts) for line in (3, 4, 5, 7, 8)]
     assert [(e.path, e.line) for e in found] == [
@@ -57,8 +57,8 @@ def test_every_line_can_be_traced_to_its_file() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("parts", [(), (Part(POLICY, 4),)])
-def test_an_error_without_a_line_stays_with_the_whole(parts: tuple[Part, ...]) -> None:
+@pytest.mark.parametrize("parts", [(), (SectionStart(POLICY, 4),)])
+def test_an_error_without_a_line_stays_with_the_whole(parts: tuple[SectionStart, ...]) -> None:
     assert str(traced(error(0), parts)) == str(error(0))
 
 
@@ -68,7 +68,7 @@ def test_where_no_section_says_anything_nothing_is_said() -> None:
 
 def test_the_object_is_a_layout_that_is_understood() -> None:
     whole = assembled([(LOGGER, "Debug: x"), (POLICY, "Active: none\n")])
-    plain = to_plain(config_tree(whole.text, "/c"), "/c", ())
+    plain = normalize(config_tree(whole.text, "/c"), "/c", ())
     assert [(item.key, item.line) for item in plain.items] == [("policy", 6)]  # renamed
     assert len(plain.warnings) == 1
 
