@@ -18,8 +18,8 @@ SHOWS = {
     "NeverDeletes": (1, "start: own ListPodSandbox: acted"),
     "ConfirmsBeforeTheReply": (1, "CreateContainer: reply seen"),
     "DoesNotHoldStarts": (1, "StartContainer: reply seen"),
-    "TakesUnknownForRefused": (7, "re-plan: save decision: durable"),
-    "ReleasesBeforeTheReply": (7, "save pending: asked"),
+    "TakesUnknownForRefused": (2, "start: own ListPodSandbox: sent"),
+    "ReleasesBeforeTheReply": (1, "save removal: asked"),
     "LosesTheIdOfACreated": (1, "start: own ListPodSandbox: sent"),
 }
 
