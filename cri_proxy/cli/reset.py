@@ -63,7 +63,7 @@ async def _reset(settings: Settings, *, is_dry: bool) -> ResetReport:
     """Hold the decider's lock and reset. Raises CriProxyError."""
     from cri_proxy.config.model import Config
     from cri_proxy.config.resolve import policy_options
-    from cri_proxy.node.reset import Reset
+    from cri_proxy.node.reset import NodeReset
     from cri_proxy.node.resource_files.updates import DIRECTORY
     from cri_proxy.runtime.client import RuntimeClient
     from cri_proxy.state.lock import DeciderLock
@@ -78,7 +78,7 @@ async def _reset(settings: Settings, *, is_dry: bool) -> ResetReport:
         store = Store.open(settings.state_dir / "state.db")
         channel = RuntimeClient(settings.runtime_endpoint)
         try:
-            reset = Reset(channel, store, machine, settings.state_dir / DIRECTORY)
+            reset = NodeReset(channel, store, machine, settings.state_dir / DIRECTORY)
             return await reset.run(available, is_dry=is_dry)
         finally:
             await channel.close()

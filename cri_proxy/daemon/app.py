@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cri_proxy import events
 from cri_proxy.config.settings import Settings
-from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Turn, successor_comes, unless
+from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Takeover, unless, wait_for_successor
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.gate import DecisionGate
 from cri_proxy.logs import Log, configure_logging
@@ -63,7 +63,7 @@ class Daemon:
         self._log = log
         self._machine = machine
         self._closing = AsyncExitStack()
-        self._turn: Turn | None = None
+        self._takeover: Takeover | None = None
         self._gate = DecisionGate()
         self._grace_seconds = STOP_GRACE_SECONDS
         self._reload_is_wanted = False
@@ -86,9 +86,9 @@ class Daemon:
 
     async def start(self) -> None:
         """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
-        turn = self._turn = Turn.begin(self._settings.state_dir, takes_over=self._settings.takes_over)
-        self._closing.callback(turn.end)
-        is_alone = turn.predecessor is None
+        takeover = self._takeover = Takeover.begin(self._settings.state_dir, takes_over=self._settings.takes_over)
+        self._closing.callback(takeover.release)
+        is_alone = takeover.predecessor is None
         if is_alone and self._can_serve_now():
             # Nobody else serves the kubelet, and most of the start is still to come: what needs no decision passes.
             await self._open_relays(self._settings.runtime_endpoint, take_over=False)
@@ -98,7 +98,7 @@ class Daemon:
         if not is_alone:
             engine.require_readable_store()  # before anybody gives way to us
         await self._open_relays(endpoint, take_over=not is_alone)
-        await turn.come(self._log)
+        await takeover.wait_for_lock(self._log)
         opened = self._opened = await engine.open(
             endpoint, self._closing, traffic=self._traffic, socket_problem=self._socket_problem
         )
@@ -109,7 +109,8 @@ class Daemon:
         self._start_watchdog(endpoint)
         node = opened.node
         node.background.start(self._recover(node, opened.watchers), name="recover")
-        node.background.start(turn.when_alone(lambda: node.resync.check_all("the old process ended")), name="alone")
+        check = partial(node.resync.check_all, "the old process ended")
+        node.background.start(takeover.after_predecessor(check), name="alone")
 
     def _can_serve_now(self) -> bool:
         """Whether the runtime is known before the machine is, and the sockets may be changed after that.
@@ -137,13 +138,13 @@ class Daemon:
     def offer_handover(self) -> None:
         """Let a new process take over, where that is not systemd's to do: it would miss the process that it started."""
         is_watched = os.environ.get("NOTIFY_SOCKET") or passed_sockets(os.environ, os.getpid())
-        if self._turn is not None and not is_watched and self._settings.runtime_endpoint != EMBEDDED:
-            self._turn.offer()
+        if self._takeover is not None and not is_watched and self._settings.runtime_endpoint != EMBEDDED:
+            self._takeover.offer_handover()
 
     async def successor(self, asked: asyncio.Event) -> None:
         """Wait until another process has taken our sockets' names and asked for the lock."""
         listens = [socket_path(name) for name in (self._settings.listen, self._settings.image_listen) if name]
-        await successor_comes(asked, self._relays, listens, self._log)
+        await wait_for_successor(asked, self._relays, listens, self._log)
 
     async def hand_over(self) -> None:
         """Give place: no new clients, no held calls, no store, no lock; then let end what still passes."""

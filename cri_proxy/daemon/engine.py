@@ -110,7 +110,7 @@ class Engine:
         node = build_node(self._built.policy, NodeRules.of(config), environment)
         closing.push_async_callback(node.close)
         if store.problem:
-            node.context.persistence.doubt(store.problem)
+            node.context.persistence.mark_incomplete(store.problem)
         pod_resources = self._pod_resources(node, closing)
         interceptor = CriInterceptor(node, self._reader(self._built, pod_resources))
         in_force = ConfigInForce(config, self._warnings)

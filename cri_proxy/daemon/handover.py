@@ -74,7 +74,7 @@ class Predecessor:
         os.close(self._descriptor)
 
 
-class Turn:
+class Takeover:
     """When it is for this process to decide: at once where nobody else does, else after the predecessor's."""
 
     def __init__(self, state_dir: Path, lock: DeciderLock | None, predecessor: Predecessor | None = None) -> None:
@@ -92,14 +92,14 @@ class Turn:
         except LockHeld as held:
             if not takes_over:
                 raise
-            turn = cls(state_dir, None, Predecessor.find(held))
+            takeover = cls(state_dir, None, Predecessor.find(held))
         try:
-            turn._queue = DeciderLock.acquire(state_dir, SUCCESSOR)
+            takeover._queue = DeciderLock.acquire(state_dir, SUCCESSOR)
         except LockHeld as held:
             raise LockHeld(held.path, f"process {held.pid} is taking over here already", held.pid) from None
-        return turn
+        return takeover
 
-    async def come(self, log: Log) -> None:
+    async def wait_for_lock(self, log: Log) -> None:
         """Ask the predecessor, if there is one, and wait for the lock for as long as it takes.
 
         Its sockets' names must be ours by now. It cannot be withdrawn: whoever has been asked leaves.
@@ -123,18 +123,18 @@ class Turn:
         self._leave_queue()
         log.info(events.TAKEN_OVER, pid=predecessor.pid, seconds=round(loop.time() - begun_at, 3))
 
-    def offer(self) -> None:
+    def offer_handover(self) -> None:
         """Let others take over from us."""
         if self._lock is not None:
             self._lock.offer_handover()
 
-    async def when_alone(self, act: Callable[[], Awaitable[None]]) -> None:
+    async def after_predecessor(self, act: Callable[[], Awaitable[None]]) -> None:
         """Act as soon as the predecessor is gone; never where there was none."""
         if self.predecessor is not None:
             await self.predecessor.ended()
             await act()
 
-    def end(self) -> None:
+    def release(self) -> None:
         """Let the next one decide."""
         self._leave_queue()
         if self._lock is not None:
@@ -153,7 +153,9 @@ class Listening(Protocol):
         """Why nobody new can find it; '' while its socket is in its place."""
 
 
-async def successor_comes(asked: asyncio.Event, relays: Iterable[Listening], listens: Iterable[Path], log: Log) -> None:
+async def wait_for_successor(
+    asked: asyncio.Event, relays: Iterable[Listening], listens: Iterable[Path], log: Log
+) -> None:
     """Wait until somebody asks for our place who has taken it already: all of our names lead to another listener.
 
     A signal without that is a mistake, and the node would be without a proxy: it is logged and nothing else.

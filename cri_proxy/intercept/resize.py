@@ -140,7 +140,7 @@ class UpdateCalls:
             case Aborted(sent=False):
                 self._undo(planned, "the caller left before the runtime was asked")
             case Aborted():
-                self._ledger.doubt(key, planned.pinning)
+                self._ledger.mark_unconfirmed(key, planned.pinning)
                 self._report(planned)
 
     def _report(self, planned: PlannedUpdate) -> None:

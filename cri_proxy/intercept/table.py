@@ -148,7 +148,7 @@ class CriInterceptor:
                 return
             sandbox_id = pb.RunPodSandboxResponse.FromString(outcome.message).pod_sandbox_id
             kept = remembered(config, self._reader.domains)
-            self._node.remember_sandbox(
+            self._node.save_sandbox(
                 SandboxRow(
                     sandbox_id=sandbox_id,
                     pod=pod,
@@ -172,7 +172,7 @@ class CriInterceptor:
             config = pb.PodSandboxConfig.FromString(known.config)
             config.linux.overhead.MergeFrom(request.overhead)
             config.linux.resources.MergeFrom(request.resources)
-            self._node.remember_sandbox(replace(known, config=config.SerializeToString()))
+            self._node.save_sandbox(replace(known, config=config.SerializeToString()))
 
         return Answer(Forward(), finish)
 
@@ -220,7 +220,7 @@ class CriInterceptor:
         request.container_id = self._context.ledger.full_id(request.container_id)
         row = self._context.ledger.holder(request.container_id)
         if row is not None:
-            self._node.managers.saw_cpuset(request.linux.cpuset_cpus, row.key.name)
+            self._node.managers.note_cpuset(request.linux.cpuset_cpus, row.key.name)
         planned = await self._updates.plan(self._reader, request)
         match planned:
             case None:

@@ -71,7 +71,7 @@ class Barrier:
     def done(self, ticket: Ticket) -> None:
         """The call that the ticket was for has its reply: updates of the container go on."""
         ticket.lock.release()
-        self._effects.kick()
+        self._effects.schedule()
 
     async def clear_for(self, key: ContainerKey, waiting: frozenset[ContainerKey] = frozenset()) -> bool:
         """Wait until nobody sits on CPUs that this container owns; False when somebody could not be moved.
@@ -81,10 +81,10 @@ class Barrier:
         """
         for _ in range(ROUNDS):
             row = self._ledger.get(key)
-            sitting = self._ledger.sitting_on(row) if row is not None else ()
+            sitting = self._ledger.occupants(row) if row is not None else ()
             if not sitting:
                 return True
-            self._effects.break_circles()
+            self._effects.break_deadlocks()
             behind = waiting | {key}
             await asyncio.gather(*(self.clear_for(o.key, behind) for o in sitting if o.key not in behind))
             if not all(await asyncio.gather(*(self._effects.settle(other.key) for other in sitting))):
@@ -99,7 +99,7 @@ class Barrier:
             ticket.lock.release()
             raise
         row = self._ledger.get(ticket.key)
-        return row is None or (own and not self._ledger.sitting_on(row))
+        return row is None or (own and not self._ledger.occupants(row))
 
     def _holds(self, key: ContainerKey, container_id: str) -> bool:
         row = self._ledger.get(key)
@@ -107,7 +107,7 @@ class Barrier:
 
     def _place_elsewhere(self, row: Row) -> bool:
         """Place it where nobody sits who cannot be moved: not only off the CPUs that it was to have."""
-        sitting = self._ledger.sitting_on(row)
+        sitting = self._ledger.occupants(row)
         known = (o.acknowledged.cpus for o in sitting if o.acknowledged is not None)
         stuck = CpuSet.of_masks(cpus.mask for cpus in (*known, row.grant.owned if sitting else None) if cpus)
         return bool(stuck) and not isinstance(self._coordinator.place_elsewhere(row, stuck), Rejected)
@@ -128,7 +128,7 @@ class Barrier:
     def _what_is_wrong(self, row: Row) -> str:
         others = ", ".join(
             f"{o.grant.request.pod.name}/{o.key.name} on {o.acknowledged.cpus if o.acknowledged else 'unknown CPUs'}"
-            for o in self._ledger.sitting_on(row)
+            for o in self._ledger.occupants(row)
         )
         problem = self._effects.failures.get(row.key)
         problems = (

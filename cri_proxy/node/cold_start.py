@@ -65,4 +65,4 @@ class ColdStarts:
         grants = self._ledger.policy.after_cold_start(self._ledger.allocations, row.key)
         if all(grant.container != row.key for grant in grants):  # a policy that knows of no cold starts
             grants = (*grants, replace(row.grant, is_cold=False))
-        self._coordinator.take_over(grants, "its cold start is over")
+        self._coordinator.regrant(grants, "its cold start is over")

@@ -84,7 +84,7 @@ class Coordinator:
 
     def open(self) -> None:
         """Start to decide."""
-        self.remember_fallback()
+        self.update_fallback()
         self._is_open, self._fault = True, ""
         self._ready.set()
 
@@ -116,7 +116,7 @@ class Coordinator:
         owned = CpuSet.of_masks(grant.owned.mask for grant in self._ledger.allocations.grants)
         return replace(known, cpus=(known.cpus - owned) or known.cpus)
 
-    def remember_fallback(self) -> None:
+    def update_fallback(self) -> None:
         """Take the present snapshot as the last good one."""
         self._fallback = self._ledger.policy.fallback(self._ledger.allocations)
 
@@ -181,8 +181,8 @@ class Coordinator:
         self._ledger.confirm(created.key, written)
         self._effects.untouched.add(container_id)
         self._context.persistence.save_later([created])
-        self.remember_fallback()
-        self._effects.kick()
+        self.update_fallback()
+        self._effects.schedule()
         self._context.observer.carried_out(created)
 
     def roll_back(self, reservation: Reservation, why: str, *, code: str = "runtime-refused") -> None:
@@ -195,10 +195,10 @@ class Coordinator:
         own = [row for row in restored if row.key == key]
         self._context.persistence.save_later(restored, [] if own else [key])
         self._context.observer.not_created(reservation.row, why, code=code)
-        self._effects.kick()
+        self._effects.schedule()
         self._context.signals.room_freed.send()
 
-    def put_back(self, row: Row) -> tuple[Row, ...]:
+    def undo_displacement(self, row: Row) -> tuple[Row, ...]:
         """A container turned out never to have come: who was moved for it is where it was, as after a roll back.
 
         Gives the rows that changed, to be saved and sent by the caller; none where others need the room by now.
@@ -242,13 +242,13 @@ class Coordinator:
             return
         if current.state == "reserved":
             return
-        remembered = replace(current, state="exited", acknowledged=None, doubted=None, displaced=())
+        remembered = replace(current, state="exited", acknowledged=None, unconfirmed=None, displaced=())
         self._ledger.put(remembered)
         self._context.persistence.save_later([remembered])
         self._context.observer.released(current, why)
         self._effects.forget(current.key)
-        self.remember_fallback()
-        self._effects.kick()
+        self.update_fallback()
+        self._effects.schedule()
         self._context.signals.room_freed.send()
 
     def forget_sandbox(self, sandbox_id: str, why: str) -> None:
@@ -267,11 +267,11 @@ class Coordinator:
         A refusal is told of on the last try only.
         """
         wanted = replace(request, previous=row.grant.as_previous)
-        return self._regrant(row, wanted, tells_refusal=is_last_try)
+        return self._replan(row, wanted, tells_refusal=is_last_try)
 
     def place_elsewhere(self, row: Row, without: CpuSet) -> Reservation | Rejected:
         """Place a container again, without CPUs that others could not be moved from."""
-        replaced = self._regrant(row, replace(row.grant.request, previous=None), withheld=without)
+        replaced = self._replan(row, replace(row.grant.request, previous=None), withheld=without)
         if isinstance(replaced, Reservation):
             self._context.observer.carried_out(replaced.row)
         return replaced
@@ -281,10 +281,10 @@ class Coordinator:
         self._context.observer.not_resized(reservation.row, why)
         restored = self._restore(reservation.before, reservation.row.key)
         self._context.persistence.save_later(restored)
-        self._effects.kick()
+        self._effects.schedule()
         self._context.signals.room_freed.send()
 
-    def take_over(self, grants: Iterable[Grant], why: str) -> tuple[Row, ...]:
+    def regrant(self, grants: Iterable[Grant], why: str) -> tuple[Row, ...]:
         """Let containers that live hold something else from now on, though nobody asked; gives those that change.
 
         They were computed from the ledger as it is: no ``await`` may lie between.
@@ -298,11 +298,11 @@ class Coordinator:
         if changed:
             self._ledger.put(*changed)
             self._context.persistence.save_later(changed)
-            self.remember_fallback()
-            self._effects.kick()
+            self.update_fallback()
+            self._effects.schedule()
         return tuple(changed)
 
-    def _regrant(
+    def _replan(
         self, row: Row, request: Request, *, withheld: CpuSet = CpuSet(), tells_refusal: bool = True
     ) -> Reservation | Rejected:
         """Decide again for a container that the runtime already has, and take the new grant at once."""

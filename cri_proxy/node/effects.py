@@ -15,7 +15,7 @@ from cri_proxy import events
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
-from cri_proxy.node.ledger.deadlock import park_circles
+from cri_proxy.node.ledger.deadlock import break_deadlocks
 from cri_proxy.node.ledger.ledger import ACTIVE, needs_call, unmet
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
@@ -53,8 +53,8 @@ class Effects:
         self._locks: WeakValueDictionary[ContainerKey, asyncio.Lock] = WeakValueDictionary()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._moves = asyncio.Semaphore(1)
-        self._kicked: set[ContainerKey] = set()
-        self._someone_is_held_back = False
+        self._scheduled: set[ContainerKey] = set()
+        self._is_held_back = False
         self.failures: dict[ContainerKey, EffectFailure] = {}
         self.sent = 0
         # Ids of containers that were created through us and have had no update since, ours or the kubelet's.
@@ -79,28 +79,28 @@ class Effects:
         if row is not None:
             self.untouched.discard(row.container_id)
 
-    def kick(self) -> None:
+    def schedule(self) -> None:
         """Bring every container where it should be, some at the same time; returns at once."""
-        if not self._start_updates() and self._someone_is_held_back:
-            self.break_circles()
+        if not self._start_updates() and self._is_held_back:
+            self.break_deadlocks()
             self._start_updates()
 
     def _start_updates(self) -> bool:
         """Of those who are not where they should be, where something may be sent now; whether there is one."""
-        is_any = self._someone_is_held_back = False
+        is_any = self._is_held_back = False
         for row, wanted, target in self._ledger.outstanding():
             key = row.grant.container
-            self._someone_is_held_back |= target != wanted
-            if target is None or key in self._kicked or key in self.failures or not needs_call(target, row):
+            self._is_held_back |= target != wanted
+            if target is None or key in self._scheduled or key in self.failures or not needs_call(target, row):
                 continue
-            self._kicked.add(key)
-            self._updates.start(self._settle_kicked(key), name=f"update {key.name}")
+            self._scheduled.add(key)
+            self._updates.start(self._run_scheduled(key), name=f"update {key.name}")
             is_any = True
         return is_any
 
-    def break_circles(self) -> None:
+    def break_deadlocks(self) -> None:
         """Let somebody step aside where containers wait for each other's CPUs (see ``node.ledger.deadlock``)."""
-        for key in park_circles(self._ledger):
+        for key in break_deadlocks(self._ledger):
             row = self._ledger.get(key)
             pod = row.grant.request.pod.name if row is not None else key.pod_uid
             self._context.observer.noted(events.STEPPED_ASIDE, pod=pod, container=key.name)
@@ -140,7 +140,7 @@ class Effects:
 
     async def settle_all(self) -> None:
         """Update until nothing differs or nothing more can be done."""
-        self.kick()
+        self.schedule()
         await self._updates.join()
 
     async def close(self) -> None:
@@ -150,9 +150,9 @@ class Effects:
     def retry_failed(self) -> None:
         """Give containers that could not be updated another chance."""
         self.failures.clear()
-        self.kick()
+        self.schedule()
 
-    async def _settle_kicked(self, key: ContainerKey) -> None:
+    async def _run_scheduled(self, key: ContainerKey) -> None:
         """Bring this container where it should be when there is a slot; a start that waits for it needs none."""
         try:
             async with self._slot(self.lock(key)):
@@ -162,9 +162,9 @@ class Effects:
                 async with self._moves, self.lock(key):
                     await self.settle_locked(key, moves_memory=True)
         finally:
-            self._kicked.discard(key)
-        if self._someone_is_held_back:  # perhaps by what this container has given up
-            self.kick()
+            self._scheduled.discard(key)
+        if self._is_held_back:  # perhaps by what this container has given up
+            self.schedule()
 
     @asynccontextmanager
     async def _slot(self, lock: asyncio.Lock) -> AsyncIterator[None]:
@@ -203,7 +203,9 @@ class Effects:
         target = self._ledger.sendable(row.key)
         if target is None or not self._ledger.differs(current):
             return None
-        return current, self._first_step(current, unmet(target, current.acknowledged, self._ledger.doubted(row.key)))
+        return current, self._first_step(
+            current, unmet(target, current.acknowledged, self._ledger.unconfirmed(row.key))
+        )
 
     def _first_step(self, row: Row, missing: Pinning) -> Pinning:
         """What of it one call may carry: memory nodes that only widen ride along with CPUs, others wait their turn."""
@@ -251,9 +253,9 @@ class Effects:
         Should we not live to see the answer, the next process sends it again, and until then believes in both sets;
         what the call is for is durable with it. False when it could not be saved.
         """
-        self._ledger.doubt(row.key, pinning)
-        doubted = self._ledger.get(row.key)
-        return doubted is None or await self._context.persistence.save([doubted])
+        self._ledger.mark_unconfirmed(row.key, pinning)
+        unconfirmed = self._ledger.get(row.key)
+        return unconfirmed is None or await self._context.persistence.save([unconfirmed])
 
     async def _send(self, row: Row, step: Pinning, timeout_seconds: float) -> None:
         self.sent += 1
@@ -266,7 +268,7 @@ class Effects:
             # A refusal is no proof that nothing happened either: runc writes one file after the other.
             current = self._ledger.get(row.key)
             if current is not None and current.container_id == row.container_id:
-                self._ledger.doubt(row.key, step)
+                self._ledger.mark_unconfirmed(row.key, step)
             raise
         self._confirm(row, step)
         self._context.observer.updated(row, step)
@@ -282,6 +284,8 @@ class Effects:
 
 def is_announced(row: Row, pinning: Pinning) -> bool:
     """Whether a call with this pinning brings nothing that the row does not tell: see ``Effects.announce``."""
-    known, doubted = (p if p is not None else Pinning(None, None) for p in (row.acknowledged, row.doubted))
-    has_cpus = pinning.cpus is None or pinning.cpus == (known.cpus if doubted.cpus is None else doubted.cpus)
-    return has_cpus and (pinning.mems is None or pinning.mems == (known.mems if doubted.mems is None else doubted.mems))
+    known, unconfirmed = (p if p is not None else Pinning(None, None) for p in (row.acknowledged, row.unconfirmed))
+    has_cpus = pinning.cpus is None or pinning.cpus == (known.cpus if unconfirmed.cpus is None else unconfirmed.cpus)
+    return has_cpus and (
+        pinning.mems is None or pinning.mems == (known.mems if unconfirmed.mems is None else unconfirmed.mems)
+    )

@@ -14,7 +14,7 @@ from cri_proxy.node.cold_start import ColdStarts
 from cri_proxy.node.context import Context, NodeRules, Signals
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.drift.cgroups import Cgroups, Cpusets
-from cri_proxy.node.drift.drift import Drift, Sight
+from cri_proxy.node.drift.drift import Drift, DriftProbes
 from cri_proxy.node.drift.kubelet_managers import ManagerWatch
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import Ledger
@@ -135,7 +135,7 @@ class Node:
                 on_fault(repr(error))
             await self.context.clock.sleep(AFTER_FAULT_SECONDS)
 
-    def remember_sandbox(self, sandbox: SandboxRow) -> None:
+    def save_sandbox(self, sandbox: SandboxRow) -> None:
         """A pod sandbox was made."""
         self.context.ledger.sandboxes[sandbox.sandbox_id] = sandbox
         self.context.persistence.save_later([sandbox])
@@ -186,7 +186,7 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
     managers = ManagerWatch(
         environment.kubelet_root, lambda warning: environment.observer.noted(events.KUBELET_MANAGER, reason=warning)
     )
-    sight = Sight(environment.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds)
+    probes = DriftProbes(environment.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds)
     resync = Resync(context, effects, coordinator, adoption)
     return Node(
         context=context,
@@ -199,7 +199,7 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
         telling=Telling(context, environment.told_root),
         rebalance=Rebalance(context, effects, coordinator),
         cold_starts=ColdStarts(context, effects, coordinator),
-        drift=Drift(context, effects, adoption, sight),
+        drift=Drift(context, effects, adoption, probes),
         managers=managers,
         store=environment.store,
         background=Tasks(lambda error: environment.observer.failed_open("background", error)),

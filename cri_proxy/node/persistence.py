@@ -60,7 +60,7 @@ class Persistence:
         """The same without waiting: for what the runtime already knows."""
         self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
 
-    def doubt(self, problem: str) -> None:
+    def mark_incomplete(self, problem: str) -> None:
         """Say that the store lacks everything, and why, before anything was saved."""
         self._failed(problem)
 

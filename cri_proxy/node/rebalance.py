@@ -94,16 +94,16 @@ class Rebalance:
     def _narrow(self, grants: Iterable[Grant]) -> bool:
         """Memory that was widened for want of room comes back."""
         free = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
-        return bool(self._coordinator.take_over(free, "there is room again for its memory"))
+        return bool(self._coordinator.regrant(free, "there is room again for its memory"))
 
     def _place(self, grants: Iterable[Grant]) -> bool:
         """A container that had to share gets all it asked for."""
         free = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
-        return bool(self._coordinator.take_over(free, "there is room for what it asked for again"))
+        return bool(self._coordinator.regrant(free, "there is room for what it asked for again"))
 
     def _waiting(self) -> list[Row]:
         """Those who share for want of room, the most urgent first."""
-        waiting = (row for row in self._ledger.active() if gives_too_little(row.grant) and self._is_idle(row))
+        waiting = (row for row in self._ledger.active() if lacks_cpus(row.grant) and self._is_idle(row))
         return sorted(waiting, key=_urgency)
 
     def _is_idle(self, row: Row | None) -> bool:
@@ -120,12 +120,12 @@ def _first_place(policy: Policy, held: Allocations, waiting: Iterable[Row]) -> t
     """The grant of the first of these that gets all it asked for with nobody lifted; () where there is none."""
     for row in waiting:
         decision = policy.decide(held, row.grant.request)
-        if isinstance(decision, Placed) and not decision.moved and not gives_too_little(decision.grant):
+        if isinstance(decision, Placed) and not decision.moved and not lacks_cpus(decision.grant):
             return (decision.grant,)
     return ()
 
 
-def gives_too_little(grant: Grant) -> bool:
+def lacks_cpus(grant: Grant) -> bool:
     """Whether a container that asked for CPU time shares without any booked: what a forced re-plan leaves."""
     request = grant.request
     if grant.kind is not CpuKind.SHARED or request.pod.qos is QosClass.BEST_EFFORT:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cri_proxy.node.context import NodeRules
-from cri_proxy.node.ledger.deadlock import park_circles
+from cri_proxy.node.ledger.deadlock import break_deadlocks
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.replan import RACES
@@ -73,10 +73,10 @@ async def reconfigure(
     before = ledger.allocations
     changed = ledger.use_policy(policy, result.allocations)
     node.coordinator.use_rules(rules)
-    node.coordinator.remember_fallback()
+    node.coordinator.update_fallback()
     await node.context.persistence.save(changed)
     await _tell(node, before, result)
-    node.effects.kick()
+    node.effects.schedule()
     node.rebalance.soon(thoroughly=True)
     if rules.adopt == "pin" and node.adoption.forget_left():
         node.context.tasks.start(node.resync.check_all("they are not to be left alone any more"), name="adopt")
@@ -143,7 +143,7 @@ def _stuck(trial: Ledger, policy: Policy, result: Reinstated) -> tuple[Container
     trial.use_policy(policy, result.allocations)
     for _ in range(2 * len(trial.active()) + 1):  # each round settles somebody for good, parks somebody, or ends it
         moved = [row for row in trial.unsettled() if _moves(trial, row)]
-        if not park_circles(trial) and not moved:
+        if not break_deadlocks(trial) and not moved:
             break
     return tuple(row.key for row in trial.active() if _is_elsewhere(trial, row))
 

@@ -69,7 +69,7 @@ def everything(machine: Machine, available: CpuSet) -> Pinning:
     return Pinning(cpus or machine.online, machine.memory_nodes or None)
 
 
-class Reset:
+class NodeReset:
     """One run. The caller holds the decider's lock, so that nobody pins anything meanwhile."""
 
     def __init__(self, channel: RuntimeChannel, store: GrantStore, machine: Machine, told_root: Path) -> None:

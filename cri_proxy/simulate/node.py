@@ -18,7 +18,7 @@ from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.node import Environment, Node, build_node
-from cri_proxy.node.reset import Reset
+from cri_proxy.node.reset import NodeReset
 from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
@@ -159,7 +159,7 @@ class World:
     async def reset(self) -> None:
         """Uninstall: the proxy ends, every container is widened, the kubelet is pointed at the runtime again."""
         await self._leave()
-        await Reset(self._channel, self._store, self.machine, self._told_root).run(self.machine.online)
+        await NodeReset(self._channel, self._store, self.machine, self._told_root).run(self.machine.online)
         self._open()
         self._is_serving = False
         self.kubelet = Kubelet(self._channel, self.kubelet.node)

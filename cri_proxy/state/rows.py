@@ -27,7 +27,7 @@ class Row:
 
     ``container_id`` is '' until the runtime has assigned one. ``acknowledged`` is the last pinning that the runtime
     confirmed, None before the first. ``created_order`` ascends in the order of the decisions. ``warm_at_seconds``,
-    since the epoch, is when its cold start ends; None without one. ``doubted`` is the pinning that was sent, or is
+    since the epoch, is when its cold start ends; None without one. ``unconfirmed`` is the pinning that was sent, or is
     about to be, and was never confirmed, field by field: until the runtime answers the container may be on both sets.
     ``displaced`` containers were moved for it and go back if it is not created; empty once it is.
     """
@@ -39,7 +39,7 @@ class Row:
     acknowledged: Pinning | None
     created_order: int
     warm_at_seconds: float | None = None
-    doubted: Pinning | None = None
+    unconfirmed: Pinning | None = None
     displaced: tuple[DisplacedGrant, ...] = ()
 
     @property

@@ -55,7 +55,7 @@ def _put(row: Saveable) -> Iterable[Statement]:
 
 
 def _put_row(row: Row) -> Statement:
-    known = (None if pinning is None else _text(pinning) for pinning in (row.acknowledged, row.doubted))
+    known = (None if pinning is None else _text(pinning) for pinning in (row.acknowledged, row.unconfirmed))
     key = row.key
     state = (row.sandbox_id, row.container_id, row.state, row.created_order, *known, row.warm_at_seconds)
     displaced = _text(row.displaced) if row.displaced else None
@@ -136,7 +136,7 @@ def read(connection: sqlite3.Connection) -> Saved:
             container_id=container_id,
             state=_state(state),
             acknowledged=_pinning(acknowledged),
-            doubted=_pinning(doubted),
+            unconfirmed=_pinning(doubted),
             created_order=order,
             warm_at_seconds=_seconds(warm_at),
             displaced=_displaced(displaced),

@@ -40,7 +40,7 @@ def pinned_row(runtime: EmbeddedRuntime, ledger: Ledger, container: Container) -
 def check_moment(runtime: EmbeddedRuntime, ledger: Ledger, allowed: CpuSet) -> None:
     """CPUs that a running container has alone are in no other's set, and everybody is inside ``allowed``."""
     there = pinned(runtime, ledger)
-    alone = {container_id: ledger.held_alone(row.key) & cpus for container_id, (row, cpus) in there.items()}
+    alone = {container_id: ledger.confirmed_cpus_of(row.key) & cpus for container_id, (row, cpus) in there.items()}
     everyones = CpuSet.of_masks(cpus.mask for cpus in alone.values())
     assert len(everyones) == sum(len(cpus) for cpus in alone.values()), f"owned twice: {alone}"
     for container_id, (_, cpus) in there.items():

@@ -98,7 +98,7 @@ rows = st.builds(
     container_id=st.text(max_size=5),
     state=st.sampled_from(ROW_STATES),
     acknowledged=st.none() | pinnings,
-    doubted=st.none() | pinnings,
+    unconfirmed=st.none() | pinnings,
     created_order=st.integers(0, 10**9),
     warm_at_seconds=st.none() | st.floats(0, 1e11),
 )

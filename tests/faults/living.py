@@ -283,7 +283,7 @@ class Living(World):
         row = self.node.context.ledger.holder(container.id)
         if row is None:
             return CpuSet()
-        cpus = self.node.context.ledger.held_alone(row.key) & self.runtime.effective(container.id)[0]
+        cpus = self.node.context.ledger.confirmed_cpus_of(row.key) & self.runtime.effective(container.id)[0]
         others = (c for c in self.live() if c.running and c.id != container.id)
         return cpus - CpuSet.of_masks(self.runtime.effective(c.id)[0].mask for c in others)
 

@@ -94,14 +94,14 @@ class DropsTheDoubt(StoreAround):
     """What was announced looks as if it had been confirmed."""
 
     def changed(self, put: Saveable) -> Saveable:
-        return replace(put, doubted=None) if isinstance(put, Row) else put
+        return replace(put, unconfirmed=None) if isinstance(put, Row) else put
 
 
 class DropsTheAnnouncement(StoreAround):
     """Nothing is saved before an update goes out."""
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
-        kept = [put for put in puts if not (isinstance(put, Row) and put.doubted is not None)]
+        kept = [put for put in puts if not (isinstance(put, Row) and put.unconfirmed is not None)]
         if kept or deletes:
             await self.inner.save(kept, deletes)
 
@@ -113,7 +113,7 @@ class ForgetsWhatIsConfirmed(StoreAround):
         old = {row.key: row for row in self.inner.load().rows}.get(put.key) if isinstance(put, Row) else None
         if not isinstance(put, Row) or old is None or old.acknowledged is None or put.state == "exited":
             return put
-        return replace(put, acknowledged=old.acknowledged, doubted=None)
+        return replace(put, acknowledged=old.acknowledged, unconfirmed=None)
 
 
 class ForgetsDecisions(StoreAround):

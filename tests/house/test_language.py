@@ -52,7 +52,6 @@ OPEN_CLASS_NAMES: set[str] = {
     "Place",
     "Refusal",
     "Report",
-    "Reset",
     "Role",
     "Update",
 }

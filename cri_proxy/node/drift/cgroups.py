@@ -19,7 +19,7 @@ _V2_MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 class Enforced:
     """The sets of one container's cgroup; ``inherits_cpus``: it has none of its own (v2) and runs on its parent's.
 
-    ``path`` is the cgroup below the mount, as the kernel prints it. ``has_fled``: the process is not in its
+    ``path`` is the cgroup below the mount, as the kernel prints it. ``has_escaped``: the process is not in its
     container's cgroup any more but above it, where v1 moves the processes of a cgroup whose CPUs all went offline.
     ``online``: the CPUs that were online when this was read, None where that is not told.
     """
@@ -28,7 +28,7 @@ class Enforced:
     cpus: CpuSet
     mems: NodeSet
     inherits_cpus: bool = False
-    has_fled: bool = False
+    has_escaped: bool = False
     online: CpuSet | None = None
 
     @property
@@ -62,13 +62,13 @@ class Cgroups:
             return None
         is_v1, path = _membership(text)
         own = _own_part(path, container_id)
-        has_fled = not own and is_v1 and _is_above(path, text, container_id)
-        if not own and not has_fled:
+        has_escaped = not own and is_v1 and _is_above(path, text, container_id)
+        if not own and not has_escaped:
             return None
         for mount in _V1_MOUNTS if is_v1 else _V2_MOUNTS:
             found = _read(self._root / mount, own or path)
             if found is not None:
-                return replace(found, has_fled=has_fled, online=_set(self._root / _ONLINE))
+                return replace(found, has_escaped=has_escaped, online=_set(self._root / _ONLINE))
         return None
 
 

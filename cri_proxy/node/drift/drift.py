@@ -20,7 +20,7 @@ from cri_proxy.node.drift.cgroups import Cpusets, Enforced
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
 from cri_proxy.node.drift.suspects import suspect
 from cri_proxy.node.effects import Effects
-from cri_proxy.node.sync.adoption import Adoption, Left
+from cri_proxy.node.sync.adoption import Adoption, LeftAlone
 from cri_proxy.state.rows import Row
 from policies.base import CpuKind, Pinning
 from sysfs.cpuset import CpuSet
@@ -33,7 +33,7 @@ OFF_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class DriftProbes:
     """How the kernel and the kubelet are looked at, and how often (seconds; 0 = never)."""
 
     cpusets: Cpusets
@@ -44,30 +44,30 @@ class Sight:
 class Drift:
     """Compares the kernel with the ledger. ``repairs`` counts what was put back."""
 
-    def __init__(self, context: Context, effects: Effects, adoption: Adoption, sight: Sight) -> None:
+    def __init__(self, context: Context, effects: Effects, adoption: Adoption, probes: DriftProbes) -> None:
         """Works on the node's shared parts."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects
         self._adoption = adoption
-        self._sight = sight
+        self._probes = probes
         self._pids: dict[str, int] = {}
         self._repaired: dict[str, deque[float]] = {}
         self._left: dict[str, str] = {}
-        self._fled: dict[str, tuple[str, CpuSet]] = {}  # what is said of it, and where its processes run
+        self._escaped: dict[str, tuple[str, CpuSet]] = {}  # what is said of it, and where its processes run
         self.repairs = 0
 
     async def watch(self) -> None:
         """Check again and again, for ever, as often as the operator says."""
         while True:
-            period = self._sight.period_seconds()
+            period = self._probes.period_seconds()
             await self._context.clock.sleep(period or OFF_SECONDS)
             if period:
                 await self.check()
 
     def warnings(self) -> tuple[str, ...]:
         """A sentence for each container that another manager or the kernel has elsewhere, by pod and container."""
-        texts = {**self._left, **{container_id: text for container_id, (text, _) in self._fled.items()}}
+        texts = {**self._left, **{container_id: text for container_id, (text, _) in self._escaped.items()}}
         rows = ((self._ledger.holder(container_id), text) for container_id, text in texts.items())
         return tuple(sorted(f"{_name(row)}: {text}" for row, text in rows if row is not None))
 
@@ -76,10 +76,10 @@ class Drift:
         rows = (self._ledger.holder(container_id) for container_id in self._left)
         return tuple(row for row in rows if row is not None)
 
-    def fled(self) -> tuple[Left, ...]:
+    def escaped(self) -> tuple[LeftAlone, ...]:
         """Containers that the kernel has moved out of their cgroup, each with the CPUs that it runs on, by name."""
-        rows = ((self._ledger.holder(container_id), cpus) for container_id, (_, cpus) in self._fled.items())
-        there = (Left(_name(row), cpus) for row, cpus in rows if row is not None)
+        rows = ((self._ledger.holder(container_id), cpus) for container_id, (_, cpus) in self._escaped.items())
+        there = (LeftAlone(_name(row), cpus) for row, cpus in rows if row is not None)
         return tuple(sorted(there, key=lambda left: left.name))
 
     async def check(self) -> None:
@@ -89,41 +89,41 @@ class Drift:
         await asyncio.gather(*(self._learn_pid(row) for row in rows))
         known = [(row, pid) for row in rows if (pid := self._pids.get(row.container_id))]
         for row, enforced in zip((row for row, _ in known), await asyncio.to_thread(self._read, known), strict=True):
-            self._note_fled(row, enforced)
+            self._note_escape(row, enforced)
             if enforced is None:
                 self._pids.pop(row.container_id, None)
-            elif enforced.has_fled:
+            elif enforced.has_escaped:
                 continue  # an update would change a cgroup that is empty
             elif not self._agrees(row, enforced):
                 await self._look_again(row)
             else:  # the runtime made it as we said: whoever changes it later did not do so at its creation
                 self._effects.untouched.discard(row.container_id)
 
-    def _note_fled(self, row: Row, enforced: Enforced | None) -> None:
-        if enforced is None or not enforced.has_fled:
-            self._fled.pop(row.container_id, None)
+    def _note_escape(self, row: Row, enforced: Enforced | None) -> None:
+        if enforced is None or not enforced.has_escaped:
+            self._escaped.pop(row.container_id, None)
             return
         text = (
             f"its processes run on CPUs {enforced.cpus}, outside its cgroup: cgroup v1 moves them to {enforced.path} "
             "when all CPUs of a container go offline. Restart the container to have it on its own CPUs again"
         )
-        if row.container_id not in self._fled:
+        if row.container_id not in self._escaped:
             self._context.observer.noted(events.ESCAPED, **_who(row), reason=text)
             self._context.observer.happened(row, "escaped", text)
-        self._fled[row.container_id] = (text, enforced.cpus)
+        self._escaped[row.container_id] = (text, enforced.cpus)
 
     async def _look_again(self, row: Row) -> None:
         """Under the container's lock: nobody talks to the runtime about it while this is decided."""
         async with self._effects.lock(row.key):
             pid = self._pids.get(row.container_id, 0)
             (enforced,) = await asyncio.to_thread(self._read, [(row, pid)])
-            found, managers = await self._inspect(row), await asyncio.to_thread(self._sight.managers)
+            found, managers = await self._inspect(row), await asyncio.to_thread(self._probes.managers)
             current = self._ledger.holder(row.container_id)
             if current is None or enforced is None or found is None or not self._is_to_be_checked(current, alone=True):
                 return
-            if not enforced.has_fled and not self._agrees(current, enforced):
+            if not enforced.has_escaped and not self._agrees(current, enforced):
                 self._decide(current, enforced, found, managers)
-        self._effects.kick()
+        self._effects.schedule()
 
     def _decide(self, row: Row, enforced: Enforced, found: Existing, managers: KubeletManagers) -> None:
         known = row.acknowledged
@@ -147,7 +147,7 @@ class Drift:
         )
         self._context.observer.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {who}")
         has_cpus, has_mems = self._agrees_by_field(row, enforced)
-        self._ledger.doubt(
+        self._ledger.mark_unconfirmed(
             row.key,
             Pinning(None if has_cpus else enforced.cpus, None if has_mems else enforced.mems or known.mems),
         )
@@ -172,7 +172,7 @@ class Drift:
             return False
         if row.acknowledged is None or row.acknowledged.cpus is None:
             return False
-        in_doubt = self._ledger.doubted(row.key) != Pinning(None, None)
+        in_doubt = self._ledger.unconfirmed(row.key) != Pinning(None, None)
         return not in_doubt and (alone or not self._effects.is_busy(row.key))
 
     def _agrees(self, row: Row, enforced: Enforced) -> bool:
@@ -191,7 +191,7 @@ class Drift:
         return same_cpus, same_mems
 
     def _read(self, known: Sequence[tuple[Row, int]]) -> list[Enforced | None]:
-        return [self._sight.cpusets.enforced(pid, row.container_id) for row, pid in known]
+        return [self._probes.cpusets.enforced(pid, row.container_id) for row, pid in known]
 
     async def _learn_pid(self, row: Row) -> None:
         """The runtime is asked once; the pid stays for as long as its cgroup bears the container's id."""
@@ -214,7 +214,7 @@ class Drift:
 
     def _forget_gone(self) -> None:
         live = {row.container_id for row in self._ledger.active()}
-        for memory in (self._pids, self._repaired, self._left, self._fled):
+        for memory in (self._pids, self._repaired, self._left, self._escaped):
             for container_id in memory.keys() - live:
                 del memory[container_id]
 

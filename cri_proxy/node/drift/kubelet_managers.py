@@ -67,7 +67,7 @@ class ManagerWatch:
             if warning not in before:
                 self._tell(warning)
 
-    def saw_cpuset(self, cpus: str, name: str) -> None:
+    def note_cpuset(self, cpus: str, name: str) -> None:
         """A call of the kubelet's about this container carried CPUs of its own: without a static manager none does."""
         if cpus and not self._caller:
             self._caller = (

@@ -12,7 +12,7 @@ from policies.base import ContainerKey, Pinning
 from sysfs.cpuset import CpuSet
 
 
-class Claims:
+class ConfirmedCpus:
     """CPUs by container. Part of the ledger, which tells it what the runtime confirms."""
 
     def __init__(self) -> None:
@@ -21,9 +21,9 @@ class Claims:
         self._contested: dict[ContainerKey, CpuSet] = {}  # owned, but shared before and not left by all others
         self._all: CpuSet | None = None
 
-    def copy(self) -> "Claims":
+    def copy(self) -> "ConfirmedCpus":
         """The same claims, to be changed apart from these."""
-        other = Claims()
+        other = ConfirmedCpus()
         other._alone, other._contested, other._all = dict(self._alone), dict(self._contested), self._all
         return other
 

@@ -7,7 +7,7 @@ Owned by the coordinator and touched only from the event loop, never across an `
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from cri_proxy.node.ledger.confirmed_cpus import Claims
+from cri_proxy.node.ledger.confirmed_cpus import ConfirmedCpus
 from cri_proxy.node.ledger.ordered_rows import ACTIVE, OrderedRows
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
@@ -29,8 +29,8 @@ class Ledger:
         self._signal = changed or Signal()
         self._rows = OrderedRows()
         self._keys_by_id: dict[str, ContainerKey] = {}
-        self._claims = Claims()
-        self._parked: set[ContainerKey] = set()
+        self._confirmed = ConfirmedCpus()
+        self._aside: set[ContainerKey] = set()
         self._hands_off: dict[str, CpuSet] = {}
         self._foreign: dict[str, CpuSet] = {}
         self._allocations = Allocations()
@@ -42,9 +42,9 @@ class Ledger:
     def copy(self) -> "Ledger":
         """Return a ledger in the same state, to try something on; it sends no signal."""
         other = Ledger(self._policy)
-        other._rows, other._claims = self._rows.copy(), self._claims.copy()
+        other._rows, other._confirmed = self._rows.copy(), self._confirmed.copy()
         other._keys_by_id = dict(self._keys_by_id)
-        other._parked, other._hands_off, other._foreign = set(self._parked), dict(self._hands_off), dict(self._foreign)
+        other._aside, other._hands_off, other._foreign = set(self._aside), dict(self._hands_off), dict(self._foreign)
         other._allocations, other._desired = self._allocations, self._desired
         other._next_order, other.version = self._next_order, self.version
         other.sandboxes = dict(self.sandboxes)
@@ -108,11 +108,11 @@ class Ledger:
                 self._keys_by_id.pop(old.container_id, None)
             if row.container_id:
                 self._keys_by_id[row.container_id] = key
-            self._claims.granted(row)
+            self._confirmed.granted(row)
             if row.state not in ACTIVE or row.acknowledged is None:
-                self._claims.forget(key)
+                self._confirmed.forget(key)
             if row.state not in ACTIVE:
-                self._parked.discard(key)
+                self._aside.discard(key)
                 self._hands_off.pop(row.container_id, None)
             self._next_order = max(self._next_order, row.created_order)
         if rows:
@@ -124,8 +124,8 @@ class Ledger:
             row = self._rows.drop(key)
             if row is not None:
                 self._keys_by_id.pop(row.container_id, None)
-                self._claims.forget(key)
-                self._parked.discard(key)
+                self._confirmed.forget(key)
+                self._aside.discard(key)
                 self._hands_off.pop(row.container_id, None)
         self._changed()
 
@@ -134,41 +134,43 @@ class Ledger:
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return None
-        known, before = row.acknowledged, self.doubted(key)
-        doubted = Pinning(before.cpus if pinning.cpus is None else None, before.mems if pinning.mems is None else None)
+        known, before = row.acknowledged, self.unconfirmed(key)
+        unconfirmed = Pinning(
+            before.cpus if pinning.cpus is None else None, before.mems if pinning.mems is None else None
+        )
         if known is not None:  # a field that was not written keeps its value
             pinning = Pinning(
                 known.cpus if pinning.cpus is None else pinning.cpus,
                 known.mems if pinning.mems is None else pinning.mems,
             )
-        confirmed = replace(row, acknowledged=pinning, doubted=_or_none(doubted))
+        confirmed = replace(row, acknowledged=pinning, unconfirmed=_or_none(unconfirmed))
         self._rows.put(confirmed)
         self._signal.send()
         if pinning.cpus is not None:
-            self._claims.confirmed(confirmed, known, self.active())
-            self._claims.settle(self.active())
+            self._confirmed.confirmed(confirmed, known, self.active())
+            self._confirmed.settle(self.active())
         if row.grant.kind is CpuKind.PRESERVE:
             self._changed()  # the CPUs that it brought along are withheld
         return confirmed
 
-    def doubt(self, key: ContainerKey, sent: Pinning) -> None:
+    def mark_unconfirmed(self, key: ContainerKey, sent: Pinning) -> None:
         """An update whose outcome nobody knows: until the next answer the container may be on both sets."""
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return
-        known, before = row.acknowledged, self.doubted(key)
-        doubted = Pinning(sent.cpus or before.cpus, sent.mems or before.mems)
+        known, before = row.acknowledged, self.unconfirmed(key)
+        unconfirmed = Pinning(sent.cpus or before.cpus, sent.mems or before.mems)
         if known is not None:
             known = Pinning(
                 known.cpus | sent.cpus if known.cpus is not None and sent.cpus is not None else known.cpus,
                 known.mems | sent.mems if known.mems is not None and sent.mems is not None else known.mems,
             )
-        self._rows.put(replace(row, acknowledged=known, doubted=_or_none(doubted)))
+        self._rows.put(replace(row, acknowledged=known, unconfirmed=_or_none(unconfirmed)))
 
-    def doubted(self, key: ContainerKey) -> Pinning:
+    def unconfirmed(self, key: ContainerKey) -> Pinning:
         """What was last sent to this container without a known outcome, field by field; None where all is known."""
         row = self._rows.get(key)
-        return row.doubted if row is not None and row.doubted is not None else Pinning(None, None)
+        return row.unconfirmed if row is not None and row.unconfirmed is not None else Pinning(None, None)
 
     def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet]) -> None:
         """Containers that we leave alone but that have a cpuset of their own: it is withheld."""
@@ -204,52 +206,52 @@ class Ledger:
         wanted = self.desired().get(key)
         if row is None or row.state not in ACTIVE or wanted is None or wanted.cpus is None:
             return wanted
-        blocked = self.blocked_for(row, wanted.cpus)
+        blocked = self.blocked_cpus(row, wanted.cpus)
         if not blocked and wanted.cpus:
             return wanted
         held = (row.acknowledged.cpus if row.acknowledged is not None else None) or CpuSet()
         if row.state != "running":  # it has not been on its CPUs yet, so it need not come onto them now
-            held = held - self._claims.of_others(key)
+            held = held - self._confirmed.of_others(key)
         cpus = wanted.cpus - (blocked - held)
-        if not cpus and key in self._parked:
-            cpus = self._parking_place(key)
+        if not cpus and key in self._aside:
+            cpus = self._spare_cpus(key)
         return replace(wanted, cpus=cpus) if cpus else None
 
-    def park(self, key: ContainerKey) -> None:
+    def step_aside(self, key: ContainerKey) -> None:
         """Let this container step aside until its own CPUs are free (see ``node.ledger.deadlock``).
 
         What it is on and does not own any more is no longer its alone, though no call has moved it.
         """
-        self._parked.add(key)
-        self._claims.confirmed(self._rows[key], self._rows[key].acknowledged, self.active())
+        self._aside.add(key)
+        self._confirmed.confirmed(self._rows[key], self._rows[key].acknowledged, self.active())
 
-    def can_park(self, key: ContainerKey) -> bool:
-        """Whether it is not parked yet and there are CPUs for it to step aside to, or to stay on with others."""
+    def can_step_aside(self, key: ContainerKey) -> bool:
+        """Whether it is not aside yet and there are CPUs for it to step aside to, or to stay on with others."""
         row = self._rows.get(key)
-        if row is None or key in self._parked:
+        if row is None or key in self._aside:
             return False
         wanted = self.desired().get(key)
         stays = wanted is not None and wanted.cpus is not None and self.sendable(key) is not None
-        return stays or bool(self._parking_place(key))
+        return stays or bool(self._spare_cpus(key))
 
-    def let_go(self) -> None:
+    def settle_confirmed(self) -> None:
         """End the claims of who is where it should be, to CPUs that it does not own any more: no call will do it.
 
-        And forget who was parked and is on its own CPUs again, with nobody else left there.
+        And forget who was aside and is on its own CPUs again, with nobody else left there.
         """
-        for key in sorted(self._parked | self._claims.beyond(self._rows)):
+        for key in sorted(self._aside | self._confirmed.beyond(self._rows)):
             row, wanted = self._rows[key], self.desired().get(key)
             known = row.acknowledged.cpus if row.acknowledged is not None else None
             if known is None or wanted is None or wanted.cpus is None:
                 continue
-            if known <= wanted.cpus and not self.sitting_on(row):
-                self._parked.discard(key)
-                self._claims.confirmed(row, row.acknowledged, self.active())
+            if known <= wanted.cpus and not self.occupants(row):
+                self._aside.discard(key)
+                self._confirmed.confirmed(row, row.acknowledged, self.active())
 
-    def _parking_place(self, key: ContainerKey) -> CpuSet:
+    def _spare_cpus(self, key: ContainerKey) -> CpuSet:
         """CPUs that nobody owns: of the root's shared set, else reserved ones; less what others still hold alone."""
         root = self._policy.pools(self._allocations)[0]
-        others = self._claims.of_others(key)
+        others = self._confirmed.of_others(key)
         return (root.shared - others) or (root.reserved - others)
 
     def waits_for(self, row: Row) -> frozenset[ContainerKey]:
@@ -261,29 +263,29 @@ class Ledger:
         missing = wanted.cpus - (held or CpuSet())
         if row.state != "running":
             missing = wanted.cpus
-        alone = self._claims.holders_of(missing)
-        sitting = {other.key for other in self.sitting_on(row) if not self.sat_on(row, other).isdisjoint(missing)}
+        alone = self._confirmed.holders_of(missing)
+        sitting = {other.key for other in self.occupants(row) if not self.occupied_by(row, other).isdisjoint(missing)}
         return frozenset((alone | sitting) - {row.key})
 
-    def blocked_for(self, row: Row, cpus: CpuSet) -> CpuSet:
+    def blocked_cpus(self, row: Row, cpus: CpuSet) -> CpuSet:
         """Those of ``cpus`` that this row may not have yet: held alone by others, or owned but still sat on."""
-        blocked = self._claims.of_others(row.grant.container).mask
-        for other in self.sitting_on(row) if row.grant.owned else ():
-            blocked |= self.sat_on(row, other).mask
+        blocked = self._confirmed.of_others(row.grant.container).mask
+        for other in self.occupants(row) if row.grant.owned else ():
+            blocked |= self.occupied_by(row, other).mask
         return CpuSet(blocked & cpus.mask)
 
-    def sat_on(self, row: Row, other: Row) -> CpuSet:
+    def occupied_by(self, row: Row, other: Row) -> CpuSet:
         """CPUs that ``row`` owns and ``other`` may be on: all of them where the runtime has said nothing of it."""
         known = other.acknowledged
         if known is None:
             return row.grant.owned
         return row.grant.owned & known.cpus if known.cpus is not None else CpuSet()
 
-    def held_alone(self, key: ContainerKey) -> CpuSet:
+    def confirmed_cpus_of(self, key: ContainerKey) -> CpuSet:
         """CPUs that are this container's alone as far as the runtime has confirmed."""
-        return self._claims.of(key)
+        return self._confirmed.of(key)
 
-    def sitting_on(self, row: Row) -> tuple[Row, ...]:
+    def occupants(self, row: Row) -> tuple[Row, ...]:
         """Other live containers that may still be on CPUs that this row owns, and that are ours to move."""
         owned, key = row.grant.owned.mask, row.grant.container
         if not owned or not self._is_pinned(row):
@@ -364,17 +366,17 @@ def _full_id(text: str, known: Collection[str]) -> str:
     return matches[0] if len(matches) == 1 else text
 
 
-def unmet(target: Pinning, acknowledged: Pinning | None, doubted: Pinning) -> Pinning:
+def unmet(target: Pinning, acknowledged: Pinning | None, unconfirmed: Pinning) -> Pinning:
     """Those fields of ``target`` that the runtime has not confirmed; None for the others."""
     known = acknowledged if acknowledged is not None else Pinning(None, None)
     return Pinning(
-        target.cpus if doubted.cpus is not None or target.cpus != known.cpus else None,
-        target.mems if doubted.mems is not None or target.mems != known.mems else None,
+        target.cpus if unconfirmed.cpus is not None or target.cpus != known.cpus else None,
+        target.mems if unconfirmed.mems is not None or target.mems != known.mems else None,
     )
 
 
 def needs_call(target: Pinning, row: Row) -> bool:
     """Whether something of ``target`` is ``unmet`` for this row: asked of all rows at every change."""
-    known, doubted = row.acknowledged or _UNKNOWN, row.doubted or _UNKNOWN
-    needs_cpus = target.cpus is not None and (doubted.cpus is not None or target.cpus != known.cpus)
-    return needs_cpus or (target.mems is not None and (doubted.mems is not None or target.mems != known.mems))
+    known, unconfirmed = row.acknowledged or _UNKNOWN, row.unconfirmed or _UNKNOWN
+    needs_cpus = target.cpus is not None and (unconfirmed.cpus is not None or target.cpus != known.cpus)
+    return needs_cpus or (target.mems is not None and (unconfirmed.mems is not None or target.mems != known.mems))

@@ -152,7 +152,7 @@ class Telling:
         machine = self._ledger.policy.machine
         if self._ground is None or self._ground[0] is not machine:
             self._ground = machine, ground_of(machine)
-        if self._ledger.doubted(row.key) == Pinning(None, None):
+        if self._ledger.unconfirmed(row.key) == Pinning(None, None):
             self._confirmed[row.key] = row.acknowledged
         # An update under way is on record as done and not done at once: what was confirmed before it still holds.
         confirmed = self._confirmed.get(row.key, row.acknowledged)

@@ -8,7 +8,7 @@ from cri_proxy.node.effects import EffectFailure
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.status.contested_cpus import Others, late, unpinned
 from cri_proxy.node.status.model import ContainerView, MemoryNodeView
-from cri_proxy.node.sync.adoption import Left
+from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Grant, Pinning, PoolView
 from policies.topology_aware.supply.memory_account import promised_bytes
@@ -39,7 +39,7 @@ class Moment:
         ledger: Ledger,
         pools: Sequence[PoolView],
         *,
-        left: Sequence[Left] = (),
+        left: Sequence[LeftAlone] = (),
         failures: Mapping[ContainerKey, EffectFailure],
     ) -> Self:
         """Take the state now; ``left`` are containers that are not pinned, beside those of the ledger."""
@@ -114,7 +114,7 @@ def names_text(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def violations(containers: Sequence[ContainerView], escaped: Sequence[Left] = ()) -> tuple[str, ...]:
+def violations(containers: Sequence[ContainerView], escaped: Sequence[LeftAlone] = ()) -> tuple[str, ...]:
     """Return the running containers whose own CPUs another one uses, a sentence each.
 
     ``escaped`` are containers whose processes the kernel moved out of their cgroups: pinned, and elsewhere.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from cri_proxy.node.ledger.ledger import Ledger
-from cri_proxy.node.sync.adoption import Left
+from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
@@ -46,7 +46,7 @@ class Others:
         return cls(all_of_them, mask)
 
     @classmethod
-    def of_left(cls, left: Iterable[Left]) -> Self:
+    def of_left(cls, left: Iterable[LeftAlone]) -> Self:
         """Combine containers that are left alone, each with its own CPUs."""
         return cls.of(Other(each.name, ANYWHERE if each.cpus is None else each.cpus.mask) for each in left)
 
@@ -65,18 +65,18 @@ class Others:
         return (row.grant.exclusive.mask | row.grant.isolated.mask) & self.mask
 
 
-def unpinned(ledger: Ledger, left: Sequence[Left]) -> tuple[Left, ...]:
+def unpinned(ledger: Ledger, left: Sequence[LeftAlone]) -> tuple[LeftAlone, ...]:
     """Return containers whose cpuset is not written: preserved ones, and those ``left`` alone, with their CPUs."""
     desired = ledger.desired()
     ours = [
-        Left(str(name_of(row.grant.request)), row.acknowledged.cpus if row.acknowledged is not None else None)
+        LeftAlone(str(name_of(row.grant.request)), row.acknowledged.cpus if row.acknowledged is not None else None)
         for row in ledger.active()
         if (pinning := desired.get(row.grant.request.container)) is not None and pinning.cpus is None
     ]
     return (*ours, *left)
 
 
-def reachable_by(row: Row, others: Sequence[Left]) -> tuple[str, ...]:
+def reachable_by(row: Row, others: Sequence[LeftAlone]) -> tuple[str, ...]:
     """Return the names of those ``others`` that can run on CPUs which this container owns."""
     return Others.of_left(others).on(row)
 

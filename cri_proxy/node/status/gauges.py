@@ -116,7 +116,7 @@ def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
     for state in states.values:
         for kind in kinds.values:
             yield Sample(catalog.CONTAINERS, rows.kinds.get((state, kind), 0), (state, kind))
-    escaped, unmet = node.drift.fled(), ledger.unmet()
+    escaped, unmet = node.drift.escaped(), ledger.unmet()
     moved, sitting = Others.of_left(escaped), Others.of(late(ledger, unmet))
     unheld = Others.of_left(unpinned(ledger, (*node.adoption.left(), *escaped)))
     yield Sample(catalog.LATE, len(unmet))

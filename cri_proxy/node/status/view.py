@@ -74,7 +74,7 @@ class NodeView:
 
     def status_slices(self) -> Slices[StatusView]:
         """Return pools and containers as of the first slice: later changes do not show."""
-        ledger, escaped, failures = self._ledger.copy(), self._node.drift.fled(), dict(self._node.effects.failures)
+        ledger, escaped, failures = self._ledger.copy(), self._node.drift.escaped(), dict(self._node.effects.failures)
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
         view = StatusView(
             node=self._name,
@@ -143,7 +143,7 @@ class NodeView:
 
     def _containers(self, rows: Sequence[Row]) -> list[ContainerView]:
         pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
-        left = (*self._node.adoption.left(), *self._node.drift.fled())
+        left = (*self._node.adoption.left(), *self._node.drift.escaped())
         moment = Moment.of(self._ledger, pools, left=left, failures=self._node.effects.failures)
         return [container_view(row, moment) for row in rows]
 

@@ -52,7 +52,7 @@ class Adopted:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftAlone:
     """A container that is left alone by the operator's choice; ``cpus`` None = it can run anywhere."""
 
     name: str
@@ -66,7 +66,7 @@ class Adoption:
         """``rules`` gives the operator's present choices."""
         self._context = context
         self._rules = rules
-        self._left: dict[str, Left] = {}
+        self._left: dict[str, LeftAlone] = {}
         self._unplaced: set[str] = set()
         self._slots = runtime_state.status_slots()
 
@@ -74,7 +74,7 @@ class Adoption:
         """Whether this container was seen and left alone by the operator's choice."""
         return container_id in self._left
 
-    def left(self) -> tuple[Left, ...]:
+    def left(self) -> tuple[LeftAlone, ...]:
         """The containers that are left alone, by name."""
         return tuple(sorted(self._left.values(), key=lambda left: left.name))
 
@@ -118,7 +118,9 @@ class Adoption:
                 everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
                 own = None if everywhere else adopted.pinning.cpus
                 pod = adopted.request.pod
-                self._left[adopted.container.id] = Left(f"{pod.namespace}/{pod.name}/{adopted.container.key.name}", own)
+                self._left[adopted.container.id] = LeftAlone(
+                    f"{pod.namespace}/{pod.name}/{adopted.container.key.name}", own
+                )
             else:
                 kept.append(adopted)
         self._withhold()

@@ -67,9 +67,9 @@ def _reconciled(row: Row, live: LiveContainer | None, sandbox_exists: bool) -> R
     if live is not None and state is not None and row.container_id == live.id and row.state != "exited":
         # Nobody saw it start: what was written meanwhile may have been lost, and is sent again.
         unseen = row.acknowledged if (row.state, state) == ("created", "running") else None
-        return replace(row, state=state, doubted=row.doubted or unseen)
+        return replace(row, state=state, unconfirmed=row.unconfirmed or unseen)
     if live is not None and state is not None and not row.container_id and row.sandbox_id == live.sandbox_id:
-        return replace(row, state=state, container_id=live.id, acknowledged=None, doubted=None, displaced=())
+        return replace(row, state=state, container_id=live.id, acknowledged=None, unconfirmed=None, displaced=())
     if row.container_id and sandbox_exists:
-        return replace(row, state="exited", acknowledged=None, doubted=None)
+        return replace(row, state="exited", acknowledged=None, unconfirmed=None)
     return None

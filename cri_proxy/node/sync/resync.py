@@ -65,7 +65,7 @@ class Resync:
         changed = [*await self._reinstate(adopted, self._ledger.next_order())]
         dropped = (row for row in saved.rows if row.key in found.dropped)
         for row in sorted(dropped, key=lambda r: -r.created_order):  # the last to have moved others first
-            changed += self._coordinator.put_back(row)
+            changed += self._coordinator.undo_displacement(row)
         self._context.persistence.save_later(changed, [*found.dropped, *gone])
         self._context.observer.forgotten(found.dropped)
         self._context.observer.noted(
@@ -74,7 +74,7 @@ class Resync:
         self._coordinator.open()
         if found.dropped:  # before updates go out
             self._context.signals.room_freed.send()
-        self._effects.kick()
+        self._effects.schedule()
 
     async def _first_list(self) -> runtime_state.LiveNode:
         """Everything that the runtime has, as soon as it answers; its absence is said once."""
@@ -133,7 +133,7 @@ class Resync:
             return
         changed = await self._reinstate(found, order)
         self._context.persistence.save_later(changed)
-        self._effects.kick()
+        self._effects.schedule()
 
     async def adopt_id(self, container_id: str) -> None:
         """The same for one container that is known by its id alone."""
@@ -227,17 +227,17 @@ class Resync:
         elif listed is not None and listed.state == "running":
             if current.state == "created" and current.acknowledged and not self._effects.is_busy(current.key):
                 # Nobody saw it start: what was written meanwhile may have been lost, and is sent again.
-                self._ledger.doubt(current.key, current.acknowledged)
+                self._ledger.mark_unconfirmed(current.key, current.acknowledged)
             self._coordinator.set_state(self._ledger.get(current.key) or current, "running")
-            self._effects.kick()
+            self._effects.schedule()
 
     def _resolve(self, row: Row, newest: LiveContainer | None) -> None:
         """A create whose outcome was unknown: the runtime has the container, or it never came to be."""
         if newest is None or newest.sandbox_id != row.sandbox_id or self._ledger.holder(newest.id) is not None:
             self._context.observer.not_created(row, "the runtime does not have it", code="not-found")
             self._ledger.drop(row.key)
-            self._context.persistence.save_later(self._coordinator.put_back(row), [row.key])
-            self._effects.kick()
+            self._context.persistence.save_later(self._coordinator.undo_displacement(row), [row.key])
+            self._effects.schedule()
             return
         resolved = replace(
             row,
@@ -249,7 +249,7 @@ class Resync:
         self._ledger.put(resolved)
         self._context.persistence.save_later([resolved])
         self._context.observer.carried_out(resolved)
-        self._effects.kick()
+        self._effects.schedule()
 
     async def _ask_unacknowledged(self, rows: Sequence[Row]) -> None:
         """Learn the present pinning of rows whose last update has no known outcome."""
@@ -271,8 +271,8 @@ class Resync:
                     group.create_task(ask(row))
                 elif row.state in ACTIVE and row.acknowledged is not None:
                     self._ledger.confirm(row.key, row.acknowledged)
-                    if row.doubted is not None:  # whoever sent it did not live to see the answer: it is sent again
-                        self._ledger.doubt(row.key, row.doubted)
+                    if row.unconfirmed is not None:  # whoever sent it did not live to see the answer: it is sent again
+                        self._ledger.mark_unconfirmed(row.key, row.unconfirmed)
 
     async def _reinstate(self, found: Sequence[Adopted], order: int) -> tuple[Row, ...]:
         """Put saved, rebuilt and new grants on the machine together; gives the rows that changed.

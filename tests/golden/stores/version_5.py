@@ -75,7 +75,7 @@ def _grant(name: str, origin: str = "cri-proxy.io/tell-resources") -> Grant:
 
 
 ROWS = (
-    Row(_grant("a"), "s1", "c-a", "running", PINNING, 1, warm_at_seconds=1.5, doubted=PINNING),
+    Row(_grant("a"), "s1", "c-a", "running", PINNING, 1, warm_at_seconds=1.5, unconfirmed=PINNING),
     Row(
         _grant("b", "tell-resources.cri-proxy.io/container.b"),
         "s1",

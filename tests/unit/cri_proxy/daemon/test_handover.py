@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.daemon.handover import Predecessor, Turn, successor_comes, unless
+from cri_proxy.daemon.handover import Predecessor, Takeover, unless, wait_for_successor
 from cri_proxy.errors import StoreError
 from cri_proxy.state.lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
 from tests.fakes.site import Silent
@@ -43,44 +43,44 @@ def holder(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 def test_without_the_wish_who_decides_is_left_alone(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
     with pytest.raises(LockHeld, match=f"process {holder.pid} decides here already: stop it"):
-        Turn.begin(tmp_path, takes_over=False)
+        Takeover.begin(tmp_path, takes_over=False)
     assert holder.poll() is None
 
 
 @pytest.mark.usefixtures("holder")
 async def test_who_is_asked_gives_the_lock_away(tmp_path: Path) -> None:
-    turn = Turn.begin(tmp_path, takes_over=True)
-    await asyncio.wait_for(turn.come(Silent()), 20)
+    takeover = Takeover.begin(tmp_path, takes_over=True)
+    await asyncio.wait_for(takeover.wait_for_lock(Silent()), 20)
     with pytest.raises(LockHeld, match=f"process {os.getpid()} decides"):
         DeciderLock.acquire(tmp_path)
-    turn.end()
+    takeover.release()
     DeciderLock.acquire(tmp_path, SUCCESSOR).release()
 
 
 @pytest.mark.usefixtures("holder")
 def test_only_one_stands_in_line(tmp_path: Path) -> None:
-    first = Turn.begin(tmp_path, takes_over=True)
+    first = Takeover.begin(tmp_path, takes_over=True)
     with pytest.raises(LockHeld, match=f"process {os.getpid()} is taking over here already"):
-        Turn.begin(tmp_path, takes_over=True)
-    first.end()
+        Takeover.begin(tmp_path, takes_over=True)
+    first.release()
 
 
 async def test_where_nobody_decides_there_is_nobody_to_ask(tmp_path: Path) -> None:
-    turn = Turn.begin(tmp_path, takes_over=True)
-    assert turn.predecessor is None
-    await turn.come(Silent())
-    turn.end()
+    takeover = Takeover.begin(tmp_path, takes_over=True)
+    assert takeover.predecessor is None
+    await takeover.wait_for_lock(Silent())
+    takeover.release()
     DeciderLock.acquire(tmp_path).release()
 
 
-async def acts_when_alone(turn: Turn, holder: "subprocess.Popen[bytes]") -> None:
+async def acts_when_alone(takeover: Takeover, holder: "subprocess.Popen[bytes]") -> None:
     acted = asyncio.Event()
 
     async def act() -> None:
         acted.set()
 
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-        group.create_task(turn.when_alone(act))
+        group.create_task(takeover.after_predecessor(act))
         await asyncio.sleep(0)
         assert not acted.is_set()
         assert holder.stdin is not None
@@ -89,10 +89,10 @@ async def acts_when_alone(turn: Turn, holder: "subprocess.Popen[bytes]") -> None
 
 
 async def test_the_end_of_the_old_process_is_noticed(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
-    turn = Turn.begin(tmp_path, takes_over=True)
-    await turn.come(Silent())
-    await acts_when_alone(turn, holder)
-    turn.end()
+    takeover = Takeover.begin(tmp_path, takes_over=True)
+    await takeover.wait_for_lock(Silent())
+    await acts_when_alone(takeover, holder)
+    takeover.release()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ async def asked(relay: Relay, listen: Path, log: Silent) -> bool:
     """Whether one signal makes the process give way; else it waits for the next, and has said why."""
     signal = asyncio.Event()
     signal.set()
-    giving_way = asyncio.get_running_loop().create_task(successor_comes(signal, [relay], [listen], log))
+    giving_way = asyncio.get_running_loop().create_task(wait_for_successor(signal, [relay], [listen], log))
     async with asyncio.timeout(20):
         while not giving_way.done() and not log.warnings:  # noqa: ASYNC110 - bounded
             await asyncio.sleep(0.002)

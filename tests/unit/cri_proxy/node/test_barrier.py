@@ -151,4 +151,4 @@ async def test_while_the_pinning_of_a_live_container_is_unknown_it_may_sit_anywh
     assert row is not None
     assert owner is not None
     ledger.put(type(row)(row.grant, row.sandbox_id, sharer, "running", None, row.created_order))
-    assert [r.container_id for r in ledger.sitting_on(owner)] == [sharer]
+    assert [r.container_id for r in ledger.occupants(owner)] == [sharer]

@@ -60,7 +60,7 @@ async def test_who_was_lifted_stays_there_where_others_need_the_room_by_now(site
     taken = replace(placed.row, grant=replace(placed.row.grant, request=request("y", 6000)), displaced=())
     site.node.context.ledger.drop(placed.row.key)
     site.node.context.ledger.put(taken)
-    assert site.node.coordinator.put_back(placed.row) == ()
+    assert site.node.coordinator.undo_displacement(placed.row) == ()
     assert "root" in lifted(site)
 
 

@@ -66,7 +66,7 @@ async def test_a_wish_that_is_withdrawn_in_time_causes_no_call(site: Site) -> No
     other = replace(row.grant.request, container=replace(row.key, name="x"), cpu_request_mcpu=2000)
     placed = await site.node.placer.place(replace(other, pod=replace(other.pod, qos=QosClass.GUARANTEED)), "sandbox")
     assert not isinstance(placed, Refusal)
-    site.node.effects.kick()
+    site.node.effects.schedule()
     site.node.coordinator.roll_back(placed, "the runtime refused")
     lock.release()
     await site.node.settle()
@@ -79,7 +79,7 @@ async def test_without_an_answer_the_container_counts_as_being_on_both_sets(site
     run = background(site.run("a", guaranteed("c", 2000)))
     await entered(gate)
     site.runtime.faults.abort(lambda: RuntimeUnavailable("", "gone"))
-    await soon(lambda: site.node.context.ledger.doubted(row.key).cpus is not None)
+    await soon(lambda: site.node.context.ledger.unconfirmed(row.key).cpus is not None)
     known = site.row(row.container_id).acknowledged
     assert known is not None
     assert str(known.cpus) == "4-7"
@@ -98,7 +98,7 @@ async def test_a_refused_update_is_in_doubt_as_well(site: Site) -> None:
     known = site.row(row.container_id).acknowledged
     assert known is not None
     assert str(known.cpus) == "4-7"
-    assert site.node.context.ledger.doubted(row.key).cpus == CpuSet.parse("4-7")
+    assert site.node.context.ledger.unconfirmed(row.key).cpus == CpuSet.parse("4-7")
     site.log.errors.clear()
 
 
@@ -120,7 +120,7 @@ async def test_a_failed_update_is_retried_with_growing_pauses_then_counted(site:
     row = await sharing(site)
     site.runtime.faults.fail_next(UPDATE, 2, "stuck", times=len(BACKOFF_SECONDS) + 1)
     began = site.clock.monotonic_seconds()
-    site.node.context.ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
+    site.node.context.ledger.mark_unconfirmed(row.key, Pinning(CpuSet.parse("4-7"), None))
     assert not await site.node.effects.settle(row.key)
     assert site.clock.monotonic_seconds() - began == pytest.approx(sum(BACKOFF_SECONDS))
     assert site.node.effects.failures[row.key].message == "stuck"
@@ -130,9 +130,9 @@ async def test_a_failed_update_is_retried_with_growing_pauses_then_counted(site:
 async def test_what_was_given_up_is_tried_again_by_the_slow_check(site: Site) -> None:
     row = await sharing(site)
     site.runtime.faults.fail_next(UPDATE, 2, "stuck", times=len(BACKOFF_SECONDS) + 1)
-    site.node.context.ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
+    site.node.context.ledger.mark_unconfirmed(row.key, Pinning(CpuSet.parse("4-7"), None))
     await site.node.effects.settle_all()
-    site.node.effects.kick()
+    site.node.effects.schedule()
     assert site.node.effects.failures.keys() == {row.key}
     site.node.effects.retry_failed()
     await site.node.settle()
@@ -144,8 +144,8 @@ async def test_an_update_never_reaches_a_newer_attempt_that_has_no_id_yet(site: 
     row = await sharing(site)
     gate = site.runtime.faults.block(UPDATE)
     ledger = site.node.context.ledger
-    ledger.doubt(row.key, Pinning(CpuSet.parse("4-7"), None))
-    site.node.effects.kick()
+    ledger.mark_unconfirmed(row.key, Pinning(CpuSet.parse("4-7"), None))
+    site.node.effects.schedule()
     await entered(gate)
     ledger.put(replace(row, container_id="", state="reserved", acknowledged=None))
     gate.release()
@@ -163,7 +163,7 @@ async def test_memory_of_a_running_container_is_narrowed_in_a_call_of_its_own(kn
     """Without nodes on record it can use all of them, so naming some narrows."""
     row = await sharing(site)
     move(site, row, known, cpus="3-7")
-    site.node.effects.kick()
+    site.node.effects.schedule()
     await site.node.settle()
     assert sent(site) == [("4-7", ""), ("", "1")]
 
@@ -191,10 +191,10 @@ async def test_memory_that_only_widens_waits_for_no_move(site: Site) -> None:
     mover, other = await sharing(site), site.row((await site.run("t", SHARES)).container_id("c"))
     move(site, mover, "0-1", cpus=str(mover.acknowledged.cpus if mover.acknowledged else ""))
     gate = site.runtime.faults.block(UPDATE)
-    site.node.effects.kick()
+    site.node.effects.schedule()
     await entered(gate)
     widen(site, other)
-    site.node.effects.kick()
+    site.node.effects.schedule()
     await soon(lambda: gate.waiting == 2)
     gate.release()
     await site.node.settle()
@@ -204,7 +204,7 @@ async def test_of_a_memory_node_that_is_gone_nothing_is_left_to_move(site: Site)
     """The runtime writes what it has on record, and the kernel refuses a node that is not there: in one call."""
     row = await sharing(site)
     move(site, row, "1-5", cpus="3-7")
-    site.node.effects.kick()
+    site.node.effects.schedule()
     await site.node.settle()
     assert sent(site) == [("4-7", "1")]
 
@@ -215,7 +215,7 @@ async def test_a_memory_node_that_is_gone_leaves_the_record_though_memory_is_not
     move(site, row, "1-5", cpus="3-7")
     ledger = site.node.context.ledger
     ledger.put(*(replace(r, grant=replace(r.grant, mems=NodeSet())) for r in ledger.active()))
-    site.node.effects.kick()
+    site.node.effects.schedule()
     await site.node.settle()
     assert sent(site) == [("4-7", "1")]
 
@@ -225,7 +225,7 @@ async def test_memory_moves_one_container_at_a_time_and_who_waits_holds_no_lock(
     for row in rows:
         move(site, row, "0-1", cpus=str(row.acknowledged.cpus if row.acknowledged else ""))
     gate = site.runtime.faults.block(UPDATE)
-    site.node.effects.kick()
+    site.node.effects.schedule()
     await entered(gate)
     for _ in range(50):
         await asyncio.sleep(0)

@@ -30,8 +30,8 @@ async def test_a_shrink_is_noted_before_it_goes_out_as_well(site: Site) -> None:
     gate = site.runtime.faults.block(UPDATE)
     start = background(site.run("a", guaranteed("c", 2000)))
     await entered(gate)
-    doubted = {saved.container_id: saved.doubted for saved in site.store.load().rows}
-    assert doubted[sharer] == Pinning(CpuSet.parse("6-7"), None)
+    unconfirmed = {saved.container_id: saved.unconfirmed for saved in site.store.load().rows}
+    assert unconfirmed[sharer] == Pinning(CpuSet.parse("6-7"), None)
     gate.release()
     await start
 

@@ -24,7 +24,7 @@ async def moved(site: Site) -> list[Row]:
 async def test_a_few_are_moved_at_the_same_time_and_all_in_the_end(site: Site) -> None:
     await moved(site)
     gate = site.runtime.faults.block(UPDATE)
-    site.node.effects.kick()
+    site.node.effects.schedule()
     await entered(gate)
     await soon(lambda: gate.waiting == AT_ONCE)
     gate.release()
@@ -36,7 +36,7 @@ async def test_a_start_waits_for_nobody_but_whom_it_needs(site: Site) -> None:
     """Of those that are still to be moved, whoever sits on its CPUs is moved at once."""
     await moved(site)
     gate = site.runtime.faults.block(UPDATE)
-    site.node.effects.kick()
+    site.node.effects.schedule()
     await soon(lambda: gate.waiting == AT_ONCE)
     start = background(site.run("owns", guaranteed("c", 1000)))
     await soon(lambda: gate.waiting > AT_ONCE)
@@ -49,7 +49,7 @@ async def test_whoever_waits_for_a_start_of_its_own_keeps_nobody_else_waiting(si
     locks = [site.node.effects.lock(row.key) for row in rows[:AT_ONCE]]
     for lock in locks:
         await lock.acquire()
-    site.node.effects.kick()
+    site.node.effects.schedule()
     await soon(lambda: len(site.runtime.updates) == MANY - AT_ONCE)
     for lock in locks:
         lock.release()

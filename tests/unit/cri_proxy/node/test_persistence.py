@@ -70,7 +70,7 @@ async def test_after_a_failure_everything_is_saved_again_once(desk: Desk) -> Non
 
 async def test_the_first_success_brings_the_rest(desk: Desk) -> None:
     desk.everything = [ROW, make_sandbox()]
-    desk.saver.doubt("the disk was full from the start")
+    desk.saver.mark_incomplete("the disk was full from the start")
     assert (desk.saver.problem, desk.saver.is_behind) == ("the disk was full from the start", True)
     await desk.saver.save([ROW])
     await desk.tasks.join()

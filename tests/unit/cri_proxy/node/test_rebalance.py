@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from cri_proxy.node.rebalance import gives_too_little
+from cri_proxy.node.rebalance import lacks_cpus
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Allocations, CpuKind, Grant, QosClass
 from policies.policy import Policy
@@ -148,4 +148,4 @@ def test_what_gives_too_little_follows_from_grant_and_request() -> None:
     owner = Grant(asks, "root", CpuKind.EXCLUSIVE, CpuSet.parse("1"))
     grants = [Grant(asks, "root", CpuKind.SHARED), Grant(asks, "root", CpuKind.SHARED, shared_mcpu=1500), owner]
     grants += [Grant(idle, "root", CpuKind.SHARED), Grant(asks, "", CpuKind.PRESERVE)]
-    assert [gives_too_little(grant) for grant in grants] == [True, False, False, False, False]
+    assert [lacks_cpus(grant) for grant in grants] == [True, False, False, False, False]

@@ -7,7 +7,7 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import RuntimeUnavailable
-from cri_proxy.node.reset import Reset, everything
+from cri_proxy.node.reset import NodeReset, everything
 from cri_proxy.node.reset_report import ResetContainer, ResetReport
 from cri_proxy.testbed.kubelet import RunningPod
 from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
@@ -35,7 +35,9 @@ async def reset(site: Site, *, is_dry: bool = False) -> ResetReport:
     """What a reset says of the node, where CPU 0 was reserved."""
     assert site.told_root is not None
     machine = site.policy.machine
-    return await Reset(site.runtime.channel(), site.store, machine, site.told_root).run(machine.online, is_dry=is_dry)
+    return await NodeReset(site.runtime.channel(), site.store, machine, site.told_root).run(
+        machine.online, is_dry=is_dry
+    )
 
 
 def by_pod(report: ResetReport) -> dict[str, ResetContainer]:

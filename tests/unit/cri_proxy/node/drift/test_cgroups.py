@@ -44,7 +44,7 @@ def test_processes_that_v1_moved_to_the_pods_cgroup_have_fled_and_run_on_its_cpu
     tree.flee(7, ID, "0-6")
     found = Cgroups(tmp_path).enforced(7, ID)
     assert found is not None
-    assert (found.has_fled, str(found.cpus), found.path) == (True, "0-6", "/kubepods/pod-1")
+    assert (found.has_escaped, str(found.cpus), found.path) == (True, "0-6", "/kubepods/pod-1")
 
 
 def test_the_cpus_that_are_online_are_read_with_the_sets(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.node.drift.cgroups import Cgroups
-from cri_proxy.node.drift.drift import REPAIRS, WINDOW_SECONDS, Drift, Sight
+from cri_proxy.node.drift.drift import REPAIRS, WINDOW_SECONDS, Drift, DriftProbes
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
 from cri_proxy.node.node import NO_DIRECTORY
-from cri_proxy.node.sync.adoption import Left
+from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
@@ -24,8 +24,8 @@ class Scene:
     def __init__(self, site: Site, root: Path, *, v1: bool = False) -> None:
         self.site = site
         self.tree = CgroupTree(root, v1=v1)
-        sight = Sight(Cgroups(root), KubeletManagers, lambda: 60.0)
-        self.drift = Drift(site.node.context, site.node.effects, site.node.adoption, sight)
+        probes = DriftProbes(Cgroups(root), KubeletManagers, lambda: 60.0)
+        self.drift = Drift(site.node.context, site.node.effects, site.node.adoption, probes)
 
     async def run(self, name: str, spec: ContainerSpec) -> str:
         container_id = (await self.site.run(name, spec)).container_id("c")
@@ -108,10 +108,10 @@ async def test_processes_that_the_kernel_moved_out_are_told_of_and_not_put_back(
     assert (scene.sent(), scene.drift.repairs) == ([], 0)
     (warning,) = scene.drift.warnings()
     assert "its processes run on CPUs 0-6, outside its cgroup" in warning
-    assert scene.drift.fled() == (Left("default/a/c", CpuSet.parse("0-6")),)
+    assert scene.drift.escaped() == (LeftAlone("default/a/c", CpuSet.parse("0-6")),)
     scene.enforce(container_id)
     await scene.check()
-    assert (scene.drift.warnings(), scene.drift.fled()) == ((), ())
+    assert (scene.drift.warnings(), scene.drift.escaped()) == ((), ())
 
 
 async def test_a_container_that_is_gone_is_not_put_back(scene: Scene) -> None:
@@ -207,7 +207,7 @@ async def test_the_next_attempt_of_a_container_is_ours_again(scene: Scene) -> No
 async def test_an_update_without_a_known_outcome_is_no_drift(scene: Scene) -> None:
     container_id = await scene.run("a", guaranteed("c", 2000))
     row = scene.site.row(container_id)
-    scene.site.node.context.ledger.doubt(row.key, row.acknowledged or Pinning(None, None))
+    scene.site.node.context.ledger.mark_unconfirmed(row.key, row.acknowledged or Pinning(None, None))
     scene.tamper(container_id, "0-7")
     await scene.drift.check()
     assert scene.drift.repairs == 0

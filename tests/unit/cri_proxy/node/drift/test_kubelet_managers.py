@@ -75,7 +75,7 @@ def test_cpus_that_a_call_carries_betray_the_manager_once(tmp_path: Path) -> Non
     told: list[str] = []
     watch = ManagerWatch(tmp_path, told.append)
     for cpus in ("", "1-2", "1-2"):
-        watch.saw_cpuset(cpus, "web/c0")
+        watch.note_cpuset(cpus, "web/c0")
     assert len(told) == 1
     assert "a call about web/c0 carried CPUs 1-2" in told[0]
     assert watch.warnings() == tuple(told)

@@ -1,6 +1,6 @@
 """Which CPUs containers have alone as far as the runtime has confirmed."""
 
-from cri_proxy.node.ledger.confirmed_cpus import Claims
+from cri_proxy.node.ledger.confirmed_cpus import ConfirmedCpus
 from cri_proxy.node.ledger.ordered_rows import OrderedRows
 from cri_proxy.state.rows import Row
 from policies.base import Pinning
@@ -10,9 +10,9 @@ from tests.fakes.grants import row
 ON_2_3 = Pinning(CpuSet.parse("2-3"), None)
 
 
-def claims(one: Row, *others: Row, known: Pinning | None = None) -> Claims:
+def claims(one: Row, *others: Row, known: Pinning | None = None) -> ConfirmedCpus:
     """What ``one`` has alone once the runtime has confirmed it."""
-    made = Claims()
+    made = ConfirmedCpus()
     made.confirmed(one, known, (one, *others))
     return made
 

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cri_proxy.node.ledger.deadlock import park_circles
+from cri_proxy.node.ledger.deadlock import break_deadlocks
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, CpuKind, Placed, QosClass
@@ -47,7 +47,7 @@ def bring_all(ledger: Ledger, random: Random) -> None:
     """Updates, one after the other, until none is left; the promise is checked after each."""
     for _ in range(10 * len(list(ledger.active())) + 10):
         check(ledger)
-        if not park_circles(ledger) and not update_one(ledger, random):
+        if not break_deadlocks(ledger) and not update_one(ledger, random):
             return
     raise AssertionError(f"it goes on for ever: {on(ledger)}")
 
@@ -56,7 +56,7 @@ def check(ledger: Ledger) -> None:
     """No CPU that somebody has alone, as far as the runtime has confirmed, is in anybody else's set."""
     rows = [r for r in ledger.active() if r.acknowledged is not None and r.acknowledged.cpus is not None]
     for one in rows:
-        alone = ledger.held_alone(one.key)
+        alone = ledger.confirmed_cpus_of(one.key)
         for other in rows:
             known = other.acknowledged.cpus if other.acknowledged is not None else None
             assert known, f"{other.key} has no CPU"
@@ -66,7 +66,7 @@ def check(ledger: Ledger) -> None:
 def test_the_first_of_two_that_change_places_steps_aside() -> None:
     ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", owned="2", acknowledged="2"))
     changed(ledger, row("a", owned="2", acknowledged="1"), row("b", owned="1", acknowledged="2"))
-    assert [key.name for key in park_circles(ledger)] == ["a"]
+    assert [key.name for key in break_deadlocks(ledger)] == ["a"]
     target = ledger.sendable(row("a").key)
     assert target is not None
     assert str(target.cpus) == "3-7"
@@ -77,7 +77,7 @@ def test_the_first_of_two_that_change_places_steps_aside() -> None:
 def test_nobody_steps_aside_while_somebody_can_move() -> None:
     ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", owned="2", acknowledged="2"))
     changed(ledger, row("a", owned="2", acknowledged="1"), row("b", owned="3", acknowledged="2"))
-    assert park_circles(ledger) == ()
+    assert break_deadlocks(ledger) == ()
 
 
 def test_where_only_its_own_old_cpu_is_left_it_stays_there_and_lets_others_come() -> None:
@@ -141,17 +141,17 @@ def test_without_a_cpu_that_nobody_owns_nobody_can_step_aside() -> None:
     ledger = ledger_with(*rows)
     ledger.use_policy(small_policy(""), ledger.allocations)
     changed(ledger, row("a", owned="4-7", acknowledged="0-3"), row("b", owned="0-3", acknowledged="4-7"))
-    assert park_circles(ledger) == ()
+    assert break_deadlocks(ledger) == ()
     assert ledger.unsettled() == ()
 
 
 def test_a_plan_that_is_taken_back_ends_the_parking() -> None:
     first = (row("a", owned="1", acknowledged="1"), row("b", owned="2", acknowledged="2"))
     ledger = changed(ledger_with(*first), row("a", owned="2", acknowledged="1"), row("b", owned="1", acknowledged="2"))
-    park_circles(ledger)
+    break_deadlocks(ledger)
     changed(ledger, *first)
-    park_circles(ledger)
-    assert str(ledger.held_alone(first[0].key)) == "1"
+    break_deadlocks(ledger)
+    assert str(ledger.confirmed_cpus_of(first[0].key)) == "1"
 
 
 def placed(policy: Policy, sizes: Sequence[int]) -> Allocations:

@@ -31,7 +31,7 @@ def test_a_sharer_is_wanted_off_cpus_that_were_granted_to_another() -> None:
 def test_whoever_owns_cpus_waits_while_another_sits_on_them() -> None:
     ledger = ledger_with(row("a", owned="1-2", acknowledged="1"), row("b", acknowledged="2-7"))
     assert cpus(ledger.sendable(row("a").key)) == "1"
-    assert [r.key.name for r in ledger.sitting_on(row("a", owned="1-2"))] == ["b"]
+    assert [r.key.name for r in ledger.occupants(row("a", owned="1-2"))] == ["b"]
 
 
 def test_nobody_grows_onto_cpus_that_are_still_held_alone() -> None:
@@ -58,7 +58,7 @@ def test_an_exited_container_holds_nothing_and_is_remembered() -> None:
 
 def test_an_update_without_an_answer_leaves_the_container_on_the_cpus_of_both() -> None:
     ledger = ledger_with(row("b", acknowledged="2-3"))
-    ledger.doubt(row("b").key, Pinning(CpuSet.parse("3-7"), None))
+    ledger.mark_unconfirmed(row("b").key, Pinning(CpuSet.parse("3-7"), None))
     known = ledger.get(row("b").key)
     assert known is not None
     assert cpus(known.acknowledged) == "2-7"
@@ -67,7 +67,7 @@ def test_an_update_without_an_answer_leaves_the_container_on_the_cpus_of_both() 
 
 def test_an_answer_ends_the_doubt() -> None:
     ledger = ledger_with(row("b", acknowledged="2-3"))
-    ledger.doubt(row("b").key, Pinning(CpuSet.parse("1-7"), None))
+    ledger.mark_unconfirmed(row("b").key, Pinning(CpuSet.parse("1-7"), None))
     ledger.confirm(row("b").key, ledger.desired()[row("b").key])
     assert ledger.unsettled() == ()
 
@@ -90,9 +90,9 @@ def test_only_who_wishes_to_be_left_alone_keeps_others_from_owning_its_cpus() ->
 
 def test_an_answer_ends_the_doubt_about_the_fields_that_it_is_about() -> None:
     ledger = ledger_with(row("b", acknowledged="1-7"))
-    ledger.doubt(row("b").key, Pinning(CpuSet.parse("1-7"), NODES))
+    ledger.mark_unconfirmed(row("b").key, Pinning(CpuSet.parse("1-7"), NODES))
     ledger.confirm(row("b").key, Pinning(CpuSet.parse("1-7"), None))
-    assert ledger.doubted(row("b").key) == Pinning(None, NODES)
+    assert ledger.unconfirmed(row("b").key) == Pinning(None, NODES)
 
 
 def test_a_container_that_has_not_run_yet_does_not_start_on_cpus_that_others_still_hold_alone() -> None:
@@ -108,19 +108,19 @@ def test_where_cpus_are_not_pinned_nobody_sits_on_anybodys() -> None:
     options = TopologyAwareOptions(machine.online, CpuSet.parse("0"), pin_cpu=False)
     ledger = Ledger(build_policy("topology-aware", machine, options))
     ledger.put(row("a", owned="1", acknowledged="1"), row("b", acknowledged="0-7"))
-    assert ledger.sitting_on(row("a", owned="1")) == ()
+    assert ledger.occupants(row("a", owned="1")) == ()
 
 
 def test_whose_pinning_is_unknown_may_sit_anywhere() -> None:
     ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b"))
-    assert [r.key.name for r in ledger.sitting_on(row("a", owned="1"))] == ["b"]
+    assert [r.key.name for r in ledger.occupants(row("a", owned="1"))] == ["b"]
 
 
 def test_while_nothing_may_be_sent_a_doubt_asks_for_no_call() -> None:
     """Else it would be tried again and again at once."""
     ledger = ledger_with(row("b", acknowledged="1-7"))
     ledger.put(row("a", owned="1"))
-    ledger.doubt(row("a").key, Pinning(CpuSet.parse("1"), None))
+    ledger.mark_unconfirmed(row("a").key, Pinning(CpuSet.parse("1"), None))
     known = ledger.get(row("a").key)
     assert known is not None
     assert not ledger.differs(known)
@@ -145,4 +145,4 @@ def test_what_is_tried_on_a_copy_changes_nothing_and_nobody_hears_of_it() -> Non
     trial.leave_to_another("id-b", CpuSet.parse("5"))
     trial.drop(row("a").key)
     assert (ledger.version, ledger.active(), ledger.allocations, dict(ledger.desired())) == before
-    assert (str(ledger.held_alone(row("a").key)), heard) == ("1-2", [])
+    assert (str(ledger.confirmed_cpus_of(row("a").key)), heard) == ("1-2", [])

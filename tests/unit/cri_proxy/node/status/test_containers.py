@@ -6,7 +6,7 @@ from cri_proxy.node.effects import EffectFailure
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.status.containers import Moment, container_view, memory_views, names_text, violations
 from cri_proxy.node.status.model import ContainerView
-from cri_proxy.node.sync.adoption import Left
+from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
 from sysfs.cpuset import CpuSet, NodeSet
@@ -50,7 +50,7 @@ def test_a_running_owner_that_is_not_alone_is_a_violation() -> None:
 
 
 def test_a_container_that_the_kernel_moved_onto_its_cpus_is_a_violation_and_one_left_alone_is_not() -> None:
-    mover = Left("default/pod-1/m", CpuSet.parse("0-6"))
+    mover = LeftAlone("default/pod-1/m", CpuSet.parse("0-6"))
     view = replace(shown(ledger_with(OWNER), OWNER), reachable_by=(mover.name,))
     (sentence,) = violations([view], [mover])
     assert sentence.endswith("does not have its CPUs 2-3 alone: still used by default/pod-1/m")

@@ -9,7 +9,7 @@ from cri_proxy.metrics import catalog
 from cri_proxy.metrics.catalog import Metric, Values
 from cri_proxy.metrics.exposition import Distribution, Sample
 from cri_proxy.node.drift.cgroups import Cgroups
-from cri_proxy.node.drift.drift import Drift, Sight
+from cri_proxy.node.drift.drift import Drift, DriftProbes
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
 from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.status.daemon import ConfigInForce
@@ -130,8 +130,8 @@ async def test_whoever_the_kernel_moved_onto_cpus_of_another_is_counted(tmp_path
     tree, pid = CgroupTree(tmp_path, v1=True), site.runtime.node.containers[ids[0]].pid
     tree.write(pid, ids[0], "", "")
     tree.flee(pid, ids[0], "0-7")
-    context, sight = site.node.context, Sight(Cgroups(tmp_path), KubeletManagers, lambda: 60.0)
-    drift = Drift(context, site.node.effects, site.node.adoption, sight)
+    context, probes = site.node.context, DriftProbes(Cgroups(tmp_path), KubeletManagers, lambda: 60.0)
+    drift = Drift(context, site.node.effects, site.node.adoption, probes)
     await drift.check()
     samples = {s.metric: s.value for s in node_samples(replace(site.node, drift=drift)) if not s.labels}
     assert [samples[m] for m in (catalog.ESCAPED, catalog.REACHABLE, catalog.VIOLATED)] == [1, 1, 1]

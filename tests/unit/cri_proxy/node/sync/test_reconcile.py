@@ -32,14 +32,14 @@ def test_a_row_takes_the_state_that_the_runtime_gives() -> None:
 
 def test_a_start_that_nobody_saw_may_have_lost_what_was_written_meanwhile() -> None:
     """Its pinning is in doubt, so it is sent again (spec section 7: runc accepts an update during a start)."""
-    created = replace(ROW, state="created", doubted=None)
+    created = replace(ROW, state="created", unconfirmed=None)
     (row,) = reconcile([created], node(live(state="running"))).rows
-    assert (row.state, row.acknowledged, row.doubted) == ("running", ROW.acknowledged, ROW.acknowledged)
+    assert (row.state, row.acknowledged, row.unconfirmed) == ("running", ROW.acknowledged, ROW.acknowledged)
 
 
 def test_a_doubt_that_was_saved_outlives_the_process() -> None:
-    doubted = replace(ROW, state="created", doubted=Pinning(CpuSet.parse("7"), None))
-    assert reconcile([doubted], node(live(state="running"))).rows[0].doubted == doubted.doubted
+    unconfirmed = replace(ROW, state="created", unconfirmed=Pinning(CpuSet.parse("7"), None))
+    assert reconcile([unconfirmed], node(live(state="running"))).rows[0].unconfirmed == unconfirmed.unconfirmed
 
 
 def test_an_exited_container_is_remembered_while_its_sandbox_is_there() -> None:
