@@ -1,6 +1,6 @@
 """Plain words: forbidden phrases, names that a node engineer knows, and floors that can be overseen.
 
-What is still open stands in OPEN and OPEN_CLASS_NAMES, by room. These may only shrink.
+What is still open stands in OPEN and OPEN_CLASS_NAMES, by room, as a ceiling that may only be lowered.
 """
 
 from collections import Counter
@@ -26,18 +26,17 @@ class Open(NamedTuple):
 OPEN: dict[str, Open] = {
     "cri_proxy": Open(phrases=6, names=1),
     "cri_proxy/cli": Open(phrases=1),
-    "cri_proxy/config": Open(phrases=23, tiny=1),
+    "cri_proxy/config": Open(phrases=22, tiny=1),
     "cri_proxy/cri": Open(phrases=16),
     "cri_proxy/daemon": Open(phrases=11),
     "cri_proxy/kubelet": Open(phrases=1, tiny=1),
     "cri_proxy/metrics": Open(phrases=2),
-    "cri_proxy/node": Open(phrases=112, names=1, tiny=1),
+    "cri_proxy/node": Open(phrases=98, names=1, tiny=1),
     "cri_proxy/runtime": Open(phrases=6),
-    "cri_proxy/simulate": Open(phrases=18, names=2, tiny=6),
-    "cri_proxy/state": Open(phrases=9),
+    "cri_proxy/simulate": Open(phrases=16, names=2, tiny=6),
     "cri_proxy/testbed": Open(phrases=2, names=1),
     "cri_proxy/tryout": Open(phrases=3),
-    "docs": Open(phrases=2),
+    "docs": Open(phrases=1),
     "policies/hardware": Open(phrases=1),
     "policies/topology_aware": Open(phrases=24, names=5, tiny=3),
 }
@@ -46,10 +45,7 @@ OPEN_CLASS_NAMES: set[str] = {
     "Faults",
     "Found",
     "Ground",
-    "Log",
     "Node",
-    "Part",
-    "Place",
     "Refusal",
     "Report",
     "Role",
