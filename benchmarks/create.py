@@ -22,10 +22,10 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.daemon import MACHINE, RUNTIME
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, guaranteed
 from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
 

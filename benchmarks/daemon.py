@@ -24,11 +24,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.installed import ROOT, environment, install
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.testbed.daemon import run_arguments
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, guaranteed
 from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import assert_never
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.pods import ContainerSpec, create_request, resources, sandbox_config
 from cri_proxy.errors import CallFailed
 from cri_proxy.simulate.node import World
 from cri_proxy.simulate.pods import Attempt, Found, KnownPod, NoSuchThing, Pods
 from cri_proxy.simulate.scenario.amounts import DeclaredPod, resized
 from cri_proxy.simulate.scenario.devices import give
 from cri_proxy.simulate.scenario.model import Create, Delete, NewContainer, OnContainer, OnPods, Role, Update
-from cri_proxy.testbed.pods import ContainerSpec, create_request, resources, sandbox_config
 
 _STATIC = {"kubernetes.io/config.source": "file"}
 

@@ -11,6 +11,9 @@ from tempfile import gettempdir
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import IMAGE
 from cri_proxy.daemon.apply import Applier, Built, build, build_anyway
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.reader import Reader
@@ -29,9 +32,6 @@ from cri_proxy.simulate.cpusets import EmbeddedCpusets
 from cri_proxy.simulate.hotplug import with_offline
 from cri_proxy.simulate.scenario.devices import DevicePlaces
 from cri_proxy.state.memory import MemoryStore
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.image import IMAGE
-from cri_proxy.testbed.kubelet import Kubelet
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet

@@ -5,10 +5,10 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from cri_proxy.cri_client.pods import POD_NAMESPACE_UUID, ContainerSpec, PodSpec
 from cri_proxy.errors import CriProxyError
 from cri_proxy.simulate.scenario.amounts import DeclaredPod, container_spec
 from cri_proxy.simulate.scenario.model import Create, NewContainer, Role, Scenario
-from cri_proxy.testbed.pods import POD_NAMESPACE_UUID, ContainerSpec, PodSpec
 from policies.base import ContainerKey, QosClass
 
 

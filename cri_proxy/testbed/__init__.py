@@ -1,1 +1,1 @@
-"""A kubelet-like client, container images and a private containerd, for simulation, the try-out and tests."""
+"""A private containerd, the daemon as a process, and container images: for the try-out, tests and benchmarks."""

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.testbed.wait import until
 
 TAIL_CHARACTERS = 2000

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.testbed.admin import AdminSocket
 from cri_proxy.testbed.child import Child
-from cri_proxy.testbed.errors import TryoutError
 from cri_proxy.testbed.wait import finish, until
 
 READY_SECONDS = 60.0

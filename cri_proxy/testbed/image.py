@@ -11,9 +11,9 @@ import platform
 import tarfile
 from pathlib import Path
 
-from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.cri_client.errors import TryoutError
+from cri_proxy.cri_client.pods import IMAGE
 
-IMAGE = "cri-proxy.local/busybox:1"
 BUSYBOX = Path("/bin/busybox")
 # pause must not end: containerd starts the sandbox with the image's own entry point
 ENTRYPOINT = ("/bin/sleep", "1000000")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.cri_client.errors import TryoutError
 
 SHIM = "containerd-shim"
 SHIM_SOCKETS = Path("/run/containerd/s")  # fixed in containerd, whatever its state directory is

@@ -6,15 +6,15 @@ from types import TracebackType
 from typing import Self
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.errors import TryoutError
+from cri_proxy.cri_client.kernel import memory_total_bytes
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import IMAGE, Node
 from cri_proxy.errors import CallFailed
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.testbed import cgroups
 from cri_proxy.testbed.child import run
-from cri_proxy.testbed.errors import TryoutError
-from cri_proxy.testbed.image import IMAGE, write_image
-from cri_proxy.testbed.kernel import memory_total_bytes
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import Node
+from cri_proxy.testbed.image import write_image
 from cri_proxy.testbed.wait import finish
 from cri_proxy.tryout.workloads import LABEL
 from cri_proxy.unix_socket import socket_path

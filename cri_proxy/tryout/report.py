@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cri_proxy.cri_client.kernel import Allowed
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.node.status.model import Explanation
-from cri_proxy.testbed.kernel import Allowed
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from cri_proxy.tryout.workloads import LABEL
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet, NodeSet

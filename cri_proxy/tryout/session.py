@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.errors import TryoutError
+from cri_proxy.cri_client.kernel import own_allowed
+from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.pods import Node
 from cri_proxy.errors import CallFailed, CriProxyError
 from cri_proxy.node.status.model import Explanation
 from cri_proxy.runtime.client import RuntimeClient
@@ -20,10 +24,6 @@ from cri_proxy.testbed.admin import AdminSocket
 from cri_proxy.testbed.child import run
 from cri_proxy.testbed.containerd import PrivateContainerd
 from cri_proxy.testbed.daemon import LOG, DaemonProcess, program
-from cri_proxy.testbed.errors import TryoutError
-from cri_proxy.testbed.kernel import own_allowed
-from cri_proxy.testbed.kubelet import Kubelet, RunningPod
-from cri_proxy.testbed.pods import Node
 from cri_proxy.testbed.wait import until
 from cri_proxy.tryout.borrowed_runtime import RunningRuntime
 from cri_proxy.tryout.embedded import EmbeddedDaemon, described_in_words, described_machine

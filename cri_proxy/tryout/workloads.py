@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 
 MIB = 1 << 20
 # Every pod of a try-out carries it, so that all of them can be found and removed whatever happened

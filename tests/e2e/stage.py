@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.testbed.containerd import PrivateContainerd
 from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.kubelet import Kubelet, RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.fakes.waiting import holds

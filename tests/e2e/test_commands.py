@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.testbed.daemon import program
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from tests.e2e.stage import Stage, TwoCpus, refusal
 
 COMMAND_SECONDS = 60.0

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from tests.e2e.stage import Stage, TwoCpus
 
 CONFIG = "topologyAware: {LiftQuota: true, FractionShares: true}\n"

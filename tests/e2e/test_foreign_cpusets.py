@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import PodSpec, create_request, guaranteed
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.testbed.kernel import memory_total_bytes, own_allowed
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.cri_client.kernel import memory_total_bytes, own_allowed
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.e2e.stage import Stage, TwoCpus, refusal

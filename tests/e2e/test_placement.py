@@ -1,7 +1,7 @@
 """The kernel confirms each kind of placement, on two CPUs of which none is reserved."""
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, create_request, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.testbed.image import IMAGE
+from cri_proxy.cri_client.pods import IMAGE
 from tests.contract.probes import ask_all
 from tests.e2e.stage import Stage
 

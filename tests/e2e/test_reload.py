@@ -12,10 +12,10 @@ import pytest
 
 from cri_proxy.cli.check_config import check
 from cri_proxy.config.files.location import ConfigLocation
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.node.status.model import ConfigurationView, ReloadView
 from cri_proxy.testbed.child import run
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.testbed.daemon import program
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus
 

@@ -1,8 +1,8 @@
 """Resizes as the kubelet sends them to a container that runs; the kernel is asked after every call."""
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import PERIOD_US, ContainerSpec, cpu_quota, cpu_shares, guaranteed
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import PERIOD_US, ContainerSpec, cpu_quota, cpu_shares, guaranteed
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus, refusal

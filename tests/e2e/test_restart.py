@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.cri_client.kernel import Allowed, read_allowed
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.testbed.child import Child
-from cri_proxy.testbed.kernel import Allowed, read_allowed
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus

@@ -14,11 +14,11 @@ import pytest
 from google.protobuf.message import Message
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.kernel import read_allowed
+from cri_proxy.cri_client.kubelet import RUNTIME_SERVICE, Kubelet, Reply, RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.kernel import read_allowed
-from cri_proxy.testbed.kubelet import RUNTIME_SERVICE, Kubelet, Reply, RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import RETURN_SECONDS, Stage, TwoCpus, standing_still

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from tests.e2e.stage import Stage, TwoCpus, refusal
 
 UNIMPLEMENTED = 12  # gRPC status

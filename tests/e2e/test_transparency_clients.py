@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.any_pb2 import Any
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.testbed.wait import until
 from cri_proxy.unix_socket import socket_path
 from tests.e2e.stage import SETTLE_SECONDS, Stage

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

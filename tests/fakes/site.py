@@ -8,6 +8,9 @@ from typing import TypeVar
 
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec
 from cri_proxy.intercept.reader import Reader, no_hints
 from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
@@ -19,10 +22,6 @@ from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import Container
 from cri_proxy.state.rows import Row
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.image import IMAGE
-from cri_proxy.testbed.kubelet import Kubelet, RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import small_policy

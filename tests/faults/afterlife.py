@@ -16,13 +16,13 @@ from typing import Literal, cast
 
 from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.pods import IMAGE
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import Container
-from cri_proxy.testbed.image import IMAGE
 from policies.base import Grant
 from sysfs.cpuset import CpuSet
 from tests.fakes.histories import LivePod

@@ -13,6 +13,9 @@ from random import Random
 
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.intercept.reader import Reader, no_hints
 from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
@@ -21,9 +24,6 @@ from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.state import Container, Sandbox
 from cri_proxy.state.rows import Saved
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import PodSpec, guaranteed
 from policies.base import ContainerKey, Grant
 from policies.builder import build_policy
 from policies.hardware.reserve import choose_reserved

@@ -4,15 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import NodeRules
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.state.memory import MemoryStore
 from cri_proxy.state.rows import Saveable
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.image import IMAGE
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import ContainerKey
 from policies.builder import build_policy
 from policies.policy import Policy

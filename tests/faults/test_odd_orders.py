@@ -5,10 +5,10 @@ from contextlib import suppress
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.pods import guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.node import POLL_SECONDS
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.pods import guaranteed
 from tests.fakes.site import InstantClock
 from tests.faults.sweep import SPEC, Scene, going_on
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.faults.sweep import Scene, as_far_as_it_goes, turns
 

@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import background, direct, entered

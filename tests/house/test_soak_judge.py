@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from cri_proxy.cri_client.kernel import Allowed
 from cri_proxy.node.status.model import ContainerView, StatusView
-from cri_proxy.testbed.kernel import Allowed
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.soak.judge import LEAST_SAMPLES, MEBIBYTE, SERIES, Sample, Series, judge
 from tests.soak.rest import problems

@@ -9,16 +9,15 @@ from pathlib import Path
 from random import Random
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.status.model import StatusView
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.runtime.embedded.state import Container
-from cri_proxy.testbed import pods
 from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.image import IMAGE
-from cri_proxy.testbed.kubelet import Kubelet, RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import write_tree

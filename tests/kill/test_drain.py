@@ -12,10 +12,10 @@ from typing import Any
 import grpc
 import pytest
 
+from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.daemon.app import STOP_GRACE_SECONDS
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.intercept.gate import RUNTIME
-from cri_proxy.testbed.pods import PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from cri_proxy.unix_socket import socket_path
 from tests.kill.scene import Scene, clashes

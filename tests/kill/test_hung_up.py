@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.faults import Gate
 from cri_proxy.runtime.embedded.server import RuntimeServer
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.kubelet import Kubelet, RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.kill.scene import Deadly, Scene, clashes

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.state.store import Store
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.kill.scene import Scene, clashes
 

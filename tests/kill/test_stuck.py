@@ -11,11 +11,11 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.daemon.app import STOP_GRACE_SECONDS
 from cri_proxy.http2 import frames
 from cri_proxy.intercept.gate import RUNTIME
 from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.pods import PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from cri_proxy.unix_socket import socket_path
 from tests.fakes.http2 import request

@@ -14,6 +14,9 @@ from typing import Any
 import grpc
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.errors import TryoutError
+from cri_proxy.cri_client.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
+from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.status.model import StatusView
 from cri_proxy.runtime.client import RuntimeClient
@@ -22,10 +25,6 @@ from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.lock import DeciderLock, LockHeld
 from cri_proxy.testbed.child import Child
 from cri_proxy.testbed.daemon import DaemonProcess, program, run_arguments
-from cri_proxy.testbed.errors import TryoutError
-from cri_proxy.testbed.image import IMAGE
-from cri_proxy.testbed.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from sysfs.descriptions.machine import describe
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cri_proxy.cli.check_config import check
+from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.node.status.model import ConfigurationView
-from cri_proxy.testbed.errors import TryoutError
 from cri_proxy.testbed.wait import until
 from tests.fakes.waiting import holds
 from tests.restart.place import SECONDS, Place

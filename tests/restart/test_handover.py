@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.kubelet import Kubelet
 from cri_proxy.testbed.wait import until
 from tests.restart.place import NODE, SECONDS, GrpcTraffic, Place, Traffic, spec
 

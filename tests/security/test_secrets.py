@@ -22,13 +22,13 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import settings_for
 from cri_proxy.cri.methods import IMAGE as IMAGE_SERVICE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, create_request, guaranteed, sandbox_config
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed
 from cri_proxy.http.client import ask
 from cri_proxy.logs import configure_logging, set_level
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, create_request, guaranteed, sandbox_config
 from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine
 

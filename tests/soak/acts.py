@@ -17,10 +17,10 @@ from random import Random
 from typing import Final
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
+from cri_proxy.cri_client.pods import PodSpec, guaranteed, resources
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
-from cri_proxy.testbed.pods import PodSpec, guaranteed, resources
 from cri_proxy.testbed.wait import until
 from tests.fakes.random_pods import random_pod
 from tests.soak.clients import CoreChannel, Hasty, Tally, get

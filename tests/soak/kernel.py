@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.pods import IMAGE
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import Container
-from cri_proxy.testbed.image import IMAGE
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 

@@ -12,12 +12,12 @@ from random import Random
 from typing import Final
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.errors import TryoutError
+from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.errors import TryoutError
-from cri_proxy.testbed.kubelet import Kubelet
 from cri_proxy.testbed.wait import until
 from tests.soak.acts import EVENTS, SECONDS, Acts
 from tests.soak.clients import CoreChannel, Tally

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from policies.base import QosClass
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
 

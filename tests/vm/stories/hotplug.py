@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cri_proxy.testbed.pods import PodSpec
+from cri_proxy.cri_client.pods import PodSpec
 from sysfs.cpuset import CpuSet
 from tests.vm.stories.pods import alone, shared
 from tests.vm.stories.stage import Stage, has_cgroup_v1, patiently

@@ -3,8 +3,8 @@
 import signal
 import time
 
+from cri_proxy.cri_client.pods import PodSpec
 from cri_proxy.errors import CallFailed
-from cri_proxy.testbed.pods import PodSpec
 from tests.vm.stories.pods import MIB, alone, holding
 from tests.vm.stories.stage import Stage, held_bytes, patiently
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from sysfs.cpuset import NodeSet
 from tests.vm.stories.pods import MIB, alone, holding, near
 from tests.vm.stories.stage import Stage, held_bytes, patiently

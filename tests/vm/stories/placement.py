@@ -1,6 +1,6 @@
 """CPUs and memory of containers of every kind, all running at once."""
 
-from cri_proxy.testbed.pods import PodSpec, guaranteed
+from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from tests.vm.stories.pods import shared
 from tests.vm.stories.stage import Stage
 

@@ -1,6 +1,6 @@
 """Words for the pods of the stories."""
 
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 
 MIB = 1 << 20
 

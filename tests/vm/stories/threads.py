@@ -1,6 +1,6 @@
 """Hyperthreads: a container that owns whole cores, one that hides the second threads, and one that shares so."""
 
-from cri_proxy.testbed.pods import PodSpec, guaranteed
+from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from tests.vm.stories.pods import shared
 from tests.vm.stories.stage import Stage
 

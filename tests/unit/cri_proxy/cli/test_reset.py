@@ -11,13 +11,12 @@ import pytest
 
 from cri_proxy.cli.main import run_command
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.lock import DeciderLock
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.image import IMAGE
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec
 from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
 

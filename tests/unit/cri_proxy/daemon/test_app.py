@@ -16,6 +16,9 @@ import pytest
 from cri_proxy.config.settings import Settings
 from cri_proxy.cri.methods import IMAGE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import IMAGE as IMAGE_NAME
+from cri_proxy.cri_client.pods import Node, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon, PassAll, run_on_loop
 from cri_proxy.daemon.handover import ASK
 from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
@@ -25,9 +28,6 @@ from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.simulate.hotplug import with_offline
 from cri_proxy.state.lock import DeciderLock, LockHeld
-from cri_proxy.testbed.image import IMAGE as IMAGE_NAME
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import Node, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from policies.base import Allocations
 from policies.errors import PolicyBaseError

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import IMAGE, Node, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.metrics.catalog import TABLE
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
-from cri_proxy.testbed.image import IMAGE
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import Node, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine
 from tests.fakes.settings import TEXT, settings_in

@@ -14,6 +14,8 @@ from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import IMAGE, Node, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
@@ -21,9 +23,6 @@ from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.lock import DeciderLock
 from cri_proxy.tasks import Tasks
-from cri_proxy.testbed.image import IMAGE
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import Node, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine
 from tests.fakes.settings import BROKEN, TEXT, settings_in

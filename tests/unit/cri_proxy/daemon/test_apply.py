@@ -12,6 +12,7 @@ from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import Settings, settings_for
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.daemon.apply import Applier, Built, build, build_anyway, build_start
 from cri_proxy.daemon.host import Host
 from cri_proxy.errors import ConfigError
@@ -21,7 +22,6 @@ from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.simulate.hotplug import with_offline
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Allocations
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

@@ -15,14 +15,14 @@ from cri_proxy.clock import SystemClock
 from cri_proxy.codec import decode
 from cri_proxy.config.files.agent import Agent, Origin
 from cri_proxy.config.last_known_good import find_known_good
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.http.client import ask
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.status.model import ConfigurationView, PlanView
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.testbed.wait import until
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions

@@ -9,10 +9,10 @@ import pytest
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.status.contested_cpus import reachable_by, unpinned
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions

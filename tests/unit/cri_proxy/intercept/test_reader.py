@@ -7,11 +7,11 @@ import pytest
 
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.pods import Node, PodSpec, create_request, guaranteed, sandbox_config
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.intercept.reader import Reader, Understood, message_of, no_hints
 from cri_proxy.kubelet.pod_resources import PodResources
 from cri_proxy.node.decision_log.journal import Journal
-from cri_proxy.testbed.pods import Node, PodSpec, create_request, guaranteed, sandbox_config
 from policies.base import DeviceLocality, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock

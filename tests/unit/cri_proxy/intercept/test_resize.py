@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import CallFailed, StoreError
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import REJECT, background, entered, owned
 

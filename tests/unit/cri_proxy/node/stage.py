@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import TypeVar
 
+from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.node.context import NodeRules
 from cri_proxy.runtime.embedded.faults import Gate
-from cri_proxy.testbed.kubelet import Kubelet
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, PoolView, Reinstated, Request, Update
 from policies.options import PolicyOptions
 from policies.policy import Policy

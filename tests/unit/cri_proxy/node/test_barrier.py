@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import REJECT, background, entered, owned, soon
 

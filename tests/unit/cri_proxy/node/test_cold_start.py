@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.testbed.pods import guaranteed
+from cri_proxy.cri_client.pods import guaranteed
 from policies.base import Allocations, ContainerKey, Decision, Grant, Placed, Request
 from sysfs.cpuset import NodeSet
 from tests.fakes.grants import small_policy

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, StoreError
 from cri_proxy.node.coordinator import Reservation
 from cri_proxy.state.rows import Row
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import Pinning, Request
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import request

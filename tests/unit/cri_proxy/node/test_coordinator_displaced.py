@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.pods import ContainerSpec
 from cri_proxy.node.coordinator import Reservation
 from cri_proxy.state.rows import Row
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.pods import ContainerSpec
 from tests.fakes.grants import request
 from tests.fakes.site import Site
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.coordinator import Refusal
 from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.state.rows import Row
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Pinning, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock

@@ -1,7 +1,7 @@
 """What is on the disk when a call goes out: a kill may come before its answer."""
 
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.node.effects import is_announced
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import row

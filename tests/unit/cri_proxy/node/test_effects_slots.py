@@ -1,8 +1,8 @@
 """A re-plan that moves many: how many are moved at the same time, and who waits for that."""
 
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.node.effects import AT_ONCE
 from cri_proxy.state.rows import Row
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import background, entered, soon

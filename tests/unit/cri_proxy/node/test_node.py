@@ -4,12 +4,12 @@ from pathlib import Path
 
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.errors import StoreError
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Environment, build_node
 from cri_proxy.state.rows import Saved
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.pods import PodSpec, guaranteed
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from cri_proxy import events
+from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.coordinator import Refusal
 from cri_proxy.state.rows import Row
-from cri_proxy.testbed.pods import PodSpec, guaranteed
 from policies.base import ContainerKey
 from tests.fakes.grants import request
 from tests.fakes.site import Site, opened

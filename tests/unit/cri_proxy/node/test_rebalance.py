@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.node.rebalance import lacks_cpus
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Allocations, CpuKind, Grant, QosClass
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FrameType
 
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
@@ -13,7 +14,6 @@ from cri_proxy.node.reconfigure import NotReconfigured, Reconfigured, plan, reco
 from cri_proxy.node.replan import RACES
 from cri_proxy.simulate.node import World
 from cri_proxy.state.rows import Row
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import Allocations, CpuKind, Pinning, Reason, Reinstated, Request
 from policies.builder import build_policy
 from policies.policy import Policy

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.reset import NodeReset, everything
 from cri_proxy.node.reset_report import ResetContainer, ResetReport
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import Pinning
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.resource_files.directories import JSON, SHELL, place_of
-from cri_proxy.testbed.kubelet import RunningPod
 from policies.base import ContainerKey
 from tests.fakes.site import Site, opened
 

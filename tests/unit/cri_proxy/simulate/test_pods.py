@@ -2,10 +2,10 @@
 
 import pytest
 
+from cri_proxy.cri_client.pods import ContainerSpec
 from cri_proxy.simulate.pods import Attempt, KnownPod, NoSuchThing, Pods, new_pod
 from cri_proxy.simulate.scenario.model import Amounts, Create, NewContainer, Scenario
 from cri_proxy.simulate.scenario.parse import parse_scenario
-from cri_proxy.testbed.pods import ContainerSpec
 from policies.base import QosClass
 
 

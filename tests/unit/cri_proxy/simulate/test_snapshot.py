@@ -1,11 +1,11 @@
 """Looking at a container from outside."""
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.pods import PodSpec, guaranteed, sandbox_config
 from cri_proxy.simulate.node import World
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from cri_proxy.simulate.snapshot import reasons_for, see
-from cri_proxy.testbed.pods import PodSpec, guaranteed, sandbox_config
 from sysfs.descriptions.machine import describe
 
 SCENARIO = parse_scenario("machine: host\nsteps: [create: {pod: web, qos: guaranteed, containers: []}]")

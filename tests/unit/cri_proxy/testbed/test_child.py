@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.testbed.child import Child, run
-from cri_proxy.testbed.errors import TryoutError
 from tests.fakes.waiting import holds
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"

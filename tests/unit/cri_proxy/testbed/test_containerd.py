@@ -3,8 +3,8 @@
 import tomllib
 from pathlib import Path
 
+from cri_proxy.cri_client.pods import IMAGE
 from cri_proxy.testbed.containerd import PrivateContainerd, configuration
-from cri_proxy.testbed.image import IMAGE
 
 CRI = "io.containerd.grpc.v1.cri"
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.testbed.errors import TryoutError
-from cri_proxy.testbed.image import IMAGE, docker_archive, is_dynamic, write_image
+from cri_proxy.cri_client.errors import TryoutError
+from cri_proxy.cri_client.pods import IMAGE
+from cri_proxy.testbed.image import docker_archive, is_dynamic, write_image
 
 
 def member(archive: bytes, name: str) -> bytes:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.testbed.wait import finish, until
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from cri_proxy.cri_client.kernel import Allowed
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.status.model import ContainerView, Explanation
 from cri_proxy.state.decisions import DecisionRecord, Outcome
-from cri_proxy.testbed.kernel import Allowed
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.tryout.report import Paint, Sighting, asked, chosen, describe_all, describe_sighting, why
 from policies.base import ContainerKey, Pod, QosClass, Reason, Request
 from policies.topology_aware.reason_codes import ReasonCode

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.testbed.pods import ContainerSpec
+from cri_proxy.cri_client.pods import ContainerSpec
 from cri_proxy.tryout.workloads import LABEL, PREFER_SHARED, Role, cast, left_out, reserved_cpus
 from policies.base import QosClass
 

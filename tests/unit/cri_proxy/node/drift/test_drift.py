@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.drift import REPAIRS, WINDOW_SECONDS, Drift, DriftProbes
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
 from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.sync.adoption import LeftAlone
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
 from tests.fakes.cgroup_tree import CgroupTree

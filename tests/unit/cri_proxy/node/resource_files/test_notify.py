@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.node.resource_files.notify import COMMAND_SECONDS, PAUSES_SECONDS, Notifier
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import PodSpec, guaranteed
 from policies.base import Preferences
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import entered, soon

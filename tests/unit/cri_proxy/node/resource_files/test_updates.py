@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.resource_files.directories import Place, places
 from cri_proxy.node.resource_files.updates import is_told
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from policies.base import CpuKind, Grant, Pinning, Preferences
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions

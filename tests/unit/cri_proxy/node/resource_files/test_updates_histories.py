@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import NodeRules
-from cri_proxy.testbed.kubelet import RunningPod
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cri_proxy.config.model import Config
+from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.catalog import Metric, Values
 from cri_proxy.metrics.exposition import Distribution, Sample
@@ -16,7 +17,6 @@ from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.status.model import ConfigurationView, Health, HealthPart, ReloadView
 from cri_proxy.node.status.view import NodeView
-from cri_proxy.testbed.pods import ContainerSpec, guaranteed
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

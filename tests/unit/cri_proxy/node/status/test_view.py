@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.config.model import Config
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.metrics.catalog import PARTS, READY, TABLE
 from cri_proxy.metrics.exposition import Sample
@@ -13,7 +14,6 @@ from cri_proxy.node.status.model import HealthPart
 from cri_proxy.node.status.view import LATELY_SECONDS, NodeView
 from cri_proxy.slices import BUNCH, at_once
 from cri_proxy.state.rows import Saved
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site

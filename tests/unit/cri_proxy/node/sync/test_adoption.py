@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, Adoption
 from cri_proxy.node.sync.runtime_state import LiveContainer
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, QosClass
 from sysfs.cpuset import CpuSet
 from tests.fakes.embedded_calls import Calls

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri_client import pods
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import StoreError
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.state.memory import MemoryStore
 from cri_proxy.state.rows import Saved
-from cri_proxy.testbed import pods
-from cri_proxy.testbed.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
 from tests.fakes.clock import ManualClock

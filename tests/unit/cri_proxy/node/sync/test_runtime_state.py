@@ -3,12 +3,11 @@
 import pytest
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import IMAGE, Node, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
-from cri_proxy.testbed.image import IMAGE
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import Node, PodSpec, guaranteed
 from policies.base import ContainerKey
 from tests.fakes.machines import small_machine
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from cri_proxy.cri_client.pods import ContainerSpec
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.amounts import CONTAINER_KEYS, amounts_of, container_spec, resized
 from cri_proxy.simulate.scenario.fields import documents
 from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
-from cri_proxy.testbed.pods import ContainerSpec
 from policies.base import QosClass
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT

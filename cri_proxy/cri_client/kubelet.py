@@ -8,11 +8,11 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.errors import TryoutError
+from cri_proxy.cri_client.kernel import Allowed, read_allowed
+from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, create_request, sandbox_config
 from cri_proxy.errors import CallFailed
 from cri_proxy.runtime.channel import RuntimeChannel
-from cri_proxy.testbed.errors import TryoutError
-from cri_proxy.testbed.kernel import Allowed, read_allowed
-from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, create_request, sandbox_config
 
 RUNTIME_SERVICE = "/runtime.v1.RuntimeService/"
 # A loaded machine of two slow cores, emulated: a sandbox took 2 s there, so this is far from usual

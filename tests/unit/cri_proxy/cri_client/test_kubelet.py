@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.errors import TryoutError
+from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
-from cri_proxy.testbed.errors import TryoutError
-from cri_proxy.testbed.kubelet import Kubelet
-from cri_proxy.testbed.pods import ContainerSpec, Node, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 

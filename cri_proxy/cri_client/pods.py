@@ -9,8 +9,9 @@ import uuid
 from dataclasses import dataclass
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.testbed.image import IMAGE
 from policies.base import Labels, QosClass
+
+IMAGE = "cri-proxy.local/busybox:1"
 
 PERIOD_US = 100_000  # the kubelet's default cpuCFSQuotaPeriod
 MIN_SHARES, MAX_SHARES = 2, 262_144

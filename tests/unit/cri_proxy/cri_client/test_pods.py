@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.testbed.pods import (
+from cri_proxy.cri_client.pods import (
     ContainerSpec,
     Node,
     PodSpec,

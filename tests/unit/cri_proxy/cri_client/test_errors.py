@@ -1,6 +1,6 @@
 """What a person reads when the try-out fails."""
 
-from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.cri_client.errors import TryoutError
 
 
 def test_the_remedy_stands_on_a_line_of_its_own() -> None:

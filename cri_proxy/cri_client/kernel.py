@@ -6,7 +6,7 @@ Sources: proc_pid_status(5) (Cpus_allowed_list, Mems_allowed_list, CapEff), proc
 from dataclasses import dataclass
 from pathlib import Path
 
-from cri_proxy.testbed.errors import TryoutError
+from cri_proxy.cri_client.errors import TryoutError
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 CAP_SYS_RESOURCE = 24  # capability number, linux/capability.h

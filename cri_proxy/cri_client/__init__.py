@@ -1,0 +1,1 @@
+"""A kubelet-like client: the calls of a pod's life over any channel to a CRI runtime."""
