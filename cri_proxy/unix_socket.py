@@ -102,7 +102,7 @@ def private_umask() -> Iterator[None]:
         os.umask(old)
 
 
-def publish(temporary: Path, listen: Path, runtime: Path) -> Published:
+def publish(temporary: Path, listen: Path, runtime: Path | None) -> Published:
     """Give a bound socket the runtime socket's owner and mode (0600 without one) and its final name."""
     if not _resemble(temporary, runtime):
         temporary.chmod(_DEFAULT_MODE)
@@ -111,8 +111,10 @@ def publish(temporary: Path, listen: Path, runtime: Path) -> Published:
     return Published(listen, ours.st_dev, ours.st_ino)
 
 
-def _resemble(path: Path, runtime: Path) -> bool:
+def _resemble(path: Path, runtime: Path | None) -> bool:
     """Give our socket the runtime socket's owner and mode; False without a runtime socket."""
+    if runtime is None:
+        return False
     try:
         model = runtime.stat()
     except OSError:
@@ -150,15 +152,18 @@ def refuse_passed(listen: Path) -> None:
         raise ConfigError(str(listen), 0, "listen", problem)
 
 
-def _adopt(listen: Path, runtime: Path) -> Published:
+def _adopt(listen: Path, runtime: Path | None) -> Published:
     """Give systemd's socket the runtime's owner and mode; without a runtime it keeps those of its unit."""
     _resemble(listen, runtime)
     there = listen.stat()
     return Published(listen, there.st_dev, there.st_ino, is_passed=True)
 
 
-def listen_on(listen: Path, runtime: Path, *, take_over: bool = False) -> tuple[socket.socket, Published]:
-    """Return a listening socket under its final name: the one that systemd passed, or a new one."""
+def listen_on(listen: Path, runtime: Path | None, *, take_over: bool = False) -> tuple[socket.socket, Published]:
+    """Return a listening socket under its final name: the one that systemd passed, or a new one.
+
+    It resembles the runtime's socket; without one it is its owner's alone.
+    """
     passed = passed_socket(listen, passed_sockets(os.environ, os.getpid()))
     if passed is not None:
         with named_errors(listen):

@@ -40,7 +40,7 @@ class Report:
 
     ``machine`` is what the CPUs were resolved on, a directory or a ``--machine``; ``available`` and ``reserved`` are
     CPU lists, '' where the configuration is not valid. ``problem`` is why the running daemon would not take it over
-    now ('' = it would, or was not asked), ``moves`` whom it would update; ``is_planned`` whether it has said so.
+    now ('' = it would, or was not asked), ``moves`` are the containers it would update; ``is_planned``: it has said so.
     ``instead`` is what a start goes on with where the configuration is not valid ('' = it would fail). ``overridden``
     are options whose value in the file has no effect, because the running daemon's command line sets them: ``old`` is
     that; None where no daemon has said what its command line sets.
@@ -65,7 +65,7 @@ class Report:
 
     @property
     def is_good(self) -> bool:
-        """Whether the daemon would start with it, and take it over."""
+        """Whether the daemon would start with it, and the running one take it over."""
         return self.valid and not self.problem
 
 
@@ -137,7 +137,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
 
 
 def without_overridden(report: Report, admin: Path) -> Report:
-    """The report with what the running daemon's command line sets told apart from what would change."""
+    """Return the report with the options that the running daemon's command line sets apart from the changes."""
     from cri_proxy.http.client import DaemonUnreachable, ask
 
     said: object = None
@@ -151,9 +151,9 @@ def without_overridden(report: Report, admin: Path) -> Report:
 
 
 def with_instead(report: Report, path: Path, admin: Path) -> Report:
-    """The report of a configuration that is not valid, with what a start would go on with.
+    """Return the report of a configuration that is not valid, with the one that a start would use instead.
 
-    Looked for in the running daemon's state directory, else in the default one.
+    It is looked for in the running daemon's state directory, else in the default one.
     """
     from cri_proxy.config.last_known_good import find_known_good
     from cri_proxy.config.model import Config
@@ -193,7 +193,7 @@ def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
 
 
 def resolve(report: Report, config: Config, root: Path, spec: str = "") -> Report:
-    """The report with the CPUs of a machine; not valid when the daemon would refuse to start on it.
+    """Return the report with the CPUs of a machine; not valid when the daemon would refuse to start on it.
 
     The machine is that of ``spec`` (a ``--machine``), '' = the one below ``root``.
     """
@@ -234,7 +234,7 @@ def _cgroup_root(spec: str) -> Path:
 
 
 def without_cgroup(config: Config) -> tuple[Config, tuple[str, ...]]:
-    """The configuration for a machine whose cgroups are not here, and a warning where they would count."""
+    """Return the configuration for a machine whose cgroups are not here, and a warning where they would count."""
     from cri_proxy.config.cpus import CgroupCpus
 
     spec = config.available.cpu
@@ -245,7 +245,7 @@ def without_cgroup(config: Config) -> tuple[Config, tuple[str, ...]]:
 
 
 def compare(old: object, new: object, given: frozenset[str]) -> tuple[Change, ...]:
-    """The options in which two configurations, as JSON, differ; in the order of the model."""
+    """Return the options in which two configurations, as JSON, differ; in the order of the model."""
     from cri_proxy.config.model import known_options
 
     pairs = ((known, _at(old, known.path), _at(new, known.path)) for known in known_options())
@@ -269,7 +269,7 @@ def _show(value: object) -> str:
 
 
 def render_report(report: Report) -> str:
-    """The report for people."""
+    """Return the report for people."""
     from cri_proxy.errors import ConfigError
 
     warnings = [f"warning: {warning}" for warning in report.warnings]
@@ -294,7 +294,7 @@ def render_report(report: Report) -> str:
 
 
 def _plan_lines(report: Report) -> list[str]:
-    """What the running daemon would do with it."""
+    """Return what the running daemon would do with it."""
     from cri_proxy.cli.render.changes import pinning_change_text
 
     if not report.is_planned:

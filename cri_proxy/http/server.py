@@ -2,17 +2,13 @@
 
 import asyncio
 import errno
-import os
-import socket
-import stat
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
 from cri_proxy.clock import SystemClock
-from cri_proxy.errors import CriProxyError
 from cri_proxy.http.connection import MAX_HEADER_BYTES, Connection, Times
 from cri_proxy.http.limits import ConnectionLimit, FairShare
 from cri_proxy.http.messages import (
@@ -28,23 +24,13 @@ from cri_proxy.http.messages import (
 )
 from cri_proxy.slices import Slices
 from cri_proxy.tasks import Tasks
+from cri_proxy.unix_socket import Published, listen_on
 
 MAX_BODY_BYTES = 1 << 20  # what a ConfigMap may hold
 _MAX_CONNECTIONS = 64
 _MAX_STREAMS = 16
 _RETRY_SECONDS = 60.0
 _TIMES = Times()
-
-
-@dataclass(eq=False)
-class AdminSocketError(CriProxyError):
-    """The admin socket cannot be opened: the path, the problem and the remedy."""
-
-    path: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: cannot open the admin socket: {self.problem}"
 
 
 class _Clients:
@@ -82,30 +68,11 @@ class AdminServer:
         # Root's commands have connections of their own, which clients on TCP cannot use up.
         self._root, self._others = _Clients(are_root=True), _Clients(are_root=False)
         self._retrying = Tasks()
-        self._socket: tuple[Path, int] | None = None
+        self._socket: Published | None = None
 
     async def listen_unix(self, path: Path) -> None:
-        """Open the admin socket with mode 0600; a stale one is replaced. Raises AdminSocketError."""
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.unlink(missing_ok=True)
-            # Closed to others before it has its name: a chmod after bind would leave a moment in which it is open.
-            mask = os.umask(0o177)
-            try:
-                listener.bind(str(temporary))
-            finally:
-                os.umask(mask)
-            listener.listen(16)
-            inode = temporary.stat().st_ino
-            _refuse_non_socket(path)
-            temporary.rename(path)
-        except OSError as error:
-            listener.close()
-            temporary.unlink(missing_ok=True)
-            raise AdminSocketError(str(path), error.strerror or str(error)) from error
-        self._socket = (path, inode)
+        """Open the admin socket with mode 0600 in place of one that is there. Raises ConfigError."""
+        listener, self._socket = listen_on(path, None, take_over=True)
         accept = partial(self._accept, self._root)
         self._servers.append(await asyncio.start_unix_server(accept, sock=listener, limit=MAX_HEADER_BYTES))
 
@@ -122,10 +89,9 @@ class AdminServer:
         return problem or None
 
     async def _retry_tcp(self, address: str) -> None:
-        problem = "not tried again yet"
-        while problem:
+        await asyncio.sleep(self._retry_seconds)
+        while await self._open_tcp(address):
             await asyncio.sleep(self._retry_seconds)
-            problem = await self._open_tcp(address)
         if self._on_late_tcp is not None:
             self._on_late_tcp(address)
 
@@ -158,13 +124,7 @@ class AdminServer:
         await self._root.connections.cancel()
         await self._others.connections.cancel()
         if self._socket is not None:
-            path, inode = self._socket
-            try:
-                if path.lstat().st_ino == inode:
-                    path.unlink()
-            except FileNotFoundError:
-                pass
-            self._socket = None
+            self._socket.withdraw()
 
     def _accept(self, clients: _Clients, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = Connection(reader, writer, self._times)
@@ -234,13 +194,3 @@ def _misdirected(connection: Connection, request: HttpRequest) -> Response | Non
     if not is_loopback(connection.local_host) or names_this_machine(request.host):
         return None
     return text_response(HTTPStatus.MISDIRECTED_REQUEST, "this address answers to its number and to localhost only")
-
-
-def _refuse_non_socket(path: Path) -> None:
-    """Raise OSError where anything but a socket has this path; a stale socket is replaced."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise OSError(errno.EEXIST, "the path exists and is not a socket: remove it")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Whether this node's kubelet talks to cri-proxy, and whether it will after its next start. Reads only.
+"""Tell whether this node's kubelet talks to cri-proxy, and whether it will after its next start. Reads only.
 
 Needs psutil: the Debian package brings it, elsewhere run this with the Python that cri-proxy is installed in. Exit
 status: 0 wired, 1 not (what to change is printed), 2 not known: psutil is missing, or wrong usage.
@@ -47,7 +47,7 @@ class Found:
 
 
 def read(path: Path) -> str:
-    """The file's text, '' where there is none to read."""
+    """Return the file's text, '' where there is none to read."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -55,7 +55,7 @@ def read(path: Path) -> str:
 
 
 def endpoint_in(words: list[str]) -> str:
-    """The endpoint of a command line; of several flags the last; '' for none."""
+    """Return the endpoint of a command line; of several flags the last; '' for none."""
     found = ""
     for at, word in enumerate(words):
         if word == FLAG:
@@ -66,7 +66,7 @@ def endpoint_in(words: list[str]) -> str:
 
 
 def variable(text: str, name: str) -> str | None:
-    """The value of this variable in an environment file; None where it is not set."""
+    """Return the value of this variable in an environment file; None where it is not set."""
     value = None
     for line in text.splitlines():
         key, equals, rest = line.strip().partition("=")
@@ -76,7 +76,7 @@ def variable(text: str, name: str) -> str | None:
 
 
 def in_drop_ins(root: Path) -> Found | None:
-    """KUBELET_EXTRA_ARGS as drop-ins of the kubelet's unit set it; None where none does."""
+    """Return KUBELET_EXTRA_ARGS as drop-ins of the kubelet's unit set it; None where none does."""
     found = None
     drop_ins = {d.name: d for unit in UNITS for d in sorted((root / unit / "kubelet.service.d").glob("*.conf"))}
     for _, path in sorted(drop_ins.items()):
@@ -89,7 +89,7 @@ def in_drop_ins(root: Path) -> Found | None:
 
 
 def in_environment_files(root: Path) -> Found | None:
-    """KUBELET_EXTRA_ARGS as the environment files set it, the last one wins; None where none does."""
+    """Return KUBELET_EXTRA_ARGS as the environment files set it, the last one wins; None where none does."""
     found = None
     for file in ENVIRONMENT_FILES:
         value = variable(read(root / file), "KUBELET_EXTRA_ARGS")
@@ -99,12 +99,12 @@ def in_environment_files(root: Path) -> Found | None:
 
 
 def extra_args(root: Path) -> Found | None:
-    """KUBELET_EXTRA_ARGS as the kubelet's unit gets them: a file's, else a drop-in's."""
+    """Return KUBELET_EXTRA_ARGS as the kubelet's unit gets them: a file's, else a drop-in's."""
     return in_environment_files(root) or in_drop_ins(root)
 
 
 def shadowed(root: Path, wanted: str) -> str:
-    """Why a drop-in that names the proxy has no effect, '' where it has or there is none.
+    """Return why a drop-in that names the proxy has no effect, '' where it has one or there is none.
 
     The packages of pkgs.k8s.io install the environment file with an empty value.
     """
@@ -115,13 +115,13 @@ def shadowed(root: Path, wanted: str) -> str:
 
 
 def in_yaml(root: Path, file: str) -> Found:
-    """``containerRuntimeEndpoint`` of a kubelet configuration, '' when it is not set."""
+    """Return ``containerRuntimeEndpoint`` of a kubelet configuration, '' when it is not set."""
     match = re.search(r"^containerRuntimeEndpoint:[ \t]*(\S*)", read(root / file), re.MULTILINE)
     return Found(f"/{file}", match[1].strip("\"'") if match else "")
 
 
 def next_start(root: Path) -> Found | None:
-    """What the kubelet will use after its next start; None when nothing says."""
+    """Return what the kubelet will use after its next start; None when no file says."""
     flags = variable(read(root / KUBEADM_FLAGS), "KUBELET_KUBEADM_ARGS") or ""
     candidates = (
         extra_args(root),
@@ -142,7 +142,7 @@ def running(root: Path) -> Found | None:
 
 
 def is_proxy(endpoint: str, wanted: str) -> bool:
-    """Whether an endpoint is the proxy's, however it is written."""
+    """Return whether an endpoint is the proxy's, however it is written."""
     return endpoint.removeprefix("unix:").removeprefix("//") == wanted.removeprefix("unix:").removeprefix("//")
 
 
@@ -159,7 +159,7 @@ def answers(path: str) -> str:
 
 
 def problems(root: Path, wanted: str) -> Iterator[str]:
-    """What is to be changed, one sentence each."""
+    """Return what is to be changed, one sentence each."""
     coming, without_effect = next_start(root), shadowed(root, wanted)
     if without_effect:
         yield without_effect

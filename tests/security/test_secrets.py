@@ -135,8 +135,10 @@ def shown(admin: Path) -> Iterator[str]:
     for target in ("/metrics", "/healthz?verbose", "/readyz?verbose"):
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(admin))
-            client.sendall(f"GET {target} HTTP/1.1\r\nConnection: close\r\n\r\n".encode())
-            yield client.makefile("rb").read().decode()
+            client.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            answer = client.makefile("rb").read().decode()
+            assert answer.startswith(("HTTP/1.1 200 ", "HTTP/1.1 503 ")), answer
+            yield answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.errors import ConfigError
 from cri_proxy.http.connection import Times
 from cri_proxy.http.messages import HttpRequest, Query, Response, text_response
 from cri_proxy.http.routes import build_routes
-from cri_proxy.http.server import MAX_BODY_BYTES, AdminServer, AdminSocketError
+from cri_proxy.http.server import MAX_BODY_BYTES, AdminServer
 from cri_proxy.node.status.model import StatusView
 from cri_proxy.slices import Slices
 from cri_proxy.tasks import Tasks
@@ -68,7 +69,7 @@ async def test_a_successors_socket_is_left_alone(tmp_path: Path) -> None:
 
 async def test_a_file_in_the_sockets_place_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "a.sock").write_text("precious")
-    with pytest.raises(AdminSocketError, match="not a socket"):
+    with pytest.raises(ConfigError, match="not a socket"):
         await AdminServer({}).listen_unix(tmp_path / "a.sock")
     assert (tmp_path / "a.sock").read_text() == "precious"
 
