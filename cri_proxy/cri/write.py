@@ -17,7 +17,7 @@ from cri_proxy.cri.kubelet_numbers import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import CpuKind, Grant, Pinning
 
-TOLD_AT: Final = "/.cri-proxy"  # in the container
+RESOURCE_FILES: Final = "/.cri-proxy"  # in the container
 UNLIMITED_QUOTA = -1
 
 
@@ -33,12 +33,12 @@ class CpuTime:
 class Created:
     """What goes into a CreateContainerRequest beside the pinning.
 
-    ``grant_text`` None = no annotation. ``told_directory`` is the host's directory behind ``/.cri-proxy``, '' = none.
+    ``grant_text`` None = no annotation. ``files_directory`` is the host's directory behind ``/.cri-proxy``, '' = none.
     """
 
     grant_text: str | None = None
     cpu_time: CpuTime = CpuTime()
-    told_directory: str = ""
+    files_directory: str = ""
 
 
 def cpu_time_of(grant: Grant, *, lift_quota: bool, fraction_shares: bool) -> CpuTime:
@@ -69,11 +69,14 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
         del request.config.annotations[GRANT_KEY]
     if created.grant_text is not None:
         request.config.annotations[GRANT_KEY] = created.grant_text
-    if created.told_directory:
+    if created.files_directory:
         # Read-only; relabelled, so that SELinux lets the container read what is in the directory now and, as new
         # files take the type of their directory, what is renamed into it later.
         request.config.mounts.add(
-            container_path=TOLD_AT, host_path=created.told_directory, readonly=True, selinux_relabel=True
+            container_path=RESOURCE_FILES,
+            host_path=created.files_directory,
+            readonly=True,
+            selinux_relabel=True,
         )
     return request.SerializeToString()
 
@@ -85,7 +88,7 @@ def brings_own_mount(mounts: Iterable[pb.Mount]) -> bool:
     (True, False)
     """
     paths = (posixpath.normpath("/" + mount.container_path.lstrip("/")) for mount in mounts)
-    return any(path == TOLD_AT or path.startswith(TOLD_AT + "/") for path in paths)
+    return any(path == RESOURCE_FILES or path.startswith(RESOURCE_FILES + "/") for path in paths)
 
 
 def write_update(message: bytes, pinning: Pinning, cpu_time: CpuTime = CpuTime()) -> bytes:

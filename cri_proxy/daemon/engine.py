@@ -103,7 +103,7 @@ class Engine:
             self._clock,
             self.journal,
             config.annotation_domains,
-            told_root=settings.state_dir / DIRECTORY,
+            files_root=settings.state_dir / DIRECTORY,
             kubelet_root=Path(config.kubelet_root),
             cpusets=Cgroups(self._host.cgroup_root),
         )

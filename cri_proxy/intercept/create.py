@@ -55,7 +55,7 @@ class CreateCalls:
                 reason="mounts its own",
             )
         else:
-            directory = await self._node.telling.directory_for(grant, pinning, rules.resource_files)
+            directory = await self._node.resource_files.directory_for(grant, pinning, rules.resource_files)
         cpu_time = cpu_time_of(grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)
         return write_create(message, pinning, Created(grant_to_text(grant), cpu_time, directory))
 

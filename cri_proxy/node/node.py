@@ -22,7 +22,7 @@ from cri_proxy.node.observer import Observer
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.placement import Placer
 from cri_proxy.node.rebalance import Rebalance
-from cri_proxy.node.resource_files.updates import Telling
+from cri_proxy.node.resource_files.updates import ResourceFiles
 from cri_proxy.node.sync.adoption import Adoption
 from cri_proxy.node.sync.resync import Resync
 from cri_proxy.runtime.channel import RuntimeChannel
@@ -47,7 +47,7 @@ class Environment:
     clock: Clock
     observer: Observer
     domains: Sequence[str]
-    told_root: Path | None = None  # where the directories behind /.cri-proxy are; None = containers are not told
+    files_root: Path | None = None  # holds the directories behind /.cri-proxy; None = no container gets one
     kubelet_root: Path = NO_DIRECTORY  # the kubelet's own directory, with its managers' state files
     cpusets: Cpusets = Cgroups(NO_DIRECTORY)  # noqa: RUF009 - holds a path and nothing that changes
 
@@ -63,7 +63,7 @@ class Node:
     barrier: Barrier
     resync: Resync
     adoption: Adoption
-    telling: Telling
+    resource_files: ResourceFiles
     rebalance: Rebalance
     cold_starts: ColdStarts
     drift: Drift
@@ -83,7 +83,7 @@ class Node:
             saved = Saved()
         self.context.observer.recall(saved, self.context.persistence)
         await self._until_it_ends(lambda: self.resync.recover(saved), "recover", self.coordinator.cannot_open)
-        self.context.tasks.start(self.telling.take_up(), name="tell")
+        self.context.tasks.start(self.resource_files.resume(), name="resource files")
 
     def start_watching(self) -> None:
         """Look after exits, failed updates and unknown outcomes from now on, whatever goes wrong in between."""
@@ -92,7 +92,7 @@ class Node:
         self.keep_doing(self.resync.watch, "events")
         self.keep_doing(self.drift.watch, "drift")
         self.keep_doing(self.cold_starts.watch, "cold starts")
-        self.keep_doing(self.telling.watch, "telling")
+        self.keep_doing(self.resource_files.watch, "resource files")
 
     def keep_doing(self, work: Callable[[], Coroutine[object, object, None]], name: str) -> None:
         """Do this in the background until it ends by itself, again after each fault."""
@@ -145,12 +145,12 @@ class Node:
         await self.context.tasks.join()
         await self.effects.settle_all()
         await self.context.tasks.join()
-        await self.telling.settle()
+        await self.resource_files.settle()
 
     async def close(self) -> None:
         """End all work, then the store."""
         await self.background.cancel()
-        await self.telling.close()
+        await self.resource_files.close()
         await self.effects.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_SAVES_SECONDS):
@@ -196,7 +196,7 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
         barrier=barrier,
         resync=resync,
         adoption=adoption,
-        telling=Telling(context, environment.told_root),
+        resource_files=ResourceFiles(context, environment.files_root),
         rebalance=Rebalance(context, effects, coordinator),
         cold_starts=ColdStarts(context, effects, coordinator),
         drift=Drift(context, effects, adoption, probes),

@@ -6,6 +6,7 @@ everything. What an annotation kept from us (``cpu.preserve``, ``memory.preserve
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,8 +17,13 @@ from cri_proxy.cri.read_status import read_status
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.reset_report import Outcome, ResetContainer, ResetReport
-from cri_proxy.node.resource_files.contents import ground_of, unpinned_facts
-from cri_proxy.node.resource_files.directories import TellingError, place_of, places, write
+from cri_proxy.node.resource_files.contents import machine_sets, unpinned_resources
+from cri_proxy.node.resource_files.directories import (
+    ResourceFilesError,
+    directory_of,
+    list_directories,
+    write_files,
+)
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.runtime.channel import RuntimeChannel
@@ -72,12 +78,12 @@ def everything(machine: Machine, available: CpuSet) -> Pinning:
 class NodeReset:
     """One run. The caller holds the decider's lock, so that nobody pins anything meanwhile."""
 
-    def __init__(self, channel: RuntimeChannel, store: GrantStore, machine: Machine, told_root: Path) -> None:
-        """``told_root`` holds the directories behind ``/.cri-proxy``."""
+    def __init__(self, channel: RuntimeChannel, store: GrantStore, machine: Machine, files_root: Path) -> None:
+        """``files_root`` holds the directories behind ``/.cri-proxy``."""
         self._channel = channel
         self._store = store
         self._machine = machine
-        self._told_root = told_root
+        self._files_root = files_root
         self._slots = asyncio.Semaphore(CONCURRENT)
 
     async def run(self, available: CpuSet, *, is_dry: bool = False) -> ResetReport:
@@ -104,7 +110,9 @@ class NodeReset:
             await self._store.save(
                 kept, [*gone, *(s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in sandboxes)]
             )
-            await asyncio.to_thread(self._tell, {known.container.id: known.container.key for known in found}, results)
+            await asyncio.to_thread(
+                self._write_files, {known.container.id: known.container.key for known in found}, results
+            )
         ordered = sorted(results, key=lambda r: (r.namespace, r.pod, r.name, r.container_id))
         return ResetReport(target, tuple(ordered), len(saved.rows) - len(kept), is_dry)
 
@@ -132,20 +140,18 @@ class NodeReset:
                 return replace(result, outcome="refused", after=result.before, problem=error.problem)
         return result
 
-    def _tell(self, keys: Mapping[str, ContainerKey], results: Sequence[ResetContainer]) -> None:
+    def _write_files(self, keys: Mapping[str, ContainerKey], results: Sequence[ResetContainer]) -> None:
         """Correct what containers read at ``/.cri-proxy``; a file that cannot be written is left as it is. Blocks."""
         try:
-            told = set(places(self._told_root))
-        except TellingError:
+            present = set(list_directories(self._files_root))
+        except ResourceFilesError:
             return
-        ground = ground_of(self._machine)
+        sets = machine_sets(self._machine)
         for result in results:
-            place = place_of(keys[result.container_id])
-            if place in told and result.outcome in ("widened", "wide already"):
-                try:
-                    write(self._told_root, place, unpinned_facts(result.after, ground))
-                except TellingError:
-                    continue
+            directory = directory_of(keys[result.container_id])
+            if directory in present and result.outcome in ("widened", "wide already"):
+                with suppress(ResourceFilesError):
+                    write_files(self._files_root, directory, unpinned_resources(result.after, sets))
 
 
 @dataclass(frozen=True, slots=True)

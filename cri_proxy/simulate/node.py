@@ -90,7 +90,7 @@ class World:
         self._channel = self.runtime.channel()
         self._store = MemoryStore()
         # Made when the first container is told of its resources: most scenarios write no file.
-        self._told_root = Path(gettempdir()) / f"cri-proxy-simulate-{token_hex(8)}"
+        self._files_root = Path(gettempdir()) / f"cri-proxy-simulate-{token_hex(8)}"
         self._is_serving = True
         self._notices = 0
         self.kubelet: Kubelet
@@ -109,7 +109,7 @@ class World:
     @property
     def notices(self) -> int:
         """How many commands have been run in containers to tell them of changes, since the node was made."""
-        return self._notices + self.node.telling.notifier.run
+        return self._notices + self.node.resource_files.notifier.run
 
     def view(self) -> NodeView:
         """The node as the commands see a daemon's."""
@@ -159,7 +159,7 @@ class World:
     async def reset(self) -> None:
         """Uninstall: the proxy ends, every container is widened, the kubelet is pointed at the runtime again."""
         await self._leave()
-        await NodeReset(self._channel, self._store, self.machine, self._told_root).run(self.machine.online)
+        await NodeReset(self._channel, self._store, self.machine, self._files_root).run(self.machine.online)
         self._open()
         self._is_serving = False
         self.kubelet = Kubelet(self._channel, self.kubelet.node)
@@ -214,7 +214,7 @@ class World:
         """End it all, and remove what containers were told."""
         await self.node.close()
         await self._channel.close()
-        rmtree(self._told_root, ignore_errors=True)
+        rmtree(self._files_root, ignore_errors=True)
 
     def _now_ns(self) -> int:
         return int(self._clock.now_seconds() * 1e9)
@@ -229,7 +229,7 @@ class World:
             self._clock,
             self.journal,
             built.config.annotation_domains,
-            told_root=self._told_root,
+            files_root=self._files_root,
             cpusets=EmbeddedCpusets(self.runtime),
         )
         self.node: Node = build_node(built.policy, NodeRules.of(built.config), environment)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cri_proxy.cri.annotations.read import without_effect
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri.write import TOLD_AT
+from cri_proxy.cri.write import RESOURCE_FILES
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.resource_files.directories import SHELL
 from cri_proxy.simulate.node import World
@@ -62,7 +62,7 @@ def _see(world: World, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> See
 
 def _told(mounts: Iterable[pb.Mount]) -> dict[str, str]:
     """What the container reads in its ``resources.sh``, by variable."""
-    root = next((Path(mount.host_path) for mount in mounts if mount.container_path == TOLD_AT), None)
+    root = next((Path(mount.host_path) for mount in mounts if mount.container_path == RESOURCE_FILES), None)
     if root is None:
         return {}
     pairs = (line.partition("=") for line in (root / SHELL).read_text().splitlines())

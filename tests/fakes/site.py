@@ -113,13 +113,13 @@ class Site:
         self.store = MemoryStore()
         self.log = Silent()
         self.clock = InstantClock()
-        self.told_root: Path | None = None  # set it before ``open``: containers are told their resources below it
+        self.files_root: Path | None = None  # set it before ``open``: containers are told their resources below it
 
     async def open(self, look: Callable[[], None] = lambda: None) -> None:
         """Start the proxy on what the store and the runtime hold; ``look`` is called after every runtime call."""
         channel = Watched(self.runtime.channel(), look)
         self.journal = Journal(self.log, self.clock)
-        environment = Environment(channel, self.store, self.clock, self.journal, DOMAINS, self.told_root)
+        environment = Environment(channel, self.store, self.clock, self.journal, DOMAINS, self.files_root)
         self.node: Node = build_node(self.policy, self.rules, environment)
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
         self.interceptor = CriInterceptor(self.node, Reader(memory_bytes, DOMAINS, no_hints))

@@ -31,7 +31,7 @@ OPEN: dict[str, Open] = {
     "cri_proxy/daemon": Open(phrases=11),
     "cri_proxy/kubelet": Open(phrases=1, tiny=1),
     "cri_proxy/metrics": Open(phrases=2),
-    "cri_proxy/node": Open(phrases=98, names=1, tiny=1),
+    "cri_proxy/node": Open(phrases=88, names=1, tiny=1),
     "cri_proxy/runtime": Open(phrases=6),
     "cri_proxy/simulate": Open(phrases=16, names=2, tiny=6),
     "cri_proxy/testbed": Open(phrases=2, names=1),
@@ -44,7 +44,6 @@ OPEN: dict[str, Open] = {
 OPEN_CLASS_NAMES: set[str] = {
     "Faults",
     "Found",
-    "Ground",
     "Node",
     "Refusal",
     "Report",

@@ -1,1 +1,1 @@
-"""The files below /.cri-proxy that say what a container has."""
+"""The files below /.cri-proxy that list a container's CPUs and memory nodes."""

@@ -1,9 +1,7 @@
-"""The directories that containers see at ``/.cri-proxy``: made, written file by file, and collected. Blocks.
+"""Make, write and remove the directories that containers see at ``/.cri-proxy``. Blocks.
 
-``<root>/<pod uid>/<container name>/``, of which a container gets its own, read-only. A file is replaced by a rename in
-its directory, so that readers find the old or the new one whole and inotify on the directory tells them
-(rename(2), inotify(7)). A directory is never replaced: a running container would keep the old one.
-Pods choose the names, so what is not plainly a name is written as a hash, and no symbolic link is followed.
+Each is ``<root>/<pod uid>/<container name>/``, mounted read-only. A file is replaced by a rename in its directory:
+readers find the old or the new one whole, and inotify on the directory reports it (rename(2), inotify(7)).
 """
 
 import hashlib
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from cri_proxy.errors import CriProxyError
-from cri_proxy.node.resource_files.contents import Facts, as_json, as_shell, generation_in
+from cri_proxy.node.resource_files.contents import ContainerResources, as_json, as_shell, generation_in
 from cri_proxy.private_files import open_directory, read_file, replace_file, shared_problem
 from policies.base import ContainerKey
 
@@ -31,8 +29,8 @@ _ATTEMPTS = 3
 
 
 @dataclass(eq=False)
-class TellingError(CriProxyError):
-    """A container's directory cannot be made, written or removed: the path, the problem and the remedy."""
+class ResourceFilesError(CriProxyError):
+    """A container's directory cannot be made, written or removed."""
 
     path: str
     problem: str
@@ -42,92 +40,92 @@ class TellingError(CriProxyError):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """Two names below the root: the pod's directory and the container's."""
+class ContainerDirectory:
+    """The names of a container's directory and its pod's, below the root."""
 
     pod: str
     container: str
 
     def below(self, root: Path) -> Path:
-        """The directory itself."""
+        """Return its path."""
         return root / self.pod / self.container
 
 
-def place_of(key: ContainerKey) -> Place:
-    """Where this container's files are; two containers never have the same place."""
-    return Place(_encoded(key.pod_uid), _encoded(key.name))
+def directory_of(key: ContainerKey) -> ContainerDirectory:
+    """Return the directory of this container; no two containers share one."""
+    return ContainerDirectory(_encoded(key.pod_uid), _encoded(key.name))
 
 
 def _encoded(name: str) -> str:
-    """The name itself where it is plainly a name of one directory, else a hash behind a mark that no name starts with.
+    """Return the name where it is plainly a directory's, else a hash behind a mark that no name starts with.
 
     >>> _encoded("app"), _encoded("../etc")[:9]
     ('app', '=f7f9121f')
     """
+    # Pods choose these names: neither may leave the root.
     if _PLAIN.fullmatch(name):
         return name
     return "=" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
-def write(root: Path, place: Place, facts: Facts) -> bool:
-    """Bring both files up to date; False when they were already. Makes what is missing. Raises TellingError."""
-    with _as_telling_error(place.below(root)):
+def write_files(root: Path, where: ContainerDirectory, resources: ContainerResources) -> bool:
+    """Bring both files up to date; False when they were already. Makes what is missing. Raises ResourceFilesError."""
+    with _as_resource_files_error(where.below(root)):
         for _ in range(_ATTEMPTS - 1):
             with suppress(FileNotFoundError):
-                return _write(root, place, facts)
-        return _write(root, place, facts)
+                return _write(root, where, resources)
+        return _write(root, where, resources)
 
 
-def _write(root: Path, place: Place, facts: Facts) -> bool:
+def _write(root: Path, where: ContainerDirectory, resources: ContainerResources) -> bool:
+    # A directory that exists is kept: a running container would go on with the one that it has mounted.
     root.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-    with open_directory(root) as top, _made(top, place.pod) as pod, _made(pod, place.container) as directory:
-        told, shell = _text_of(directory, JSON), as_shell(facts)
-        generation = generation_in(told)
-        if told == as_json(facts, generation) and _text_of(directory, SHELL) == shell:
+    with open_directory(root) as top, _made(top, where.pod) as pod, _made(pod, where.container) as directory:
+        present, shell = _text_of(directory, JSON), as_shell(resources)
+        generation = generation_in(present)
+        if present == as_json(resources, generation) and _text_of(directory, SHELL) == shell:
             return False
-        # The one with the generation comes last: who waits for it finds the other one ready.
+        # The file with the generation comes last: a program that waits for it finds the other one ready.
         _replace(directory, SHELL, shell)
-        _replace(directory, JSON, as_json(facts, generation + 1))
+        _replace(directory, JSON, as_json(resources, generation + 1))
         return True
 
 
-def places(root: Path) -> tuple[Place, ...]:
-    """All directories that there are, ascending; none without the root. Raises TellingError."""
-    with _as_telling_error(root):
-        try:
-            with open_directory(root) as top:
-                return tuple(sorted(Place(pod, name) for pod in _names(top) for name in _names_in(top, pod)))
-        except FileNotFoundError:
-            return ()
+def list_directories(root: Path) -> tuple[ContainerDirectory, ...]:
+    """Return the directories that exist, ascending; none without the root. Raises ResourceFilesError."""
+    with _as_resource_files_error(root), suppress(FileNotFoundError), open_directory(root) as top:
+        return tuple(sorted(ContainerDirectory(pod, name) for pod in _names(top) for name in _names_in(top, pod)))
+    return ()
 
 
-def remove(root: Path, place: Place) -> None:
+def remove_directory(root: Path, where: ContainerDirectory) -> None:
     """Remove a container's directory, and its pod's with the last one; one that is gone is no error.
 
-    Raises TellingError.
+    Raises ResourceFilesError.
     """
-    with _as_telling_error(place.below(root)), suppress(FileNotFoundError), open_directory(root) as top:
-        with _existing(top, place.pod) as pod:
-            with _existing(pod, place.container) as directory, os.scandir(directory) as entries:
+    with _as_resource_files_error(where.below(root)), suppress(FileNotFoundError), open_directory(root) as top:
+        with _existing(top, where.pod) as pod:
+            with _existing(pod, where.container) as directory, os.scandir(directory) as entries:
                 for name in [entry.name for entry in entries]:
                     os.unlink(name, dir_fd=directory)
-            os.rmdir(place.container, dir_fd=pod)
-        with suppress(OSError):  # not empty: another container of the pod is told too
-            os.rmdir(place.pod, dir_fd=top)
+            os.rmdir(where.container, dir_fd=pod)
+        with suppress(OSError):  # not empty: another container of the pod has files too
+            os.rmdir(where.pod, dir_fd=top)
 
 
 @contextmanager
-def _as_telling_error(path: Path) -> Iterator[None]:
+def _as_resource_files_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""
-        raise TellingError(str(path), f"{what}{error.strerror or error}; check the directory and its disk") from error
+        problem = f"{what}{error.strerror or error}; check the directory and its disk"
+        raise ResourceFilesError(str(path), problem) from error
 
 
 @contextmanager
 def _existing(at: int, name: str) -> Iterator[int]:
-    """A directory of ours: refused when others could have changed it."""
+    """Open a directory that we have made; refuse it when others could have changed it."""
     with open_directory(name, at) as descriptor:
         problem = shared_problem(os.fstat(descriptor), name)
         if problem:
@@ -140,13 +138,13 @@ def _made(at: int, name: str) -> Iterator[int]:
     with suppress(FileExistsError):
         os.mkdir(name, _DIRECTORY_MODE, dir_fd=at)
     with _existing(at, name) as descriptor:
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) != _DIRECTORY_MODE:  # the umask, or somebody's hand
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) != _DIRECTORY_MODE:  # by the umask, or changed by hand
             os.fchmod(descriptor, _DIRECTORY_MODE)
         yield descriptor
 
 
 def _names(at: int) -> list[str]:
-    """Directories in this one; what else lies there is not ours."""
+    """Return the directories in this one; other entries are not ours."""
     with os.scandir(at) as entries:
         return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
@@ -157,7 +155,7 @@ def _names_in(at: int, name: str) -> list[str]:
 
 
 def _text_of(directory: int, name: str) -> str:
-    """A file of ours; '' for anything else of that name: it is then replaced."""
+    """Return the text of a file of ours; '' for anything else of that name, which is then replaced."""
     try:
         return read_file(directory, name, _FILE_MODE).decode(errors="replace")
     except OSError:

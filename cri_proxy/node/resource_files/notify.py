@@ -1,8 +1,7 @@
-"""Runs a command inside a container after its resources have changed (annotation ``notify-exec``).
+"""Run a command inside a container after its resource files have changed (annotation ``notify-exec``).
 
-Through the runtime's ExecSync, with a time limit: one at a time for each container, changes that come meanwhile
-counting as one, and nothing else ever waits for it. A command that fails is tried again after growing pauses and
-then given up until the next change.
+It runs through the runtime's ExecSync, with a time limit, one at a time for each container; changes that come meanwhile
+count as one. A command that fails is tried again after growing pauses, then given up until the next change.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ SHOWN_CHARACTERS = 200
 
 
 class Notifier:
-    """Tells containers by their own command. ``run`` and ``failed`` count commands since the start."""
+    """Runs the containers' commands. ``run`` and ``failed`` count commands since the start."""
 
     def __init__(self, context: Context) -> None:
         """Works on the node's shared parts."""
@@ -40,7 +39,7 @@ class Notifier:
         self.failed = 0
 
     def changed(self, row: Row) -> None:
-        """Run the container's command, if it has one and is running: its files have changed. Returns at once."""
+        """Run the command of a running container whose files have changed, if it has one. Returns at once."""
         if not row.grant.request.preferences.notify or row.state != "running":
             return
         self._wanted.add(row.key)
@@ -49,11 +48,11 @@ class Notifier:
             self._tasks.start(self._notify(row.key), name=f"notify {row.key.name}")
 
     async def settle(self) -> None:
-        """Wait until no command runs or waits to."""
+        """Wait until no command runs or waits."""
         await self._tasks.join()
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel what is under way."""
         await self._tasks.cancel()
 
     async def _notify(self, key: ContainerKey) -> None:
@@ -72,13 +71,13 @@ class Notifier:
                 return
             async with self._slots:
                 problem = await self._problem_of(row.container_id, command)
-            self._tell(row, problem, is_last=pause_seconds is None)
+            self._report(row, problem, is_last=pause_seconds is None)
             if not problem or pause_seconds is None:
                 return
             await self._context.clock.sleep(pause_seconds)
 
     async def _problem_of(self, container_id: str, command: Sequence[str]) -> str:
-        """Run it; '' when it went well, else what went wrong."""
+        """Run the command; return '' when it succeeds, else the problem."""
         request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=COMMAND_SECONDS)
         try:
             reply = await self._context.channel.unary(EXEC, request.SerializeToString(), timeout_seconds=ANSWER_SECONDS)
@@ -92,7 +91,7 @@ class Notifier:
         words = answer.stderr.decode(errors="replace").strip()[:SHOWN_CHARACTERS]
         return f"exit status {answer.exit_code}{': ' if words else ''}{words}"
 
-    def _tell(self, row: Row, problem: str, *, is_last: bool) -> None:
+    def _report(self, row: Row, problem: str, *, is_last: bool) -> None:
         pod = row.grant.request.pod
         self.run += 1
         if not problem:

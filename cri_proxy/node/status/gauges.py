@@ -128,14 +128,14 @@ def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
 
 def _count_samples(node: Node) -> Iterator[Sample]:
     """Return the figures that other parts of the node count."""
-    telling = node.telling
+    resource_files = node.resource_files
     yield Sample(catalog.UNPLACED, len(node.adoption.unplaced()))
     yield Sample(catalog.LEFT_ALONE, len(node.adoption.left()), ("adopt",))
     yield Sample(catalog.LEFT_ALONE, len(node.drift.left()), ("other_manager",))
     yield Sample(catalog.UPDATE_REFUSED, len(node.effects.failures))
     yield Sample(catalog.UPDATE_CALLS, node.effects.sent)
     yield Sample(catalog.SAVES_FAILED, node.context.persistence.failures)
-    yield Sample(catalog.RESOURCE_FILES, telling.written)
-    yield Sample(catalog.RESOURCE_FILES_FAILED, telling.failed)
-    yield Sample(catalog.COMMANDS, telling.notifier.run, ("ran",))
-    yield Sample(catalog.COMMANDS, telling.notifier.failed, ("failed",))
+    yield Sample(catalog.RESOURCE_FILES, resource_files.written)
+    yield Sample(catalog.RESOURCE_FILES_FAILED, resource_files.failed)
+    yield Sample(catalog.COMMANDS, resource_files.notifier.run, ("ran",))
+    yield Sample(catalog.COMMANDS, resource_files.notifier.failed, ("failed",))

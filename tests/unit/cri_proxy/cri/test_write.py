@@ -102,7 +102,7 @@ def grant(kind: CpuKind, owned: str = "", shared_mcpu: int = 0) -> Grant:
 
 def test_a_told_container_gets_a_read_only_relabelled_mount_beside_its_own() -> None:
     before = pb.CreateContainerRequest(config=pb.ContainerConfig(mounts=[pb.Mount(container_path="/data")]))
-    written = write_create(before.SerializeToString(), NOTHING, Created(told_directory="/var/lib/x"))
+    written = write_create(before.SerializeToString(), NOTHING, Created(files_directory="/var/lib/x"))
     own, ours = pb.CreateContainerRequest.FromString(written).config.mounts
     assert own == before.config.mounts[0]
     assert ours == pb.Mount(container_path="/.cri-proxy", host_path="/var/lib/x", readonly=True, selinux_relabel=True)

@@ -19,8 +19,8 @@ from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.site import Site, opened
+from tests.unit.cri_proxy.node.resource_sites import mounted, site_with_files, variables
 from tests.unit.cri_proxy.node.stage import FragilePolicy, background, soon
-from tests.unit.cri_proxy.node.told import mounted, telling, told
 
 OWNS_2 = guaranteed("c", 2000)
 MIXED = guaranteed("c", 1500)
@@ -36,7 +36,7 @@ def policy(name: str = "topology-aware", *, pins: bool = True) -> Policy:
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    async with telling(tmp_path) as site:
+    async with site_with_files(tmp_path) as site:
         yield site
 
 
@@ -132,7 +132,7 @@ async def test_a_caller_that_leaves_while_the_files_are_written_holds_nothing(si
 async def test_a_policy_that_breaks_stops_no_container_that_would_be_told(tmp_path: Path, broken: str) -> None:
     fragile = FragilePolicy(policy())
     site = Site(fragile, rules=NodeRules(resource_files="always"))
-    site.told_root = tmp_path
+    site.files_root = tmp_path
     await site.open()
     await site.run("before", MIXED)
     fragile.broken.add(broken)
@@ -185,7 +185,7 @@ async def test_what_the_operator_does_not_pin_is_left_as_it_came(chosen: Policy,
 
 async def test_who_opts_out_is_told_when_it_asks(site: Site) -> None:
     pod = await run_with_sets(site, "5-6", "1", **PRESERVE, **{"cri-proxy.io/resource-files": "true"})
-    assert (told(site, pod)["SHARED_CPUS"], told(site, pod)["ALL_MEMS"]) == ("5-6", "1")
+    assert (variables(site, pod)["SHARED_CPUS"], variables(site, pod)["ALL_MEMS"]) == ("5-6", "1")
     assert record(site, pod).cpuset_cpus == "5-6"
 
 

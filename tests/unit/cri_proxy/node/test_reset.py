@@ -17,8 +17,8 @@ from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.resource_sites import site_with_files, variables
 from tests.unit.cri_proxy.node.stage import direct
-from tests.unit.cri_proxy.node.told import telling, told
 
 OWNS_2 = guaranteed("c", 2000)
 SHARES = ContainerSpec("c", cpu_request_mcpu=100)
@@ -27,15 +27,15 @@ ALL = ("0-7", "0-1")
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    async with telling(tmp_path) as site:
+    async with site_with_files(tmp_path) as site:
         yield site
 
 
 async def reset(site: Site, *, is_dry: bool = False) -> ResetReport:
     """What a reset says of the node, where CPU 0 was reserved."""
-    assert site.told_root is not None
+    assert site.files_root is not None
     machine = site.policy.machine
-    return await NodeReset(site.runtime.channel(), site.store, machine, site.told_root).run(
+    return await NodeReset(site.runtime.channel(), site.store, machine, site.files_root).run(
         machine.online, is_dry=is_dry
     )
 
@@ -171,7 +171,7 @@ async def test_exited_containers_are_passed_over_and_forgotten(site: Site) -> No
 async def test_containers_read_that_they_share_everything_now(site: Site) -> None:
     pod = await site.run("a", OWNS_2)
     await reset(site)
-    assert (told(site, pod)["SHARED_CPUS"], told(site, pod)["EXCLUSIVE_CPUS"]) == ("0-7", "")
+    assert (variables(site, pod)["SHARED_CPUS"], variables(site, pod)["EXCLUSIVE_CPUS"]) == ("0-7", "")
 
 
 async def test_the_next_start_finds_everybody_and_places_them_again(site: Site) -> None:
@@ -184,7 +184,7 @@ async def test_the_next_start_finds_everybody_and_places_them_again(site: Site) 
 async def test_under_isolated_cpus_an_isolated_container_comes_back_to_the_others(tmp_path: Path) -> None:
     machine = describe({"cores": 4, "isolated": "2-3"})
     site = Site(build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet())))
-    site.told_root = tmp_path
+    site.files_root = tmp_path
     await site.open()
     pod = await site.run("a", guaranteed("c", 1000))
     assert site.cpus(pod.container_id("c")) == "2"

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.node.resource_files.contents import (
-    Facts,
+    ContainerResources,
     as_json,
     as_shell,
-    facts_of,
     generation_in,
-    ground_of,
-    unpinned_facts,
+    machine_sets,
+    resources_of,
+    unpinned_resources,
 )
 from policies.base import CpuKind, Grant, Pinning
 from sysfs.cpuset import CpuSet, NodeSet
@@ -21,7 +21,7 @@ from sysfs.descriptions.machine import describe
 from tests.fakes.grants import request
 
 # Two nodes of four CPUs and one of slow memory.
-GROUND = ground_of(
+GROUND = machine_sets(
     describe(
         {
             "packages": 2,
@@ -38,68 +38,70 @@ def pinned(cpus: str, mems: str = "0") -> Pinning:
     return Pinning(CpuSet.parse(cpus), NodeSet.parse(mems))
 
 
-def told(
+def variables(
     kind: CpuKind, wanted: Pinning, confirmed: Pinning | None = None, *, own: str = "", isolated: str = ""
-) -> Facts:
+) -> ContainerResources:
     grant = Grant(request("c", 1000), "root", kind, CpuSet.parse(own), CpuSet.parse(isolated))
-    return facts_of(grant, wanted, confirmed, GROUND)
+    return resources_of(grant, wanted, confirmed, GROUND)
 
 
-def cpus(facts: Facts) -> tuple[str, str, str, str]:
+def cpus(facts: ContainerResources) -> tuple[str, str, str, str]:
     return str(facts.shared), str(facts.isolated), str(facts.exclusive), str(facts.hidden)
 
 
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        (told(CpuKind.SHARED, pinned("1-3")), ("1-3", "", "", "")),
-        (told(CpuKind.RESERVED, pinned("0")), ("0", "", "", "")),
-        (told(CpuKind.EXCLUSIVE, pinned("1-2"), own="1-2"), ("", "", "1-2", "")),
-        (told(CpuKind.ISOLATED, pinned("7"), isolated="7"), ("", "7", "", "")),
-        (told(CpuKind.MIXED, pinned("1-3"), own="1"), ("2-3", "", "1", "")),
-        (told(CpuKind.PRESERVE, Pinning(None, None)), ("0-7", "", "", "")),
-        (told(CpuKind.PRESERVE, Pinning(None, None), pinned("5")), ("5", "", "", "")),
+        (variables(CpuKind.SHARED, pinned("1-3")), ("1-3", "", "", "")),
+        (variables(CpuKind.RESERVED, pinned("0")), ("0", "", "", "")),
+        (variables(CpuKind.EXCLUSIVE, pinned("1-2"), own="1-2"), ("", "", "1-2", "")),
+        (variables(CpuKind.ISOLATED, pinned("7"), isolated="7"), ("", "7", "", "")),
+        (variables(CpuKind.MIXED, pinned("1-3"), own="1"), ("2-3", "", "1", "")),
+        (variables(CpuKind.PRESERVE, Pinning(None, None)), ("0-7", "", "", "")),
+        (variables(CpuKind.PRESERVE, Pinning(None, None), pinned("5")), ("5", "", "", "")),
     ],
 )
-def test_each_kind_of_grant_says_whose_its_cpus_are(facts: Facts, expected: tuple[str, str, str, str]) -> None:
+def test_each_kind_of_grant_says_whose_its_cpus_are(
+    facts: ContainerResources, expected: tuple[str, str, str, str]
+) -> None:
     assert cpus(facts) == expected
 
 
 def test_siblings_that_are_owned_and_not_run_on_are_hidden() -> None:
-    assert cpus(told(CpuKind.EXCLUSIVE, pinned("1"), own="1,5")) == ("", "", "1", "5")
+    assert cpus(variables(CpuKind.EXCLUSIVE, pinned("1"), own="1,5")) == ("", "", "1", "5")
 
 
 def test_without_pinning_a_container_is_told_the_cpus_that_it_should_pin_itself_to() -> None:
-    assert cpus(told(CpuKind.EXCLUSIVE, Pinning(None, None), own="1-2")) == ("", "", "1-2", "")
+    assert cpus(variables(CpuKind.EXCLUSIVE, Pinning(None, None), own="1-2")) == ("", "", "1-2", "")
 
 
 def test_what_is_about_to_go_is_told_at_once_and_what_comes_when_it_is_there() -> None:
-    assert told(CpuKind.SHARED, pinned("1-2"), pinned("1-4")).shared == CpuSet.parse("1-2")
-    assert told(CpuKind.SHARED, pinned("1-4"), pinned("1-2")).shared == CpuSet.parse("1-2")
+    assert variables(CpuKind.SHARED, pinned("1-2"), pinned("1-4")).shared == CpuSet.parse("1-2")
+    assert variables(CpuKind.SHARED, pinned("1-4"), pinned("1-2")).shared == CpuSet.parse("1-2")
 
 
 def test_a_move_is_told_when_it_is_done() -> None:
-    assert told(CpuKind.SHARED, pinned("4-5"), pinned("1-2")).shared == CpuSet.parse("1-2")
+    assert variables(CpuKind.SHARED, pinned("4-5"), pinned("1-2")).shared == CpuSet.parse("1-2")
 
 
 def test_memory_nodes_are_told_by_kind() -> None:
-    facts = told(CpuKind.SHARED, pinned("1", "0,2"))
+    facts = variables(CpuKind.SHARED, pinned("1", "0,2"))
     assert (str(facts.mems), str(facts.dram), str(facts.pmem), str(facts.hbm)) == ("0,2", "0", "2", "")
 
 
 def test_memory_that_is_not_pinned_is_all_of_it() -> None:
-    assert str(told(CpuKind.SHARED, Pinning(CpuSet.parse("1"), None)).mems) == "0-2"
+    assert str(variables(CpuKind.SHARED, Pinning(CpuSet.parse("1"), None)).mems) == "0-2"
 
 
 def test_after_a_reset_everything_is_shared() -> None:
-    facts = unpinned_facts(pinned("0-7", "0-2"), GROUND)
+    facts = unpinned_resources(pinned("0-7", "0-2"), GROUND)
     assert (cpus(facts), str(facts.mems), facts.pool) == (("0-7", "", "", ""), "0-2", "")
 
 
 @pytest.mark.parametrize(
-    "facts", [told(CpuKind.MIXED, pinned("1-3", "0,2"), own="1"), told(CpuKind.SHARED, pinned("0"))]
+    "facts", [variables(CpuKind.MIXED, pinned("1-3", "0,2"), own="1"), variables(CpuKind.SHARED, pinned("0"))]
 )
-def test_a_shell_finds_every_variable_and_nothing_else(facts: Facts) -> None:
+def test_a_shell_finds_every_variable_and_nothing_else(facts: ContainerResources) -> None:
     script = as_shell(facts) + "".join(f'echo "{name}=${{{name}?}}"\n' for name in VARIABLES)
     printed = subprocess.run(["sh", "-eu"], input=script, capture_output=True, text=True, check=True).stdout
     sets = (facts.shared, facts.isolated, facts.exclusive, facts.mems, facts.dram, facts.pmem, facts.hbm)
@@ -108,7 +110,7 @@ def test_a_shell_finds_every_variable_and_nothing_else(facts: Facts) -> None:
 
 
 def test_a_program_finds_the_same_facts_and_more() -> None:
-    facts = replace(told(CpuKind.MIXED, pinned("1-3", "0,2"), own="1"), shared_mcpu=500)
+    facts = replace(variables(CpuKind.MIXED, pinned("1-3", "0,2"), own="1"), shared_mcpu=500)
     plain = json.loads(as_json(facts, 7))
     assert plain == {
         "version": 1,
@@ -128,7 +130,7 @@ def test_a_program_finds_the_same_facts_and_more() -> None:
 
 
 def test_the_generation_is_found_again() -> None:
-    assert generation_in(as_json(told(CpuKind.SHARED, pinned("0")), 41)) == 41
+    assert generation_in(as_json(variables(CpuKind.SHARED, pinned("0")), 41)) == 41
 
 
 @pytest.mark.parametrize(

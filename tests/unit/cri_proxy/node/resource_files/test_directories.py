@@ -12,15 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.node.resource_files.contents import generation_in, ground_of, unpinned_facts
-from cri_proxy.node.resource_files.directories import JSON, SHELL, Place, TellingError, place_of, places, remove, write
+from cri_proxy.node.resource_files.contents import generation_in, machine_sets, unpinned_resources
+from cri_proxy.node.resource_files.directories import (
+    JSON,
+    SHELL,
+    ContainerDirectory,
+    ResourceFilesError,
+    directory_of,
+    list_directories,
+    remove_directory,
+    write_files,
+)
 from policies.base import ContainerKey, Pinning
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 
-FACTS = unpinned_facts(Pinning(None, None), ground_of(describe({"cores": 4})))
+FACTS = unpinned_resources(Pinning(None, None), machine_sets(describe({"cores": 4})))
 OTHER = replace(FACTS, shared=CpuSet.parse("1"))
-PLACE = Place("uid-1", "app")
+PLACE = ContainerDirectory("uid-1", "app")
 
 
 def mode(path: Path) -> int:
@@ -30,7 +39,7 @@ def mode(path: Path) -> int:
 def test_both_files_can_be_read_by_every_user_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        assert write(tmp_path / "told", PLACE, FACTS)
+        assert write_files(tmp_path / "told", PLACE, FACTS)
     finally:
         os.umask(before)
     here = PLACE.below(tmp_path / "told")
@@ -45,17 +54,17 @@ def versions(root: Path) -> list[tuple[int, int]]:
 
 
 def test_facts_that_stay_leave_the_files_alone(tmp_path: Path) -> None:
-    write(tmp_path, PLACE, FACTS)
+    write_files(tmp_path, PLACE, FACTS)
     before = versions(tmp_path)
-    assert not write(tmp_path, PLACE, FACTS)
+    assert not write_files(tmp_path, PLACE, FACTS)
     assert versions(tmp_path) == before
 
 
 def test_a_change_replaces_the_files_and_not_the_directory(tmp_path: Path) -> None:
-    write(tmp_path, PLACE, FACTS)
+    write_files(tmp_path, PLACE, FACTS)
     here = PLACE.below(tmp_path)
     directory, old = here.stat().st_ino, (here / SHELL).open()
-    assert write(tmp_path, PLACE, OTHER)
+    assert write_files(tmp_path, PLACE, OTHER)
     assert here.stat().st_ino == directory
     assert 'SHARED_CPUS="0-3"' in old.read()
     assert 'SHARED_CPUS="1"' in (here / SHELL).read_text()
@@ -78,21 +87,21 @@ def renamed_into(directory: Path, act: Callable[[], object]) -> list[str]:
 
 
 def test_inotify_on_the_directory_tells_of_each_change_the_json_last(tmp_path: Path) -> None:
-    write(tmp_path, PLACE, FACTS)
-    assert renamed_into(PLACE.below(tmp_path), lambda: write(tmp_path, PLACE, OTHER)) == [SHELL, JSON]
+    write_files(tmp_path, PLACE, FACTS)
+    assert renamed_into(PLACE.below(tmp_path), lambda: write_files(tmp_path, PLACE, OTHER)) == [SHELL, JSON]
 
 
 def test_every_change_is_a_generation(tmp_path: Path) -> None:
     generations = []
     for facts in (FACTS, OTHER, OTHER, FACTS):
-        write(tmp_path, PLACE, facts)
+        write_files(tmp_path, PLACE, facts)
         generations.append(generation_in((PLACE.below(tmp_path) / JSON).read_text()))
     assert generations == [1, 2, 2, 3]
 
 
 @pytest.mark.parametrize("damage", ["garbage", "", "missing", "mode"])
 def test_a_damaged_file_is_written_again(tmp_path: Path, damage: str) -> None:
-    write(tmp_path, PLACE, FACTS)
+    write_files(tmp_path, PLACE, FACTS)
     file = PLACE.below(tmp_path) / SHELL
     good = file.read_text()
     if damage == "missing":
@@ -101,14 +110,14 @@ def test_a_damaged_file_is_written_again(tmp_path: Path, damage: str) -> None:
         file.chmod(0o600)
     else:
         file.write_text(damage)
-    assert write(tmp_path, PLACE, FACTS)
+    assert write_files(tmp_path, PLACE, FACTS)
     assert (file.read_text(), mode(file)) == (good, 0o644)
 
 
 def test_what_an_interrupted_write_left_is_no_obstacle(tmp_path: Path) -> None:
-    write(tmp_path, PLACE, FACTS)
+    write_files(tmp_path, PLACE, FACTS)
     (PLACE.below(tmp_path) / f".{SHELL}.new").write_text("half")
-    assert write(tmp_path, PLACE, OTHER)
+    assert write_files(tmp_path, PLACE, OTHER)
 
 
 @pytest.mark.parametrize("link", ["uid-1", "uid-1/app"])
@@ -118,66 +127,66 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path, link: str) -> None:
     root = tmp_path / "told"
     (root / link).parent.mkdir(parents=True)
     (root / link).symlink_to(target)
-    with pytest.raises(TellingError, match=link.rpartition("/")[2]):
-        write(root, PLACE, FACTS)
+    with pytest.raises(ResourceFilesError, match=link.rpartition("/")[2]):
+        write_files(root, PLACE, FACTS)
     assert list(target.iterdir()) == []
 
 
 def test_a_link_in_the_place_of_a_file_is_replaced_and_its_target_stays(tmp_path: Path) -> None:
-    write(tmp_path, PLACE, FACTS)
+    write_files(tmp_path, PLACE, FACTS)
     target = tmp_path / "target"
     target.write_text("precious")
     (PLACE.below(tmp_path) / SHELL).unlink()
     (PLACE.below(tmp_path) / SHELL).symlink_to(target)
-    assert write(tmp_path, PLACE, FACTS)
+    assert write_files(tmp_path, PLACE, FACTS)
     assert (target.read_text(), (PLACE.below(tmp_path) / SHELL).is_symlink()) == ("precious", False)
 
 
 def test_a_directory_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, PLACE, FACTS)
+    write_files(tmp_path, PLACE, FACTS)
     PLACE.below(tmp_path).chmod(0o777)
-    with pytest.raises(TellingError, match="others may write to it"):
-        write(tmp_path, PLACE, OTHER)
+    with pytest.raises(ResourceFilesError, match="others may write to it"):
+        write_files(tmp_path, PLACE, OTHER)
 
 
 def test_a_place_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "told").write_text("a file")
-    with pytest.raises(TellingError, match="told"):
-        write(tmp_path / "told", PLACE, FACTS)
+    with pytest.raises(ResourceFilesError, match="told"):
+        write_files(tmp_path / "told", PLACE, FACTS)
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "/etc", "a\0b", "=abc", ".hidden", "x" * 500, "ü", "\ud800"])
 def test_a_name_that_is_no_plain_name_becomes_a_hash(name: str) -> None:
-    assert place_of(ContainerKey("uid", name)).container.startswith("=")
+    assert directory_of(ContainerKey("uid", name)).container.startswith("=")
 
 
 def test_names_as_the_kubelet_makes_them_stay_readable() -> None:
     key = ContainerKey("3f0c1d5e-0b0e-4a8e-9f4e-0123456789ab", "my-app")
-    assert place_of(key) == Place(key.pod_uid, key.name)
+    assert directory_of(key) == ContainerDirectory(key.pod_uid, key.name)
 
 
 @given(st.text(), st.text())
 def test_two_names_never_share_a_place_and_none_leads_outside(one: str, other: str) -> None:
-    place, second = place_of(ContainerKey(one, other)), place_of(ContainerKey(other, one))
+    place, second = directory_of(ContainerKey(one, other)), directory_of(ContainerKey(other, one))
     assert (place == second) == (one == other)
     assert {"/", "\0"}.isdisjoint(place.pod + place.container)
     assert {place.pod, place.container}.isdisjoint({"", ".", ".."})
 
 
 def test_places_are_found_and_other_things_are_not_ours(tmp_path: Path) -> None:
-    write(tmp_path, PLACE, FACTS)
-    write(tmp_path, Place("uid-1", "b"), FACTS)
+    write_files(tmp_path, PLACE, FACTS)
+    write_files(tmp_path, ContainerDirectory("uid-1", "b"), FACTS)
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(tmp_path / "uid-1")
-    assert places(tmp_path) == (PLACE, Place("uid-1", "b"))
-    assert places(tmp_path / "absent") == ()
+    assert list_directories(tmp_path) == (PLACE, ContainerDirectory("uid-1", "b"))
+    assert list_directories(tmp_path / "absent") == ()
 
 
 def test_the_pods_directory_goes_with_its_last_container(tmp_path: Path) -> None:
-    write(tmp_path, PLACE, FACTS)
-    write(tmp_path, Place("uid-1", "b"), FACTS)
-    remove(tmp_path, PLACE)
-    assert places(tmp_path) == (Place("uid-1", "b"),)
-    remove(tmp_path, Place("uid-1", "b"))
+    write_files(tmp_path, PLACE, FACTS)
+    write_files(tmp_path, ContainerDirectory("uid-1", "b"), FACTS)
+    remove_directory(tmp_path, PLACE)
+    assert list_directories(tmp_path) == (ContainerDirectory("uid-1", "b"),)
+    remove_directory(tmp_path, ContainerDirectory("uid-1", "b"))
     assert list(tmp_path.iterdir()) == []
-    remove(tmp_path, PLACE)
+    remove_directory(tmp_path, PLACE)

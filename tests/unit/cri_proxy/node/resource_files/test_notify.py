@@ -12,8 +12,8 @@ from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.node.resource_files.notify import COMMAND_SECONDS, PAUSES_SECONDS, Notifier
 from policies.base import Preferences
 from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.resource_sites import generation, site_with_files
 from tests.unit.cri_proxy.node.stage import entered, soon
-from tests.unit.cri_proxy.node.told import generation, telling
 
 MIXED, OWNS_2, OWNS_3 = guaranteed("c", 1500), guaranteed("c", 2000), guaranteed("c", 3000)
 TRIES = len(PAUSES_SECONDS) + 1
@@ -22,7 +22,7 @@ UNTOLD = (("cri-proxy.io/resource-files", "false"),)
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    async with telling(tmp_path) as site:
+    async with site_with_files(tmp_path) as site:
         yield site
 
 
@@ -38,7 +38,7 @@ async def listener(site: Site, command: Sequence[str]) -> RunningPod:
 
 
 def notifier(site: Site) -> Notifier:
-    return site.node.telling.notifier
+    return site.node.resource_files.notifier
 
 
 async def test_the_files_as_a_container_finds_them_at_its_start_are_no_news(site: Site) -> None:
@@ -69,14 +69,14 @@ async def test_without_a_command_nothing_runs(site: Site) -> None:
 
 async def has_written(site: Site, count: int) -> None:
     """Wait until so many writes of files are done, and those whom they concern are told."""
-    await soon(lambda: site.node.telling.written >= count)
-    assert site.node.telling.written == count
+    await soon(lambda: site.node.resource_files.written >= count)
+    assert site.node.resource_files.written == count
 
 
 async def test_changes_that_come_while_the_command_runs_count_as_one(site: Site) -> None:
     pod = await listener(site, ["true"])
     gate = site.runtime.faults.block("ExecSync")
-    before = site.node.telling.written
+    before = site.node.resource_files.written
     for changes in (0, 2, 4):
         owner = await site.kubelet.run_pod(PodSpec("a", (OWNS_2,), annotations=UNTOLD))
         await has_written(site, before + changes + 1)

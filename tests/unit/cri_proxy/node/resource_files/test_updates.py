@@ -13,8 +13,8 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import NodeRules
-from cri_proxy.node.resource_files.directories import Place, places
-from cri_proxy.node.resource_files.updates import is_told
+from cri_proxy.node.resource_files.directories import ContainerDirectory, list_directories
+from cri_proxy.node.resource_files.updates import gets_files
 from policies.base import CpuKind, Grant, Pinning, Preferences
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
@@ -22,8 +22,8 @@ from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.grants import request, small_policy
 from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.resource_sites import files_of, generation, mounted, site_with_files, variables
 from tests.unit.cri_proxy.node.stage import background, entered
-from tests.unit.cri_proxy.node.told import directory_of, generation, mounted, telling, told
 
 OWNS_2 = guaranteed("c", 2000)
 MIXED = guaranteed("c", 1500)
@@ -33,7 +33,7 @@ ALWAYS, NEVER = NodeRules(resource_files="always"), NodeRules(resource_files="ne
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    async with telling(tmp_path) as site:
+    async with site_with_files(tmp_path) as site:
         yield site
 
 
@@ -54,19 +54,19 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 def test_who_is_told(owned: str, pinned: bool, tell: bool | None, mode: str, expected: bool) -> None:
     asked = replace(request("c", 1000), preferences=Preferences(resource_files=tell))
     grant = Grant(asked, "root", CpuKind.EXCLUSIVE if owned else CpuKind.SHARED, CpuSet.parse(owned))
-    assert is_told(grant, Pinning(CpuSet.parse("1") if pinned else None, None), mode) is expected
+    assert gets_files(grant, Pinning(CpuSet.parse("1") if pinned else None, None), mode) is expected
 
 
 @pytest.mark.parametrize(("tell", "expected"), [(None, True), (False, False)])
 def test_who_wants_to_hear_of_changes_is_told(tell: bool | None, expected: bool) -> None:
     asked = replace(request("c", 100), preferences=Preferences(resource_files=tell, notify=("true",)))
-    assert is_told(Grant(asked, "root", CpuKind.SHARED), Pinning(None, None), "auto") is expected
+    assert gets_files(Grant(asked, "root", CpuKind.SHARED), Pinning(None, None), "auto") is expected
 
 
 async def test_a_container_with_cpus_of_its_own_finds_them_from_its_start(site: Site) -> None:
     pod = await site.run("a", OWNS_2)
-    assert mounted(site, pod) == [(str(directory_of(site, pod)), "/.cri-proxy")]
-    assert told(site, pod) == {
+    assert mounted(site, pod) == [(str(files_of(site, pod)), "/.cri-proxy")]
+    assert variables(site, pod) == {
         "SHARED_CPUS": "",
         "ISOLATED_CPUS": "",
         "EXCLUSIVE_CPUS": "4-5",
@@ -81,12 +81,12 @@ async def test_a_container_with_cpus_of_its_own_finds_them_from_its_start(site: 
 async def test_hidden_thread_siblings_are_told_apart_from_the_cpus_to_run_on(tmp_path: Path) -> None:
     machine = describe({"cores": 4, "threads": 2})
     site = Site(build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet.parse("0-1"))))
-    site.told_root = tmp_path
+    site.files_root = tmp_path
     await site.open()
     pod = await site.run("a", OWNS_2, **{"cri-proxy.io/hide-hyperthreads": "true"})
-    plain = json.loads((directory_of(site, pod) / "resources.json").read_text())
+    plain = json.loads((files_of(site, pod) / "resources.json").read_text())
     assert (plain["exclusive_cpus"], plain["hidden_cpus"]) == ("2", "3")
-    assert told(site, pod)["EXCLUSIVE_CPUS"] == site.cpus(pod.container_id("c"))
+    assert variables(site, pod)["EXCLUSIVE_CPUS"] == site.cpus(pod.container_id("c"))
 
 
 async def test_a_pod_asks_by_annotation_for_one_of_its_containers(site: Site) -> None:
@@ -99,31 +99,31 @@ async def test_the_files_are_there_before_the_runtime_is_asked(tmp_path: Path, s
     gate = site.runtime.faults.block("CreateContainer")
     creating = background(site.kubelet.run_pod(PodSpec("a", (OWNS_2,))))
     await entered(gate)
-    assert len(places(tmp_path)) == 1
+    assert len(list_directories(tmp_path)) == 1
     gate.release()
-    assert told(site, await creating)["EXCLUSIVE_CPUS"] == "4-5"
+    assert variables(site, await creating)["EXCLUSIVE_CPUS"] == "4-5"
 
 
 async def test_who_only_shares_is_not_told_unless_everybody_is(tmp_path: Path, site: Site) -> None:
     assert mounted(site, await site.run("a", SHARES)) == []
-    assert places(tmp_path) == ()
+    assert list_directories(tmp_path) == ()
     site.node.coordinator.use_rules(ALWAYS)
-    assert told(site, await site.run("b", SHARES))["SHARED_CPUS"] == "1-3"
+    assert variables(site, await site.run("b", SHARES))["SHARED_CPUS"] == "1-3"
 
 
 async def test_under_never_nobody_is_told(tmp_path: Path) -> None:
-    async with telling(tmp_path, rules=NEVER) as site:
+    async with site_with_files(tmp_path, rules=NEVER) as site:
         assert mounted(site, await site.run("a", OWNS_2)) == []
 
 
 async def test_a_shared_set_that_shrinks_and_grows_is_told_each_time(site: Site) -> None:
     mixed, _ = await site.run("m", MIXED), await site.run("full", guaranteed("c", 3000))
-    before = told(site, mixed)
+    before = variables(site, mixed)
     owner = await site.run("a", OWNS_2)
-    during = told(site, mixed)
+    during = variables(site, mixed)
     await site.kubelet.remove_pod(owner.sandbox_id)
     await site.node.settle()
-    sets = [CpuSet.parse(each["SHARED_CPUS"]) for each in (before, during, told(site, mixed))]
+    sets = [CpuSet.parse(each["SHARED_CPUS"]) for each in (before, during, variables(site, mixed))]
     assert sets[1] <= sets[0] == sets[2] != sets[1]
     assert {each["EXCLUSIVE_CPUS"] for each in (before, during)} == {before["EXCLUSIVE_CPUS"]}
     assert generation(site, mixed) == 3
@@ -131,27 +131,27 @@ async def test_a_shared_set_that_shrinks_and_grows_is_told_each_time(site: Site)
 
 async def test_growth_is_told_once_the_runtime_has_confirmed_it(site: Site) -> None:
     mixed, _ = await site.run("m", MIXED), await site.run("full", guaranteed("c", 3000))
-    wide = told(site, mixed)["SHARED_CPUS"]
+    wide = variables(site, mixed)["SHARED_CPUS"]
     owner = await site.run("a", OWNS_2)
-    narrow = told(site, mixed)["SHARED_CPUS"]
+    narrow = variables(site, mixed)["SHARED_CPUS"]
     gate = site.runtime.faults.block("UpdateContainerResources")
     await site.kubelet.remove_pod(owner.sandbox_id)
     await entered(gate)
-    await site.node.telling.settle()
-    assert told(site, mixed)["SHARED_CPUS"] == narrow != wide
+    await site.node.resource_files.settle()
+    assert variables(site, mixed)["SHARED_CPUS"] == narrow != wide
     gate.release()
     await site.node.settle()
-    assert told(site, mixed)["SHARED_CPUS"] == wide
+    assert variables(site, mixed)["SHARED_CPUS"] == wide
 
 
 async def test_a_resize_is_told(site: Site) -> None:
     pod = await site.run("a", OWNS_2)
-    before = CpuSet.parse(told(site, pod)["EXCLUSIVE_CPUS"])
+    before = CpuSet.parse(variables(site, pod)["EXCLUSIVE_CPUS"])
     await site.kubelet.update(
         pod.container_id("c"), pb.LinuxContainerResources(cpu_quota=300_000, cpu_period=100_000, cpu_shares=3072)
     )
     await site.node.settle()
-    after = CpuSet.parse(told(site, pod)["EXCLUSIVE_CPUS"])
+    after = CpuSet.parse(variables(site, pod)["EXCLUSIVE_CPUS"])
     assert (len(after), before <= after) == (3, True)
 
 
@@ -160,12 +160,12 @@ async def test_changes_that_do_not_concern_a_container_leave_its_files_alone(sit
     for name in ("b", "d", "e"):
         await site.run(name, SHARES)
     assert generation(site, owner) == 1
-    assert site.node.telling.written == 1
+    assert site.node.resource_files.written == 1
 
 
 def version(site: Site, pod: RunningPod) -> tuple[int, int]:
     """Which file it is, and when it was written last. Who reads it changes neither."""
-    found = (directory_of(site, pod) / "resources.sh").stat()
+    found = (files_of(site, pod) / "resources.sh").stat()
     return found.st_ino, found.st_mtime_ns
 
 
@@ -174,47 +174,47 @@ async def test_a_restart_of_the_proxy_writes_nothing_that_is_right(site: Site) -
     before = [version(site, pod) for pod in (mixed, owner)]
     await site.open()
     assert [version(site, pod) for pod in (mixed, owner)] == before
-    assert site.node.telling.written == 0
+    assert site.node.resource_files.written == 0
 
 
 async def test_what_is_wrong_after_a_restart_is_written_again(site: Site) -> None:
     pod = await site.run("a", OWNS_2)
-    before = told(site, pod)
-    (directory_of(site, pod) / "resources.sh").write_text("stale")
+    before = variables(site, pod)
+    (files_of(site, pod) / "resources.sh").write_text("stale")
     await site.open()
-    assert (told(site, pod), generation(site, pod)) == (before, 2)
+    assert (variables(site, pod), generation(site, pod)) == (before, 2)
 
 
 async def test_a_restarted_container_has_the_same_directory(site: Site) -> None:
     pod = await site.run("a", OWNS_2)
-    inode = directory_of(site, pod).stat().st_ino
+    inode = files_of(site, pod).stat().st_ino
     await site.kubelet.stop(pod.container_id("c"))
     await site.node.settle()
     again = await site.kubelet.create(pod.spec, OWNS_2, pod.sandbox_id, attempt=1)
     await site.kubelet.start(again)
-    assert site.runtime.node.containers[again].config.mounts[0].host_path == str(directory_of(site, pod))
-    assert (directory_of(site, pod).stat().st_ino, generation(site, pod)) == (inode, 1)
+    assert site.runtime.node.containers[again].config.mounts[0].host_path == str(files_of(site, pod))
+    assert (files_of(site, pod).stat().st_ino, generation(site, pod)) == (inode, 1)
 
 
 async def test_the_directory_stays_after_the_exit_and_goes_with_the_sandbox(site: Site) -> None:
     pod = await site.run("a", OWNS_2)
     await site.kubelet.stop(pod.container_id("c"))
     await site.node.settle()
-    assert directory_of(site, pod).exists()
+    assert files_of(site, pod).exists()
     await site.kubelet.remove_pod(pod.sandbox_id)
     await site.node.settle()
-    assert not directory_of(site, pod).parent.exists()
+    assert not files_of(site, pod).parent.exists()
 
 
 async def test_at_start_only_directories_that_the_runtime_knows_nothing_of_are_collected(
     tmp_path: Path, site: Site
 ) -> None:
     kept = await site.run("a", OWNS_2)
-    Place("gone", "c").below(tmp_path).mkdir(parents=True)
+    ContainerDirectory("gone", "c").below(tmp_path).mkdir(parents=True)
     site.store = type(site.store)()  # and the saved state is lost
     await site.open()
-    assert places(tmp_path) == (Place(kept.spec.pod_uid, "c"),)
-    assert told(site, kept)["EXCLUSIVE_CPUS"] == "4-5"
+    assert list_directories(tmp_path) == (ContainerDirectory(kept.spec.pod_uid, "c"),)
+    assert variables(site, kept)["EXCLUSIVE_CPUS"] == "4-5"
 
 
 async def test_a_container_that_is_left_alone_keeps_its_directory(site: Site) -> None:
@@ -223,7 +223,7 @@ async def test_a_container_that_is_left_alone_keeps_its_directory(site: Site) ->
     site.store, site.rules = type(site.store)(), NodeRules(adopt="leave")
     await site.open()
     assert site.node.adoption.is_left(pod.container_id("c"))
-    assert directory_of(site, pod).exists()
+    assert files_of(site, pod).exists()
 
 
 async def test_a_create_that_the_runtime_refuses_leaves_no_directory(tmp_path: Path, site: Site) -> None:
@@ -231,7 +231,7 @@ async def test_a_create_that_the_runtime_refuses_leaves_no_directory(tmp_path: P
     with pytest.raises(CallFailed):
         await site.kubelet.run_pod(PodSpec("a", (OWNS_2,)))
     await site.node.settle()
-    assert places(tmp_path) == ()
+    assert list_directories(tmp_path) == ()
 
 
 async def test_a_pod_with_a_mount_of_its_own_at_our_place_keeps_it_and_has_none_of_ours(
@@ -243,35 +243,35 @@ async def test_a_pod_with_a_mount_of_its_own_at_our_place_keeps_it_and_has_none_
     asked.config.mounts.add(host_path="/own", container_path="/.cri-proxy/")
     reply = await site.kubelet.call("CreateContainer", asked, pb.CreateContainerResponse)
     mounts = site.runtime.node.containers[reply.container_id].config.mounts
-    assert ([mount.host_path for mount in mounts], places(tmp_path)) == (["/own"], ())
+    assert ([mount.host_path for mount in mounts], list_directories(tmp_path)) == (["/own"], ())
 
 
 async def test_a_directory_that_cannot_be_written_stops_no_container_and_is_said_once(tmp_path: Path) -> None:
     root = tmp_path / "told"
-    async with telling(root) as site:
+    async with site_with_files(root) as site:
         root.write_text("a file")
         first, second = await site.run("a", OWNS_2), await site.run("b", MIXED)
         assert (mounted(site, first), mounted(site, second)) == ([], [])
-        assert site.node.telling.failed >= 2
+        assert site.node.resource_files.failed >= 2
         assert [event for event in site.log.warnings if event == "resource_files_failed"] == ["resource_files_failed"]
 
 
 async def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
     root = tmp_path / "told"
-    async with telling(root) as site:
+    async with site_with_files(root) as site:
         pod = await site.run("a", MIXED)
         root.rename(tmp_path / "aside")
         root.write_text("in the way")
         await site.run("b", OWNS_2)
-        assert site.node.telling.failed
+        assert site.node.resource_files.failed
         root.unlink()
         (tmp_path / "aside").rename(root)
-        watching = background(site.node.telling.watch())
+        watching = background(site.node.resource_files.watch())
         for _ in range(200):
             await asyncio.sleep(0)
-            await site.node.telling.settle()
+            await site.node.resource_files.settle()
         watching.cancel()
-        assert (site.node.telling.is_failing, told(site, pod)["EXCLUSIVE_CPUS"]) == (False, "4")
+        assert (site.node.resource_files.is_failing, variables(site, pod)["EXCLUSIVE_CPUS"]) == (False, "4")
 
 
 async def test_without_a_root_nobody_is_told() -> None:

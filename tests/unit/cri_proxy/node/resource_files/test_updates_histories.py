@@ -16,7 +16,7 @@ from cri_proxy.node.context import NodeRules
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.told import directory_of, told
+from tests.unit.cri_proxy.node.resource_sites import files_of, variables
 
 SPECS = (
     guaranteed("c", 1000),
@@ -52,15 +52,15 @@ def check(site: Site, pods: dict[str, RunningPod]) -> None:
     """All that a container is told is what it has, and nobody is told another's own CPUs."""
     own: list[CpuSet] = []
     for pod in pods.values():
-        sets = {name: CpuSet.parse(text) for name, text in told(site, pod).items() if name.endswith("CPUS")}
+        sets = {name: CpuSet.parse(text) for name, text in variables(site, pod).items() if name.endswith("CPUS")}
         assert str(sets["SHARED_CPUS"] | sets[OWN[0]] | sets[OWN[1]]) == site.cpus(pod.container_id("c"))
         own.append(sets[OWN[0]] | sets[OWN[1]])
-        plain = json.loads((directory_of(site, pod) / "resources.json").read_text())
+        plain = json.loads((files_of(site, pod) / "resources.json").read_text())
         assert plain["shared_cpus"] == str(sets["SHARED_CPUS"])
     for pod, mine in zip(pods.values(), own, strict=True):
         theirs = CpuSet.of_masks(cpus.mask for cpus in own if cpus is not mine)
         assert theirs.isdisjoint(mine)
-        assert theirs.isdisjoint(CpuSet.parse(told(site, pod)["SHARED_CPUS"]))
+        assert theirs.isdisjoint(CpuSet.parse(variables(site, pod)["SHARED_CPUS"]))
 
 
 @settings(max_examples=12, deadline=None)
@@ -71,7 +71,7 @@ async def test_in_the_end_everybody_reads_what_the_kernel_says(seed: int) -> Non
 
     async def run(root: Path) -> None:
         site = Site(small_policy(), rules=NodeRules(resource_files="always"))
-        site.told_root = root
+        site.files_root = root
         await site.open()
         for _ in range(12):
             await step(site, chance, pods)

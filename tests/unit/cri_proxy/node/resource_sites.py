@@ -7,36 +7,36 @@ from pathlib import Path
 
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.node.context import NodeRules
-from cri_proxy.node.resource_files.directories import JSON, SHELL, place_of
+from cri_proxy.node.resource_files.directories import JSON, SHELL, directory_of
 from policies.base import ContainerKey
 from tests.fakes.site import Site, opened
 
 
 @asynccontextmanager
-async def telling(root: Path, *, rules: NodeRules | None = None) -> AsyncIterator[Site]:
+async def site_with_files(root: Path, *, rules: NodeRules | None = None) -> AsyncIterator[Site]:
     """The small node with the containers' files below ``root``; at the end no fault of ours may have been reported."""
     site = Site(rules=rules)
-    site.told_root = root
+    site.files_root = root
     async with opened(site):
         yield site
         await site.node.settle()
 
 
-def directory_of(site: Site, pod: RunningPod, name: str = "c") -> Path:
+def files_of(site: Site, pod: RunningPod, name: str = "c") -> Path:
     """The host's directory of a container."""
-    assert site.told_root is not None
-    return place_of(ContainerKey(pod.spec.pod_uid, name)).below(site.told_root)
+    assert site.files_root is not None
+    return directory_of(ContainerKey(pod.spec.pod_uid, name)).below(site.files_root)
 
 
-def told(site: Site, pod: RunningPod, name: str = "c") -> dict[str, str]:
+def variables(site: Site, pod: RunningPod, name: str = "c") -> dict[str, str]:
     """The variables in a container's resources.sh."""
-    lines = (directory_of(site, pod, name) / SHELL).read_text().splitlines()
+    lines = (files_of(site, pod, name) / SHELL).read_text().splitlines()
     return {variable: value.strip('"') for variable, _, value in (line.partition("=") for line in lines)}
 
 
 def generation(site: Site, pod: RunningPod, name: str = "c") -> int:
     """How often a container's files have changed."""
-    return int(json.loads((directory_of(site, pod, name) / JSON).read_text())["generation"])
+    return int(json.loads((files_of(site, pod, name) / JSON).read_text())["generation"])
 
 
 def mounted(site: Site, pod: RunningPod, name: str = "c") -> list[tuple[str, str]]:
