@@ -89,9 +89,10 @@ class AdminServer:
         return problem or None
 
     async def _retry_tcp(self, address: str) -> None:
-        await asyncio.sleep(self._retry_seconds)
-        while await self._open_tcp(address):
+        problem = address
+        while problem:
             await asyncio.sleep(self._retry_seconds)
+            problem = await self._open_tcp(address)
         if self._on_late_tcp is not None:
             self._on_late_tcp(address)
 
