@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from policies.errors import PolicyOptionsError
 from policies.hardware.domains import Domain, Domains, Level, build_domains, cores_inside
-from policies.hardware.priorities import Preferences, preferences_of
+from policies.hardware.priorities import PriorityMasks, priority_masks_of
 from policies.hardware.siblings import Shifts, sibling_shifts
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
@@ -59,7 +59,7 @@ class PoolTree:
     smallest_core: int  # the fewest threads of a core
     threads_per_core: int  # the most
     sibling_shifts: Shifts
-    preferences: Preferences
+    priority_masks: PriorityMasks
     notes: tuple[str, ...]
 
     @property
@@ -106,7 +106,7 @@ def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | No
         smallest_core=min(sizes, default=1),
         threads_per_core=max(sizes, default=1),
         sibling_shifts=sibling_shifts(cores),
-        preferences=preferences_of(machine),
+        priority_masks=priority_masks_of(machine),
         notes=domains.notes + notes,
     )
 

@@ -14,7 +14,7 @@ from sysfs.model import CoreKind, Cpu, Machine
 
 # Ascending laziness. The numbers are those that intel_pstate writes for the words; what has no number of its own lies
 # between its neighbours. Any other word is no preference that we know.
-_LAZINESS = {
+_ENERGY_PREFERENCES = {
     "performance": 0,
     "balance_performance": 128,
     "default": 160,
@@ -23,7 +23,7 @@ _LAZINESS = {
     "power": 255,
 }
 
-Preferences = Mapping[CpuPriority, tuple[int, ...]]  # masks to take CPUs from, best first; the last is every CPU
+PriorityMasks = Mapping[CpuPriority, tuple[int, ...]]  # masks to take CPUs from, best first; the last is every CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ def speeds_of(machine: Machine) -> Speeds:
             group = [c for c in machine.cpus if c.package == package.id and c.kind is kind]
             low, high = _split({c.id: -c.base_frequency_khz for c in group if c.base_frequency_khz > 0})
             slow, fast = slow | low, fast | high
-            low, high = _split({c.id: n for c in group if (n := _laziness(c.energy_preference)) is not None})
+            low, high = _split({c.id: n for c in group if (n := _energy_preference(c.energy_preference)) is not None})
             lazy, eager = lazy | low, eager | high
     high = (fast | eager) & ~efficient
     low = (slow | lazy | efficient) & ~high
     return Speeds(high, machine.online.mask & ~high & ~low, low, fast, efficient)
 
 
-def preferences_of(machine: Machine) -> Preferences:
+def priority_masks_of(machine: Machine) -> PriorityMasks:
     """Per wish, the masks to take owned CPUs from. One kind of core serves a request if it can.
 
     Without a wish: a high base frequency, performance cores, efficiency cores, all.
@@ -70,7 +70,7 @@ def preferences_of(machine: Machine) -> Preferences:
         CpuPriority.LOW: (s.efficient, s.low, s.low | s.normal, strong),
         CpuPriority.NONE: (s.fast & strong, strong, s.efficient),
     }
-    return MappingProxyType({wish: _without_repeats(masks, every) for wish, masks in orders.items()})
+    return MappingProxyType({priority: _without_repeats(masks, every) for priority, masks in orders.items()})
 
 
 def _without_repeats(masks: tuple[int, ...], every: int) -> tuple[int, ...]:
@@ -96,9 +96,9 @@ def _split(values: Mapping[int, int]) -> tuple[int, int]:
     return (low, high) if high else (0, 0)
 
 
-def _laziness(preference: str) -> int | None:
+def _energy_preference(preference: str) -> int | None:
     """0 for performance to 255 for power; None for words that say nothing. Some drivers write the number."""
-    known = _LAZINESS.get(preference)
+    known = _ENERGY_PREFERENCES.get(preference)
     if known is None and preference.isascii() and preference.isdigit() and len(preference) <= 3:
         return int(preference)
     return known

@@ -22,7 +22,7 @@ def defaults_of(request: Request, options: TopologyAwareOptions) -> tuple[Defaul
     """
     if request.preferences.preserve_cpu:
         return ()
-    return (*_of_cpus(request, options), *_of_company(request, options), *_of_pinning(options))
+    return (*_of_cpus(request, options), *_of_affinities(request, options), *_of_pinning(options))
 
 
 def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
@@ -50,7 +50,7 @@ def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Defaul
         yield _default("burst_level", level, "UnlimitedBurstable", level)
 
 
-def _of_company(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
+def _of_affinities(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
     """Colocation is skipped where a container has affinities of its own (spec section 3)."""
     if request.affinities:
         return

@@ -13,13 +13,13 @@ from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
-from policies.topology_aware.make_room import plan_lifts
+from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
-from policies.topology_aware.ranking import Ranking, pulls_of, rank
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.migration import plan_migrations
+from policies.topology_aware.ranking import Ranking, fixed_scores_of, rank
+from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import Supply, room_of
-from policies.topology_aware.why import Found, rejected, told, why_found
 from sysfs.cpuset import CpuSet, NodeSet
 
 
@@ -33,135 +33,141 @@ class Placement:
     ranking: tuple[Ranked, ...] = ()
 
 
-def place(case: Case) -> Placement | Rejected:
+def place(context: PlacementContext) -> Placement | Rejected:
     """Where this container goes."""
-    if case.demand.conflict:
-        return Rejected(reasons.strict_conflict(case.demand.conflict))
-    match case.demand.kind:
+    if context.demand.conflict:
+        return Rejected(reasons.strict_conflict(context.demand.conflict))
+    match context.demand.kind:
         case CpuKind.PRESERVE:
-            grant = Grant(case.request, "", CpuKind.PRESERVE)
-            why = reasons.preserved(wants_isolated=case.request.preferences.require_isolated)
+            grant = Grant(context.request, "", CpuKind.PRESERVE)
+            why = reasons.preserved(wants_isolated=context.request.preferences.require_isolated)
             return Placement(grant, reasons=(why,))
         case CpuKind.RESERVED:
-            return _place_reserved(case)
+            return _place_reserved(context)
         case _:
-            return _place_in_pool(case)
+            return _place_in_pool(context)
 
 
-def _place_reserved(case: Case) -> Placement | Rejected:
-    if not case.supply.reserved_set():
+def _place_reserved(context: PlacementContext) -> Placement | Rejected:
+    if not context.supply.reserved_set():
         return Rejected(reasons.nothing_shared())
-    root = case.tree.root
-    memory = _memory_in(case, root, ())
+    root = context.tree.root
+    memory = _memory_in(context, root, ())
     if isinstance(memory, Reason):
         return Rejected(memory)
     grant = Grant(
-        case.request,
+        context.request,
         root.name,
         CpuKind.RESERVED,
-        reserved_mcpu=case.demand.reserved_mcpu,
+        reserved_mcpu=context.demand.reserved_mcpu,
         mems=memory.mems,
         is_cold=memory.is_cold,
     )
-    annotated = case.request.preferences.prefer_reserved is True
+    annotated = context.request.preferences.prefer_reserved is True
     why = reasons.reserved(CpuSet(root.reserved), by_annotation=annotated)
     return Placement(grant, memory.widened, (*memory.reasons, why))
 
 
-def _place_in_pool(case: Case) -> Placement | Rejected:
+def _place_in_pool(context: PlacementContext) -> Placement | Rejected:
     """On whole cores where they are wished for, else on threads of any."""
-    if case.demand.threads is Threads.ANY:
-        return _search(case)
-    demand = without_whole_cores(case.demand, case.request)
-    previous = case.request.previous
-    if previous is not None and len(previous.owned) == demand.whole != case.demand.whole:
+    if context.demand.threads is Threads.ANY:
+        return _search(context)
+    demand = without_whole_cores(context.demand, context.request)
+    previous = context.request.previous
+    if previous is not None and len(previous.owned) == demand.whole != context.demand.whole:
         # It has done without whole cores so far: it keeps exactly what it had.
-        again = _search(replace(case, demand=demand))
+        again = _search(replace(context, demand=demand))
         if isinstance(again, Placement) and again.grant.owned == previous.owned:
             return again
-    placement = _search(case)
+    placement = _search(context)
     if isinstance(placement, Placement):
         return placement
-    instead = _search(replace(case, demand=demand))
+    instead = _search(replace(context, demand=demand))
     if isinstance(instead, Rejected):
         return placement
     return replace(instead, reasons=(reasons.no_whole_cores(demand.whole), *instead.reasons))
 
 
-def _search(case: Case) -> Placement | Rejected:
+def _search(context: PlacementContext) -> Placement | Rejected:
     """The first that comes of the three passes; what refuses last is what is told."""
-    lenient = room_of(case.supply, keep_busy=False)
-    pulls = pulls_of(case)
+    lenient = room_of(context.supply, keep_busy=False)
+    pulls = fixed_scores_of(context)
     refused: Rejected | None = None
-    for room in (room_of(case.supply, keep_busy=True), lenient):
-        ranking = rank(case, pulls, room, lenient)
-        placement = _first_placement(case, ranking, _givers(case, ranking))
+    for room in (room_of(context.supply, keep_busy=True), lenient):
+        ranking = rank(context, pulls, room, lenient)
+        placement = _first_placement(context, ranking, _choices(context, ranking))
         if isinstance(placement, Placement):
             return placement
         refused = placement or refused
-    placement = _first_placement(case, ranking, _after_lifting(case, ranking))
-    return placement or refused or _without_memory(case, ranking) or rejected(case, ranking)
+    placement = _first_placement(context, ranking, _after_migration(context, ranking))
+    return placement or refused or _without_memory(context, ranking) or rejected(context, ranking)
 
 
-def _without_memory(case: Case, ranking: Ranking) -> Rejected | None:
+def _without_memory(context: PlacementContext, ranking: Ranking) -> Rejected | None:
     """The refusal of a container that found CPUs, but not the memory that it strictly wants; None without CPUs."""
     for i in ranking.order:
         if ranking.offers[i].fits and not ranking.keys[i].fits:
-            memory = _memory_in(case, case.tree.pools[i], ())
-            return Rejected(memory, told(case, ranking, None)) if isinstance(memory, Reason) else None
+            memory = _memory_in(context, context.tree.pools[i], ())
+            return Rejected(memory, ranked_pools(context, ranking, None)) if isinstance(memory, Reason) else None
     return None
 
 
-def _first_placement(case: Case, ranking: Ranking, givers: Iterable[Found]) -> Placement | Rejected | None:
+def _first_placement(
+    context: PlacementContext, ranking: Ranking, choices: Iterable[PoolChoice]
+) -> Placement | Rejected | None:
     """The best that gives CPUs and, under a strict wish, memory; None when nobody gives CPUs at all."""
     refused = None
-    for found in givers:
-        memory = _memory_in(case, found.pool, found.moved, found.taken)
+    for found in choices:
+        memory = _memory_in(context, found.pool, found.moved, found.taken)
         if not isinstance(memory, Reason):
-            return _placement(case, ranking, found, memory)
-        refused = refused or Rejected(memory, told(case, ranking, None))
+            return _placement(context, ranking, found, memory)
+        refused = refused or Rejected(memory, ranked_pools(context, ranking, None))
     return refused
 
 
-def _memory_in(case: Case, pool: Pool, moved: tuple[Grant, ...], taken: Taken | None = None) -> MemoryPlan | Reason:
+def _memory_in(
+    context: PlacementContext, pool: Pool, moved: tuple[Grant, ...], taken: Taken | None = None
+) -> MemoryPlan | Reason:
     """The container's memory in this pool, beside the others as ``moved`` leaves them."""
     lifted = {g.container: g for g in moved}
-    others = [lifted.get(g.container, g) for g in case.others] if lifted else case.others
-    supply = _with_moved(case, moved) if moved else case.supply
+    others = [lifted.get(g.container, g) for g in context.others] if lifted else context.others
+    supply = _with_moved(context, moved) if moved else context.supply
     owned = CpuSet(taken.exclusive | taken.isolated) if taken is not None else CpuSet()
-    held = case.own.mems if case.own is not None else NodeSet()
-    return plan_memory(supply, others, case.request, pool, owned=owned, held=held)
+    held = context.own.mems if context.own is not None else NodeSet()
+    return plan_memory(supply, others, context.request, pool, owned=owned, held=held)
 
 
-def _givers(case: Case, ranking: Ranking) -> Iterator[Found]:
+def _choices(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:
     """Pools that give the CPUs that are asked for, best first, displaced upward if so wished."""
-    pools = case.tree.pools
+    pools = context.tree.pools
     for i in ranking.order:
         if not ranking.keys[i].fits:
             return
         offer = ranking.offers[i]
         room = ranking.lenient if offer.previous else ranking.room
-        for pool in _displaced(case, i, was_here=bool(offer.previous)):
-            taken = take(case, pool, offer, room.give)
+        for pool in _displaced(context, i, was_here=bool(offer.previous)):
+            taken = take(context, pool, offer, room.give)
             if taken is not None:
-                why = (reasons.levels_up(pools[i].name, pool.name, case.demand.levels_up),) if pool.index != i else ()
-                yield Found(pool, i, offer, taken, (), why)
+                why = (
+                    (reasons.levels_up(pools[i].name, pool.name, context.demand.levels_up),) if pool.index != i else ()
+                )
+                yield PoolChoice(pool, i, offer, taken, (), why)
                 break
 
 
-def _displaced(case: Case, best: int, *, was_here: bool) -> Iterator[Pool]:
+def _displaced(context: PlacementContext, best: int, *, was_here: bool) -> Iterator[Pool]:
     """The pool that lies as far above the best one as is wished; those below it, where a strict wish forbids that.
 
     An earlier pool is where displacement led to: it is not displaced again.
     """
-    path = case.tree.pools[best].path
-    levels = 0 if was_here else min(case.demand.levels_up, len(path) - 1)
-    return (case.tree.pools[i] for i in reversed(path[: levels + 1]))
+    path = context.tree.pools[best].path
+    levels = 0 if was_here else min(context.demand.levels_up, len(path) - 1)
+    return (context.tree.pools[i] for i in reversed(path[: levels + 1]))
 
 
-def _after_lifting(case: Case, ranking: Ranking) -> Iterator[Found]:
+def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:
     """Pools that have the CPU time once shared grants have moved up, the fewest moves first."""
-    demand = case.demand
+    demand = context.demand
     plans: list[tuple[int, int, tuple[Grant, ...]]] = []
     for position, i in enumerate(ranking.order):
         sliced = ranking.offers[i].sliced
@@ -171,42 +177,42 @@ def _after_lifting(case: Case, ranking: Ranking) -> Iterator[Found]:
         enough = ranking.room.free_mcpu[i] >= 1000 * sliced + demand.shared_mcpu
         if not enough or ranking.room.spare[i] < sliced:
             continue
-        moved = plan_lifts(case, case.tree.pools[i], sliced)
+        moved = plan_migrations(context, context.tree.pools[i], sliced)
         if moved is not None:
             plans.append((len(moved), position, moved))
     for _, position, moved in sorted(plans, key=lambda plan: plan[:2]):
         i = ranking.order[position]
-        pool = case.tree.pools[i]
-        lifted = replace(case, supply=_with_moved(case, moved))
+        pool = context.tree.pools[i]
+        lifted = replace(context, supply=_with_moved(context, moved))
         room = room_of(lifted.supply, keep_busy=False)
         offer = offers_of(lifted, room, room)[i]
         taken = take(lifted, pool, offer, room.give)
         if taken is not None:
-            yield Found(pool, i, offer, taken, moved, (reasons.lifted(moved),))
+            yield PoolChoice(pool, i, offer, taken, moved, (reasons.lifted(moved),))
 
 
-def _with_moved(case: Case, moved: tuple[Grant, ...]) -> Supply:
+def _with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:
     homes = {g.container for g in moved}
-    return case.supply.minus(*(g for g in case.others if g.container in homes)).plus(*moved)
+    return context.supply.minus(*(g for g in context.others if g.container in homes)).plus(*moved)
 
 
-def _placement(case: Case, ranking: Ranking, found: Found, memory: MemoryPlan) -> Placement:
-    demand, taken = case.demand, found.taken
+def _placement(context: PlacementContext, ranking: Ranking, found: PoolChoice, memory: MemoryPlan) -> Placement:
+    demand, taken = context.demand, found.taken
     grant = Grant(
-        case.request,
+        context.request,
         found.pool.name,
         _kind(demand.shared_mcpu, taken),
         exclusive=CpuSet(taken.exclusive),
         isolated=CpuSet(taken.isolated),
         shared_mcpu=demand.shared_mcpu,
         mems=memory.mems,
-        added=added_after(case, found.offer, taken),
+        added=added_after(context, found.offer, taken),
         is_cold=memory.is_cold,
     )
     # A grant that is lifted and widened is in both: the widened one is of the lifted one.
     moved = {g.container: g for g in (*found.moved, *memory.widened)}
-    why = (*memory.reasons, *why_found(case, ranking, found))
-    return Placement(grant, tuple(moved[key] for key in sorted(moved)), why, told(case, ranking, found))
+    why = (*memory.reasons, *choice_reasons(context, ranking, found))
+    return Placement(grant, tuple(moved[key] for key in sorted(moved)), why, ranked_pools(context, ranking, found))
 
 
 def _kind(shared_mcpu: int, taken: Taken) -> CpuKind:

@@ -22,18 +22,18 @@ from policies.hardware.pools import build_pools
 from policies.policy import Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.defaults import defaults_of
-from policies.topology_aware.locality.affinity_reasons import affinity_reasons
+from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.memory.grants import warmed
-from policies.topology_aware.memory.home import usual_of
+from policies.topology_aware.memory.home import default_kinds_of
 from policies.topology_aware.memory.narrow import narrowed
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of
 from policies.topology_aware.place import Placement, place
-from policies.topology_aware.pool_views import pool_views
-from policies.topology_aware.reinstate import Rules, Standing, reinstate
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.reinstate import PolicyState, ReinstateContext, reinstate
+from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import demand_of
-from policies.topology_aware.supply.supply import Supply, empty_supply, followed, room_of
+from policies.topology_aware.supply.memory_packing import promised_inside
+from policies.topology_aware.supply.supply import Room, Supply, empty_supply, room_of, updated_supply
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
@@ -63,19 +63,19 @@ class TopologyAware(Policy):
         if last is held:
             return supply
         if last.withheld == held.withheld:
-            supply = followed(supply, last.grants, held.grants)
+            supply = updated_supply(supply, last.grants, held.grants)
         else:
             supply = empty_supply(self._tree, held.withheld.mask).plus(*held.grants)
         self._last = (held, supply)
         return supply
 
-    def _place(self, standing: Standing, request: Request) -> tuple[Case, Placement | Rejected]:
-        own = standing.held.get(request.container)
-        base = standing.supply if own is None else standing.supply.minus(own)
-        others = standing.held.without(request.container).grants
+    def _place(self, state: PolicyState, request: Request) -> tuple[PlacementContext, Placement | Rejected]:
+        own = state.held.get(request.container)
+        base = state.supply if own is None else state.supply.minus(own)
+        others = state.held.without(request.container).grants
         demand = demand_of(request, self._options, self._tree.threads_per_core)
-        case = Case(self._tree, self._options, base, others, request, demand, own)
-        return case, place(case)
+        context = PlacementContext(self._tree, self._options, base, others, request, demand, own)
+        return context, place(context)
 
     def defaults(self, request: Request) -> tuple[Default, ...]:
         """What options decide of this request where it says nothing itself."""
@@ -88,12 +88,12 @@ class TopologyAware(Policy):
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Where this container goes, given what others hold."""
         before = self._supply(held)
-        case, placement = self._place(Standing(held, before), request)
+        context, placement = self._place(PolicyState(held, before), request)
         if isinstance(placement, Rejected):
             return placement
         moved = {g.container: g for g in placement.moved}
-        pairs = [(g, moved.get(g.container, g)) for g in case.others] if moved else [(g, g) for g in case.others]
-        after = case.supply.minus(*(a for a, b in pairs if a is not b)).plus(*placement.moved, placement.grant)
+        pairs = [(g, moved.get(g.container, g)) for g in context.others] if moved else [(g, g) for g in context.others]
+        after = context.supply.minus(*(a for a, b in pairs if a is not b)).plus(*placement.moved, placement.grant)
         updates = changed_pinnings(before, after, pairs, self._options)
         why = placement.reasons
         if updates:
@@ -132,19 +132,42 @@ class TopologyAware(Policy):
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, re-place the others, then place ``requests``; refuses nothing."""
 
-        def placed(standing: Standing, request: Request) -> Placement | Rejected:
-            return self._place(standing, request)[1]
+        def placed(state: PolicyState, request: Request) -> Placement | Rejected:
+            return self._place(state, request)[1]
 
-        return reinstate(Rules(self._tree, self._options, placed), held, requests)
+        return reinstate(ReinstateContext(self._tree, self._options, placed), held, requests)
 
     def fallback(self, held: Allocations) -> Pinning:
         """The root's shared set (else the reserved CPUs) and memory nodes but HBM. No CPUs when every one is owned."""
         supply = self._supply(held)
         cpus = CpuSet(supply.effective()[0]) or None
-        mems = NodeSet(usual_of(supply.memory.nodes, self._tree.root.mems)) or None
+        mems = NodeSet(default_kinds_of(supply.memory.nodes, self._tree.root.mems)) or None
         return Pinning(cpus if self._options.pin_cpu else None, mems if self._options.pin_memory else None)
 
     def pools(self, held: Allocations) -> tuple[PoolView, ...]:
         """The pool tree, parents before children."""
         supply = self._supply(held)
         return pool_views(supply, room_of(supply, keep_busy=True))
+
+
+def pool_views(supply: Supply, room: Room) -> tuple[PoolView, ...]:
+    """Every pool with what is left in it, parents before children."""
+    pools, memory = supply.tree.pools, supply.memory
+    return tuple(
+        PoolView(
+            name=pool.name,
+            parent=pools[pool.parent].name if pool.parent >= 0 else "",
+            depth=pool.depth,
+            kind=pool.kind,
+            cpus=CpuSet(pool.cpus),
+            shared=CpuSet(supply.shared[pool.index]),
+            isolated_free=CpuSet(supply.free_isolated(pool.index)),
+            reserved=CpuSet(pool.reserved),
+            mems=NodeSet(pool.mems),
+            shared_free_mcpu=max(0, room.free_mcpu[pool.index]),
+            shared_granted_mcpu=supply.granted_mcpu[pool.index],
+            memory_bytes=memory.nodes.capacity(pool.mems),
+            memory_free_bytes=max(0, memory.nodes.capacity(pool.mems) - promised_inside(memory.zones, pool.mems)),
+        )
+        for pool in pools
+    )

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from policies.topology_aware.burst import burst_ranks
+from policies.base import BurstLevel
+from policies.hardware.domains import Level
+from policies.hardware.pools import KINDS, Pool, PoolTree
 from policies.topology_aware.cpus.cores import whole_core_counts
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.picker import priority_fits
@@ -10,13 +12,24 @@ from policies.topology_aware.locality.affinity import affinity_scores
 from policies.topology_aware.locality.devices import hint_scores
 from policies.topology_aware.memory.plan import MemoryOffer, memory_offers
 from policies.topology_aware.score import Key
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.supply import Room
 
+_LEVELS = {
+    BurstLevel.SYSTEM: Level.ROOT,
+    BurstLevel.PACKAGE: Level.PACKAGE,
+    BurstLevel.DIE: Level.DIE,
+    BurstLevel.NUMA: Level.NODE,
+    BurstLevel.L3_CACHE: Level.L3,
+}
+_OF_KIND = {kind: level for level, kind in KINDS.items()}
+# Any narrower pool is better than any wider one: there are fewer levels than this.
+_WIDER = len(Level)
+
 
 @dataclass(frozen=True, slots=True)
-class Pulls:
+class FixedScores:
     """What draws the container to pools whatever they can give; one entry per pool."""
 
     affinity: tuple[float, ...]
@@ -36,32 +49,32 @@ class Ranking:
     order: tuple[int, ...]
 
 
-def pulls_of(case: Case) -> Pulls:
+def fixed_scores_of(context: PlacementContext) -> FixedScores:
     """What draws this container where."""
-    return Pulls(
-        affinity_scores(case.tree, case.options, case.request, case.others),
-        hint_scores(case.tree, case.request.hints),
-        burst_ranks(case.tree, case.demand.burst_level),
-        memory_offers(case.supply, case.request, case.demand),
+    return FixedScores(
+        affinity_scores(context.tree, context.options, context.request, context.others),
+        hint_scores(context.tree, context.request.hints),
+        burst_ranks(context.tree, context.demand.burst_level),
+        memory_offers(context.supply, context.request, context.demand),
     )
 
 
-def rank(case: Case, pulls: Pulls, room: Room, lenient: Room) -> Ranking:
+def rank(context: PlacementContext, pulls: FixedScores, room: Room, lenient: Room) -> Ranking:
     """Every pool with its offer and key under the rule of ``room``."""
-    offers = offers_of(case, room, lenient)
-    keys = _keys(case, pulls, room, offers)
+    offers = offers_of(context, room, lenient)
+    keys = _keys(context, pulls, room, offers)
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
     return Ranking(room, lenient, offers, keys, tuple(order))
 
 
-def _keys(case: Case, pulls: Pulls, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
-    demand, supply = case.demand, case.supply
-    cores = whole_core_counts(case.tree, supply.shared[0] & ~supply.withheld, demand.whole)
+def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
+    demand, supply = context.demand, context.supply
+    cores = whole_core_counts(context.tree, supply.shared[0] & ~supply.withheld, demand.whole)
     free = supply.shared[0] & ~supply.withheld | supply.free_isolated(0)
-    priority = priority_fits(case.tree, free, demand.whole, demand.priority)
+    priority = priority_fits(context.tree, free, demand.whole, demand.priority)
     wants_isolated = demand.isolation is not Isolation.NO
     keys = []
-    for pool in case.tree.pools:
+    for pool in context.tree.pools:
         i = pool.index
         offer, memory = offers[i], pulls.memory[i]
         left = room.free_mcpu[i] - 1000 * offer.sliced - demand.shared_mcpu
@@ -69,7 +82,7 @@ def _keys(case: Case, pulls: Pulls, room: Room, offers: tuple[Offer, ...]) -> tu
             left = supply.free_isolated(i).bit_count() - offer.isolated
         keys.append(
             Key(
-                fits=int(offer.fits and _may_be_here(case, memory)),
+                fits=int(offer.fits and _may_be_here(context, memory)),
                 previous=offer.previous,
                 isolated=int(wants_isolated and offer.isolated > 0),
                 affinity=pulls.affinity[i],
@@ -93,6 +106,25 @@ def _keys(case: Case, pulls: Pulls, room: Room, offers: tuple[Offer, ...]) -> tu
     return tuple(keys)
 
 
-def _may_be_here(case: Case, memory: MemoryOffer) -> bool:
+def _may_be_here(context: PlacementContext, memory: MemoryOffer) -> bool:
     """Memory is never a reason to refuse a pool unless a strict wish says so (spec section 6)."""
-    return not case.request.preferences.strict_memory or bool(memory.room)
+    return not context.request.preferences.strict_memory or bool(memory.room)
+
+
+def burst_ranks(tree: PoolTree, wanted: BurstLevel | None) -> tuple[int, ...]:
+    """Per pool, 0 at the wanted level, less the farther from it; a narrower pool beats a wider one. All 0 for None.
+
+    A level that the machine lacks, or that was left out as an only child, is the pool that has its CPUs: on a
+    machine with one package the root is the package too.
+    """
+    if wanted is None:
+        return (0,) * len(tree.pools)
+    return tuple(_rank(tree, pool, _LEVELS[wanted]) for pool in tree.pools)
+
+
+def _rank(tree: PoolTree, pool: Pool, wanted: Level) -> int:
+    widest = _OF_KIND[pool.kind]
+    narrowest = _OF_KIND[tree.pools[pool.children[0]].kind] - 1 if pool.children else Level.L3
+    if wanted < widest:
+        return wanted - widest
+    return min(0, narrowest - wanted - _WIDER) if wanted > narrowest else 0

@@ -19,7 +19,13 @@ from policies.topology_aware import reasons
 from policies.topology_aware.memory import reasons as memory_reasons
 from policies.topology_aware.memory.grants import in_pool
 from policies.topology_aware.memory.plan import MemoryPlan
-from policies.topology_aware.memory.restore import gone_nodes, joined, plan_in_any_case, relieved, zone_again
+from policies.topology_aware.memory.restore import (
+    missing_nodes,
+    plan_leniently,
+    rezoned_again,
+    widened_for_promises,
+    with_zone_of,
+)
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.place import Placement
 from policies.topology_aware.supply.demand import demand_of
@@ -30,18 +36,18 @@ _QOS_ORDER = {QosClass.GUARANTEED: 0, QosClass.BURSTABLE: 1, QosClass.BEST_EFFOR
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PolicyState:
     """Grants and what they leave: the two always belong together."""
 
     held: Allocations
     supply: Supply
 
 
-Placer = Callable[[Standing, Request], Placement | Rejected]
+Placer = Callable[[PolicyState, Request], Placement | Rejected]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ReinstateContext:
     """What decides here: the pools, the options, and who places under them."""
 
     tree: PoolTree
@@ -49,12 +55,12 @@ class Rules:
     place: Placer
 
 
-def reinstate(rules: Rules, held: Allocations, requests: Sequence[Request]) -> Reinstated:
+def reinstate(rules: ReinstateContext, held: Allocations, requests: Sequence[Request]) -> Reinstated:
     """Keep every grant that is legal here, re-place the others, then place the requests in their order.
 
     Where ``place`` rejects, the container shares the root with nothing booked, and is reported.
     """
-    work = _Work(rules, held)
+    work = _Reinstatement(rules, held)
     illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
     work.rezone()
     for grant, reason in illegal:
@@ -72,14 +78,14 @@ def _urgency(grant: Grant) -> tuple[int, int, int, ContainerKey]:
     return (_QOS_ORDER[request.pod.qos], -len(grant.owned), -request.cpu_request_mcpu, grant.container)
 
 
-class _Work:
+class _Reinstatement:
     """The standing while it is rebuilt; never leaves this module."""
 
-    def __init__(self, rules: Rules, held: Allocations) -> None:
+    def __init__(self, rules: ReinstateContext, held: Allocations) -> None:
         self._rules = rules
         self._tree = rules.tree
         empty = Allocations((), held.withheld)
-        self._standing = Standing(empty, empty_supply(rules.tree, held.withheld.mask))
+        self._state = PolicyState(empty, empty_supply(rules.tree, held.withheld.mask))
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}
         self._homeless: list[Grant] = []  # as they were saved
@@ -91,37 +97,37 @@ class _Work:
 
     def keep(self, grant: Grant) -> Reason | None:
         """Take the grant over as it is, or say why not. Memory nodes that are gone are no reason: ``rezone``."""
-        problem = why_illegal(self._rules, self._standing.supply, grant)
+        problem = why_illegal(self._rules, self._state.supply, grant)
         if problem:
             return reasons.illegal(problem)
-        supply = self._standing.supply.plus(grant)
+        supply = self._state.supply.plus(grant)
         if not supply.holds():
             return reasons.illegal(f"{grant.pool} no longer covers {grant.shared_mcpu}m beside what others hold")
-        self._standing = Standing(self._standing.held.with_grants(grant), supply)
-        if gone_nodes(supply, grant):
+        self._state = PolicyState(self._state.held.with_grants(grant), supply)
+        if missing_nodes(supply, grant):
             self._homeless.append(grant)
         return None
 
     def rezone(self) -> None:
         """Give those who lost memory nodes what is left of them, and others instead; they keep their CPUs."""
         for saved in self._homeless:
-            held = self._standing.held
+            held = self._state.held
             own = held.get(saved.container) or saved  # widened for another one, maybe
-            supply = self._standing.supply.minus(own)
-            *others, mine = zone_again(supply, held.without(own.container).grants, own)
+            supply = self._state.supply.minus(own)
+            *others, mine = rezoned_again(supply, held.without(own.container).grants, own)
             self._moved(others)
             self._take(*others, mine)
-            self._replaced[own.container] = memory_reasons.rezoned(mine.mems.mask, gone=gone_nodes(supply, saved))
+            self._replaced[own.container] = memory_reasons.rezoned(mine.mems.mask, gone=missing_nodes(supply, saved))
 
     def relieve(self) -> None:
         """Widen zones that hold less than is promised in them: their nodes may have less memory than they had."""
-        for grant in relieved(self._standing.supply, self._standing.held.grants):
+        for grant in widened_for_promises(self._state.supply, self._state.held.grants):
             self._take(grant)
             self._note(grant, memory_reasons.rezoned(grant.mems.mask, gone=0))
 
     def again(self, grant: Grant) -> Request:
         """The request of a grant that cannot be kept, wanting back its pool and what can be had of its CPUs."""
-        root, supply = self._tree.root, self._standing.supply
+        root, supply = self._tree.root, self._state.supply
         previous = grant.as_previous
         if previous is not None:
             owned = grant.owned.mask & (root.sharable | root.isolated) & ~supply.owned & ~supply.withheld
@@ -131,26 +137,26 @@ class _Work:
 
     def resized(self, request: Request) -> Request:
         """A new request of a container that holds something wants that back."""
-        own = self._standing.held.get(request.container)
+        own = self._state.held.get(request.container)
         if own is None or request.previous is not None:
             return request
         return replace(request, previous=own.as_previous)
 
     def add(self, request: Request, reason: Reason, *, keep: Request, old: Grant | None = None) -> None:
         """Place a container; ``keep`` is the request that its grant remembers, ``old`` what it runs on now."""
-        placement = self._rules.place(self._standing, request)
+        placement = self._rules.place(self._state, request)
         if isinstance(placement, Rejected):
             self._share_root(keep, placement.reason)
             return
         grant = replace(placement.grant, request=keep)
         self._moved(placement.moved)
-        self._take(*placement.moved, grant if old is None else joined(self._standing.supply, old, grant))
+        self._take(*placement.moved, grant if old is None else with_zone_of(self._state.supply, old, grant))
         self._replaced[keep.container] = reason
 
     def _moved(self, grants: Sequence[Grant]) -> None:
         """Note why others are not where they were: lifted to another pool, or only to more memory nodes."""
         for grant in grants:
-            before = self._standing.held.get(grant.container)
+            before = self._state.held.get(grant.container)
             lifted = before is None or before.pool != grant.pool
             self._note(grant, reasons.lifted((grant,)) if lifted else memory_reasons.others_widened((grant,)))
 
@@ -160,7 +166,7 @@ class _Work:
             self._replaced.setdefault(grant.container, reason)
 
     def _share_root(self, request: Request, reason: Reason) -> None:
-        if not self._standing.supply.someone_shares:
+        if not self._state.supply.has_shared_cpus:
             self._give_up_one()
         root = self._tree.root
         plan = self._root_memory(request)
@@ -175,34 +181,34 @@ class _Work:
         self._unplaced[request.container] = reason
 
     def _root_memory(self, request: Request) -> MemoryPlan:
-        own = self._standing.held.get(request.container)
-        supply = self._standing.supply if own is None else self._standing.supply.minus(own)
-        others = self._standing.held.without(request.container).grants
+        own = self._state.held.get(request.container)
+        supply = self._state.supply if own is None else self._state.supply.minus(own)
+        others = self._state.held.without(request.container).grants
         held = NodeSet() if own is None else own.mems
-        return plan_in_any_case(supply, others, request, self._tree.root, owned=CpuSet(), held=held)
+        return plan_leniently(supply, others, request, self._tree.root, owned=CpuSet(), held=held)
 
     def _give_up_one(self) -> None:
         """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
-        owners = [g for g in self._standing.held.grants if g.exclusive]
+        owners = [g for g in self._state.held.grants if g.exclusive]
         grant = max(owners, key=_urgency)
         bare = Grant(grant.request, grant.pool, CpuKind.SHARED, mems=grant.mems, is_cold=grant.is_cold)
-        self._take(in_pool(self._standing.supply, bare, self._tree.root.name))
+        self._take(in_pool(self._state.supply, bare, self._tree.root.name))
         self._replaced.pop(grant.container, None)
         self._unplaced[grant.container] = reasons.demoted()
 
     def _take(self, *grants: Grant) -> None:
-        supply = self._standing.supply
+        supply = self._state.supply
         for grant in grants:
-            older = self._standing.held.get(grant.container)
+            older = self._state.held.get(grant.container)
             supply = supply.plus(grant) if older is None else supply.minus(older).plus(grant)
-        self._standing = Standing(self._standing.held.with_grants(*grants), supply)
+        self._state = PolicyState(self._state.held.with_grants(*grants), supply)
 
     def result(self) -> Reinstated:
         """What came of it; kept are those whose grant is the same as before."""
-        return Reinstated.of(self._standing.held, self._replaced, self._unplaced)
+        return Reinstated.of(self._state.held, self._replaced, self._unplaced)
 
 
-def why_illegal(rules: Rules, supply: Supply, grant: Grant) -> str:
+def why_illegal(rules: ReinstateContext, supply: Supply, grant: Grant) -> str:
     """What makes a saved grant impossible here beside those already kept; '' when nothing does.
 
     Options that only say what new containers prefer make no grant illegal: nobody moves for them.

@@ -7,13 +7,12 @@ from policies.base import Threads
 from policies.hardware.pools import Pool
 from policies.topology_aware.cpus.cores import completing
 from policies.topology_aware.cpus.offer import Offer
-from policies.topology_aware.cpus.pick_reasons import Picked, how_picked
-from policies.topology_aware.cpus.picker import Quarry, pick_cpus, reduced, within_limits
+from policies.topology_aware.cpus.pick_reasons import PickedCpus, how_picked
+from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus, reduced, within_limits
 from policies.topology_aware.cpus.retained import additions
-from policies.topology_aware.cpus.spread import pick_near
 from policies.topology_aware.locality.devices import Locality, localities
 from policies.topology_aware.locality.strict_devices import ANYWHERE, is_near_each, reach_in
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet
 
 
@@ -26,67 +25,121 @@ class Taken:
     why: str = ""
 
 
-def take(case: Case, pool: Pool, offer: Offer, give: Sequence[int]) -> Taken | None:
+def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int]) -> Taken | None:
     """The CPUs of this offer, or None when the pool cannot give them after all. ``give`` bounds the pools below."""
-    supply = case.supply
-    reach = reach_in(case, pool)
+    supply = context.supply
+    reach = reach_in(context, pool)
     if not reach:
         return None
-    if not case.demand.whole:
+    if not context.demand.whole:
         return Taken(0, 0)
     ordinary = offer.keep & supply.shared[pool.index]
     isolated = offer.keep & ~ordinary
-    places = _places(case, pool, reach)
-    near = Quarry(case.tree, 0, give, offer.keep, case.demand.priority, case.demand.threads is not Threads.ANY)
+    places = _places(context, pool, reach)
+    near = CandidateCpus(
+        context.tree, 0, give, offer.keep, context.demand.priority, context.demand.threads is not Threads.ANY
+    )
     if more := offer.sliced - ordinary.bit_count():
         free = supply.shared[pool.index] & ~supply.withheld & reach & ~ordinary
-        quarry = replace(near, free=free, limits=reduced(case.tree, give, ordinary))
-        found = _pick(quarry, pool, more, places, offer.keep)
+        candidates = replace(near, free=free, limits=reduced(context.tree, give, ordinary))
+        found = _pick(candidates, pool, more, places, offer.keep)
         if not found:
             return None
         ordinary |= found
     if more := offer.isolated - isolated.bit_count():
         free = supply.free_isolated(pool.index) & reach & ~isolated
-        unbounded = [more] * len(case.tree.pools)
+        unbounded = [more] * len(context.tree.pools)
         found = _pick(replace(near, free=free, limits=unbounded), pool, more, places, offer.keep)
         if not found:
             return None
         isolated |= found
     owned = ordinary | isolated
-    if not is_near_each(case, reach, owned):
+    if not is_near_each(context, reach, owned):
         return None
-    picked = Picked(owned, offer.keep, supply.owned, places, case.demand.priority)
-    return Taken(ordinary, isolated, how_picked(case.tree, pool, picked))
+    picked = PickedCpus(owned, offer.keep, supply.owned, places, context.demand.priority)
+    return Taken(ordinary, isolated, how_picked(context.tree, pool, picked))
 
 
-def added_after(case: Case, offer: Offer, taken: Taken) -> tuple[CpuSet, ...]:
+def added_after(context: PlacementContext, offer: Offer, taken: Taken) -> tuple[CpuSet, ...]:
     """``Grant.added`` of what is taken: the ages of kept CPUs, and those that come now as the newest."""
     if not offer.keep:
         return ()
-    kept = [batch & offer.keep for batch in additions(case.request.previous)]
+    kept = [batch & offer.keep for batch in additions(context.request.previous)]
     came = (taken.exclusive | taken.isolated) & ~offer.keep
     return tuple(CpuSet(batch) for batch in (*kept, came) if batch)[1:]
 
 
-def _places(case: Case, pool: Pool, reach: int) -> tuple[Locality, ...]:
+def _places(context: PlacementContext, pool: Pool, reach: int) -> tuple[Locality, ...]:
     """Where the owned CPUs are to be; none if the devices are near all of the pool, or it was declined."""
-    declined = case.request.preferences.spread_by_hints is False and reach == ANYWHERE
-    if declined or not case.request.hints:
+    declined = context.request.preferences.spread_by_hints is False and reach == ANYWHERE
+    if declined or not context.request.hints:
         return ()
-    return localities(case.tree.machine, case.request.hints, pool.sharable | pool.isolated)
+    return localities(context.tree.machine, context.request.hints, pool.sharable | pool.isolated)
 
 
-def _pick(quarry: Quarry, pool: Pool, count: int, places: tuple[Locality, ...], held: int) -> int:
-    return pick_near(quarry, pool, count, places, held) or _pick_beside(quarry, pool, count, held)
+def _pick(candidates: CandidateCpus, pool: Pool, count: int, places: tuple[Locality, ...], held: int) -> int:
+    return pick_near(candidates, pool, count, places, held) or _pick_beside(candidates, pool, count, held)
 
 
-def _pick_beside(quarry: Quarry, pool: Pool, count: int, held: int) -> int:
+def _pick_beside(candidates: CandidateCpus, pool: Pool, count: int, held: int) -> int:
     """Plain picking; with whole cores, those of which the container holds a part are completed first."""
-    mine = completing(quarry.tree, held, quarry.free & pool.cpus, count) if quarry.whole and held else 0
-    if mine and within_limits(quarry.tree, pool, mine, quarry.limits):
+    mine = completing(candidates.tree, held, candidates.free & pool.cpus, count) if candidates.whole and held else 0
+    if mine and within_limits(candidates.tree, pool, mine, candidates.limits):
         left = count - mine.bit_count()
-        rest = replace(quarry, free=quarry.free & ~mine, limits=reduced(quarry.tree, quarry.limits, mine))
+        rest = replace(
+            candidates, free=candidates.free & ~mine, limits=reduced(candidates.tree, candidates.limits, mine)
+        )
         more = pick_cpus(rest, pool, left) if left else 0
         if more or not left:
             return mine | more
-    return pick_cpus(quarry, pool, count)
+    return pick_cpus(candidates, pool, count)
+
+
+def pick_near(candidates: CandidateCpus, pool: Pool, count: int, places: Sequence[Locality], held: int = 0) -> int:
+    """``count`` CPUs as a mask, near each place as many; 0 when that cannot be had.
+
+    Where the number does not divide, or not so many are free at each place: one (a core, if whole ones are wanted)
+    near each, the rest beside these. ``held`` are CPUs that the container keeps; they count where they are.
+    """
+    step = candidates.tree.threads_per_core if candidates.whole else 1
+    steps = (count + held.bit_count()) // step
+    if not places or steps < len(places):
+        return 0
+    even = steps // len(places) if steps % len(places) == 0 else 1
+    shares = (even * step, step) if even > 1 else (step,)
+    found = (_pick_shares(candidates, pool, count, places, share=share, held=held) for share in shares)
+    return next((cpus for cpus in found if cpus), 0)
+
+
+def _pick_shares(
+    candidates: CandidateCpus, pool: Pool, count: int, places: Sequence[Locality], *, share: int, held: int
+) -> int:
+    """At least ``share`` CPUs near each place, those that are ``held`` included."""
+    taken = 0
+    for place in places:
+        missing = share - ((held | taken) & place.cpus).bit_count()
+        if missing <= 0:
+            continue
+        if missing > count - taken.bit_count():
+            return 0
+        found = pick_cpus(_rest(candidates, taken, place.cpus), pool, missing)
+        if not found:
+            return 0
+        taken |= found
+    left = count - taken.bit_count()
+    if not left:
+        return taken
+    rest = _rest(candidates, taken, candidates.free)
+    for place in places:
+        rest = replace(rest, near=rest.near | rest.free & place.cpus)
+    beside = pick_cpus(rest, pool, left)
+    return taken | beside if beside else 0
+
+
+def _rest(candidates: CandidateCpus, taken: int, among: int) -> CandidateCpus:
+    return replace(
+        candidates,
+        free=candidates.free & among & ~taken,
+        limits=reduced(candidates.tree, candidates.limits, taken),
+        near=candidates.near | taken,
+    )

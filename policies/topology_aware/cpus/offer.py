@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from policies.base import Threads
 from policies.hardware.pools import Pool
 from policies.topology_aware.cpus.cores import inner_on_cores, on_free_cores
-from policies.topology_aware.cpus.retained import earlier
+from policies.topology_aware.cpus.retained import retained
 from policies.topology_aware.locality.strict_devices import ANYWHERE, is_near_each, reach_in
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.supply import Room
 
@@ -29,7 +29,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
+class _Remaining:
     """What is free for one request under one rule, and what its preferences leave of that.
 
     ``ordinary`` and ``isolated`` are masks; with a wish for whole cores, of CPUs on wholly free ones, and ``inner``
@@ -44,75 +44,75 @@ class _Sight:
     reach: Sequence[int]
 
 
-def offers_of(case: Case, room: Room, lenient: Room) -> tuple[Offer, ...]:
+def offers_of(context: PlacementContext, room: Room, lenient: Room) -> tuple[Offer, ...]:
     """What every pool would give under the rule of ``room``.
 
     ``lenient`` is for pools where the container was before: it must not move because others without a share
     have moved in meanwhile.
     """
-    sight = _sight(case, room, lenient)
-    return tuple(_offer(case, sight, pool) for pool in case.tree.pools)
+    remaining = _remaining(context, room, lenient)
+    return tuple(_offer(context, remaining, pool) for pool in context.tree.pools)
 
 
-def _sight(case: Case, room: Room, lenient: Room) -> _Sight:
-    tree, supply = case.tree, case.supply
+def _remaining(context: PlacementContext, room: Room, lenient: Room) -> _Remaining:
+    tree, supply = context.tree, context.supply
     ordinary = supply.shared[0] & ~supply.withheld
     isolated = supply.free_isolated(0)
     inner: Sequence[int] = room.inner
-    if case.demand.threads is not Threads.ANY:
+    if context.demand.threads is not Threads.ANY:
         ordinary, isolated = on_free_cores(tree, ordinary), on_free_cores(tree, isolated)
         inner = inner_on_cores(tree, ordinary, room.give)
     reach: Sequence[int] = (ANYWHERE,) * len(tree.pools)
-    if case.demand.strict_hints:
-        reach = [reach_in(case, pool) for pool in tree.pools]
-    return _Sight(room, lenient, ordinary, isolated, inner, reach)
+    if context.demand.strict_hints:
+        reach = [reach_in(context, pool) for pool in tree.pools]
+    return _Remaining(room, lenient, ordinary, isolated, inner, reach)
 
 
-def _offer(case: Case, sight: _Sight, pool: Pool) -> Offer:
-    demand, reach = case.demand, sight.reach[pool.index]
+def _offer(context: PlacementContext, remaining: _Remaining, pool: Pool) -> Offer:
+    demand, reach = context.demand, remaining.reach[pool.index]
     previous, keep = 0, 0
-    if case.request.previous is not None:
-        previous, keep = earlier(case, sight.lenient, pool, reach)
+    if context.request.previous is not None:
+        previous, keep = retained(context, remaining.lenient, pool, reach)
     kept_isolated = keep & pool.isolated
     isolated = kept_isolated.bit_count()
     missing = demand.whole - keep.bit_count()
-    enough = (pool.isolated & sight.isolated & reach & ~keep).bit_count() >= missing
+    enough = (pool.isolated & remaining.isolated & reach & ~keep).bit_count() >= missing
     if demand.isolation is not Isolation.NO and enough and keep == kept_isolated:
         isolated += missing
     sliced = demand.whole - isolated
-    fits = _fits(case, sight, pool, sliced, keep if previous else None)
+    fits = _fits(context, remaining, pool, sliced, keep if previous else None)
     return Offer(fits, previous, keep, sliced, isolated)
 
 
-def _fits(case: Case, sight: _Sight, pool: Pool, sliced: int, keep: int | None) -> bool:
+def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: int, keep: int | None) -> bool:
     """``keep`` is None where the container was not before."""
-    demand, i = case.demand, pool.index
-    room = sight.room if keep is None else sight.lenient
-    if not sight.reach[i]:
+    demand, i = context.demand, pool.index
+    room = remaining.room if keep is None else remaining.lenient
+    if not remaining.reach[i]:
         return False
     if demand.is_zero:
         # Without a CPU of its own the pool's sharers run on what is shared above it, or on the reserved CPUs.
-        return bool(case.supply.shared[i]) or (not room.keep_busy and case.supply.someone_shares)
+        return bool(context.supply.shared[i]) or (not room.keep_busy and context.supply.has_shared_cpus)
     if demand.isolation is Isolation.REQUIRE and sliced:
         return False
     if room.free_mcpu[i] < 1000 * sliced + demand.shared_mcpu:
         return False
     if sliced and (room.spare[i] < sliced or room.inner[i] < sliced):
         return False
-    return not demand.whole or _has_such_cpus(case, sight, pool, sliced, keep or 0)
+    return not demand.whole or _has_such_cpus(context, remaining, pool, sliced, keep or 0)
 
 
-def _has_such_cpus(case: Case, sight: _Sight, pool: Pool, sliced: int, keep: int) -> bool:
+def _has_such_cpus(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: int, keep: int) -> bool:
     """Enough whole cores where such are wanted, and enough CPUs near the devices where that is a strict wish."""
-    reach = sight.reach[pool.index]
+    reach = remaining.reach[pool.index]
     # Kept CPUs count as free ones here, so that what completes their cores is among these.
-    ordinary = pool.sharable & sight.ordinary & reach & ~keep
-    if case.demand.threads is not Threads.ANY:
+    ordinary = pool.sharable & remaining.ordinary & reach & ~keep
+    if context.demand.threads is not Threads.ANY:
         missing = sliced - (keep & ~pool.isolated).bit_count()
-        if ordinary.bit_count() < missing or (not keep and sight.inner[pool.index] < missing):
+        if ordinary.bit_count() < missing or (not keep and remaining.inner[pool.index] < missing):
             return False
     if reach == ANYWHERE:
         return True
-    isolated = pool.isolated & sight.isolated & reach if sliced < case.demand.whole else 0
+    isolated = pool.isolated & remaining.isolated & reach if sliced < context.demand.whole else 0
     candidates = keep | isolated | (ordinary if sliced else 0)
-    return candidates.bit_count() >= case.demand.whole and is_near_each(case, reach, candidates)
+    return candidates.bit_count() >= context.demand.whole and is_near_each(context, reach, candidates)

@@ -10,7 +10,7 @@ _SOME_PLACES = 3  # devices that are named one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class PickedCpus:
     """Owned CPUs, those of them that were kept, and what others owned before; masks."""
 
     owned: int
@@ -20,7 +20,7 @@ class Picked:
     priority: CpuPriority
 
 
-def how_picked(tree: PoolTree, pool: Pool, picked: Picked) -> str:
+def how_picked(tree: PoolTree, pool: Pool, picked: PickedCpus) -> str:
     """A fragment of a sentence, such as ``2 whole cores of NUMA node #1``."""
     new = picked.owned & ~picked.kept
     parts = [f"{picked.kept.bit_count()} kept"] if picked.kept else []
@@ -30,14 +30,14 @@ def how_picked(tree: PoolTree, pool: Pool, picked: Picked) -> str:
     near = _near(picked)
     if near:
         text = f"{near}: {text}"
-    preferred = tree.preferences[picked.priority]
+    preferred = tree.priority_masks[picked.priority]
     if new and picked.priority is not CpuPriority.NONE and len(preferred) > 1:
         rank = "all" if not new & ~preferred[0] else "not all"
         text += f", {rank} of those that priority {picked.priority} prefers"
     return text
 
 
-def _cores_of(tree: PoolTree, pool: Pool, picked: Picked, new: int) -> list[str]:
+def _cores_of(tree: PoolTree, pool: Pool, picked: PickedCpus, new: int) -> list[str]:
     """The new CPUs by what became of their cores."""
     home = _smallest_home(tree, pool, new)
     if new == home.sharable and new.bit_count() > tree.threads_per_core:
@@ -71,7 +71,7 @@ def _smallest_home(tree: PoolTree, pool: Pool, cpus: int) -> Pool:
     return pool if inside is None else _smallest_home(tree, inside, cpus)
 
 
-def _near(picked: Picked) -> str:
+def _near(picked: PickedCpus) -> str:
     """How many CPUs are near each device; empty where the devices are no matter, or some got none."""
     counts = [(picked.owned & place.cpus).bit_count() for place in picked.places]
     if not counts or not all(counts):

@@ -16,7 +16,7 @@ from policies.topology_aware.cpus.cores import core_sizes
 
 
 @dataclass(frozen=True, slots=True)
-class Quarry:
+class CandidateCpus:
     """What may be taken: ``free`` CPUs, at most ``limits[i]`` of pool i; ``near`` are CPUs to stay close to.
 
     ``whole``: only cores of which every online thread is free, and all threads of them.
@@ -31,7 +31,7 @@ class Quarry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tally:
+class _Counts:
     """Per domain: CPUs that can be given, those on wholly free cores, and the threads of such a core."""
 
     give: list[int]
@@ -39,39 +39,39 @@ class _Tally:
     threads: int
 
 
-def pick_cpus(quarry: Quarry, pool: Pool, count: int) -> int:
+def pick_cpus(candidates: CandidateCpus, pool: Pool, count: int) -> int:
     """``count`` CPUs of the pool as a mask, or 0 when the pool cannot give that many.
 
     What a wish or the machine sets apart is not mixed where one part can serve the request alone.
     """
-    top = _domain_of(quarry.tree.domains.root, pool)
-    for preferred in quarry.tree.preferences[quarry.priority]:
-        part = replace(quarry, free=quarry.free & pool.cpus & preferred)
+    top = _domain_of(candidates.tree.domains.root, pool)
+    for preferred in candidates.tree.priority_masks[candidates.priority]:
+        part = replace(candidates, free=candidates.free & pool.cpus & preferred)
         if part.free.bit_count() < count:
             continue
-        found = _pick_cores(part, top, pool, count) if quarry.whole else _pick_any(part, top, pool, count)
+        found = _pick_cores(part, top, pool, count) if candidates.whole else _pick_any(part, top, pool, count)
         if found:
             return found
     return 0
 
 
-def _pick_any(quarry: Quarry, top: Domain, pool: Pool, count: int) -> int:
-    tally = _tally(quarry, top, pool)
-    return _pick(quarry, tally, top, count) if tally.give[top.index] >= count else 0
+def _pick_any(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) -> int:
+    counts = _counts(candidates, top, pool)
+    return _pick(candidates, counts, top, count) if counts.give[top.index] >= count else 0
 
 
-def _pick_cores(quarry: Quarry, top: Domain, pool: Pool, count: int) -> int:
+def _pick_cores(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) -> int:
     """Whole cores, those with the most threads first: a smaller one serves only what no larger one is small enough for.
 
     Cores of one size are picked like CPUs, with limits that are multiples of the size.
     """
     taken = 0
-    for size, cores in core_sizes(quarry.tree, quarry.free):
-        left = reduced(quarry.tree, quarry.limits, taken)
-        part = replace(quarry, free=cores, limits=[n - n % size for n in left], near=quarry.near | taken)
-        tally = _tally(part, top, pool)
-        wanted = min(tally.give[top.index], count - count % size)
-        taken |= _pick(part, tally, top, wanted)
+    for size, cores in core_sizes(candidates.tree, candidates.free):
+        left = reduced(candidates.tree, candidates.limits, taken)
+        part = replace(candidates, free=cores, limits=[n - n % size for n in left], near=candidates.near | taken)
+        counts = _counts(part, top, pool)
+        wanted = min(counts.give[top.index], count - count % size)
+        taken |= _pick(part, counts, top, wanted)
         count -= wanted
     return 0 if count else taken
 
@@ -88,7 +88,7 @@ def priority_fits(tree: PoolTree, free: int, count: int, priority: CpuPriority) 
 
     1 everywhere without a priority, and where nothing tells the CPUs of the machine apart.
     """
-    preferred = tree.preferences[priority]
+    preferred = tree.priority_masks[priority]
     if priority is CpuPriority.NONE or len(preferred) == 1:
         return (1,) * len(tree.pools)
     return tuple(int((pool.cpus & free & preferred[0]).bit_count() >= count) for pool in tree.pools)
@@ -105,15 +105,15 @@ def _domain_of(domain: Domain, pool: Pool) -> Domain:
     return domain
 
 
-def _tally(quarry: Quarry, top: Domain, pool: Pool) -> _Tally:
-    give = [0] * quarry.tree.domains.count
-    whole = [0] * quarry.tree.domains.count
-    by_hardware = quarry.tree.by_hardware
+def _counts(candidates: CandidateCpus, top: Domain, pool: Pool) -> _Counts:
+    give = [0] * candidates.tree.domains.count
+    whole = [0] * candidates.tree.domains.count
+    by_hardware = candidates.tree.by_hardware
     threads = 1
 
     def visit(domain: Domain) -> None:
         nonlocal threads
-        i, free = domain.index, domain.cpus & quarry.free
+        i, free = domain.index, domain.cpus & candidates.free
         if not free:
             return
         if domain.level is Level.CORE:
@@ -128,40 +128,42 @@ def _tally(quarry: Quarry, top: Domain, pool: Pool) -> _Tally:
                 whole[i] += whole[child.index]
         owner = by_hardware.get(domain.cpus)
         if owner is not None and owner != pool.index:
-            give[i] = min(give[i], quarry.limits[owner])
+            give[i] = min(give[i], candidates.limits[owner])
 
     visit(top)
-    return _Tally(give, whole, threads)
+    return _Counts(give, whole, threads)
 
 
-def _pick(quarry: Quarry, tally: _Tally, domain: Domain, count: int) -> int:
+def _pick(candidates: CandidateCpus, counts: _Counts, domain: Domain, count: int) -> int:
     if domain.level is Level.CORE:
-        return _lowest(domain.cpus & quarry.free, count)
+        return _lowest(domain.cpus & candidates.free, count)
     taken = 0
-    rest = [c for c in domain.children if tally.give[c.index]]
+    rest = [c for c in domain.children if counts.give[c.index]]
     while count and rest:
-        fitting = [c for c in rest if tally.give[c.index] >= count]
+        fitting = [c for c in rest if counts.give[c.index] >= count]
         if fitting:
-            best = min(fitting, key=lambda c: _fit_key(quarry, tally, c, count))
-            return taken | _pick(quarry, tally, best, count)
-        best = min(rest, key=lambda c: _spill_key(quarry, tally, c))
+            best = min(fitting, key=lambda c: _fit_key(candidates, counts, c, count))
+            return taken | _pick(candidates, counts, best, count)
+        best = min(rest, key=lambda c: _spill_key(candidates, counts, c))
         rest.remove(best)
-        taken |= _pick(quarry, tally, best, tally.give[best.index])
-        count -= tally.give[best.index]
+        taken |= _pick(candidates, counts, best, counts.give[best.index])
+        count -= counts.give[best.index]
     return taken
 
 
-def _fit_key(quarry: Quarry, tally: _Tally, domain: Domain, count: int) -> tuple[int, int, int, int, int, int]:
+def _fit_key(
+    candidates: CandidateCpus, counts: _Counts, domain: Domain, count: int
+) -> tuple[int, int, int, int, int, int]:
     """For a domain that can give all: near, tight, few cores shared with others, few broken, small remainder, low."""
-    give, whole = tally.give[domain.index], min(tally.whole[domain.index], tally.give[domain.index])
-    cores = min(count, whole) // tally.threads
-    odd = count - cores * tally.threads
+    give, whole = counts.give[domain.index], min(counts.whole[domain.index], counts.give[domain.index])
+    cores = min(count, whole) // counts.threads
+    odd = count - cores * counts.threads
     broken_threads = give - whole
     must_break = odd > broken_threads
-    shared_cores = 1 if odd and whole > cores * tally.threads else odd
+    shared_cores = 1 if odd and whole > cores * counts.threads else odd
     return (
-        -(domain.cpus & quarry.near).bit_count(),
-        _tightest(tally, domain, count),
+        -(domain.cpus & candidates.near).bit_count(),
+        _tightest(counts, domain, count),
         shared_cores,
         int(must_break),
         give - count,
@@ -169,17 +171,17 @@ def _fit_key(quarry: Quarry, tally: _Tally, domain: Domain, count: int) -> tuple
     )
 
 
-def _tightest(tally: _Tally, domain: Domain, count: int) -> int:
+def _tightest(counts: _Counts, domain: Domain, count: int) -> int:
     """The size of the smallest domain in here that can give all: a whole NUMA node before halves of two."""
-    inner = [_tightest(tally, c, count) for c in domain.children if tally.give[c.index] >= count]
+    inner = [_tightest(counts, c, count) for c in domain.children if counts.give[c.index] >= count]
     return min(inner, default=domain.cpus.bit_count())
 
 
-def _spill_key(quarry: Quarry, tally: _Tally, domain: Domain) -> tuple[int, int, int, int]:
+def _spill_key(candidates: CandidateCpus, counts: _Counts, domain: Domain) -> tuple[int, int, int, int]:
     """For a domain that is taken as a whole because none can give all: near, wholly idle, largest, lowest."""
-    give = tally.give[domain.index]
+    give = counts.give[domain.index]
     return (
-        -(domain.cpus & quarry.near).bit_count(),
+        -(domain.cpus & candidates.near).bit_count(),
         int(give < domain.cpus.bit_count()),
         -give,
         domain.index,

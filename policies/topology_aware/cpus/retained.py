@@ -4,14 +4,14 @@ from dataclasses import dataclass, replace
 
 from policies.base import Previous, Threads
 from policies.hardware.pools import Pool
-from policies.topology_aware.cpus.picker import Quarry, pick_cpus, within_limits
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus, within_limits
+from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.supply import Room
 
 
 @dataclass(frozen=True, slots=True)
-class _Holding:
+class _EarlierCpus:
     """Earlier CPUs that can be had, by kind: masks."""
 
     ordinary: int
@@ -22,35 +22,35 @@ class _Holding:
         return self.ordinary | self.isolated
 
 
-def earlier(case: Case, room: Room, pool: Pool, reach: int) -> tuple[int, int]:
+def retained(context: PlacementContext, room: Room, pool: Pool, reach: int) -> tuple[int, int]:
     """(rank, CPUs to keep) if this is the container's earlier pool or above it, else zeros.
 
     The rank is higher for deeper pools. CPUs outside ``reach`` are not wanted again.
     """
-    previous = case.request.previous
+    previous = context.request.previous
     if previous is None:
         return 0, 0
-    home = case.tree.by_name.get(previous.pool)
-    if home is not None and pool.index not in case.tree.pools[home].path:
+    home = context.tree.by_name.get(previous.pool)
+    if home is not None and pool.index not in context.tree.pools[home].path:
         return 0, 0
     if (home is None and not previous.owned) or (previous.only_there and home not in (None, pool.index)):
         return 0, 0
     rank = pool.depth + 1
-    if not case.demand.whole or not previous.owned:
+    if not context.demand.whole or not previous.owned:
         return rank, 0
-    keep = _keepable(case, pool, previous.owned.mask)
-    below = keep & case.supply.shared[pool.index]
-    if not keep or keep & ~reach or not within_limits(case.tree, pool, below, room.give):
+    keep = _keepable(context, pool, previous.owned.mask)
+    below = keep & context.supply.shared[pool.index]
+    if not keep or keep & ~reach or not within_limits(context.tree, pool, below, room.give):
         return 0, 0
     return rank, keep
 
 
-def _keepable(case: Case, pool: Pool, owned: int) -> int:
+def _keepable(context: PlacementContext, pool: Pool, owned: int) -> int:
     """All earlier CPUs if no fewer are asked, else as many of them as are asked; 0 if they cannot be had."""
-    ordinary = owned & case.supply.shared[pool.index] & ~case.supply.withheld
-    isolated = owned & case.supply.free_isolated(pool.index)
-    count = case.demand.whole
-    if case.demand.isolation is Isolation.REQUIRE:
+    ordinary = owned & context.supply.shared[pool.index] & ~context.supply.withheld
+    isolated = owned & context.supply.free_isolated(pool.index)
+    count = context.demand.whole
+    if context.demand.isolation is Isolation.REQUIRE:
         ordinary = 0
         if isolated != owned and isolated.bit_count() < count:
             return 0
@@ -58,37 +58,37 @@ def _keepable(case: Case, pool: Pool, owned: int) -> int:
         return owned if ordinary | isolated == owned else 0
     if (ordinary | isolated).bit_count() < count:
         return 0
-    return _oldest(case, pool, _Holding(ordinary, isolated), count)
+    return _oldest(context, pool, _EarlierCpus(ordinary, isolated), count)
 
 
-def _oldest(case: Case, pool: Pool, free: _Holding, count: int) -> int:
+def _oldest(context: PlacementContext, pool: Pool, free: _EarlierCpus, count: int) -> int:
     """So many of the earlier CPUs that are free: what was added last is given back first (spec section 7)."""
     kept = 0
-    for batch in additions(case.request.previous):
-        here = _Holding(free.ordinary & batch, free.isolated & batch)
+    for batch in additions(context.request.previous):
+        here = _EarlierCpus(free.ordinary & batch, free.isolated & batch)
         missing = count - kept.bit_count()
         if here.cpus.bit_count() >= missing:
-            return kept | _pick_of_one_age(case, pool, here, missing, kept)
+            return kept | _pick_of_one_age(context, pool, here, missing, kept)
         kept |= here.cpus
     return kept
 
 
-def _pick_of_one_age(case: Case, pool: Pool, free: _Holding, count: int, near: int) -> int:
-    if case.demand.isolation is not Isolation.NO and free.isolated.bit_count() >= count:
-        return _pick_among(case, pool, free.isolated, count, near)
+def _pick_of_one_age(context: PlacementContext, pool: Pool, free: _EarlierCpus, count: int, near: int) -> int:
+    if context.demand.isolation is not Isolation.NO and free.isolated.bit_count() >= count:
+        return _pick_among(context, pool, free.isolated, count, near)
     if free.ordinary.bit_count() >= count:
-        return _pick_among(case, pool, free.ordinary, count, near)
+        return _pick_among(context, pool, free.ordinary, count, near)
     more = count - free.ordinary.bit_count()
-    return free.ordinary | _pick_among(case, pool, free.isolated, more, near | free.ordinary)
+    return free.ordinary | _pick_among(context, pool, free.isolated, more, near | free.ordinary)
 
 
-def _pick_among(case: Case, pool: Pool, cpus: int, count: int, near: int) -> int:
+def _pick_among(context: PlacementContext, pool: Pool, cpus: int, count: int, near: int) -> int:
     """So many of these, on whole cores if such are wanted and the earlier ones were."""
-    unbounded = [cpus.bit_count()] * len(case.tree.pools)
-    quarry = Quarry(case.tree, cpus, unbounded, near, case.demand.priority)
-    if case.demand.threads is not Threads.ANY and (cores := pick_cpus(replace(quarry, whole=True), pool, count)):
+    unbounded = [cpus.bit_count()] * len(context.tree.pools)
+    candidates = CandidateCpus(context.tree, cpus, unbounded, near, context.demand.priority)
+    if context.demand.threads is not Threads.ANY and (cores := pick_cpus(replace(candidates, whole=True), pool, count)):
         return cores
-    return pick_cpus(quarry, pool, count)
+    return pick_cpus(candidates, pool, count)
 
 
 def additions(previous: Previous | None) -> tuple[int, ...]:

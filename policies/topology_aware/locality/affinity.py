@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from policies.base import Affinity, ContainerKey, CpuKind, Expression, Grant, Request
+from policies.base import Affinity, Allocations, ContainerKey, CpuKind, Expression, Grant, Reason, Request
 from policies.expressions import expression_text, matches
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
@@ -13,6 +13,7 @@ MAX_WEIGHT = 1000
 DISTANCE_FACTOR = 0.75  # per link between two pools
 MAX_PULLS = 16
 _MAX_REASONS = 4
+AFFINITY = "affinity"
 
 _ANY = Expression("name", "AlwaysTrue")
 
@@ -84,6 +85,25 @@ def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, other
     return tuple(sorted(found, key=lambda p: (-abs(p.weight), p.container))[:MAX_PULLS])
 
 
+def affinity_reasons(
+    tree: PoolTree, options: TopologyAwareOptions, held: Allocations, request: Request
+) -> tuple[Reason, ...]:
+    """A sentence for each of the strongest pulls and pushes, strongest first; its own grant in ``held`` is ignored."""
+    others = held.without(request.container)
+    return tuple(Reason(AFFINITY, _pull_text(pull, others)) for pull in pulls(tree, options, request, others.grants))
+
+
+def _pull_text(pull: Pull, others: Allocations) -> str:
+    grant = others.get(pull.container)
+    name = pull.container.name
+    if grant is not None:
+        pod = grant.request.pod
+        name = f"{pod.namespace}/{pod.name}/{name}"
+    verb = "draws" if pull.weight > 0 else "pushes"
+    towards = "to" if pull.weight > 0 else "from"
+    return f"{name} {verb} it by {abs(pull.weight)} {towards} {pull.pool}: {pull.why}"
+
+
 def implied(options: TopologyAwareOptions, request: Request) -> tuple[tuple[str, Affinity], ...]:
     """(option, affinity) that options give this container; none where it has affinities of its own."""
     if request.affinities:
@@ -91,7 +111,7 @@ def implied(options: TopologyAwareOptions, request: Request) -> tuple[tuple[str,
     return tuple((row.name, affinity) for row in IMPLICIT if row.applies(options) for affinity in row.adds(request))
 
 
-def wish(subject: Request, other: Request) -> int:
+def affinity_weight(subject: Request, other: Request) -> int:
     """The sum of the weights of the subject's affinities that the other container matches."""
     return _weight(subject.affinities, subject, other)
 
@@ -134,8 +154,8 @@ def _met(own: Sequence[tuple[Affinity, str]], request: Request, grant: Grant) ->
 def _why(met: Sequence[tuple[int, str]]) -> str:
     """The strongest few of these, in the order given."""
     strongest = sorted(range(len(met)), key=lambda i: -abs(met[i][0]))[:_MAX_REASONS]
-    told = "; ".join(met[i][1] for i in sorted(strongest))
-    return told if len(met) <= _MAX_REASONS else f"{told}; and {len(met) - _MAX_REASONS} more"
+    text = "; ".join(met[i][1] for i in sorted(strongest))
+    return text if len(met) <= _MAX_REASONS else f"{text}; and {len(met) - _MAX_REASONS} more"
 
 
 def _own_text(affinity: Affinity) -> str:

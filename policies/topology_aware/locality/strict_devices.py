@@ -2,20 +2,20 @@
 
 from policies.hardware.pools import Pool
 from policies.topology_aware.locality.devices import local_cpus
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.context import PlacementContext
 
 ANYWHERE = -1  # every CPU, as a mask
 
 
-def reach_in(case: Case, pool: Pool) -> int:
+def reach_in(context: PlacementContext, pool: Pool) -> int:
     """The CPUs that the container may own in this pool, as a mask; 0 when the pool is no place for it.
 
     Without a strict wish all. With one: all where the whole pool is near the devices and has CPUs near each; else,
     if nothing shared is asked for, those near any. Near each device there must then be one (``is_near_each``).
     """
-    if not case.demand.strict_hints:
+    if not context.demand.strict_hints:
         return ANYWHERE
-    near = _near(case)
+    near = _near(context)
     if not near:
         return ANYWHERE
     together = 0
@@ -24,18 +24,18 @@ def reach_in(case: Case, pool: Pool) -> int:
     usable = pool.sharable | pool.isolated
     if not usable & ~together and all(usable & cpus for cpus in near):
         return ANYWHERE
-    return usable & together if case.demand.whole and not case.demand.shared_mcpu else 0
+    return usable & together if context.demand.whole and not context.demand.shared_mcpu else 0
 
 
-def is_near_each(case: Case, reach: int, owned: int) -> bool:
+def is_near_each(context: PlacementContext, reach: int, owned: int) -> bool:
     """True when some of these CPUs are near each device, where the reach makes this a condition.
 
     One CPU cannot be near two devices in two packages: then the wish refuses, as it says.
     """
-    return reach == ANYWHERE or all(owned & cpus for cpus in _near(case))
+    return reach == ANYWHERE or all(owned & cpus for cpus in _near(context))
 
 
-def _near(case: Case) -> tuple[int, ...]:
+def _near(context: PlacementContext) -> tuple[int, ...]:
     """Per hint that says something, the CPUs near it; none may be online."""
-    found = (local_cpus(case.tree.machine, hint) for hint in case.request.hints)
+    found = (local_cpus(context.tree.machine, hint) for hint in context.request.hints)
     return tuple(dict.fromkeys(cpus for cpus in found if cpus is not None))

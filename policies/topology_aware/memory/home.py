@@ -6,7 +6,7 @@ from policies.base import DeviceLocality, Request
 from policies.hardware.pools import Pool
 from policies.topology_aware.memory.reasons import kinds_text
 from policies.topology_aware.supply.memory_account import wanted_kinds
-from policies.topology_aware.supply.memory_nodes import KINDS, USUAL, MemoryNodes
+from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS, KINDS, MemoryNodes
 from sysfs.model import Machine, MemoryKind
 
 
@@ -44,9 +44,9 @@ def home_of(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request, 
     return Home(zone | normal, in_pool, absent, normal)
 
 
-def usual_of(nodes: MemoryNodes, mems: int) -> int:
+def default_kinds_of(nodes: MemoryNodes, mems: int) -> int:
     """Of these nodes those that anybody gets; all of them where there is nothing but HBM."""
-    return mems & nodes.of_kinds(USUAL) or mems
+    return mems & nodes.of_kinds(DEFAULT_KINDS) or mems
 
 
 def _of_wanted_kinds(nodes: MemoryNodes, pool: Pool, request: Request, spread: int) -> int:
@@ -59,7 +59,7 @@ def _of_wanted_kinds(nodes: MemoryNodes, pool: Pool, request: Request, spread: i
     for kind in lacking:
         if not start & nodes.of_kind(kind):
             zone |= nodes.nearest(start, nodes.of_kind(kind))
-    return zone or usual_of(nodes, pool.mems)
+    return zone or default_kinds_of(nodes, pool.mems)
 
 
 def _normal_for(nodes: MemoryNodes, zone: int, wanted: int, *, strict: bool) -> int | None:

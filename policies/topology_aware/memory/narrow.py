@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 from policies.base import CpuKind, Grant
 from policies.topology_aware.memory.grants import home_zone, is_ours
-from policies.topology_aware.memory.restore import relieved
-from policies.topology_aware.supply.memory_account import MemoryAccount, claim_of, promised_bytes
+from policies.topology_aware.memory.restore import widened_for_promises
+from policies.topology_aware.supply.memory_account import MemoryAccount, promise_of, promised_bytes
 from policies.topology_aware.supply.memory_nodes import KINDS, MemoryNodes
-from policies.topology_aware.supply.memory_packing import burden
+from policies.topology_aware.supply.memory_packing import promised_inside
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import NodeSet
 
@@ -43,7 +43,7 @@ def narrowed(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:
     """
     account = supply.memory
     if not account.holds:
-        return relieved(supply, grants)
+        return widened_for_promises(supply, grants)
     wide = _wide(supply, grants)
     if not wide:
         return ()
@@ -103,8 +103,8 @@ def _way_home(nodes: MemoryNodes, wide: _Wide) -> Iterator[int]:
 def _after(account: MemoryAccount, wide: _Wide, target: int) -> MemoryAccount | None:
     """The account after this move; None when promises would be broken by it."""
     nodes = account.nodes
-    if burden(account.zones, target) + wide.promised_bytes > nodes.capacity(target):
+    if promised_inside(account.zones, target) + wide.promised_bytes > nodes.capacity(target):
         return None
     narrow = replace(wide.grant, mems=NodeSet(target))
-    after = account.minus(claim_of(nodes, wide.grant)).plus(claim_of(nodes, narrow))
+    after = account.minus(promise_of(nodes, wide.grant)).plus(promise_of(nodes, narrow))
     return after if after.holds else None

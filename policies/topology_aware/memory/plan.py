@@ -12,14 +12,14 @@ from policies.topology_aware.supply.demand import Demand
 from policies.topology_aware.supply.memory_account import (
     FIRST,
     PRIORITY,
-    Claim,
     MemoryAccount,
-    claims_of,
+    Promise,
     promised_bytes,
+    promises_of,
     wanted_kinds,
     widest_zone,
 )
-from policies.topology_aware.supply.memory_packing import Burden, burden, packed
+from policies.topology_aware.supply.memory_packing import ZonePromise, packed, promised_inside
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -88,11 +88,11 @@ def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[in
     return {zone: _Room(2 if zone in as_is | yielded else 1, int(zone in as_is)) for zone in zones}
 
 
-def _taking(account: MemoryAccount, burdens: tuple[Burden, ...], zones: set[int], wanted: int) -> set[int]:
+def _taking(account: MemoryAccount, promises: tuple[ZonePromise, ...], zones: set[int], wanted: int) -> set[int]:
     """The zones that could take so many bytes beside these promises."""
     # Most full zones are found by their own sum; the packing is asked for the rest.
-    free = {zone for zone in zones if burden(burdens, zone) + wanted <= account.nodes.capacity(zone)}
-    packing = packed(account.nodes, burdens) if free else None
+    free = {zone for zone in zones if promised_inside(promises, zone) + wanted <= account.nodes.capacity(zone)}
+    packing = packed(account.nodes, promises) if free else None
     return {zone for zone in free if packing.takes(zone, wanted)} if packing is not None else set()
 
 
@@ -120,25 +120,25 @@ def plan_memory(
     home = home_of(supply.tree.machine, account.nodes, pool, request, owns=bool(owned))
     if home.refused:
         return say.strict_memory(wanted_kinds(request), home.refused)
-    case = _Case(account, others, request, home, held.mask & account.nodes.every)
-    why = _about(case)
+    context = _MemoryContext(account, others, request, home, held.mask & account.nodes.every)
+    why = _about(context)
     cold = cold_start(account.nodes, home, request)
-    if cold.zone and not case.held & account.nodes.dram:
-        plan = _planned(case, cold.zone, account.nodes.pmem | cold.zone)
+    if cold.zone and not context.held & account.nodes.dram:
+        plan = _planned(context, cold.zone, account.nodes.pmem | cold.zone)
         if plan is not None:
             text = say.starts_cold(plan.mems.mask, home.zone & ~plan.mems.mask, request.preferences.cold_start_seconds)
             return replace(plan, is_cold=True, reasons=(*why, *plan.reasons, text))
         why = (*why, say.no_cold_start(f"PMEM does not have {say.amount_text(promised_bytes(request))} left"))
-    elif cold.missing and not case.held:
+    elif cold.missing and not context.held:
         why = (*why, say.no_cold_start(cold.missing))
-    plan = _planned(case, home.zone, widest_zone(account.nodes, request))
+    plan = _planned(context, home.zone, widest_zone(account.nodes, request))
     if plan is not None:
         return replace(plan, reasons=(*why, *plan.reasons))
-    return _without_room(case, why)
+    return _without_room(context, why)
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _MemoryContext:
     """One container in its circumstances."""
 
     account: MemoryAccount
@@ -148,40 +148,40 @@ class _Case:
     held: int
 
 
-def _about(case: _Case) -> tuple[Reason, ...]:
+def _about(context: _MemoryContext) -> tuple[Reason, ...]:
     """What is to be told of the home zone itself."""
-    home = case.home
+    home = context.home
     why = [say.kinds_absent(home.absent, home.zone)] if home.absent else []
-    if home.added_normal and case.request.preferences.memory_kinds:
+    if home.added_normal and context.request.preferences.memory_kinds:
         why.append(say.normal_added(home.added_normal))
     return tuple(why)
 
 
-def _planned(case: _Case, home: int, most: int) -> MemoryPlan | None:
+def _planned(context: _MemoryContext, home: int, most: int) -> MemoryPlan | None:
     """The plan that starts from this zone and may widen it to ``most``; None where not even that has room."""
-    zone = case.held | home
-    request, nodes = case.request, case.account.nodes
+    zone = context.held | home
+    request, nodes = context.request, context.account.nodes
     wanted = promised_bytes(request)
-    mine = Claim(request.container, PRIORITY[request.pod.qos], zone, most | zone, wanted, is_new=True)
-    after = case.account.plus(mine)
+    mine = Promise(request.container, PRIORITY[request.pod.qos], zone, most | zone, wanted, is_new=True)
+    after = context.account.plus(mine)
     if not wanted or after.holds:
         return MemoryPlan(NodeSet(zone))
     if not after.could_hold:
         return None
-    zones = dict(widened(nodes, (*claims_of(nodes, case.others), mine)))
+    zones = dict(widened(nodes, (*promises_of(nodes, context.others), mine)))
     mems = zones.pop(request.container, zone)
-    moved = tuple(replace(g, mems=NodeSet(zones[g.container])) for g in case.others if g.container in zones)
+    moved = tuple(replace(g, mems=NodeSet(zones[g.container])) for g in context.others if g.container in zones)
     why = [say.widened(home, mems, wanted)] if mems != zone else []
     if moved:
         why.append(say.others_widened(moved))
     return MemoryPlan(NodeSet(mems), widened=moved, reasons=tuple(why))
 
 
-def _without_room(case: _Case, why: tuple[Reason, ...]) -> MemoryPlan | Reason:
+def _without_room(context: _MemoryContext, why: tuple[Reason, ...]) -> MemoryPlan | Reason:
     """Too little memory anywhere: refused under a strict wish, else the kernel may look in every node."""
-    request, nodes = case.request, case.account.nodes
+    request, nodes = context.request, context.account.nodes
     wanted = promised_bytes(request)
-    zone = widest_zone(nodes, request) | case.held
+    zone = widest_zone(nodes, request) | context.held
     if request.preferences.strict_memory:
         return say.strict_memory(wanted_kinds(request), say.no_room(zone, wanted))
     return MemoryPlan(NodeSet(zone), reasons=(*why, say.short(zone, wanted)))

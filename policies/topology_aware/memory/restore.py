@@ -8,17 +8,17 @@ from policies.hardware.pools import Pool
 from policies.topology_aware.memory.grants import is_ours, warmed
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.memory.widen import widened
-from policies.topology_aware.supply.memory_account import claims_of
+from policies.topology_aware.supply.memory_account import promises_of
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet
 
 
-def gone_nodes(supply: Supply, grant: Grant) -> int:
+def missing_nodes(supply: Supply, grant: Grant) -> int:
     """The memory nodes of the grant that this machine does not have (any more)."""
     return grant.mems.mask & ~supply.memory.nodes.every if is_ours(grant) else 0
 
 
-def zone_again(supply: Supply, others: Sequence[Grant], grant: Grant) -> tuple[Grant, ...]:
+def rezoned_again(supply: Supply, others: Sequence[Grant], grant: Grant) -> tuple[Grant, ...]:
     """The grant with a zone of nodes that are there, and others that get more nodes for it; the grant comes last.
 
     ``supply`` is that of ``others``. What is left of its zone is kept. A cold start that is over stays over.
@@ -26,11 +26,11 @@ def zone_again(supply: Supply, others: Sequence[Grant], grant: Grant) -> tuple[G
     request, pool = grant.request, supply.tree.named(grant.pool)
     if not grant.is_cold:
         request = replace(request, preferences=replace(request.preferences, cold_start_seconds=0))
-    plan = plan_in_any_case(supply, others, request, pool, owned=grant.owned, held=grant.mems)
+    plan = plan_leniently(supply, others, request, pool, owned=grant.owned, held=grant.mems)
     return (*plan.widened, replace(grant, mems=plan.mems, is_cold=plan.is_cold))
 
 
-def plan_in_any_case(
+def plan_leniently(
     supply: Supply, others: Sequence[Grant], request: Request, pool: Pool, *, owned: CpuSet, held: NodeSet = NodeSet()
 ) -> MemoryPlan:
     """The plan for a container that runs and must be somewhere: where a strict wish would refuse it, without that."""
@@ -42,7 +42,7 @@ def plan_in_any_case(
     return found if isinstance(found, MemoryPlan) else MemoryPlan(NodeSet(supply.memory.nodes.every))
 
 
-def joined(supply: Supply, old: Grant, new: Grant) -> Grant:
+def with_zone_of(supply: Supply, old: Grant, new: Grant) -> Grant:
     """The new grant of a container that runs on the old one: its zone has all of the old one's, so no page moves."""
     if not is_ours(old) or not is_ours(new):
         return new
@@ -51,9 +51,9 @@ def joined(supply: Supply, old: Grant, new: Grant) -> Grant:
     return replace(new, mems=new.mems | NodeSet(old.mems.mask & supply.memory.nodes.every))
 
 
-def relieved(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:
+def widened_for_promises(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:
     """Those who get more nodes because the present zones cannot hold all that is promised; mostly nobody."""
     if supply.memory.holds:
         return ()
-    zones = widened(supply.memory.nodes, claims_of(supply.memory.nodes, grants))
+    zones = widened(supply.memory.nodes, promises_of(supply.memory.nodes, grants))
     return tuple(replace(g, mems=NodeSet(zones[g.container])) for g in grants if g.container in zones)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from policies.base import ContainerKey, QosClass
-from policies.topology_aware.supply.memory_account import PRIORITY, Claim
+from policies.topology_aware.supply.memory_account import PRIORITY, Promise
 from policies.topology_aware.supply.memory_nodes import KINDS, MemoryNodes
 from policies.topology_aware.supply.memory_packing import Overflow, first_overflow, in_order
 from sysfs.model import MemoryKind
@@ -19,76 +19,76 @@ _EXTRA_KINDS = tuple(KINDS[:count] for count in range(len(KINDS) + 1))
 
 
 @dataclass(frozen=True, slots=True)
-class _Exit:
+class _Widening:
     """A claim and the zone with which it would leave an overflowing one."""
 
-    claim: Claim
+    promise: Promise
     zone: int
 
 
-def widened(nodes: MemoryNodes, claims: Iterable[Claim]) -> Mapping[ContainerKey, int]:
+def widened(nodes: MemoryNodes, promises: Iterable[Promise]) -> Mapping[ContainerKey, int]:
     """The new zones of those who must widen so that nothing overflows; nobody that need not.
 
     Where even the widest zones would not do, that overflow is left as it is and nobody moves for it.
     """
-    now = {c.container: c for c in claims if c.promised_bytes}
+    now = {c.container: c for c in promises if c.promised_bytes}
     before = dict(now)
     tolerated: frozenset[int] = frozenset()
-    while overflow := first_overflow(nodes, _burdens(now.values()), tolerated):
-        exits = _exits(nodes, now.values(), overflow)
-        if not exits:
+    while overflow := first_overflow(nodes, _zone_promises(now.values()), tolerated):
+        widenings = _widenings(nodes, now.values(), overflow)
+        if not widenings:
             tolerated |= {overflow.zone}
-        for found in exits:
-            now[found.claim.container] = replace(found.claim, zone=found.zone)
+        for found in widenings:
+            now[found.promise.container] = replace(found.promise, zone=found.zone)
     return {key: now[key].zone for key in sorted(now) if now[key] is not before[key]}
 
 
-def _burdens(claims: Iterable[Claim]) -> tuple[tuple[int, int], ...]:
+def _zone_promises(promises: Iterable[Promise]) -> tuple[tuple[int, int], ...]:
     sums: dict[int, int] = {}
-    for claim in claims:
-        sums[claim.zone] = sums.get(claim.zone, 0) + claim.promised_bytes
+    for promise in promises:
+        sums[promise.zone] = sums.get(promise.zone, 0) + promise.promised_bytes
     return in_order(sums.items())
 
 
-def _exits(nodes: MemoryNodes, claims: Iterable[Claim], overflow: Overflow) -> Sequence[_Exit]:
+def _widenings(nodes: MemoryNodes, promises: Iterable[Promise], overflow: Overflow) -> Sequence[_Widening]:
     """Who leaves the overflowing zone, and for where, so that the excess is gone; empty if that cannot be."""
-    inside = [c for c in claims if not c.zone & ~overflow.zone and c.widest & ~overflow.zone]
+    inside = [c for c in promises if not c.zone & ~overflow.zone and c.widest & ~overflow.zone]
     waiting = sorted(inside, key=lambda c: (c.priority, not c.is_new, c.promised_bytes, c.container))
-    exits: list[_Exit] = []
+    widenings: list[_Widening] = []
     left = overflow.excess_bytes
     for ceiling in _CEILINGS:
         for extra in _EXTRA_KINDS:
             staying = []
-            for claim in waiting:
-                zone = _zone_outside(nodes, claim, overflow.zone, extra) if _may(claim, ceiling, left) else 0
+            for promise in waiting:
+                zone = _zone_outside(nodes, promise, overflow.zone, extra) if _may(promise, ceiling, left) else 0
                 if not zone:
-                    staying.append(claim)
+                    staying.append(promise)
                     continue
-                exits.append(_Exit(claim, zone))
-                left -= claim.promised_bytes
+                widenings.append(_Widening(promise, zone))
+                left -= promise.promised_bytes
             if left <= 0:
-                return _needed(exits, -left)
+                return _needed(widenings, -left)
             waiting = staying
     return ()
 
 
-def _may(claim: Claim, ceiling: int, left_bytes: int) -> bool:
-    return left_bytes > 0 and claim.priority <= ceiling
+def _may(promise: Promise, ceiling: int, left_bytes: int) -> bool:
+    return left_bytes > 0 and promise.priority <= ceiling
 
 
-def _zone_outside(nodes: MemoryNodes, claim: Claim, overflowing: int, extra: tuple[MemoryKind, ...]) -> int:
+def _zone_outside(nodes: MemoryNodes, promise: Promise, overflowing: int, extra: tuple[MemoryKind, ...]) -> int:
     """The claim's zone grown by the overflowing one and the nearest nodes around that; 0 where none are allowed."""
-    kinds = {*nodes.kinds_in(claim.zone), *extra}
-    new = nodes.expand(overflowing, kinds, claim.widest)
-    return claim.zone | (overflowing & nodes.of_kinds(kinds) & claim.widest) | new if new else 0
+    kinds = {*nodes.kinds_in(promise.zone), *extra}
+    new = nodes.expand(overflowing, kinds, promise.widest)
+    return promise.zone | (overflowing & nodes.of_kinds(kinds) & promise.widest) | new if new else 0
 
 
-def _needed(exits: Sequence[_Exit], spare_bytes: int) -> Sequence[_Exit]:
+def _needed(widenings: Sequence[_Widening], spare_bytes: int) -> Sequence[_Widening]:
     """Without those whose bytes are spare: a large one at the end may do alone what smaller ones began."""
     needed = []
-    for found in reversed(exits):
-        if found.claim.promised_bytes <= spare_bytes:
-            spare_bytes -= found.claim.promised_bytes
+    for found in reversed(widenings):
+        if found.promise.promised_bytes <= spare_bytes:
+            spare_bytes -= found.promise.promised_bytes
         else:
             needed.append(found)
     return needed

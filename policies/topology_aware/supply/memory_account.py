@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from policies.base import ContainerKey, CpuKind, Grant, QosClass, Request
-from policies.topology_aware.supply.memory_nodes import USUAL, MemoryNodes
-from policies.topology_aware.supply.memory_packing import Burden, in_order, packed
+from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS, MemoryNodes
+from policies.topology_aware.supply.memory_packing import ZonePromise, in_order, packed
 from sysfs.model import MemoryKind
 
 PRIORITY = {QosClass.BEST_EFFORT: 0, QosClass.BURSTABLE: 1, QosClass.GUARANTEED: 2}
@@ -19,11 +19,11 @@ def promised_bytes(request: Request) -> int:
 
 def wanted_kinds(request: Request) -> tuple[MemoryKind, ...]:
     """The kinds of memory that a container asks for; every kind but HBM if it does not say."""
-    return request.preferences.memory_kinds or USUAL
+    return request.preferences.memory_kinds or DEFAULT_KINDS
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Promise:
     """One container's promise. ``zone`` may be widened up to ``widest``; where they are equal it is never touched."""
 
     container: ContainerKey
@@ -34,7 +34,7 @@ class Claim:
     is_new: bool = False  # the container that is decided on: it widens before its equals
 
 
-def claim_of(nodes: MemoryNodes, grant: Grant) -> Claim:
+def promise_of(nodes: MemoryNodes, grant: Grant) -> Promise:
     """The claim of a grant. Memory that we do not write counts in the whole machine.
 
     Reserved containers and those that are left alone stay where they are; a strict wish keeps a container within
@@ -48,7 +48,7 @@ def claim_of(nodes: MemoryNodes, grant: Grant) -> Claim:
         widest = zone | nodes.pmem
     else:
         widest = zone | widest_zone(nodes, request)
-    return Claim(request.container, PRIORITY[request.pod.qos], zone, widest, promised_bytes(request))
+    return Promise(request.container, PRIORITY[request.pod.qos], zone, widest, promised_bytes(request))
 
 
 def widest_zone(nodes: MemoryNodes, request: Request) -> int:
@@ -64,20 +64,20 @@ class MemoryAccount:
     """
 
     nodes: MemoryNodes
-    zones: tuple[Burden, ...] = ()
-    widest: tuple[Burden, ...] = ()
-    yielding: tuple[Burden, ...] = ()
+    zones: tuple[ZonePromise, ...] = ()
+    widest: tuple[ZonePromise, ...] = ()
+    yielding: tuple[ZonePromise, ...] = ()
 
-    def plus(self, *claims: Claim) -> "MemoryAccount":
+    def plus(self, *promises: Promise) -> "MemoryAccount":
         """The same with these promises made."""
-        return self._changed(claims, 1)
+        return self._changed(promises, 1)
 
-    def minus(self, *claims: Claim) -> "MemoryAccount":
+    def minus(self, *promises: Promise) -> "MemoryAccount":
         """The same with these promises taken back."""
-        return self._changed(claims, -1)
+        return self._changed(promises, -1)
 
-    def _changed(self, claims: Iterable[Claim], sign: int) -> "MemoryAccount":
-        counted = [(c, sign * c.promised_bytes) for c in claims if c.promised_bytes]
+    def _changed(self, promises: Iterable[Promise], sign: int) -> "MemoryAccount":
+        counted = [(c, sign * c.promised_bytes) for c in promises if c.promised_bytes]
         if not counted:
             return self
         return MemoryAccount(
@@ -98,13 +98,13 @@ class MemoryAccount:
         return packed(self.nodes, self.widest) is not None
 
 
-def _summed(burdens: Iterable[Burden], changes: Iterable[Burden]) -> tuple[Burden, ...]:
-    sums = dict(burdens)
+def _summed(promises: Iterable[ZonePromise], changes: Iterable[ZonePromise]) -> tuple[ZonePromise, ...]:
+    sums = dict(promises)
     for zone, amount in changes:
         sums[zone] = sums.get(zone, 0) + amount
     return in_order((zone, amount) for zone, amount in sums.items() if amount)
 
 
-def claims_of(nodes: MemoryNodes, grants: Iterable[Grant]) -> tuple[Claim, ...]:
+def promises_of(nodes: MemoryNodes, grants: Iterable[Grant]) -> tuple[Promise, ...]:
     """The claims of these grants."""
-    return tuple(claim_of(nodes, grant) for grant in grants)
+    return tuple(promise_of(nodes, grant) for grant in grants)

@@ -8,7 +8,10 @@ from sysfs.model import Machine, MemoryKind
 
 # In this order other kinds are drawn in where those that were asked for run out.
 KINDS = (MemoryKind.DRAM, MemoryKind.PMEM, MemoryKind.HBM)
-USUAL = (MemoryKind.DRAM, MemoryKind.PMEM)  # what a container gets that asks for no kind: HBM is for who asks for it
+DEFAULT_KINDS = (
+    MemoryKind.DRAM,
+    MemoryKind.PMEM,
+)  # what a container gets that asks for no kind: HBM is for who asks for it
 _UNKNOWN = 255  # a distance that the firmware does not tell
 
 
@@ -93,10 +96,10 @@ def memory_nodes_of(machine: Machine) -> MemoryNodes:
     nodes = [n for n in machine.nodes if n.memory_bytes]
     near = {}
     for node in nodes:
-        told = dict(node.distances)
+        distances = dict(node.distances)
         groups: dict[int, int] = {}
         for other in nodes:
-            distance = told.get(other.id, _UNKNOWN)
+            distance = distances.get(other.id, _UNKNOWN)
             groups[distance] = groups.get(distance, 0) | 1 << other.id
         near[node.id] = tuple(sorted(groups.items()))
     kinds = {kind: sum(1 << n.id for n in nodes if n.kind is kind) for kind in KINDS}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from policies.topology_aware.supply.memory_nodes import MemoryNodes, node_ids
 
-Burden = tuple[int, int]  # (zone, bytes promised to containers with just this zone)
+ZonePromise = tuple[int, int]  # (zone, bytes promised to containers with just this zone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +109,19 @@ class Packing:
         return amount
 
 
-def in_order(burdens: Iterable[Burden]) -> tuple[Burden, ...]:
+def in_order(promises: Iterable[ZonePromise]) -> tuple[ZonePromise, ...]:
     """Narrow zones before wide ones, then by their nodes: nested zones fill up without anything being moved."""
-    return tuple(sorted(burdens, key=lambda b: (b[0].bit_count(), b[0])))
+    return tuple(sorted(promises, key=lambda b: (b[0].bit_count(), b[0])))
 
 
-def packed(nodes: MemoryNodes, burdens: Iterable[Burden]) -> Packing | None:
+def packed(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> Packing | None:
     """The promises laid out; None when not all can be kept. ``burdens`` as ``in_order`` gives them."""
     packing = Packing(nodes)
-    return None if any(packing.add(zone, amount) for zone, amount in burdens) else packing
+    return None if any(packing.add(zone, amount) for zone, amount in promises) else packing
 
 
 def first_overflow(
-    nodes: MemoryNodes, burdens: tuple[Burden, ...], tolerated: frozenset[int] = frozenset()
+    nodes: MemoryNodes, promises: tuple[ZonePromise, ...], tolerated: frozenset[int] = frozenset()
 ) -> Overflow | None:
     """The first union of zones that is promised too much, narrow zones looked at first; None when there is none.
 
@@ -130,7 +130,7 @@ def first_overflow(
     """
     packing = Packing(nodes)
     dropped = 0
-    for zone, amount in burdens:
+    for zone, amount in promises:
         left = packing.add(zone, amount)
         if not left:
             continue
@@ -138,10 +138,10 @@ def first_overflow(
         if union in tolerated:
             dropped += left
             continue
-        return Overflow(union, max(left, burden(burdens, union) - nodes.capacity(union) - dropped))
+        return Overflow(union, max(left, promised_inside(promises, union) - nodes.capacity(union) - dropped))
     return None
 
 
-def burden(burdens: Iterable[Burden], zone: int) -> int:
+def promised_inside(promises: Iterable[ZonePromise], zone: int) -> int:
     """The bytes promised to containers that can only be in this zone."""
-    return sum(amount for one, amount in burdens if not one & ~zone)
+    return sum(amount for one, amount in promises if not one & ~zone)

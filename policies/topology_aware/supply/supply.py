@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from policies.base import CpuKind, Grant
 from policies.hardware.pools import PoolTree
-from policies.topology_aware.supply.memory_account import MemoryAccount, claims_of
+from policies.topology_aware.supply.memory_account import MemoryAccount, promises_of
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 
 
@@ -28,17 +28,17 @@ class Supply:
     shared: tuple[int, ...]
     granted_mcpu: tuple[int, ...]
     sharers: tuple[int, ...]
-    resting: tuple[int, ...]
+    unbooked_sharers: tuple[int, ...]
     reserved_users: int
     memory: MemoryAccount
 
     @property
     def needs_root_cpu(self) -> bool:
         """True when the last CPU of the root's shared set must stay: someone without a share has only that."""
-        return not self.tree.root.reserved and (self.reserved_users > 0 or any(self.resting))
+        return not self.tree.root.reserved and (self.reserved_users > 0 or any(self.unbooked_sharers))
 
     @property
-    def someone_shares(self) -> bool:
+    def has_shared_cpus(self) -> bool:
         """True when there is a CPU for containers that own none: shared in the root, or reserved."""
         return bool(self.shared[0] or self.tree.root.reserved)
 
@@ -52,9 +52,9 @@ class Supply:
 
     def _changed(self, grants: tuple[Grant, ...], sign: int) -> "Supply":
         tree = self.tree
-        claims = claims_of(self.memory.nodes, grants)
+        promises = promises_of(self.memory.nodes, grants)
         granted = list(self.granted_mcpu)
-        sharers, resting = list(self.sharers), list(self.resting)
+        sharers, unbooked_sharers = list(self.sharers), list(self.unbooked_sharers)
         owned, reserved_users = self.owned, self.reserved_users
         for grant in grants:
             kind = grant.kind
@@ -70,7 +70,7 @@ class Supply:
             if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
                 sharers[here] += sign
                 if not grant.shared_mcpu:
-                    resting[here] += sign
+                    unbooked_sharers[here] += sign
             if grant.shared_mcpu:
                 for i in path:
                     granted[i] += sign * grant.shared_mcpu
@@ -84,9 +84,9 @@ class Supply:
             shared=shared,
             granted_mcpu=tuple(granted),
             sharers=tuple(sharers),
-            resting=tuple(resting),
+            unbooked_sharers=tuple(unbooked_sharers),
             reserved_users=reserved_users,
-            memory=self.memory.plus(*claims) if sign > 0 else self.memory.minus(*claims),
+            memory=self.memory.plus(*promises) if sign > 0 else self.memory.minus(*promises),
         )
 
     def effective(self) -> tuple[int, ...]:
@@ -123,7 +123,7 @@ def empty_supply(tree: PoolTree, withheld: int) -> Supply:
     return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, zeros, 0, memory)
 
 
-def followed(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> Supply:
+def updated_supply(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> Supply:
     """The supply of ``new``, given that of ``old``: only what lies between their common ends is booked again.
 
     Grants are exact integers, so the way there does not show in the result.
@@ -163,7 +163,7 @@ class Room:
 def room_of(supply: Supply, *, keep_busy: bool) -> Room:
     """What can be given. ``keep_busy``: pools keep a CPU even for containers that are booked with no CPU time."""
     pools = supply.tree.pools
-    keep = [1 if keep_busy and n else 0 for n in supply.resting]
+    keep = [1 if keep_busy and n else 0 for n in supply.unbooked_sharers]
     if supply.needs_root_cpu:
         keep[0] = 1
     free: list[int] = []

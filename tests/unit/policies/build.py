@@ -20,7 +20,7 @@ from policies.base import (
 from policies.hardware.pools import PoolTree, build_pools
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.policy import L3_POOLS, TopologyAware
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import demand_of
 from policies.topology_aware.supply.supply import Supply, empty_supply
 from sysfs.cpuset import CpuSet
@@ -52,11 +52,11 @@ def supply_of(tree: PoolTree, *grants: Grant, withheld: str = "") -> Supply:
     return empty_supply(tree, CpuSet.parse(withheld).mask).plus(*grants)
 
 
-def case_of(tree: PoolTree, wanted: Request, *grants: Grant, **keys: object) -> Case:
+def context_of(tree: PoolTree, wanted: Request, *grants: Grant, **keys: object) -> PlacementContext:
     """This request beside these grants."""
     chosen = options(tree.machine, **keys)  # type: ignore[arg-type]  # reserved or options
     demand = demand_of(wanted, chosen, tree.threads_per_core)
-    return Case(tree, chosen, supply_of(tree, *grants), grants, wanted, demand)
+    return PlacementContext(tree, chosen, supply_of(tree, *grants), grants, wanted, demand)
 
 
 def request(name: str = "p/c", mcpu: int = 0, qos: QosClass = GUARANTEED, **keys: object) -> Request:

@@ -6,7 +6,7 @@ from policies.topology_aware.cpus.allocate import Taken, take
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet
-from tests.unit.policies.build import case_of, request
+from tests.unit.policies.build import context_of, request
 
 
 def owned(name: str, pool: str, cpus: str) -> Grant:
@@ -16,17 +16,17 @@ def owned(name: str, pool: str, cpus: str) -> Grant:
 
 def offered(tree: PoolTree, pool: str, wanted: Request, *grants: Grant, keep_busy: bool = True) -> Offer:
     """The offer of this pool."""
-    case = case_of(tree, wanted, *grants)
-    strict, lenient = room_of(case.supply, keep_busy=keep_busy), room_of(case.supply, keep_busy=False)
-    return offers_of(case, strict, lenient)[tree.named(pool).index]
+    context = context_of(tree, wanted, *grants)
+    strict, lenient = room_of(context.supply, keep_busy=keep_busy), room_of(context.supply, keep_busy=False)
+    return offers_of(context, strict, lenient)[tree.named(pool).index]
 
 
 def given(tree: PoolTree, pool: str, wanted: Request, *grants: Grant) -> Taken | None:
     """What this pool gives, whatever it offers."""
-    case = case_of(tree, wanted, *grants)
-    room = room_of(case.supply, keep_busy=False)
+    context = context_of(tree, wanted, *grants)
+    room = room_of(context.supply, keep_busy=False)
     i = tree.named(pool).index
-    return take(case, tree.pools[i], offers_of(case, room, room)[i], room.give)
+    return take(context, tree.pools[i], offers_of(context, room, room)[i], room.give)
 
 
 def given_cpus(tree: PoolTree, pool: str, wanted: Request, *grants: Grant) -> str:

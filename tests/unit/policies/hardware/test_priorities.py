@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policies.base import CpuPriority
-from policies.hardware.priorities import preferences_of, speeds_of
+from policies.hardware.priorities import priority_masks_of, speeds_of
 from sysfs.assemble import assemble
 from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree
@@ -80,7 +80,7 @@ def test_efficiency_cores_are_low_whatever_else_is_told() -> None:
 
 
 def masks(machine: Machine, wish: CpuPriority) -> list[str]:
-    return [str(CpuSet(mask)) for mask in preferences_of(machine)[wish]]
+    return [str(CpuSet(mask)) for mask in priority_masks_of(machine)[wish]]
 
 
 @pytest.mark.parametrize(

@@ -114,8 +114,8 @@ def test_a_strict_wish_for_isolated_cpus_refuses() -> None:
 
 def test_a_strict_wish_that_contradicts_another_refuses_rather_than_being_dropped() -> None:
     preferences = ({"prefer_shared": True}, {"prefer_reserved": True}, {"namespace": "kube-system"}, {"mcpu": 500})
-    for wish in preferences:
-        refusal = rejected(ISOLATED.decide(NOTHING, request(**{"mcpu": 1000, "require_isolated": True} | wish)))
+    for preference in preferences:
+        refusal = rejected(ISOLATED.decide(NOTHING, request(**{"mcpu": 1000, "require_isolated": True} | preference)))
         assert refusal.reason.code == "strict-conflict"
         assert refusal.reason.text.startswith("require-isolated-cpus cannot be met: ")
 

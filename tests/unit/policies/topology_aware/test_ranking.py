@@ -1,17 +1,17 @@
 """The pools as one pass sees them."""
 
-from policies.topology_aware.ranking import pulls_of, rank
+from policies.topology_aware.ranking import fixed_scores_of, rank
 from policies.topology_aware.supply.supply import room_of
-from tests.unit.policies.build import BURSTABLE, case_of, four_nodes, request, tree_of
+from tests.unit.policies.build import BURSTABLE, context_of, four_nodes, request, tree_of
 
 TREE = tree_of(four_nodes(), "0")
 
 
 def best_of(mcpu: int, **keys: object) -> tuple[str, bool]:
     """The pool that ranks first for this request on an empty machine, and whether it fits."""
-    case = case_of(TREE, request("a/c", mcpu, **keys))  # type: ignore[arg-type]  # qos and fields
-    room = room_of(case.supply, keep_busy=True)
-    ranking = rank(case, pulls_of(case), room, room)
+    context = context_of(TREE, request("a/c", mcpu, **keys))  # type: ignore[arg-type]  # qos and fields
+    room = room_of(context.supply, keep_busy=True)
+    ranking = rank(context, fixed_scores_of(context), room, room)
     first = ranking.order[0]
     return TREE.pools[first].name, bool(ranking.keys[first].fits)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.base import CpuPriority
-from policies.topology_aware.cpus.pick_reasons import Picked, how_picked
+from policies.topology_aware.cpus.pick_reasons import PickedCpus, how_picked
 from policies.topology_aware.locality.devices import Locality
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
@@ -17,7 +17,7 @@ def mask(cpus: str) -> int:
 
 
 def told(owned: str, *, kept: str = "", others: str = "", places: tuple[Locality, ...] = ()) -> str:
-    picked = Picked(mask(owned), mask(kept), mask(others), places, CpuPriority.NONE)
+    picked = PickedCpus(mask(owned), mask(kept), mask(others), places, CpuPriority.NONE)
     return how_picked(TREE, TREE.root, picked)
 
 
@@ -66,5 +66,5 @@ def test_many_devices_are_not_all_named() -> None:
 @pytest.mark.parametrize(("owned", "expected"), [("4-5", "all"), ("3-4", "not all")])
 def test_a_wish_for_priority_is_told_where_cpus_differ(owned: str, expected: str) -> None:
     tree = tree_of(small_machine(packages=1, cores=8, threads=1, efficiency="4-7"))
-    text = how_picked(tree, tree.root, Picked(mask(owned), 0, 0, (), CpuPriority.LOW))
+    text = how_picked(tree, tree.root, PickedCpus(mask(owned), 0, 0, (), CpuPriority.LOW))
     assert text == f"2 whole cores of root, {expected} of those that priority low prefers"

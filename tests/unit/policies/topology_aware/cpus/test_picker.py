@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.base import CpuPriority
-from policies.topology_aware.cpus.picker import Quarry, pick_cpus, priority_fits, within_limits
+from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus, priority_fits, within_limits
 from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree
 from sysfs.model import Machine
@@ -23,8 +23,8 @@ def taken(machine: Machine, count: int, *, used: str = "", pool: str = "root", *
     tree = tree_of(machine)
     free = machine.online - CpuSet.parse(used)
     near = CpuSet.parse(str(keys.pop("near", ""))).mask
-    quarry = Quarry(tree, free.mask, [PLENTY] * len(tree.pools), near, **keys)  # type: ignore[arg-type]  # its fields
-    return str(CpuSet(pick_cpus(quarry, tree.named(pool), count)))
+    candidates = CandidateCpus(tree, free.mask, [PLENTY] * len(tree.pools), near, **keys)  # type: ignore[arg-type]  # its fields
+    return str(CpuSet(pick_cpus(candidates, tree.named(pool), count)))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_no_pool_below_gives_more_than_its_limit() -> None:
     limits = [PLENTY] * len(tree.pools)
     limits[tree.named("NUMA node #0").index] = 3
     limits[tree.named("NUMA node #2").index] = 1
-    found = CpuSet(pick_cpus(Quarry(tree, tree.root.sharable, limits), tree.root, 12))
+    found = CpuSet(pick_cpus(CandidateCpus(tree, tree.root.sharable, limits), tree.root, 12))
     assert [len(found & CpuSet(tree.named(f"NUMA node #{n}").cpus)) for n in range(4)] == [3, 4, 1, 4]
 
 
@@ -161,7 +161,7 @@ def test_a_limit_never_breaks_a_core() -> None:
     tree = tree_of(four_nodes())
     limits = [PLENTY] * len(tree.pools)
     limits[tree.named("NUMA node #0").index] = 3
-    found = CpuSet(pick_cpus(Quarry(tree, tree.root.sharable, limits, whole=True), tree.root, 14))
+    found = CpuSet(pick_cpus(CandidateCpus(tree, tree.root.sharable, limits, whole=True), tree.root, 14))
     assert str(found) == "0-1,4-15"
 
 
@@ -177,8 +177,8 @@ def test_a_smaller_core_lies_beside_the_larger_ones_and_within_the_same_limit() 
     tree = tree_of(small_machine(packages=1, nodes=2, cores=2, offline="3"))
     limits = [PLENTY] * len(tree.pools)
     limits[tree.named("NUMA node #0").index] = 2
-    assert pick_cpus(Quarry(tree, tree.root.cpus, limits, whole=True), tree.root, 6)
-    assert not pick_cpus(Quarry(tree, tree.root.cpus, limits, whole=True), tree.root, 7)
+    assert pick_cpus(CandidateCpus(tree, tree.root.cpus, limits, whole=True), tree.root, 6)
+    assert not pick_cpus(CandidateCpus(tree, tree.root.cpus, limits, whole=True), tree.root, 7)
 
 
 HYBRID = small_machine(packages=1, cores=8, threads=1, efficiency="4-7")
@@ -227,16 +227,18 @@ def test_what_is_picked_is_free_as_much_as_asked_and_within_the_limits(machine: 
     pool = rng.choice(tree.pools)
     free = sum(1 << cpu for cpu in machine.online if rng.random() < 0.8)
     limits = [rng.randrange(p.cpus.bit_count() + 1) for p in tree.pools]
-    quarry = Quarry(tree, free, limits, rng.getrandbits(48), rng.choice(list(CpuPriority)), whole=rng.random() < 0.5)
+    candidates = CandidateCpus(
+        tree, free, limits, rng.getrandbits(48), rng.choice(list(CpuPriority)), whole=rng.random() < 0.5
+    )
     count = rng.randint(1, pool.cpus.bit_count())
-    found = pick_cpus(quarry, pool, count)
+    found = pick_cpus(candidates, pool, count)
     if not found:
-        assert quarry.whole or not pick_cpus(replace(quarry, priority=CpuPriority.NONE, near=0), pool, count)
+        assert candidates.whole or not pick_cpus(replace(candidates, priority=CpuPriority.NONE, near=0), pool, count)
         return
     assert found.bit_count() == count
     assert not found & ~(free & pool.cpus)
     assert within_limits(tree, pool, found, limits)
-    if quarry.whole:
+    if candidates.whole:
         assert all(core & found in (0, core) for core in (c.cpus.mask for c in machine.cores))
 
 
@@ -246,4 +248,4 @@ def test_all_that_a_pool_has_can_be_picked(machine: Machine, rng: random.Random)
     tree = tree_of(machine)
     pool = rng.choice(tree.pools)
     free = pool.cpus & sum(1 << cpu for cpu in machine.online if rng.random() < 0.8)
-    assert not free or pick_cpus(Quarry(tree, free, [PLENTY] * len(tree.pools)), pool, free.bit_count()) == free
+    assert not free or pick_cpus(CandidateCpus(tree, free, [PLENTY] * len(tree.pools)), pool, free.bit_count()) == free

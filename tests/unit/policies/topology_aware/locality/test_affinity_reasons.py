@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from policies.base import Affinity, Allocations, ContainerKey, CpuKind, Expression, Grant, Pod, QosClass, Request
 from policies.hardware.pools import build_pools
-from policies.topology_aware.locality.affinity_reasons import affinity_reasons
+from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

@@ -4,20 +4,20 @@ import pytest
 
 from policies.base import DeviceLocality
 from policies.topology_aware.locality.strict_devices import ANYWHERE, is_near_each, reach_in
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.unit.policies.build import case_of, four_nodes, request, tree_of
+from tests.unit.policies.build import context_of, four_nodes, request, tree_of
 
 TREE = tree_of(four_nodes())
 
 
-def case(mcpu: int, *places: str, strict: bool = True) -> Case:
+def context(mcpu: int, *places: str, strict: bool = True) -> PlacementContext:
     hints = tuple(DeviceLocality(f"/dev/{n}", CpuSet.parse(cpus), NodeSet()) for n, cpus in enumerate(places))
-    return case_of(TREE, request("a/c", mcpu, strict_hints=strict, hints=hints))
+    return context_of(TREE, request("a/c", mcpu, strict_hints=strict, hints=hints))
 
 
 def reach(pool: str, mcpu: int, *places: str, strict: bool = True) -> str:
-    found = reach_in(case(mcpu, *places, strict=strict), TREE.named(pool))
+    found = reach_in(context(mcpu, *places, strict=strict), TREE.named(pool))
     return "anywhere" if found == ANYWHERE else str(CpuSet(found))
 
 
@@ -49,5 +49,5 @@ def test_without_a_strict_wish_every_pool_will_do() -> None:
 
 @pytest.mark.parametrize(("mcpu", "owned", "expected"), [(2000, "0,8", True), (2000, "0-1", False), (1000, "0", False)])
 def test_there_is_one_near_each_device(mcpu: int, owned: str, expected: bool) -> None:
-    asked = case(mcpu, "0-3", "8-11")
+    asked = context(mcpu, "0-3", "8-11")
     assert is_near_each(asked, reach_in(asked, TREE.root), CpuSet.parse(owned).mask) is expected

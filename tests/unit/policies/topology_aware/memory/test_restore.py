@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from policies.base import Allocations, CpuKind, Grant
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
-from policies.topology_aware.memory.restore import gone_nodes, joined, plan_in_any_case, relieved, zone_again
+from policies.topology_aware.memory.restore import (
+    missing_nodes,
+    plan_leniently,
+    rezoned_again,
+    widened_for_promises,
+    with_zone_of,
+)
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import four_nodes, supply_of, tree_of
 from tests.unit.policies.memory.build import (
@@ -30,13 +36,13 @@ NODE0 = "NUMA node #0"
 
 
 def again(grant: Grant, *others: Grant) -> list[str]:
-    return [str(g.mems) for g in zone_again(supply_of(FOUR, *others), others, grant)]
+    return [str(g.mems) for g in rezoned_again(supply_of(FOUR, *others), others, grant)]
 
 
 def test_nodes_that_are_gone_are_found_where_memory_is_ours() -> None:
     supply = supply_of(FOUR)
-    assert gone_nodes(supply, at(NODE0, wanting("a"), "0,7")) == mask("7")
-    assert gone_nodes(supply, at(NODE0, wanting("a", preserve_memory=True), "7")) == 0
+    assert missing_nodes(supply, at(NODE0, wanting("a"), "0,7")) == mask("7")
+    assert missing_nodes(supply, at(NODE0, wanting("a", preserve_memory=True), "7")) == 0
 
 
 def test_what_is_left_of_a_zone_is_kept_and_its_home_added() -> None:
@@ -52,15 +58,15 @@ def test_others_make_room_for_it_as_for_a_new_one() -> None:
 def test_a_cold_start_that_is_over_stays_over() -> None:
     request = wanting("a", 1, cold_start_seconds=60)
     warm, cold = (at("socket #0", request, "9", is_cold=is_cold) for is_cold in (False, True))
-    found = [zone_again(supply_of(TIERED), (), grant)[-1] for grant in (warm, cold)]
+    found = [rezoned_again(supply_of(TIERED), (), grant)[-1] for grant in (warm, cold)]
     assert [(str(g.mems), g.is_cold) for g in found] == [("0,2", False), ("2", True)]
 
 
 def test_who_runs_is_somewhere_whatever_its_wish() -> None:
     strict = wanting("a", 5, memory_kinds=(HBM,), strict_memory=True)
-    found = plan_in_any_case(supply_of(TIERED), (), strict, TIERED.root, owned=CpuSet())
+    found = plan_leniently(supply_of(TIERED), (), strict, TIERED.root, owned=CpuSet())
     assert str(found.mems) == "0,4"
-    gone = plan_in_any_case(supply_of(FOUR), (), strict, FOUR.root, owned=CpuSet())
+    gone = plan_leniently(supply_of(FOUR), (), strict, FOUR.root, owned=CpuSet())
     assert str(gone.mems) == "0-3"
 
 
@@ -68,15 +74,17 @@ def test_a_new_place_comes_with_the_memory_of_the_old_one() -> None:
     supply = supply_of(TIERED)
     old = at("socket #0", wanting("a", 1, cold_start_seconds=60), "0,9")
     new = replace(old, pool="socket #1", mems=NodeSet.parse("3"), is_cold=True)
-    assert joined(supply, old, new) == replace(new, mems=NodeSet.parse("0-1,3"), is_cold=False)
+    assert with_zone_of(supply, old, new) == replace(new, mems=NodeSet.parse("0-1,3"), is_cold=False)
     alone = replace(new, mems=NodeSet())
-    assert joined(supply, old, alone) == alone
+    assert with_zone_of(supply, old, alone) == alone
 
 
 def test_zones_that_became_too_small_are_widened() -> None:
     grants = (at(NODE0, wanting("a", 1.5), "0"), at(NODE0, wanting("b", 1), "0"))
-    assert [(g.container.pod_uid, str(g.mems)) for g in relieved(supply_of(FOUR, *grants), grants)] == [("b", "0-1")]
-    assert relieved(supply_of(FOUR, grants[0]), grants[:1]) == ()
+    assert [(g.container.pod_uid, str(g.mems)) for g in widened_for_promises(supply_of(FOUR, *grants), grants)] == [
+        ("b", "0-1")
+    ]
+    assert widened_for_promises(supply_of(FOUR, grants[0]), grants[:1]) == ()
 
 
 @FEW
@@ -94,4 +102,4 @@ def test_after_any_history_there_is_nothing_to_relieve(seed: int) -> None:
             found = plan_memory(supply_for(tree, held), held.grants, wanted, pool, owned=CpuSet())
             if isinstance(found, MemoryPlan):
                 held = after(held, found, Grant(wanted, pool.name, kind))
-        assert relieved(supply_for(tree, held), held.grants) == ()
+        assert widened_for_promises(supply_for(tree, held), held.grants) == ()

@@ -7,9 +7,9 @@ import pytest
 from policies.base import CpuKind, Grant
 from policies.topology_aware.supply.memory_account import (
     MemoryAccount,
-    claim_of,
-    claims_of,
+    promise_of,
     promised_bytes,
+    promises_of,
     wanted_kinds,
 )
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
@@ -45,28 +45,28 @@ def test_who_asks_for_no_kind_wants_every_kind_but_hbm() -> None:
     ],
 )
 def test_a_zone_may_be_widened_as_far_as_its_wishes_allow(grant: Grant, zone: str, widest: str) -> None:
-    claim = claim_of(NODES, grant)
-    assert (claim.zone, claim.widest) == (mask(zone), mask(widest))
+    promise = promise_of(NODES, grant)
+    assert (promise.zone, promise.widest) == (mask(zone), mask(widest))
 
 
 def test_promises_come_and_go_without_a_trace() -> None:
-    claims = claims_of(NODES, [at("root", wanting("a", 1), "0"), at("root", wanting("b", 2, GUARANTEED), "0-1")])
+    promises = promises_of(NODES, [at("root", wanting("a", 1), "0"), at("root", wanting("b", 2, GUARANTEED), "0-1")])
     empty = MemoryAccount(NODES)
-    full = empty.plus(*claims)
+    full = empty.plus(*promises)
     assert full.zones == ((mask("0"), GIB), (mask("0-1"), 2 * GIB))
     assert full.widest == ((NODES.every, 3 * GIB),)
-    assert full.minus(claims[0]).minus(claims[1]) == empty
-    assert empty.plus(claims[1]).plus(claims[0]) == full
+    assert full.minus(promises[0]).minus(promises[1]) == empty
+    assert empty.plus(promises[1]).plus(promises[0]) == full
 
 
 def test_who_is_promised_nothing_changes_nothing() -> None:
     empty = MemoryAccount(NODES)
-    assert empty.plus(claim_of(NODES, at("root", wanting("a"), "0"))) is empty
+    assert empty.plus(promise_of(NODES, at("root", wanting("a"), "0"))) is empty
 
 
 def test_an_account_tells_whether_it_holds_and_whether_it_could() -> None:
-    claims = claims_of(NODES, [at("root", wanting("a", 5), "0"), at("root", wanting("b", 17), "0-1")])
+    promises = promises_of(NODES, [at("root", wanting("a", 5), "0"), at("root", wanting("b", 17), "0-1")])
     account = MemoryAccount(NODES)
     assert (account.holds, account.could_hold) == (True, True)
-    assert (account.plus(*claims).holds, account.plus(*claims).could_hold) == (False, True)
-    assert not account.plus(*claims, *claims).could_hold
+    assert (account.plus(*promises).holds, account.plus(*promises).could_hold) == (False, True)
+    assert not account.plus(*promises, *promises).could_hold

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of, node_ids
-from policies.topology_aware.supply.memory_packing import Packing, burden, first_overflow, in_order, packed
+from policies.topology_aware.supply.memory_packing import Packing, first_overflow, in_order, packed, promised_inside
 from tests.fakes.machines import small_machine
 from tests.unit.policies.memory.build import FEW, GIB, can_be_kept, mask
 
@@ -43,11 +43,11 @@ def test_a_narrow_zone_that_overflows_is_named_before_a_wide_one() -> None:
 
 
 def test_an_overflow_that_is_tolerated_hides_no_other_and_does_not_count_for_it() -> None:
-    burdens = in_order([(mask("0"), 3 * GIB), (mask("0-1"), 2 * GIB + 5)])
-    overflow = first_overflow(NODES, burdens, frozenset({mask("0")}))
+    promises = in_order([(mask("0"), 3 * GIB), (mask("0-1"), 2 * GIB + 5)])
+    overflow = first_overflow(NODES, promises, frozenset({mask("0")}))
     assert overflow is not None
     assert (overflow.zone, overflow.excess_bytes) == (mask("0-1"), 5)
-    assert first_overflow(NODES, burdens, frozenset({mask("0"), mask("0-1")})) is None
+    assert first_overflow(NODES, promises, frozenset({mask("0"), mask("0-1")})) is None
 
 
 def random_burdens(rng: random.Random) -> list[tuple[int, int]]:
@@ -68,22 +68,22 @@ def test_the_packing_agrees_with_a_flow_of_every_single_promise(seed: int) -> No
 @FEW
 @given(st.integers(0, 1 << 32))
 def test_by_halls_theorem_promises_can_be_kept_when_no_union_has_too_many(seed: int) -> None:
-    burdens = in_order(dict(random_burdens(random.Random(seed))).items())
-    fine = all(burden(burdens, union) <= NODES.capacity(union) for union in range(16))
-    overflow = first_overflow(NODES, burdens)
+    promises = in_order(dict(random_burdens(random.Random(seed))).items())
+    fine = all(promised_inside(promises, union) <= NODES.capacity(union) for union in range(16))
+    overflow = first_overflow(NODES, promises)
     assert (overflow is None) == fine
     if overflow is not None:
-        assert burden(burdens, overflow.zone) - NODES.capacity(overflow.zone) == overflow.excess_bytes > 0
+        assert promised_inside(promises, overflow.zone) - NODES.capacity(overflow.zone) == overflow.excess_bytes > 0
 
 
 @FEW
 @given(st.integers(0, 1 << 32))
 def test_what_overflows_does_not_depend_on_the_order_of_equal_zones(seed: int) -> None:
     rng = random.Random(seed)
-    burdens = list(dict(random_burdens(rng)).items())
-    first = first_overflow(NODES, in_order(burdens))
-    rng.shuffle(burdens)
-    assert first_overflow(NODES, in_order(burdens)) == first
+    promises = list(dict(random_burdens(rng)).items())
+    first = first_overflow(NODES, in_order(promises))
+    rng.shuffle(promises)
+    assert first_overflow(NODES, in_order(promises)) == first
 
 
 def test_what_is_laid_out_lies_in_its_zone_and_fits() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import CpuKind, Grant
-from policies.topology_aware.supply.supply import followed, givable, room_of
+from policies.topology_aware.supply.supply import givable, room_of, updated_supply
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import four_nodes, request, supply_of, tree_of
 
@@ -133,5 +133,5 @@ def test_following_a_change_gives_what_summing_up_gives(seed: int) -> None:
     rng = random.Random(seed)
     old = random_grants(rng)
     new = tuple(g for g in old if rng.random() < 0.8)
-    assert followed(supply_of(TREE, *old), old, new) == supply_of(TREE, *new)
-    assert followed(supply_of(TREE, *new), new, old) == supply_of(TREE, *old)
+    assert updated_supply(supply_of(TREE, *old), old, new) == supply_of(TREE, *new)
+    assert updated_supply(supply_of(TREE, *new), new, old) == supply_of(TREE, *old)

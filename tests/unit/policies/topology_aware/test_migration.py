@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import CpuKind, DeviceLocality, Grant, Threads
-from policies.topology_aware.make_room import plan_lifts
+from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
-from tests.unit.policies.build import case_of, four_nodes, request, supply_of, tree_of
+from tests.unit.policies.build import context_of, four_nodes, request, supply_of, tree_of
 
 TREE = tree_of(four_nodes())
 
@@ -25,8 +25,8 @@ def owner(name: str, cpus: str) -> Grant:
 
 
 def lifted(count: int, *grants: Grant, pool: str = "root") -> dict[str, str] | None:
-    case = case_of(TREE, request("new/c", 1000 * count), *grants)
-    moved = plan_lifts(case, TREE.named(pool), count)
+    context = context_of(TREE, request("new/c", 1000 * count), *grants)
+    moved = plan_migrations(context, TREE.named(pool), count)
     return None if moved is None else {g.container.pod_uid: g.pool for g in moved}
 
 
@@ -61,7 +61,7 @@ def test_what_moves_goes_no_higher_than_it_must() -> None:
 
 def test_what_is_lifted_keeps_its_memory_nodes_and_gets_those_of_the_wider_pool() -> None:
     grants = [share(f"{n}/c", n, 500) for n in range(4)]
-    moved = plan_lifts(case_of(TREE, request("new/c", 13000), *grants), TREE.named("root"), 13)
+    moved = plan_migrations(context_of(TREE, request("new/c", 13000), *grants), TREE.named("root"), 13)
     assert moved is not None
     assert [(g.pool, str(g.mems)) for g in moved] == [("socket #0", "0-1")]
 
@@ -71,7 +71,7 @@ def test_lifts_make_the_room_and_none_of_them_is_needless(seed: int) -> None:
     rng = random.Random(seed)
     grants = [share(f"{i}/c", rng.randrange(4), rng.randrange(1, 16) * 100) for i in range(8)]
     count = 16 - -(-sum(g.shared_mcpu for g in grants) // 1000)
-    moved = plan_lifts(case_of(TREE, request(mcpu=1000), *grants), TREE.root, count)
+    moved = plan_migrations(context_of(TREE, request(mcpu=1000), *grants), TREE.root, count)
     assert moved is not None
     assert gives(grants, *moved) >= count
     assert all(gives(grants, *(g for g in moved if g is not spared)) < count for spared in moved)
@@ -97,8 +97,8 @@ def test_the_pool_below_which_room_is_made_bounds_the_move() -> None:
 
 def test_a_moved_grant_has_the_memory_of_its_new_pool_and_keeps_its_own_cpus() -> None:
     mixed = Grant(request("m/c", 1500), "NUMA node #0", CpuKind.MIXED, CpuSet.parse("0"), shared_mcpu=500)
-    case = case_of(TREE, request("new/c", 14000), mixed, share("b/c", 1, 500))
-    moved = plan_lifts(case, TREE.root, 14)
+    context = context_of(TREE, request("new/c", 14000), mixed, share("b/c", 1, 500))
+    moved = plan_migrations(context, TREE.root, 14)
     assert moved is not None
     assert [(g.container.pod_uid, str(g.exclusive), str(g.mems)) for g in moved] == [("b", "", "0-1")]
 
@@ -107,8 +107,8 @@ def test_only_cpus_that_the_container_may_own_are_worth_a_lift() -> None:
     """Every node has a fraction in it; the device is at node 2, so nobody else moves."""
     grants = [share(f"{n}/c", n, 500) for n in range(4)]
     hints = (DeviceLocality("/dev/x", CpuSet.parse("8-11"), NodeSet()),)
-    case = case_of(TREE, request("new/c", 4000, strict_hints=True, hints=hints), *grants)
-    moved = plan_lifts(case, TREE.root, 4)
+    context = context_of(TREE, request("new/c", 4000, strict_hints=True, hints=hints), *grants)
+    moved = plan_migrations(context, TREE.root, 4)
     assert moved is not None
     assert [(g.container.pod_uid, g.pool) for g in moved] == [("2", "socket #1")]
 
@@ -121,8 +121,8 @@ def test_cpus_on_broken_cores_do_not_count_where_whole_ones_are_wished_for() -> 
         owner("b/c", "0"),
         owner("c/c", "4"),
     )
-    case = case_of(tree, request("new/c", 4000, threads=Threads.OWN_CORE), *grants)
-    moved = plan_lifts(case, tree.root, 4)
+    context = context_of(tree, request("new/c", 4000, threads=Threads.OWN_CORE), *grants)
+    moved = plan_migrations(context, tree.root, 4)
     assert moved is not None
     assert [g.container.pod_uid for g in moved] == ["a"]
-    assert plan_lifts(case, tree.root, 5) is None
+    assert plan_migrations(context, tree.root, 5) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.base import BurstLevel
-from policies.topology_aware.burst import burst_ranks
+from policies.topology_aware.ranking import burst_ranks
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import four_nodes, tree_of
 

@@ -10,7 +10,7 @@ from policies.topology_aware.supply.supply import Supply
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PlacementContext:
     """One request in its circumstances. ``supply`` and ``others`` are without a grant of the container itself.
 
     ``own`` is that grant: where there is one this is about a new size of a container that runs.

@@ -1,7 +1,7 @@
 """The pools as status shows them."""
 
 from policies.base import CpuKind, Grant, PoolView
-from policies.topology_aware.pool_views import pool_views
+from policies.topology_aware.policy import pool_views
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import four_nodes, request, supply_of, tree_of

@@ -3,11 +3,11 @@
 import pytest
 
 from policies.base import CpuKind, DeviceLocality, Grant
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.explain import hints_unmet, why_not_near
+from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import room_of
-from policies.topology_aware.unmet_devices import hints_unmet, why_not_near
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.unit.policies.build import case_of, four_nodes, request, tree_of
+from tests.unit.policies.build import context_of, four_nodes, request, tree_of
 from tests.unit.policies.giving import owned
 
 TREE = tree_of(four_nodes(isolated="7"))
@@ -16,17 +16,17 @@ GPU = DeviceLocality("/dev/gpu", CpuSet.parse("8-9"), NodeSet())
 FULL = owned("o/c", "NUMA node #1", "4-6")
 
 
-def case(mcpu: int, *grants: Grant, hints: tuple[DeviceLocality, ...] = (NIC,), **keys: object) -> Case:
-    return case_of(TREE, request("a/c", mcpu, strict_hints=True, hints=hints, **keys), *grants)  # type: ignore[arg-type]  # fields
+def context(mcpu: int, *grants: Grant, hints: tuple[DeviceLocality, ...] = (NIC,), **keys: object) -> PlacementContext:
+    return context_of(TREE, request("a/c", mcpu, strict_hints=True, hints=hints, **keys), *grants)  # type: ignore[arg-type]  # fields
 
 
-def refusal(asked: Case) -> str:
+def refusal(asked: PlacementContext) -> str:
     reason = hints_unmet(asked, room_of(asked.supply, keep_busy=False))
     return "" if reason is None else f"{reason.code}: {reason.text}"
 
 
 def test_the_refusal_names_the_devices_where_they_are_and_what_is_free_there() -> None:
-    assert refusal(case(3000, FULL, hints=(NIC, GPU))) == (
+    assert refusal(context(3000, FULL, hints=(NIC, GPU))) == (
         "strict-hints: wanted 3 exclusive CPUs near its devices and nowhere else, at least one near each; "
         "near 0000:3b:00.0 (NUMA node #1) 0 CPUs free to own; near /dev/gpu (CPUs 8-9) 2 CPUs free to own"
     )
@@ -34,37 +34,37 @@ def test_the_refusal_names_the_devices_where_they_are_and_what_is_free_there() -
 
 def test_cpus_that_must_stay_for_those_who_share_there_are_not_said_to_be_free() -> None:
     share = Grant(request("o/c", 500), "NUMA node #1", CpuKind.SHARED, shared_mcpu=500)
-    assert refusal(case(3000, share)).endswith("near 0000:3b:00.0 (NUMA node #1) 2 CPUs free to own")
+    assert refusal(context(3000, share)).endswith("near 0000:3b:00.0 (NUMA node #1) 2 CPUs free to own")
 
 
 def test_a_pool_near_the_devices_that_is_full_is_named_all_the_same() -> None:
     full = Grant(request("o/c", 3000), "NUMA node #1", CpuKind.SHARED, shared_mcpu=3000)
-    assert refusal(case(500, full)).endswith("most shared capacity near all of them in NUMA node #1: 0m")
+    assert refusal(context(500, full)).endswith("most shared capacity near all of them in NUMA node #1: 0m")
 
 
 def test_isolated_cpus_are_not_said_to_be_free_for_who_gets_ordinary_ones() -> None:
-    assert refusal(case(4000)).endswith("near 0000:3b:00.0 (NUMA node #1) 3 CPUs free to own")
-    assert refusal(case(2000, FULL, prefer_isolated=True)).endswith("(NUMA node #1) 1 CPU free to own")
+    assert refusal(context(4000)).endswith("near 0000:3b:00.0 (NUMA node #1) 3 CPUs free to own")
+    assert refusal(context(2000, FULL, prefer_isolated=True)).endswith("(NUMA node #1) 1 CPU free to own")
 
 
 def test_for_a_share_the_best_pool_near_all_devices_is_named() -> None:
-    assert refusal(case(3500, hints=(NIC, GPU))).endswith("2 CPUs free to own; no pool is near all of them")
-    assert refusal(case(3500)).endswith("most shared capacity near all of them in NUMA node #1: 3000m")
+    assert refusal(context(3500, hints=(NIC, GPU))).endswith("2 CPUs free to own; no pool is near all of them")
+    assert refusal(context(3500)).endswith("most shared capacity near all of them in NUMA node #1: 3000m")
 
 
 def test_an_isolated_cpu_counts_alone_where_one_is_required() -> None:
-    assert "near /dev/gpu (CPUs 8-9) 0 CPUs free to own" in refusal(case(1000, hints=(GPU,), require_isolated=True))
+    assert "near /dev/gpu (CPUs 8-9) 0 CPUs free to own" in refusal(context(1000, hints=(GPU,), require_isolated=True))
 
 
 def test_a_device_without_a_cpu_that_is_online_is_said_to_be_near_none() -> None:
     assert "near /dev/x (no CPU of this machine) 0" in refusal(
-        case(1000, hints=(DeviceLocality("/dev/x", CpuSet.parse("99"), NodeSet()),))
+        context(1000, hints=(DeviceLocality("/dev/x", CpuSet.parse("99"), NodeSet()),))
     )
 
 
 def test_hints_are_not_the_reason_where_the_machine_is_full_or_nothing_is_strict() -> None:
-    assert refusal(case(16000)) == ""
-    assert refusal(case_of(TREE, request("a/c", 3000, hints=(NIC,)), FULL)) == ""
+    assert refusal(context(16000)) == ""
+    assert refusal(context_of(TREE, request("a/c", 3000, hints=(NIC,)), FULL)) == ""
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_hints_are_not_the_reason_where_the_machine_is_full_or_nothing_is_strict
     ],
 )
 def test_a_refused_pool_is_told_from_one_that_is_full(mcpu: int, pool: str, expected: str) -> None:
-    assert why_not_near(case(mcpu, FULL), TREE.named(pool)) == expected
+    assert why_not_near(context(mcpu, FULL), TREE.named(pool)) == expected

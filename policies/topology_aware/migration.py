@@ -11,20 +11,20 @@ from policies.hardware.pools import Pool
 from policies.topology_aware.cpus.cores import on_free_cores
 from policies.topology_aware.locality.strict_devices import reach_in
 from policies.topology_aware.memory.grants import in_pool
-from policies.topology_aware.supply.case import Case
+from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import Supply, givable
 
 
 class _Plan:
     """The shared accounts while lifts are tried; never leaves this module."""
 
-    def __init__(self, case: Case, pool: Pool) -> None:
-        self._case = case
-        self._supply = _takeable(case, pool)
+    def __init__(self, context: PlacementContext, pool: Pool) -> None:
+        self._case = context
+        self._supply = _takeable(context, pool)
         self._pool = pool
-        self._granted = list(case.supply.granted_mcpu)
-        self._keep = [0] * len(case.tree.pools)
-        self._keep[0] = int(case.supply.needs_root_cpu)
+        self._granted = list(context.supply.granted_mcpu)
+        self._keep = [0] * len(context.tree.pools)
+        self._keep[0] = int(context.supply.needs_root_cpu)
 
     def gives(self) -> int:
         """How many CPUs the pool's subtree can give up now."""
@@ -53,7 +53,7 @@ class _Plan:
         return (self._granted[pool] - 1) % 1000 + 1
 
 
-def plan_lifts(case: Case, pool: Pool, count: int) -> tuple[Grant, ...] | None:
+def plan_migrations(context: PlacementContext, pool: Pool, count: int) -> tuple[Grant, ...] | None:
     """Grants in wider pools, few of them, so that what is below ``pool`` gives ``count`` CPUs; None if impossible.
 
     Whether the pool itself has the CPU time is not looked at: that is what the caller starts from.
@@ -62,11 +62,11 @@ def plan_lifts(case: Case, pool: Pool, count: int) -> tuple[Grant, ...] | None:
     the pool that is nearest to freeing one. What turns out to be needless is taken back, and what moves goes no
     higher than it must.
     """
-    plan = _Plan(case, pool)
-    waiting = _candidates(case, pool)
+    plan = _Plan(context, pool)
+    waiting = _candidates(context, pool)
     chosen: list[tuple[Grant, int]] = []
     while plan.gives() < count:
-        found = _next_lift(plan, waiting)
+        found = _next_migration(plan, waiting)
         if found is None:
             return None
         low, position = found
@@ -74,23 +74,23 @@ def plan_lifts(case: Case, pool: Pool, count: int) -> tuple[Grant, ...] | None:
         plan.shift(grant.shared_mcpu, low, pool.index)
         chosen.append((grant, low))
     needed = _without_needless(plan, chosen, pool.index, count)
-    return tuple(sorted(_lowest_targets(case, plan, needed, pool, count), key=lambda g: g.container))
+    return tuple(sorted(_lowest_targets(context, plan, needed, pool, count), key=lambda g: g.container))
 
 
-def _takeable(case: Case, pool: Pool) -> Supply:
+def _takeable(context: PlacementContext, pool: Pool) -> Supply:
     """The supply in which CPUs count as withheld that the container may not own: off its devices, on broken cores."""
-    supply = case.supply
-    usable = supply.shared[0] & ~supply.withheld & reach_in(case, pool)
-    if case.demand.threads is not Threads.ANY:
-        usable = on_free_cores(case.tree, usable)
+    supply = context.supply
+    usable = supply.shared[0] & ~supply.withheld & reach_in(context, pool)
+    if context.demand.threads is not Threads.ANY:
+        usable = on_free_cores(context.tree, usable)
     return replace(supply, withheld=supply.withheld | supply.shared[0] & ~usable)
 
 
-def _candidates(case: Case, pool: Pool) -> dict[int, list[Grant]]:
+def _candidates(context: PlacementContext, pool: Pool) -> dict[int, list[Grant]]:
     """Grants with a share in the pools below, per pool, smallest first; not those that must be near their devices."""
     result: dict[int, list[Grant]] = {}
-    for grant in case.others:
-        home = case.tree.named(grant.pool).index
+    for grant in context.others:
+        home = context.tree.named(grant.pool).index
         stays = grant.request.preferences.strict_hints and grant.request.hints
         if grant.shared_mcpu and pool.index < home < pool.end and not stays:
             result.setdefault(home, []).append(grant)
@@ -99,7 +99,7 @@ def _candidates(case: Case, pool: Pool) -> dict[int, list[Grant]]:
     return {i: result[i] for i in sorted(result)}
 
 
-def _next_lift(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, int] | None:
+def _next_migration(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, int] | None:
     """(pool, position) of the grant to lift next, or None when none is left."""
     now = plan.gives()
     freeing: list[tuple[int, ContainerKey, int, int]] = []
@@ -138,14 +138,16 @@ def _without_needless(plan: _Plan, chosen: list[tuple[Grant, int]], top: int, co
     return needed
 
 
-def _lowest_targets(case: Case, plan: _Plan, needed: list[tuple[Grant, int]], top: Pool, count: int) -> list[Grant]:
+def _lowest_targets(
+    context: PlacementContext, plan: _Plan, needed: list[tuple[Grant, int]], top: Pool, count: int
+) -> list[Grant]:
     moved = []
     for grant, low in needed:
         plan.restore(grant.shared_mcpu, low, top.index)
-        for target in case.tree.pools[low].path[1:]:
+        for target in context.tree.pools[low].path[1:]:
             plan.shift(grant.shared_mcpu, low, target)
             if target == top.index or plan.gives() >= count:
-                moved.append(in_pool(case.supply, grant, case.tree.pools[target].name))
+                moved.append(in_pool(context.supply, grant, context.tree.pools[target].name))
                 break
             plan.restore(grant.shared_mcpu, low, target)
     return moved

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.topology_aware.cpus.picker import Quarry
-from policies.topology_aware.cpus.spread import pick_near
+from policies.topology_aware.cpus.allocate import pick_near
+from policies.topology_aware.cpus.picker import CandidateCpus
 from policies.topology_aware.locality.devices import Locality
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
@@ -24,8 +24,8 @@ def places(*cpus: str) -> list[Locality]:
 
 def picked(count: int, *near: str, held: str = "", **keys: object) -> str:
     free = TREE.root.cpus & ~CpuSet.parse(held).mask
-    quarry = Quarry(TREE, free, PLENTY, CpuSet.parse(held).mask, **keys)  # type: ignore[arg-type]  # its fields
-    return str(CpuSet(pick_near(quarry, TREE.root, count, places(*near), CpuSet.parse(held).mask)))
+    candidates = CandidateCpus(TREE, free, PLENTY, CpuSet.parse(held).mask, **keys)  # type: ignore[arg-type]  # its fields
+    return str(CpuSet(pick_near(candidates, TREE.root, count, places(*near), CpuSet.parse(held).mask)))
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_whole_cores_go_to_each_place_whole() -> None:
 def test_limits_hold_for_all_shares_together() -> None:
     limits = list(PLENTY)
     limits[TREE.named("socket #0").index] = 3
-    quarry = Quarry(TREE, TREE.root.cpus, limits)
-    assert CpuSet(pick_near(quarry, TREE.root, 4, places("0-3", "4-7"))) == CpuSet.parse("0,4,8-9")
+    candidates = CandidateCpus(TREE, TREE.root.cpus, limits)
+    assert CpuSet(pick_near(candidates, TREE.root, 4, places("0-3", "4-7"))) == CpuSet.parse("0,4,8-9")
 
 
 @settings(max_examples=settings().max_examples // 3)
@@ -70,6 +70,6 @@ def test_each_place_gets_its_share_wherever_so_many_are_free(machine: Machine, r
     nodes = [n.cpus.mask & free for n in machine.nodes if n.cpus.mask & free]
     near = [Locality((), cpus) for cpus in rng.sample(nodes, rng.randint(0, len(nodes)))]
     share = min((place.cpus.bit_count() for place in near), default=0)
-    found = pick_near(Quarry(tree, free, [PLENTY[0]] * len(tree.pools)), tree.root, share * len(near), near)
+    found = pick_near(CandidateCpus(tree, free, [PLENTY[0]] * len(tree.pools)), tree.root, share * len(near), near)
     assert [(found & place.cpus).bit_count() for place in near] == [share] * len(near)
     assert found.bit_count() == share * len(near)

@@ -1,0 +1,173 @@
+"""Why a pool was chosen, why others were not, and why a container is refused: reasons and the told ranking."""
+
+from dataclasses import dataclass, replace
+
+from policies.base import Grant, Ranked, Reason, Rejected, Threads
+from policies.hardware.pools import Pool
+from policies.topology_aware import reasons
+from policies.topology_aware.cpus.allocate import Taken
+from policies.topology_aware.cpus.offer import Offer, offers_of
+from policies.topology_aware.locality.devices import local_cpus
+from policies.topology_aware.locality.strict_devices import ANYWHERE, reach_in
+from policies.topology_aware.ranking import Ranking
+from policies.topology_aware.score import deciding_field, ranked
+from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.demand import Isolation
+from policies.topology_aware.supply.supply import Room
+from sysfs.cpuset import CpuSet
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChoice:
+    """A pool that gives what is asked. ``best`` is the pool that was ranked first, and made the offer."""
+
+    pool: Pool
+    best: int
+    offer: Offer
+    taken: Taken
+    moved: tuple[Grant, ...]
+    reasons: tuple[Reason, ...]
+
+
+def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoice) -> tuple[Reason, ...]:
+    """The reasons of a placement, what led to it first, the pool last."""
+    pools = context.tree.pools
+    why = list(found.reasons)
+    offer, previous = found.offer, context.request.previous
+    if previous is not None and offer.keep:
+        why.append(reasons.previous_kept(CpuSet(offer.keep), previous, holds=context.holds))
+    elif previous is not None and not offer.previous:
+        why.append(reasons.previous_lost(previous, holds=context.holds))
+    used_up = _used_up(context, found)
+    if used_up:
+        why.append(reasons.emptied(used_up))
+    wished = context.demand.isolation is not Isolation.NO and (
+        context.tree.root.isolated or context.request.preferences.prefer_isolated
+    )
+    if wished and not offer.isolated:
+        exist = bool(context.tree.root.isolated)
+        why.append(reasons.isolated_short(pools[found.best].name, context.demand.whole, exist=exist))
+    owned = CpuSet(found.taken.exclusive | found.taken.isolated)
+    if owned.mask & ~offer.keep:
+        why.append(reasons.cpus_picked(owned, found.taken.why))
+    rest = [i for i in ranking.order if i != found.best]
+    runner_up = pools[rest[0]].name if rest else ""
+    field = deciding_field(ranking.keys[found.best], ranking.keys[rest[0]]) if rest else ""
+    gives = reasons.given_text(offer.sliced, offer.isolated, context.demand.shared_mcpu)
+    why.append(reasons.pool_chosen(pools[found.best].name, gives, runner_up, field))
+    return tuple(why)
+
+
+def _used_up(context: PlacementContext, found: PoolChoice) -> tuple[str, ...]:
+    """Pools whose last shared CPU is taken while containers without a share sit in them."""
+    supply, taken = context.supply, found.taken.exclusive
+    return tuple(
+        pool.name
+        for pool in context.tree.pools
+        if supply.unbooked_sharers[pool.index] and supply.shared[pool.index] and not supply.shared[pool.index] & ~taken
+    )
+
+
+def ranked_pools(context: PlacementContext, ranking: Ranking, found: PoolChoice | None) -> tuple[Ranked, ...]:
+    """The pools best first, each with what came of it; without ``found`` none gave what was asked."""
+    outcomes = []
+    for pool in context.tree.pools:
+        i = pool.index
+        if found is not None and i == found.pool.index:
+            outcomes.append("chosen")
+        elif found is not None and i == found.best:
+            outcomes.append(f"best; {found.pool.name} is above it as wished")
+        elif ranking.keys[i].fits:
+            outcomes.append("not tried")
+        else:
+            outcomes.append(_why_unfit(context, ranking, i))
+    return ranked([p.name for p in context.tree.pools], ranking.keys, outcomes)
+
+
+def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:
+    if ranking.offers[pool].fits:
+        return "does not have the memory that is strictly wanted"
+    free_isolated = context.supply.free_isolated(pool).bit_count()
+    if context.demand.isolation is Isolation.REQUIRE and free_isolated < context.demand.whole:
+        return f"too few isolated CPUs: {free_isolated} free"
+    far = why_not_near(context, context.tree.pools[pool])
+    if far:
+        return far
+    free = max(0, ranking.room.free_mcpu[pool])
+    if context.demand.threads is not Threads.ANY and free >= 1000 * context.demand.whole + context.demand.shared_mcpu:
+        return "too few CPUs on cores that are wholly free"
+    return reasons.too_small(free, ranking.room.give[pool])
+
+
+def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
+    """No pool gives what is asked: what was wanted, what was free, where."""
+    pools, supply, demand = context.tree.pools, context.supply, context.demand
+    free_isolated = supply.free_isolated(0).bit_count()
+    if demand.isolation is Isolation.REQUIRE and free_isolated < demand.whole:
+        reason = reasons.isolated_missing(demand, free_isolated, exist=bool(context.tree.root.isolated))
+    elif (unmet := hints_unmet(context, ranking.room)) is not None:
+        reason = unmet
+    elif demand.is_zero:
+        reason = reasons.nothing_shared()
+    else:
+        room = ranking.room
+        best = max(range(1, len(pools)), key=lambda i: (room.free_mcpu[i], -i), default=0)
+        reason = reasons.cpu_full(demand, room.free_mcpu[0], room.give[0], pools[best].name, room.free_mcpu[best])
+    return Rejected(reason, ranked_pools(context, ranking, None))
+
+
+def hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
+    """The refusal, if there is a place for the container but none near its devices; else None."""
+    if not context.demand.strict_hints:
+        return None
+    lenient = replace(context, demand=replace(context.demand, strict_hints=False, threads=Threads.ANY))
+    if not any(offer.fits for offer in offers_of(lenient, room, room)):
+        return None
+    near = []
+    for hint in context.request.hints:
+        cpus = local_cpus(context.tree.machine, hint)
+        if cpus is not None:
+            near.append((hint.source, _where(context, cpus), _gives_near(context, room, cpus)))
+    home, mcpu = "", -1  # a full pool is one all the same
+    for pool in context.tree.pools:
+        free = max(0, room.free_mcpu[pool.index])
+        if reach_in(context, pool) == ANYWHERE and free > mcpu:
+            home, mcpu = pool.name, free
+    return reasons.hints_unmet(context.demand, tuple(near), home, mcpu)
+
+
+def why_not_near(context: PlacementContext, pool: Pool) -> str:
+    """Why this pool is refused for the sake of the devices; empty when they are not the reason."""
+    reach = reach_in(context, pool)
+    if reach == ANYWHERE:
+        return ""
+    if not reach:
+        return "not near each of its devices"
+    free = (_ownable(context, pool) & reach).bit_count()
+    return f"too few CPUs near its devices: {free} free" if free < context.demand.whole else ""
+
+
+def _gives_near(context: PlacementContext, room: Room, cpus: int) -> int:
+    """How many of these CPUs the container could own, all of one kind; not those that others who share there need."""
+    isolated = (context.supply.free_isolated(0) & cpus).bit_count()
+    if context.demand.isolation is Isolation.REQUIRE:
+        return isolated
+    around = max(
+        (p for p in context.tree.pools if not cpus & ~p.hardware), key=lambda p: p.depth, default=context.tree.root
+    )
+    ordinary = context.supply.shared[0] & ~context.supply.withheld & cpus
+    given = min(ordinary.bit_count(), room.give[around.index])
+    return given if context.demand.isolation is Isolation.NO else max(given, isolated)
+
+
+def _ownable(context: PlacementContext, pool: Pool) -> int:
+    isolated = context.supply.free_isolated(pool.index)
+    if context.demand.isolation is Isolation.REQUIRE:
+        return isolated
+    return isolated | context.supply.shared[pool.index] & ~context.supply.withheld
+
+
+def _where(context: PlacementContext, cpus: int) -> str:
+    """The pool that these CPUs are, else their list."""
+    pool = next((p.name for p in context.tree.pools if p.hardware == cpus), "")
+    return pool or (f"CPUs {CpuSet(cpus)}" if cpus else "no CPU of this machine")
