@@ -1,4 +1,4 @@
-"""Sockets, addresses, directories and names in the configuration: checked, and brought to one spelling."""
+"""Check sockets, addresses, directories and names of the configuration, and bring them to one spelling."""
 
 import re
 
@@ -8,7 +8,7 @@ _PORTS = 65535
 
 
 def unix_endpoint(text: str) -> str:
-    """``unix:///path``, also where only the path is given. Raises ValueError.
+    """Return ``unix:///path``, also where only the path is given. Raises ValueError.
 
     >>> unix_endpoint("/run/x.sock")
     'unix:///run/x.sock'
@@ -32,7 +32,7 @@ def runtime_endpoint(text: str) -> str:
 
 
 def http_address(text: str) -> str:
-    """``ADDRESS:PORT`` (an IPv6 address in brackets) or ``off``. Raises ValueError.
+    """Return ``ADDRESS:PORT`` (an IPv6 address in brackets) or ``off``. Raises ValueError.
 
     >>> http_address("[::1]:8891")
     '[::1]:8891'
@@ -48,21 +48,21 @@ def http_address(text: str) -> str:
 
 
 def directory(text: str) -> str:
-    """A directory by its absolute path. Raises ValueError."""
+    """Return the absolute path of a directory. Raises ValueError."""
     if not text.startswith("/"):
         raise ValueError(f"expected an absolute path, got {text!r}")
     return text
 
 
 def optional_name(text: str) -> str:
-    """A node or group name, which becomes part of a file name; '' stands for none. Raises ValueError."""
+    """Return a node or group name, which becomes part of a file name; '' stands for none. Raises ValueError."""
     if text and not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?", text):
         raise ValueError(f"expected letters, digits, '-', '_' and '.', got {text!r}")
     return text
 
 
 def annotation_domain(text: str) -> str:
-    """A DNS subdomain, the part of an annotation key before the slash (Kubernetes labels and annotations)."""
+    """Return a DNS subdomain, the part of an annotation key before the slash. Raises ValueError."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", text):
         raise ValueError(f"expected a DNS name in lower case, got {text!r}")
     return text

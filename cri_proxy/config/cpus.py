@@ -1,4 +1,4 @@
-"""What ``availableResources.cpu`` and ``reservedResources.cpu`` may say: text once, frozen values from then on."""
+"""The values of ``availableResources.cpu`` and ``reservedResources.cpu``, read from text."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class CpuList:
 
 @dataclass(frozen=True, slots=True)
 class AllBut:
-    """What there is without these CPUs: of the default, or of the available ones for a reservation."""
+    """All CPUs but these: of the default, or of the available ones for a reservation."""
 
     cpus: CpuSet
 
@@ -43,7 +43,7 @@ class CgroupCpus:
 
 @dataclass(frozen=True, slots=True)
 class CpuQuantity:
-    """So much CPU, rounded up to whole CPUs when they are chosen."""
+    """An amount of CPU, rounded up to whole CPUs when they are chosen."""
 
     mcpu: int
 
@@ -56,7 +56,7 @@ ReservedCpus = CpuQuantity | CpuList | AllBut
 
 
 def _set(text: str) -> CpuList | AllBut | None:
-    """A list or an exclusion; None for something else. A bare list is cri-resource-manager's, and no single number."""
+    """Return a list or an exclusion; None for something else. A bare list is cri-resource-manager's form."""
     if text.startswith(_EXCLUSION):
         return AllBut(_cpus(text.removeprefix(_EXCLUSION)))
     if text.startswith(_SET):

@@ -1,4 +1,4 @@
-"""The reference page of all options, written from the model: ``python -m cri_proxy.config.docs``."""
+"""Write the reference page of all options from the model: ``python -m cri_proxy.config.docs``."""
 
 import sys
 
@@ -25,7 +25,7 @@ the option can change while the daemon runs: [changing the configuration](../cha
 
 
 def options_page() -> str:
-    """The page, as Markdown."""
+    """Return the page, as Markdown."""
     return _HEAD + "".join(f"| {' | '.join(_cells(known))} |\n" for known in known_options())
 
 

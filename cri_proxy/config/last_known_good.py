@@ -1,7 +1,6 @@
-"""The configuration that was in force last, kept in the state directory: a start with an invalid file goes on with it.
+"""Save the configuration in force in the state directory; a start with an invalid file goes on with it.
 
-What is kept are the options and their values, never the file: that may be a whole ConfigMap object, with whatever else
-stands in it. One JSON object, replaced as a whole: who is killed while writing leaves the one before.
+One JSON object with options and values, never the file itself: that may be a whole ConfigMap object with other data.
 """
 
 import json
@@ -21,7 +20,7 @@ from cri_proxy.private_files import open_directory, open_private, private_direct
 
 FILE: Final = "config-in-force.json"
 _FILE_MODE: Final = 0o600
-# A later program that means something else by the same words gives it another number.
+# To be raised by a version that gives a key of the document another meaning.
 _VERSION = 1
 # The end of the year 9999, the last that a date can have.
 _LATEST_SECONDS = 253_402_300_800
@@ -29,9 +28,9 @@ _LATEST_SECONDS = 253_402_300_800
 
 @dataclass(frozen=True, slots=True)
 class KnownGood:
-    """A configuration that was in force, without what a command line laid over it.
+    """A configuration that was in force, without the options of a command line.
 
-    ``path`` is what ``--config`` named, ``file`` the one that applied there, for this ``group``; ``digest`` is the
+    ``path`` is the value of ``--config``, ``file`` the one that applied there for this ``group``; ``digest`` is the
     SHA-256 of its text, ``since_seconds`` (since the epoch) when it came into force.
     """
 
@@ -44,16 +43,17 @@ class KnownGood:
 
     @property
     def since(self) -> str:
-        """The time as people write it, in UTC."""
+        """The time when it came into force, in UTC (RFC 3339)."""
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since_seconds))
 
 
 def save_known_good(directory: Path, kept: KnownGood) -> None:
-    """Have the next start find this; on disk when it returns. Blocks. Raises StoreError, and has changed nothing then.
+    """Save this for the next start; it is on disk when this returns. Blocks.
 
-    The same configuration from the same file stays as it is, with the time when it came into force.
+    The same configuration from the same file stays as it is, with the time when it came into force. Raises StoreError,
+    and has changed nothing then.
     """
-    with suppress(ConfigError):  # what cannot be used is about to be replaced
+    with suppress(ConfigError):  # one that cannot be used is replaced
         before = find_known_good(directory, kept.path)
         if before is not None and replace(before, since_seconds=kept.since_seconds) == kept:
             return
@@ -66,9 +66,9 @@ def save_known_good(directory: Path, kept: KnownGood) -> None:
 
 
 def find_known_good(directory: Path, path: Path) -> KnownGood | None:
-    """What was kept of the configuration that ``--config`` names ``path``; None = nothing. Blocks.
+    """Return what was saved of the configuration at this ``--config`` path; None = nothing. Blocks.
 
-    Raises ConfigError for what cannot be used, with the reason.
+    Raises ConfigError, with the reason, for a file that cannot be used.
     """
     file = directory / FILE
     if not os.path.lexists(file):
@@ -85,7 +85,8 @@ def find_known_good(directory: Path, path: Path) -> KnownGood | None:
 
 
 def encode(kept: KnownGood) -> str:
-    """The document: only options that differ from their defaults, so that an older program knows as many as can be."""
+    """Return the document."""
+    # Without defaults, so that an older version finds few options that it does not know.
     changed = differences(Config(), kept.config, known_options())
     document = {
         "version": _VERSION,
@@ -100,14 +101,14 @@ def encode(kept: KnownGood) -> str:
 
 
 def _written(value: object) -> str | list[str]:
-    """A value as ``read_value`` takes it."""
+    """Return a value as ``read_value`` takes it."""
     if isinstance(value, tuple):
         return [str(item) for item in value]
     return value if isinstance(value, str) else show_value(value)
 
 
 def decode(raw: bytes, name: str) -> KnownGood:
-    """What the document says; ``name`` is its file. Raises ConfigError for anything that ``encode`` does not give."""
+    """Return what the document says; ``name`` is its file. Raises ConfigError for what ``encode`` does not write."""
     if len(raw) > MAX_BYTES:
         raise ConfigError(name, 0, "", f"larger than {MAX_BYTES} bytes: cri-proxy did not write it")
     try:

@@ -1,6 +1,6 @@
-"""The layouts in which a configuration may come, brought to our own.
+"""Bring the layouts of a configuration to our own.
 
-Besides ours: a ConfigMap object, cri-resource-manager's file, and the TopologyAwarePolicy object of nri-plugins.
+Others are: a ConfigMap object, cri-resource-manager's file, and the TopologyAwarePolicy object of nri-plugins.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,14 +13,14 @@ from cri_proxy.errors import ConfigError
 MAX_BYTES = 1 << 20
 _DIALECT = Dialect(MAX_BYTES, max_depth=16, max_nodes=200_000, has_unique_keys=True)
 _CONFIG_MAP_KEYS = frozenset({"apiversion", "kind", "metadata", "immutable", "data"})
-# cri-resource-manager's other sections and policies: its users may keep them in the file.
+# Sections and policies of cri-resource-manager that have no effect here; its users may keep them in the file.
 _FOREIGN_SECTIONS = frozenset(
     {"logger", "dump", "instrumentation", "resource-manager", "rdt", "blockio", "cpu", "agent"}
 )
 _FOREIGN_POLICIES = frozenset(
     {"none", "static", "static-plus", "static-pools", "podpools", "balloons", "dynamic-pools", "memtier"}
 )
-# The object of nri-plugins: its spec holds the policy's options at once, and sections that mean nothing here.
+# The object of nri-plugins: its spec holds the policy's options directly, and sections without effect here.
 _POLICY_OBJECT = "TopologyAwarePolicy"
 _POLICY_OBJECT_KEYS = frozenset({"apiversion", "kind", "metadata", "spec", "status"})
 _OF_ALL_POLICIES = frozenset({"availableresources", "reservedresources"})
@@ -31,23 +31,23 @@ _FOREIGN_SPEC = frozenset(
         "reservedpoolcpuclass", "schedulingclasses", "sharedpoolcpuclass",
     }
 )  # fmt: skip
-# So many names of what was found stand in an error.
+# How many of the names found an error lists.
 _SHOWN = 8
 _RENAMED = {"active": "policy", "topology-aware": "topologyAware"}
 
 
 @dataclass(frozen=True, slots=True)
 class Normalized:
-    """Our own layout: the options' items, and what was left out of a foreign one, one sentence each."""
+    """A configuration in our own layout; ``warnings`` say what was left out of another, one sentence each."""
 
     items: tuple[Item, ...]
     warnings: tuple[str, ...] = ()
 
 
 def file_names(node_name: str, node_group: str) -> tuple[str, ...]:
-    """The files that a configuration directory (or a ConfigMap's data) may hold; the first that is there applies.
+    """Return the files that a configuration directory (or a ConfigMap's data) may hold; the first that exists applies.
 
-    Without ``.yaml`` they are what cri-resource-manager's ConfigMaps are named after their prefix.
+    Names without ``.yaml`` are those of cri-resource-manager's ConfigMaps after their prefix.
 
     >>> file_names("worker-1", "")
     ('cri-proxy.yaml', 'node.worker-1.yaml', 'node.worker-1', 'default.yaml', 'default')
@@ -59,12 +59,12 @@ def file_names(node_name: str, node_group: str) -> tuple[str, ...]:
 
 
 def is_whole(name: str) -> bool:
-    """Whether a file, or a key of a ConfigMap, is named as a whole configuration and not as a section of one."""
+    """Return whether a file, or a key of a ConfigMap, has the name of a whole configuration, not of a section."""
     return name.endswith(".yaml") or name.startswith(("node.", "group.")) or name == "default"
 
 
 def missing(names: Sequence[str], found: Sequence[str]) -> str:
-    """What is wrong where none of these files is among those found, without the rarer of their names."""
+    """Return the problem that none of these files was found, leaving out the rarer names."""
     some = f"; found: {', '.join(found[:_SHOWN])}{' ...' * (len(found) > _SHOWN)}" if found else ""
     return f"holds none of {', '.join(name for name in names if name.endswith('.yaml'))}: put one of them there{some}"
 
@@ -78,7 +78,7 @@ def config_tree(text: str, path: str, first_line: int = 1) -> Tree | None:
 
 
 def normalize(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Normalized:
-    """The options of a document in any layout; ``names`` as ``file_names`` gives them. Raises ConfigError."""
+    """Return the options of a document in any layout; ``names`` as from ``file_names``. Raises ConfigError."""
     if tree is None:
         return Normalized(())
     if not isinstance(tree, Mapping):
@@ -94,7 +94,7 @@ def normalize(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Normal
 
 
 def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Normalized:
-    """The file in ``data`` that applies; or, without any such file, its keys as sections (cri-resource-manager)."""
+    """Return the file in ``data`` that applies; without any, its keys are sections (cri-resource-manager)."""
     _only(tree, _CONFIG_MAP_KEYS, path, "is no key of a ConfigMap that is read here: use data")
     data = tree.get("data")
     if data is None or (isinstance(data, Scalar) and data.is_null):
@@ -111,14 +111,14 @@ def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Normaliz
 
 
 def _only(tree: Mapping, known: frozenset[str], path: str, problem: str) -> None:
-    """Raise for a key that is none of these."""
+    """Raise ConfigError for a key that is none of these."""
     for item in tree.items:
         if item.key.casefold() not in known:
             raise ConfigError(path, item.line, item.key, problem)
 
 
 def _from_policy_object(tree: Mapping, path: str) -> Normalized:
-    """The options in the ``spec`` of nri-plugins' object."""
+    """Return the options in the ``spec`` of nri-plugins' object."""
     _only(tree, _POLICY_OBJECT_KEYS, path, f"is no key of a {_POLICY_OBJECT}: use spec")
     spec = tree.get("spec")
     if spec is None or (isinstance(spec, Scalar) and spec.is_null):
@@ -136,7 +136,7 @@ def _from_policy_object(tree: Mapping, path: str) -> Normalized:
 
 
 def _parsed(item: Item, path: str) -> Tree | None:
-    """The value of a ConfigMap's key, which is YAML in a string."""
+    """Return the value of a ConfigMap's key, which is YAML in a string."""
     if not isinstance(item.value, Scalar):
         raise ConfigError(path, item.line, f"data.{item.key}", "expected a string: a ConfigMap holds nothing else")
     return config_tree(item.value.text, path, item.value.text_line)
@@ -148,7 +148,7 @@ def _section(item: Item, path: str) -> Item:
 
 
 def _from_sections(items: tuple[Item, ...]) -> Normalized:
-    """Our own layout as it is; cri-resource-manager's, known by a mapping under ``policy``, renamed."""
+    """Return our own layout as it is; rename keys of cri-resource-manager's, which has a mapping under ``policy``."""
     policy = next((i for i in items if i.key.casefold() == "policy" and isinstance(i.value, Mapping)), None)
     if policy is None or not isinstance(policy.value, Mapping):
         return Normalized(items)

@@ -1,4 +1,4 @@
-"""YAML into a Config; every error names the file, the line, the key and what was expected."""
+"""Read YAML into a Config; every error names the file, the line, the key and what was expected."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree
 from cri_proxy.config.files.location import ConfigLocation, Source
-from cri_proxy.config.files.sections import traced
+from cri_proxy.config.files.sections import trace_error
 from cri_proxy.config.layouts import config_tree, file_names, normalize
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, Raw, read_value
@@ -28,17 +28,17 @@ class Loaded:
 
 
 def load_config(path: Path, *, node_name: str = "", node_group: str = "") -> Loaded:
-    """The configuration of this file, or of the file that applies in this directory. Raises ConfigError.
+    """Return the configuration of this file, or of the file that applies in this directory. Raises ConfigError.
 
-    A directory is a mounted ConfigMap: see ``layouts.file_names``. The names choose there, and in a ConfigMap
-    object that holds several files; without ``node_group`` a file ``node-group`` beside it gives the group.
+    A directory is a mounted ConfigMap: see ``layouts.file_names``. The names choose a file there, and in a ConfigMap
+    object that holds several; without ``node_group`` a file ``node-group`` beside it gives the group.
     """
     location = ConfigLocation(path, node_name, node_group)
     return load_source(location, location.read(may_wait=True))
 
 
 def load_source(location: ConfigLocation, source: Source) -> Loaded:
-    """The configuration of what was found in its location. Raises ConfigError."""
+    """Return the configuration of what was found at this location. Raises ConfigError."""
     file = str(source.file)
     if source.problem:
         raise ConfigError(file, source.line, "", source.problem)
@@ -46,13 +46,13 @@ def load_source(location: ConfigLocation, source: Source) -> Loaded:
         plain = normalize(config_tree(source.text.removeprefix("\ufeff"), file), file, location.names(source.group))
         settings = tuple(_settings(plain.items, (), file))
     except ConfigError as error:
-        raise traced(error, source.parts) from error
+        raise trace_error(error, source.parts) from error
     given = frozenset(setting.known.key for setting in settings)
     return Loaded(_config(settings), source.file, given, (*plain.warnings, *_former_keys(settings)))
 
 
 def parse_config(text: str, path: str = "configuration") -> Config:
-    """The configuration of this text; ``path`` names it in errors. Raises ConfigError.
+    """Return the configuration of this text; ``path`` names it in errors. Raises ConfigError.
 
     >>> parse_config("reservedResources: {cpu: 750m}").reserved.cpu
     CpuQuantity(mcpu=750)
@@ -88,7 +88,7 @@ def _is_former(known: Known, key: str) -> bool:
 
 
 def _settings(items: tuple[Item, ...], above: tuple[str, ...], path: str) -> Iterator[_Setting]:
-    """The options that these items set; ``above`` are the keys they stand under, as the model spells them."""
+    """Yield the options that these items set; ``above`` are the keys of their groups, as the model spells them."""
     written: dict[str, Item] = {}
     for item in items:
         here = (*above, item.key)
@@ -118,15 +118,15 @@ def _known_at(path: tuple[str, ...]) -> Known | None:
 
 
 def _group_at(path: tuple[str, ...]) -> tuple[str, ...]:
-    """The path as the model spells it if options lie below it, else ()."""
+    """Return the path as the model spells it if options lie below it, else ()."""
     size = len(path)
     found = (k.path[:size] for k in known_options() if len(k.path) > size and _folded(k.path[:size]) == _folded(path))
     return next(found, ())
 
 
 def _unknown(path: tuple[str, ...]) -> str:
-    """Why, with the nearest known key: first among those of the same group, then anywhere by its last part."""
-    from difflib import get_close_matches  # nothing that a start without mistakes needs
+    """Return the problem with the nearest known key: of the same group first, then of any by its last part."""
+    from difflib import get_close_matches  # not needed by a start without mistakes
 
     size = len(path)
     near = {k.path[size - 1].casefold(): k.path[:size] for k in known_options() if _is_beside(k.path, path)}
@@ -143,7 +143,7 @@ def _is_beside(known: tuple[str, ...], path: tuple[str, ...]) -> bool:
 
 
 def _setting(known: Known, item: Item, path: str) -> Iterator[_Setting]:
-    """The option with its value; null says nothing, as in Kubernetes' own objects."""
+    """Yield the option with its value; null sets nothing, as in objects of Kubernetes."""
     if known.option.takes_mapping and isinstance(item.value, Mapping):
         entries = tuple(entry for inner in item.value.items for entry in _entry(known, inner, path))
         yield _Setting(known, entries, item.key)
@@ -158,7 +158,7 @@ def _setting(known: Known, item: Item, path: str) -> Iterator[_Setting]:
 
 
 def _entry(known: Known, item: Item, path: str) -> tuple[object, ...]:
-    """One entry of an option that takes a mapping, as the option reads it."""
+    """Return the values of one entry of an option that takes a mapping."""
     raw = f"{item.key}={_text(known, item.value, path)}"
     try:
         value = read_value(known, (raw,))

@@ -1,4 +1,4 @@
-"""What ``memoryKinds`` may say: the operator's word on the memory of NUMA nodes."""
+"""The values of ``memoryKinds``: the kind of memory of NUMA nodes, as the operator declares it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from sysfs.cpuset import CpuSetError, NodeSet
 from sysfs.model import MemoryKind
 
-# Far beyond any machine; a list of more would make us keep a kind for each.
+# Far more than any machine has; bounds the table of kinds by node.
 MAX_NODES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """The memory of these nodes is of this kind."""
+    """NUMA nodes with the kind of their memory."""
 
     nodes: NodeSet
     kind: MemoryKind
@@ -40,6 +40,6 @@ def parse_node_memory(text: str) -> NodeMemory:
     return NodeMemory(nodes, MemoryKind(kind))
 
 
-def kind_by_node(told: Iterable[NodeMemory]) -> dict[int, MemoryKind]:
-    """The kind of each node that is named; a later entry wins over an earlier one."""
-    return {node: entry.kind for entry in told for node in entry.nodes}
+def kind_by_node(declared: Iterable[NodeMemory]) -> dict[int, MemoryKind]:
+    """Return the kind of each declared node; a later entry wins over an earlier one."""
+    return {node: entry.kind for entry in declared for node in entry.nodes}

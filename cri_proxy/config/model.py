@@ -83,7 +83,7 @@ OptionsT = TypeVar("OptionsT", bound=PolicyOptions)
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Everything that the operator decides. The defaults alone are a valid configuration."""
+    """All options. The defaults alone are a valid configuration."""
 
     policy: Annotated[
         str,
@@ -102,7 +102,7 @@ class Config:
         tuple[NodeMemory, ...],
         Option(
             "memoryKinds",
-            "What the memory of NUMA nodes is, where the kernel's memory tiers, the HMAT and the sizes tell it wrongly",
+            "What the memory of NUMA nodes is, where the kernel's memory tiers, the HMAT and the sizes say it wrongly",
             values="a mapping of node (or node list) to `dram`, `pmem` or `hbm`: `{2-3: pmem}`",
             read=parse_node_memory,
             takes_mapping=True,

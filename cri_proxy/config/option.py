@@ -105,7 +105,7 @@ def choices_of(kind: object, option: Option) -> tuple[str, ...]:
 
 
 def values_text(known: Known) -> str:
-    """Which values the option takes, for people.
+    """Return which values the option takes, for people.
 
     >>> from cri_proxy.config.model import known_options
     >>> values_text(next(o for o in known_options() if o.key == "adopt"))
@@ -121,10 +121,10 @@ def values_text(known: Known) -> str:
 
 
 def read_value(known: Known, raw: Raw) -> object:
-    """The option's value. Raises ValueError with what was expected, what was given and the remedy."""
+    """Return the option's value. Raises ValueError with what was expected, what was given and the remedy."""
     try:
         if known.is_list:
-            # One value where a list is wanted is a list of one: ``ReservedPoolNamespaces: monitoring``.
+            # A single value is a list of one: ``ReservedPoolNamespaces: monitoring``.
             return tuple(map(known.parse, (raw,) if isinstance(raw, str) else raw))
         if not isinstance(raw, str):
             raise ValueError(f"expected {values_text(known).replace('`', '')}, got a list")
@@ -135,7 +135,7 @@ def read_value(known: Known, raw: Raw) -> object:
 
 
 def optional_period_seconds(text: str) -> float:
-    """Every how many seconds something is done, 0 for never. Raises ValueError.
+    """Return a period in seconds, 0 for never. Raises ValueError.
 
     >>> optional_period_seconds("0"), optional_period_seconds("2.5")
     (0.0, 2.5)

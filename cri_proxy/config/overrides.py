@@ -1,4 +1,4 @@
-"""Options of the command line, made from the model, and laid over a configuration: the command line wins."""
+"""Options of the command line, made from the model; they win over the configuration file."""
 
 import argparse
 from collections.abc import Callable, Container
@@ -12,10 +12,7 @@ _DEST = "config "  # no option of another kind has a space in its destination
 
 
 def add_options(parser: argparse.ArgumentParser, *, only: Container[str] | None = None) -> None:
-    """Add an option for every one of the model that has a flag, or ``only`` for these keys.
-
-    A wrong value is wrong usage (exit 2).
-    """
+    """Add every option of the model that has a flag, or ``only`` these keys; a wrong value is wrong usage (exit 2)."""
     group = parser.add_argument_group("configuration", "each of these wins over the configuration file")
     for known in known_options():
         if known.option.flag and (only is None or known.key in only):
@@ -36,7 +33,7 @@ def _add(group: argparse._ArgumentGroup, known: Known) -> None:
 
 
 def _metavar(known: Known) -> str:
-    """A short name for the value; the resources take the seed's ``cpu=`` before it."""
+    """Return a short name for the value; the resources take ``cpu=`` before it, as cri-resource-manager does."""
     return "cpu=VALUE" if known.path[-1] == "cpu" else known.option.flag.rpartition("-")[2].upper()
 
 
@@ -45,7 +42,7 @@ def _reader(known: Known) -> Callable[[str], object]:
 
 
 def _read(known: Known, text: str) -> object:
-    """The value, for argparse: raises ArgumentTypeError."""
+    """Return the value. Raises ArgumentTypeError."""
     if known.path[-1] == "cpu":
         resource, equals, value = text.partition("=")
         if equals and resource != "cpu":
@@ -58,11 +55,11 @@ def _read(known: Known, text: str) -> object:
 
 
 def given_options(args: argparse.Namespace) -> tuple[tuple[Known, object], ...]:
-    """The options that stand on the command line, with their values."""
+    """Return the options given on the command line, with their values."""
     given = ((known, getattr(args, _DEST + known.key, None)) for known in known_options())
     return tuple((known, value) for known, value in given if value is not None)
 
 
 def apply_options(config: Config, args: argparse.Namespace) -> Config:
-    """The configuration with what the command line says."""
+    """Return the configuration with the options of the command line."""
     return with_values(config, given_options(args))

@@ -1,4 +1,4 @@
-"""Available and reserved CPUs of a machine, and the policy's options that follow."""
+"""Resolve available and reserved CPUs on a machine, and the policy's options with them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ _PODS = ("kubepods", "kubepods.slice")
 class Resolved:
     """The policy's options on this machine; ``warnings`` are sentences for the operator.
 
-    ``machine`` is the one to place on: as discovered, with the operator's word on its memory (``memoryKinds``).
+    ``machine`` is the one to place on: as discovered, with the memory kinds that the operator declares.
     """
 
     machine: Machine
@@ -41,17 +41,16 @@ class Resolved:
 
 
 def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> Resolved:
-    """What this configuration means on this machine; cgroup files are read below ``root``.
+    """Resolve this configuration on this machine; cgroup files are read below ``root``.
 
-    Raises ConfigError (without a line) when CPUs are named that are not there, or reserved ones that are not
-    available.
+    Raises ConfigError (without a line) for CPUs that do not exist, and for reserved ones that are not available.
     """
     available, notes = _available(config.available.cpu, machine, root)
     reserved = _reserved(config.reserved.cpu, machine, available)
     warnings = list(notes)
     if config.reserved.cpu is None and config.policy != "none":
         warnings.append(
-            f"{_RESERVED} is not set: no CPU is kept for the system, kube-system shares with everybody; "
+            f"{_RESERVED} is not set: no CPU is kept for the system, kube-system shares with all others; "
             "set it to what the system needs, for example 750m"
         )
     chosen = config.of_policy(registered(config.policy).options)
@@ -65,7 +64,7 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
 
 
 def _resize_notes(chosen: TopologyAwareOptions) -> tuple[str, ...]:
-    """A warning for each option under which the runtime reports other CPU figures than the kubelet has sent."""
+    """Warn of each option under which the runtime reports other CPU figures than the kubelet has sent."""
     set_here = (("LiftQuota", chosen.lift_quota), ("FractionShares", chosen.fraction_shares))
     return tuple(
         f"topologyAware.{key} is on: a kubelet that compares a container's figures with the runtime's (in-place "
@@ -75,21 +74,21 @@ def _resize_notes(chosen: TopologyAwareOptions) -> tuple[str, ...]:
     )
 
 
-def _memory_notes(told: Sequence[NodeMemory], machine: Machine) -> tuple[str, ...]:
-    """A warning for nodes that this machine lacks (one file may serve many machines); raises for two kinds of one."""
-    for i, entry in enumerate(told):
-        for other in told[:i]:
+def _memory_notes(declared: Sequence[NodeMemory], machine: Machine) -> tuple[str, ...]:
+    """Warn of nodes that this machine lacks: one file may serve many. Raises ConfigError for two kinds of one node."""
+    for i, entry in enumerate(declared):
+        for other in declared[:i]:
             both = entry.nodes & other.nodes
             if both and entry.kind is not other.kind:
-                raise _fail(_KINDS, f"node {both} is told to be {other.kind} and {entry.kind}: keep one")
-    missing = NodeSet.of_masks(entry.nodes.mask for entry in told) - NodeSet.of(node.id for node in machine.nodes)
+                raise _fail(_KINDS, f"node {both} is declared as {other.kind} and {entry.kind}: keep one")
+    missing = NodeSet.of_masks(entry.nodes.mask for entry in declared) - NodeSet.of(node.id for node in machine.nodes)
     return (f"{_KINDS}: node {missing} is not on this machine",) if missing else ()
 
 
 def available_now(config: Config, root: Path = Path("/")) -> str:
-    """What the cgroup says now that the available CPUs follow, to notice when that changes; '' where they follow none.
+    """Return the CPUs of the cgroup that the available CPUs follow, or what is wrong with it, to notice a change.
 
-    What is wrong with it is told as well.
+    Returns '' where they follow no cgroup.
     """
     spec = config.available.cpu
     if isinstance(spec, CpuList):
@@ -106,7 +105,7 @@ def _fail(key: str, problem: str) -> ConfigError:
 
 
 def _available(spec: AvailableCpus | None, machine: Machine, root: Path) -> tuple[CpuSet, tuple[str, ...]]:
-    """The available CPUs, all online, and warnings."""
+    """Return the available CPUs, all online, and warnings."""
     match spec:
         case CpuList():
             wanted, notes = spec.cpus, _offline_notes(spec.cpus, machine)
@@ -123,7 +122,7 @@ def _available(spec: AvailableCpus | None, machine: Machine, root: Path) -> tupl
 
 
 def _offline_notes(cpus: CpuSet, machine: Machine) -> tuple[str, ...]:
-    """A warning for CPUs that are listed and offline; a CPU that does not exist is an error."""
+    """Warn of CPUs that are listed and offline. Raises ConfigError for CPUs that do not exist."""
     unknown = cpus - machine.online - machine.offline
     if unknown:
         raise _fail(_AVAILABLE, f"CPU {unknown} does not exist; online are {machine.online}")
@@ -132,13 +131,13 @@ def _offline_notes(cpus: CpuSet, machine: Machine) -> tuple[str, ...]:
 
 
 def _root_cpus(machine: Machine, root: Path) -> CpuSet:
-    """The root cgroup's effective cpuset; where there is none (no cgroups below this root), the online CPUs."""
+    """Return the root cgroup's effective cpuset; the online CPUs where there are no cgroups below this root."""
     found = _in_root_cgroup(root)
     return machine.online if found is None else found
 
 
 def _in_root_cgroup(root: Path) -> CpuSet | None:
-    """The root cgroup's effective cpuset, inside what the pods' own cgroup can use; None without cgroups."""
+    """Return the root cgroup's effective cpuset inside that of the pods' cgroup; None without cgroups."""
     found = _first_set(root / mount / name for mount in _MOUNTS for name in _FILES)
     pods = _pods_cpus(root)
     if found is None or pods is None:
@@ -147,12 +146,12 @@ def _in_root_cgroup(root: Path) -> CpuSet | None:
 
 
 def _pods_cpus(root: Path) -> CpuSet | None:
-    """What the kubelet's cgroup of all pods can use: no container gets a CPU that it lacks."""
+    """Return the cpuset of the kubelet's cgroup of all pods: no container can use a CPU outside it."""
     return _first_set(root / mount / pods / name for mount in _MOUNTS for pods in _PODS for name in _FILES)
 
 
 def _pods_notes(machine: Machine, root: Path) -> tuple[str, ...]:
-    """A warning for online CPUs that the pods' cgroup lacks: v1 takes a CPU that goes offline out of it for good."""
+    """Warn of online CPUs that the pods' cgroup lacks: v1 removes a CPU that goes offline for good."""
     found, pods = _first_set(root / mount / name for mount in _MOUNTS for name in _FILES), _pods_cpus(root)
     usable = (found or machine.online) & machine.online
     missing = usable - pods if pods is not None else CpuSet()
@@ -176,7 +175,7 @@ def _cgroup_cpus(spec: CgroupCpus, root: Path) -> CpuSet:
 
 
 def _first_set(paths: Iterable[Path]) -> CpuSet | None:
-    """What the first of these files says that is there and not empty."""
+    """Return the CPUs of the first of these files that exists and is not empty."""
     for path in paths:
         try:
             text = path.read_text().strip()

@@ -1,4 +1,4 @@
-"""What a daemon is started with: the configuration and everything resolved that depends on the machine."""
+"""Settings of a daemon: the configuration, where it came from, and what is resolved once for the process."""
 
 import socket
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from cri_proxy.config.option import Known
 from cri_proxy.errors import ConfigError
 
 ADMIN_SOCKET = "admin.sock"
-# What errors name as the file when there is none.
+# Named as the file in errors about the command line.
 COMMAND_LINE = "command line"
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A start goes on with ``kept``, because ``problem`` is wrong with what the file says."""
+    """The start uses the last known good configuration, because the file has this problem."""
 
     kept: KnownGood
     problem: ConfigError
@@ -30,10 +30,10 @@ class Settings:
 
     ``config_path`` is what ``--config`` named, None without. ``listen`` and the endpoints are ``unix://`` paths
     (``runtime_endpoint`` may be ``embedded``), '' where there is no second socket. ``warnings`` are sentences
-    about the configuration that the log should show. ``place`` is where the configuration is read again, ``source``
-    what was found there at start, ``overrides`` what the command line lays over it and ``from_file`` what it is laid
-    over. ``instead`` says that this is not what the file says but what was kept; None: it is.
-    ``takes_over``: another process that decides here is asked to hand over.
+    about the configuration for the log. ``location`` is where the configuration is read again, ``source`` what was
+    found there at start, ``from_file`` its options and ``overrides`` those of the command line, which win.
+    ``fallback``: these are not the file's options but the last known good ones; None: they are the file's.
+    ``takes_over``: ask another process that decides here to hand over.
     """
 
     config: Config
@@ -58,17 +58,17 @@ class Settings:
 
     @property
     def admin_socket(self) -> Path:
-        """Where the commands reach the daemon: beside the listen socket."""
+        """The socket of the daemon's commands, beside the listen socket."""
         return Path(self.listen.removeprefix("unix://")).with_name(ADMIN_SOCKET)
 
 
 def host_node_name() -> str:
-    """The node name that the kubelet uses without ``--hostname-override``: the host name in lower case."""
+    """Return the node name that the kubelet uses without ``--hostname-override``: the host name in lower case."""
     return socket.gethostname().strip().lower()
 
 
 def settings_for(config: Config, *, config_path: Path | None = None, warnings: tuple[str, ...] = ()) -> Settings:
-    """The settings of this configuration. Raises ConfigError where options contradict each other."""
+    """Return the settings of this configuration. Raises ConfigError where options contradict each other."""
     if bool(config.image_listen) != bool(config.image_endpoint):
         given, missing = ("imageListen", "imageEndpoint") if config.image_listen else ("imageEndpoint", "imageListen")
         where = str(config_path) if config_path else COMMAND_LINE

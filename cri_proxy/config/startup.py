@@ -1,4 +1,4 @@
-"""What a daemon is started with: what the file says, else what was in force before, with the command line over it."""
+"""Choose the settings of a start: the file's, else the last known good ones, under the command line's."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -17,9 +17,9 @@ EMPTY_FILE = "is empty now: write {} if the defaults are meant"
 
 
 def start_settings(path: Path | None, overrides: tuple[tuple[Known, object], ...]) -> Settings:
-    """The settings for this ``--config`` and command line. Raises ConfigError.
+    """Return the settings for this ``--config`` and command line. Raises ConfigError.
 
-    Where the file cannot be taken they are those of what was kept of it, if there is any: see ``fall_back``.
+    Where the file cannot be used, they are the last known good ones of this path, if there are any.
     """
     given = with_values(Config(), overrides)
     if path is None:
@@ -36,7 +36,7 @@ def start_settings(path: Path | None, overrides: tuple[tuple[Known, object], ...
         )
         return replace(settings, location=location, source=source, overrides=overrides, from_file=loaded.config)
     except ConfigError as error:
-        # The file does not say where the state is, so the command line does.
+        # The file cannot say where the state is, so the command line does.
         unread = replace(_settled(given, error), location=location, source=source, overrides=overrides)
         settings_kept = fall_back(unread, error)
         if settings_kept is None:
@@ -45,9 +45,10 @@ def start_settings(path: Path | None, overrides: tuple[tuple[Known, object], ...
 
 
 def fall_back(settings: Settings, problem: ConfigError) -> Settings | None:
-    """The settings of what was kept in their state directory; None when nothing was, of this ``--config``. Blocks.
+    """Return the last known good settings; None when the state directory has none of this ``--config``. Blocks.
 
-    ``problem`` is what is wrong with the file. Raises ConfigError where what was kept cannot be used, saying both.
+    ``problem`` is what is wrong with the file. Raises ConfigError where the saved ones cannot be used either, with both
+    problems.
     """
     location = settings.location
     if location is None:
@@ -73,7 +74,7 @@ def fall_back(settings: Settings, problem: ConfigError) -> Settings | None:
 
 
 def _settled(config: Config, problem: ConfigError) -> Settings:
-    """The settings of a command line alone; raises the file's problem where that contradicts itself."""
+    """Return the settings of a command line alone. Raises the file's problem where they contradict each other."""
     try:
         return settings_for(config)
     except ConfigError:
@@ -81,9 +82,9 @@ def _settled(config: Config, problem: ConfigError) -> Settings:
 
 
 def _refuse_emptied(given: Config, location: ConfigLocation, source: Source) -> None:
-    """Raise for an empty file where there was one: it is being written, or the disk was full.
+    """Raise ConfigError for an empty file that had options before: it is being written, or the disk was full.
 
-    As the running daemon does; what an unusable kept configuration said nobody knows.
+    The running daemon does the same.
     """
     kept = None
     if not source.text.strip():

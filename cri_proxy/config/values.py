@@ -11,7 +11,7 @@ D = TypeVar("D")
 
 
 def with_values(config: Config, values: Iterable[tuple[Known, object]]) -> Config:
-    """The configuration with these options changed; a later value of the same option wins."""
+    """Return the configuration with these options changed; a later value of the same option wins."""
     for known, value in values:
         config = _changed(config, known.names, value)
     return config
@@ -31,7 +31,7 @@ def _part(owner: object, name: str | int) -> object:
 
 
 def value_of(config: Config, known: Known) -> object:
-    """What this configuration says about an option."""
+    """Return the value of an option in this configuration."""
     value: object = config
     for name in known.names:
         value = _part(value, name)
@@ -39,7 +39,7 @@ def value_of(config: Config, known: Known) -> object:
 
 
 def show_value(value: object) -> str:
-    """A value as it is written in YAML's flow style; None is ``none``.
+    """Return a value in YAML's flow style; None is ``none``.
 
     >>> show_value(True), show_value(("a", "b"))
     ('true', '[a, b]')
@@ -57,6 +57,6 @@ def show_value(value: object) -> str:
 
 
 def differences(old: Config, new: Config, options: Iterable[Known]) -> tuple[tuple[Known, object, object], ...]:
-    """(option, old value, new value) of every option that differs, in the order given."""
+    """Return (option, old value, new value) of every option that differs, in the order given."""
     pairs = ((known, value_of(old, known), value_of(new, known)) for known in options)
     return tuple((known, before, after) for known, before, after in pairs if before != after)

@@ -26,7 +26,6 @@ class Open(NamedTuple):
 OPEN: dict[str, Open] = {
     "cri_proxy": Open(phrases=6, names=1),
     "cri_proxy/cli": Open(phrases=1),
-    "cri_proxy/config": Open(phrases=22, tiny=1),
     "cri_proxy/cri": Open(phrases=16),
     "cri_proxy/daemon": Open(phrases=11),
     "cri_proxy/kubelet": Open(phrases=1, tiny=1),

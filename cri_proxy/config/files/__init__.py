@@ -1,1 +1,1 @@
-"""Find and watch the files of the configuration."""
+"""Find, read and watch the files of the configuration."""

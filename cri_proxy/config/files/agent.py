@@ -1,4 +1,4 @@
-"""``cri-proxy config-agent``: a mounted ConfigMap written to a directory of the host, and again whenever it changes."""
+"""``cri-proxy config-agent``: copy a mounted ConfigMap to a directory of the host, and again whenever it changes."""
 
 import asyncio
 import os
@@ -17,13 +17,13 @@ from cri_proxy.config.files.watch import Watch
 from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.logs import Log
 
-# What failed is tried again, and what somebody did to the copy is put right, this often.
+# How often a failed copy is tried again, and a copy that was changed by hand is restored.
 REPAIR_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What is to be written; ``problem`` says why nothing is ('' = it can be)."""
+    """The files to write; ``problem`` says why there are none ('' = there are)."""
 
     files: tuple[tuple[str, bytes], ...]
     problem: str = ""
@@ -31,18 +31,18 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The mounted directory, and where the node's group comes from: ``group``, else the file ('' and None: nowhere)."""
+    """The mounted directory and the node's group: ``group``, else what the file says ('' and None: no group)."""
 
     directory: Path
     group: str = ""
     group_file: Path | None = None
 
     def read(self) -> Payload:
-        """All files of one generation of the volume, with the group. Blocks, never raises for what it finds."""
+        """Return all files of one generation of the volume, with the group. Blocks; raises nothing."""
         return of_one_generation(self.directory, self._look)
 
     def lookups(self) -> dict[Path, frozenset[str]]:
-        """The directories on the way; in the volume itself every name."""
+        """Return the directories on the path with the names to watch there; in the volume itself every name."""
         found = looked_up([self.directory / DATA_LINK, *([self.group_file] if self.group_file else [])])
         found[Path(os.path.realpath(self.directory))] = {ANY}
         return {directory: frozenset(names) for directory, names in found.items()}
@@ -56,13 +56,13 @@ class Origin:
         except ValueError as error:
             return Payload((), str(error))
         if not files:
-            return Payload((), f"{self.directory}: holds no file: what was written before stays")
+            return Payload((), f"{self.directory}: holds no file: the last copy stays")
         if group:
             files[GROUP_FILE] = f"{group}\n".encode()
         return Payload(tuple(sorted(files.items())))
 
     def _files(self) -> dict[str, bytes]:
-        """By name; a volume's own names begin with two dots. Raises OSError and ValueError."""
+        """Return the files by name; a volume's own names begin with two dots. Raises OSError and ValueError."""
         volume = self.directory / DATA_LINK
         files: dict[str, bytes] = {}
         for entry in sorted(os.scandir(volume if volume.is_dir() else self.directory), key=lambda e: e.name):
@@ -86,10 +86,10 @@ class Origin:
 
 
 class Agent:
-    """Copies ``origin`` to ``target``."""
+    """Copies ``origin`` to ``target`` and keeps the copy up to date."""
 
     def __init__(self, origin: Origin, target: Path, *, log: Log, clock: Clock) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self._origin = origin
         self._target = target
         self._log = log
@@ -97,11 +97,11 @@ class Agent:
         self._problem = ""
 
     def copy(self) -> bool:
-        """Write it once; whether the target holds what it should. Blocks."""
+        """Copy once; return whether the target is up to date. Blocks."""
         return self._publish(self._origin.read())
 
     async def serve(self, stop: Awaitable[object]) -> None:
-        """Write it, and again at every change, until ``stop`` is done."""
+        """Copy, and again at every change, until ``stop`` is done."""
         watch: Watch[Payload] = Watch(self._origin, Payload(()), self._take, clock=self._clock)
         watch.ask()
 

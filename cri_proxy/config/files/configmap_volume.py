@@ -1,9 +1,8 @@
-"""A directory of files that changes as a whole, as the kubelet writes a ConfigMap volume.
+"""Write a directory of files that changes as a whole, in the layout of the kubelet's ConfigMap volumes.
 
-The files of one generation lie in a directory of their own; ``..data`` leads to it, and what readers open are links
-through ``..data``: renaming one link over another changes all of them at once (rename(2)). Every step is on disk
-before the next, so a power failure leaves the old generation or the new one. All names are looked up below one open
-directory: nobody who swaps a part of the path meanwhile leads us elsewhere.
+The files of one generation lie in a directory of their own. ``..data`` points to it, and readers open links through
+``..data``: renaming one link over another changes all of them at once (rename(2)). Every step is on disk before the
+next, so a power failure leaves the old generation or the new one.
 """
 
 import os
@@ -27,7 +26,7 @@ _FILE_MODE = 0o644
 
 @dataclass(eq=False)
 class VolumeError(CriProxyError):
-    """The directory cannot be written: what, and the problem with its remedy."""
+    """The directory cannot be written: the path, the problem and the remedy."""
 
     path: str
     problem: str
@@ -37,10 +36,10 @@ class VolumeError(CriProxyError):
 
 
 def publish(directory: Path, files: Mapping[str, bytes]) -> bool:
-    """Make the directory hold exactly these files, readable by everybody; False when it did already. Blocks.
+    """Make the directory hold exactly these files, readable by all users; return False when it did already. Blocks.
 
-    The directory is made where it is missing. Raises VolumeError, and has then changed nothing that readers see: for
-    a target that is a link, or that others could write to, and for a name that stands there and is none of ours.
+    Creates a missing directory. Raises VolumeError, and has then changed nothing that readers see, for a target that is
+    a link or that others could write to, and for a file of one of these names that this agent did not write.
     """
     try:
         with _opened(directory) as target:
@@ -60,7 +59,7 @@ def publish(directory: Path, files: Mapping[str, bytes]) -> bool:
 
 @contextmanager
 def _opened(directory: Path) -> Iterator[int]:
-    """A descriptor of the target, if nobody but root and us can change it."""
+    """Yield a descriptor of the target; refuse one that another user can change."""
     directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     if directory.is_symlink():
         raise VolumeError(str(directory), "is a symbolic link: name the directory it leads to")
@@ -72,7 +71,7 @@ def _opened(directory: Path) -> Iterator[int]:
 
 
 def _read_link(target: int, name: str) -> str | None:
-    """Where this link leads; None when there is nothing, '' for what is no link."""
+    """Return the target of this link; None when there is nothing, '' for what is no link."""
     try:
         return os.readlink(name, dir_fd=target)
     except FileNotFoundError:
@@ -82,7 +81,7 @@ def _read_link(target: int, name: str) -> str | None:
 
 
 def _current(directory: Path, target: int) -> str | None:
-    """The generation that is in force; None when there is none."""
+    """Return the current generation; None when there is none."""
     name = _read_link(target, DATA_LINK)
     if name is not None and not _GENERATION.fullmatch(name):
         raise VolumeError(str(directory / DATA_LINK), "was not written by cri-proxy config-agent: remove it")
@@ -90,14 +89,14 @@ def _current(directory: Path, target: int) -> str | None:
 
 
 def _refuse_foreign(directory: Path, target: int, files: Mapping[str, bytes]) -> None:
-    """Raise where a file of one of these names stands that is none of our links."""
+    """Raise VolumeError for an entry of one of these names that is not a link through ``..data``."""
     for name in files:
         if _read_link(target, name) not in (None, f"{DATA_LINK}/{name}"):
             raise VolumeError(str(directory / name), "was not written by cri-proxy config-agent: remove it")
 
 
 def _content(target: int, generation: str) -> dict[str, bytes] | None:
-    """The files of a generation; None when it cannot be read, or holds more than files."""
+    """Return the files of a generation; None when one cannot be read or was changed by hand."""
     try:
         with open_directory(generation, target) as inside:
             return {name: read_file(inside, name, _FILE_MODE) for name in os.listdir(inside)}  # noqa: PTH208 - a descriptor
@@ -106,7 +105,7 @@ def _content(target: int, generation: str) -> dict[str, bytes] | None:
 
 
 def _write(target: int, files: Mapping[str, bytes]) -> str:
-    """A new generation, with ``..data`` leading to it; its name."""
+    """Write a new generation, point ``..data`` at it, and return its name."""
     now = time.time_ns()
     name = time.strftime("..%Y_%m_%d_%H_%M_%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09d}"
     os.mkdir(name, dir_fd=target)
@@ -115,7 +114,7 @@ def _write(target: int, files: Mapping[str, bytes]) -> str:
         for file_name, content in files.items():
             write_file(inside, file_name, content, _FILE_MODE, is_synced=True)
         os.fsync(inside)
-    with suppress(FileNotFoundError):  # of a process that ended between the next two lines
+    with suppress(FileNotFoundError):  # left by a process that was killed between the next two lines
         os.unlink(_NEW_LINK, dir_fd=target)
     os.symlink(name, _NEW_LINK, dir_fd=target)
     os.rename(_NEW_LINK, DATA_LINK, src_dir_fd=target, dst_dir_fd=target)
@@ -124,7 +123,7 @@ def _write(target: int, files: Mapping[str, bytes]) -> str:
 
 
 def _link(target: int, files: Mapping[str, bytes]) -> bool:
-    """Make the links that readers open, remove those that lead nowhere any more; whether there was anything to do."""
+    """Create the links that readers open and remove those of files that are gone; return whether any changed."""
     names = set(os.listdir(target))
     missing = sorted(files.keys() - names)
     stale = sorted(n for n in names - files.keys() if _read_link(target, n) == f"{DATA_LINK}/{n}")
@@ -136,7 +135,7 @@ def _link(target: int, files: Mapping[str, bytes]) -> bool:
 
 
 def _clean(target: int, *, keep: str | None) -> None:
-    """Remove the generations before this one, and what a process that was killed has left."""
+    """Remove all other generations: older ones, and what a killed process left."""
     for name in os.listdir(target):
         if _GENERATION.fullmatch(name) and name != keep:
             shutil.rmtree(name, dir_fd=target)

@@ -1,7 +1,6 @@
-"""The kernel's word that something changed in a few directories, by inotify(7) through the watchdog library.
+"""Watch a few directories for changes by inotify(7), through the watchdog library.
 
-A notice says no more than "look": what has changed, and whether, is found by reading. The library costs 2.4 MB and
-30 ms, so it is loaded by whoever watches, after the daemon serves.
+A notice says no more than "look again": what changed, if anything, is found by reading.
 """
 
 import logging
@@ -18,46 +17,46 @@ Lookups = Mapping[Path, frozenset[str]]
 """Directories, each with the names in it that matter."""
 
 _SUBSCRIBED = 5
-"""Directories that come and go meanwhile are subscribed to anew so often at a time."""
+"""How often one call subscribes again because a directory came or went meanwhile."""
 
 ANY = "*"
 """Stands for every name in a directory."""
 
 
 class ChangeNotifier(Protocol):
-    """Calls somebody, from any thread, when one of these names may have changed in its directory."""
+    """Calls back, from any thread, when one of the watched names may have changed in its directory."""
 
     def follow(self, lookups: Lookups) -> str:
-        """Look at these from now on, and at no others; '' or why it cannot. May block."""
+        """Watch these from now on, and no others; return '' or why that fails. May block."""
 
     def close(self) -> None:
-        """Look at nothing any more. May block."""
+        """Stop watching. May block."""
 
 
 class Inotify:
     """Implements ``ChangeNotifier``."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
-        """Nothing is opened yet; ``on_change`` is called on a thread of the library."""
+        """Open nothing yet; ``on_change`` is called on a thread of the library."""
         self._on_change = on_change
         self._observer: InotifyObserver | None = None
         self._followed: frozenset[tuple[Path, int, int]] = frozenset()
         self._names: Lookups = {}
 
     def follow(self, lookups: Lookups) -> str:
-        """As ``ChangeNotifier``. A directory that was replaced by another of its name is another one."""
+        """As ``ChangeNotifier``. A directory that was replaced by another of the same name is watched too."""
         self._names = lookups
         if not lookups:
             return ""
         try:
             for _ in range(_SUBSCRIBED):
-                # One that was made anew often has the old one's inode, and its watch has ended: see ``_notice``.
+                # A directory that was removed and created often has its old inode, but no watch: see ``_notice``.
                 present = _present(lookups)
                 if present == self._followed and self._observer is not None:
                     return ""
-                self._subscribe(present)  # and look again: one that comes meanwhile is told of by nobody
+                self._subscribe(present)  # and look again: no watch reports one that came meanwhile
         except OSError as error:
-            # ENOSPC and EMFILE are the limits in /proc/sys/fs/inotify: other programs may have used them up.
+            # ENOSPC and EMFILE: other programs may have used up the limits in /proc/sys/fs/inotify.
             self.close()
             return f"inotify: {error.strerror or error}"
         return ""
@@ -70,11 +69,12 @@ class Inotify:
             observer.join()
 
     def _subscribe(self, present: frozenset[tuple[Path, int, int]]) -> None:
-        """Everything anew: what changes the directories is rare, and whoever follows reads afterwards anyway."""
+        """Replace all watches. Directories change rarely, and the caller reads the files afterwards anyway."""
+        # 2.4 MB and 30 ms: loaded by the first watch, when the daemon serves already.
         from watchdog import events
         from watchdog.observers.inotify import InotifyObserver
 
-        # Its own words do not belong between the log's lines; what it misses the slow look finds.
+        # Keep its messages out of the log; polling finds what it misses.
         logging.getLogger("watchdog").setLevel(logging.CRITICAL)
 
         class Handler(events.FileSystemEventHandler):
@@ -82,27 +82,27 @@ class Inotify:
                 notice(event)
 
         notice = self._notice
-        # Neither opening nor reading counts: our own look would call for the next.
+        # Neither opening nor reading counts: reading the files would cause the next notice.
         wanted: list[type[FileSystemEvent]] = [
             *(events.FileCreatedEvent, events.FileModifiedEvent, events.FileDeletedEvent, events.FileMovedEvent),
             *(events.FileClosedEvent, events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent),
-            *(events.FileAttribEvent, events.DirAttribEvent),  # who may not read it now, or may again
+            *(events.FileAttribEvent, events.DirAttribEvent),  # the permission to read it may have changed
         ]
         if self._observer is None:
             self._observer = InotifyObserver()
             self._observer.start()
-        with suppress(OSError):  # the kernel has dropped the watch of a directory that is gone
+        with suppress(OSError):  # the kernel has dropped the watch of a removed directory
             self._observer.unschedule_all()
-        self._followed = present  # before the first watch is made: what it tells may be that this is over
+        self._followed = present  # before the first watch: its first event may reset this
         handler, inodes = Handler(), set()
         for path, device, inode in sorted(present):
-            if (device, inode) not in inodes:  # one directory by two names is one watch to the kernel
+            if (device, inode) not in inodes:  # the kernel has one watch for a directory with two names
                 inodes.add((device, inode))
-                with suppress(FileNotFoundError, NotADirectoryError):  # gone meanwhile: its parent tells
+                with suppress(FileNotFoundError, NotADirectoryError):  # gone meanwhile: its parent reports that
                     self._observer.schedule(handler, str(path), event_filter=wanted)
 
     def _notice(self, event: "FileSystemEvent") -> None:
-        """Called by the library's thread: tell of names that matter, and of a directory's own end or beginning."""
+        """Report names that matter, and the end or beginning of a watched directory. On the library's thread."""
         paths = [Path(str(name)) for name in (event.src_path, event.dest_path) if name]
         if any(path in self._names for path in paths):
             self._followed = frozenset()
@@ -115,7 +115,7 @@ class Inotify:
 
 
 def _present(lookups: Lookups) -> frozenset[tuple[Path, int, int]]:
-    """The directories that are there, by path, device and inode."""
+    """Return the directories that exist, as path, device and inode."""
     found = set()
     for path in lookups:
         with suppress(OSError):

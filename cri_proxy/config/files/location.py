@@ -1,6 +1,7 @@
-"""Where a node's configuration is looked for, and what stands there now: read as one, never raised."""
+"""Where a node's configuration lies, and what it says now: read in one piece, errors as part of the result."""
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from hashlib import sha256
@@ -8,23 +9,27 @@ from pathlib import Path
 
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.inotify import ANY
-from cri_proxy.config.files.mountinfo import mount_warning, own_mounts
-from cri_proxy.config.files.sections import MARK, SectionStart, assembled, may_be_section
-from cri_proxy.config.files.symlinks import DATA_LINK, is_directory, leads_to, looked_up, of_one_generation
+from cri_proxy.config.files.sections import REQUIRED_SECTION, SectionStart, join_sections, may_be_section
+from cri_proxy.config.files.symlinks import DATA_LINK, is_directory, link_target, looked_up, of_one_generation
 from cri_proxy.config.layouts import MAX_BYTES, file_names, is_whole, missing
 from cri_proxy.errors import ConfigError
 
 # Beside the configuration: the node's group, one word, written by ``cri-proxy config-agent``.
 GROUP_FILE = "node-group"
 _GROUP_BYTES = 1024
+MOUNTINFO = Path("/proc/self/mountinfo")
+# The directory of one generation of a volume, as the kubelet's atomic writer names it. The root of a mount with subPath
+# has such a part (a bind mount shows what it was made of), that of a mount of the whole volume has none.
+_GENERATION = re.compile(r"/\.\.\d{4}(_\d\d){5}\.\d+(/|$)")
+_SUB_PATHS = "/volume-subpaths/"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What was found. ``problem`` is why ``text`` cannot be had ('' = it can), ``line`` where (0 = unknown).
+    """What was found. ``problem`` says why ``text`` cannot be read ('' = it can), ``line`` where (0 = unknown).
 
-    ``file`` is the one that applies, ``group`` the node's group. Where files are the sections of a configuration
-    ``file`` is their directory, and ``parts`` tell which lines are whose. Two are equal when nothing has changed.
+    ``file`` is the one that applies, ``group`` the node's group. Where files are the sections of a configuration,
+    ``file`` is their directory and ``parts`` say which lines come from which file. Equal sources: nothing has changed.
     """
 
     file: Path
@@ -36,15 +41,15 @@ class Source:
 
     @property
     def digest(self) -> str:
-        """What ``sha256sum`` prints for the file (for sections: their ConfigMap object); '' when it cannot be read."""
+        """The SHA-256 of the file (of sections: of their ConfigMap object) in hexadecimal; '' when unreadable."""
         return "" if self.problem else sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigLocation:
-    """A file or a directory (see ``layouts.file_names``), and the names that choose in it.
+    """A file or a directory (see ``layouts.file_names``), and the node's names, which choose a file in it.
 
-    ``node_group`` is the command line's; '' = what the file ``node-group`` beside the configuration says.
+    ``node_group`` is the command line's; '' = the one in the file ``node-group`` beside the configuration.
     """
 
     path: Path
@@ -52,24 +57,24 @@ class ConfigLocation:
     node_group: str = ""
 
     def read(self, *, may_wait: bool = False) -> Source:
-        """What stands there now; blocks on the disk.
+        """Return what is there now, all files of one generation of a volume. Blocks on the disk.
 
-        ``may_wait``: a pipe is read too, once, as at start. All of a volume's files are of one generation.
+        ``may_wait``: a pipe is read too, as at start.
         """
         return of_one_generation(self.path, lambda: self._look(may_wait=may_wait))
 
     def names(self, group: str = "") -> tuple[str, ...]:
-        """The files that apply in a directory, best first; ``group`` is the node's."""
+        """Return the names of files that apply in a directory, best first; ``group`` is the node's."""
         return file_names(self.node_name, self.node_group or group)
 
     def lookups(self) -> dict[Path, frozenset[str]]:
-        """The directories in which the way to the configuration is decided, each with the names that matter there.
+        """Return the directories on the path to the configuration, each with the names that matter there.
 
-        All are physical, and were there a moment ago. Links are followed, so that the swap of one is seen.
+        All are physical directories that existed a moment ago. Links are followed, so that the swap of one is seen.
         """
         group = self._group()[0]
         sections = self._sections(group)
-        inside = {GROUP_FILE, DATA_LINK, MARK, *self.names(group), *sections}
+        inside = {GROUP_FILE, DATA_LINK, REQUIRED_SECTION, *self.names(group), *sections}
         targets = [self.path.parent / GROUP_FILE, self.path]
         if is_directory(self.path):
             targets += [self.path / name for name in sorted(inside)]
@@ -79,12 +84,12 @@ class ConfigLocation:
         return {directory: frozenset(names) for directory, names in found.items()}
 
     def warnings(self) -> tuple[str, ...]:
-        """Why a change here may never be seen, and that others can make one, a sentence each."""
+        """Return why changes here may never be seen, and who else can make them, one sentence each."""
         found = (mount_warning(self.path, own_mounts()), *map(_mode_warning, self._applying()))
         return tuple(warning for warning in found if warning)
 
     def _applying(self) -> tuple[Path, ...]:
-        """The files that apply, with that of the group where there is one; those that are there."""
+        """Return the existing files that apply, with that of the group."""
         if not is_directory(self.path):
             return (self.path,)
         group = self._group()[0]
@@ -93,13 +98,13 @@ class ConfigLocation:
         return tuple(file for file in standing if file)
 
     def _first(self, group: str) -> str:
-        """The file that applies, whole; '' where there is none."""
+        """Return the name of the whole configuration that applies; '' where there is none."""
         return next((name for name in self.names(group) if _standing(self.path, name)), "")
 
     def _sections(self, group: str) -> tuple[str, ...]:
-        """The files that apply together, each a section; none where one applies whole, or would on another node."""
+        """Return the files that are sections of one configuration; none where a whole one is there for any node."""
         found = _listed(self.path)
-        if self._first(group) or MARK not in found or any(map(is_whole, found)):
+        if self._first(group) or REQUIRED_SECTION not in found or any(map(is_whole, found)):
             return ()
         return found
 
@@ -115,11 +120,11 @@ class ConfigLocation:
             return Source(Path(error.path), "", group, error.problem, error.line)
 
     def _look_inside(self, group: str) -> Source:
-        """What applies in the directory. A link that leads nowhere applies: what is behind it is meant."""
+        """Return what applies in the directory. A dangling link applies too: its target is meant."""
         if name := self._first(group):
             return Source(self.path / name, self._text_of(name), group)
         if sections := self._sections(group):
-            whole = assembled((self.path / name, self._text_of(name)) for name in sections)
+            whole = join_sections((self.path / name, self._text_of(name)) for name in sections)
             return Source(self.path, whole.text, group, parts=whole.parts)
         raise ConfigError(str(self.path), 0, "", missing(self.names(group), _listed(self.path)))
 
@@ -128,7 +133,7 @@ class ConfigLocation:
         return _text(_standing(self.path, name) or file, MAX_BYTES, shown=file)
 
     def _group(self) -> tuple[str, str]:
-        """The node's group, and what is wrong with it."""
+        """Return the node's group, and what is wrong with it."""
         if self.node_group:
             return self.node_group, ""
         standing = _standing(self.path if is_directory(self.path) else self.path.parent, GROUP_FILE)
@@ -142,35 +147,33 @@ class ConfigLocation:
 
 @dataclass(frozen=True, slots=True)
 class FixedSource:
-    """No configuration but the command line's: what was found at start is found for ever."""
+    """No configuration but the command line's, which never changes."""
 
     source: Source
 
     def read(self) -> Source:
-        """Always the same."""
+        """Return the source found at start."""
         return self.source
 
     def lookups(self) -> dict[Path, frozenset[str]]:
-        """Nothing to look at."""
+        """Return no directory: there is nothing to watch."""
         return {}
 
 
 def _standing(directory: Path, name: str) -> Path | None:
-    """Where the file of this name is to be read; None = there is none.
-
-    In a volume the new ``..data`` is what counts: the kubelet makes and removes the links to it afterwards.
-    """
+    """Return the path under which to read the file of this name; None = there is none."""
+    # In a volume the new ``..data`` counts: the kubelet creates and removes the links through it afterwards.
     link, volume = directory / name, directory / DATA_LINK
     if is_directory(volume):
         if os.path.lexists(volume / name):
             return volume / name
-        if leads_to(link) == Path(DATA_LINK, name):
+        if link_target(link) == Path(DATA_LINK, name):
             return None
     return link if os.path.lexists(link) else None
 
 
 def _listed(directory: Path) -> tuple[str, ...]:
-    """The files in a directory that may have come from a ConfigMap, in order; none where it is no directory."""
+    """Return the files of a directory that may be keys of a ConfigMap, in order; none where it is no directory."""
     volume = directory / DATA_LINK
     inside = volume if is_directory(volume) else directory
     try:
@@ -181,10 +184,8 @@ def _listed(directory: Path) -> tuple[str, ...]:
 
 
 def _mode_warning(file: Path) -> str:
-    """That others may write what decides about every container, as a sentence; '' where they may not.
-
-    Of the file alone: the kubelet makes the directories of its volumes with mode 0777, and mounts them read-only.
-    """
+    """Return that others may write to this file, as a sentence; '' where they may not."""
+    # Directories do not count: the kubelet makes those of its volumes with mode 0777 and mounts them read-only.
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
     except OSError:
@@ -193,10 +194,10 @@ def _mode_warning(file: Path) -> str:
 
 
 def _text(path: Path, most_bytes: int, *, may_wait: bool = False, shown: Path | None = None) -> str:
-    """A file's text; errors name it as ``shown``. Raises ConfigError."""
+    """Return a file's text; errors name it as ``shown``. Raises ConfigError."""
     name = str(shown or path)
     try:
-        # Without O_NONBLOCK a pipe that somebody put there would hold us for ever.
+        # Opening a pipe without O_NONBLOCK would block until another process writes to it.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if may_wait else os.O_NONBLOCK)), "rb") as file:
             if not may_wait and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ConfigError(name, 0, "", "is not a regular file: put one there")
@@ -214,3 +215,47 @@ def _text(path: Path, most_bytes: int, *, may_wait: bool = False, shown: Path | 
 
 def _holder(most_bytes: int) -> str:
     return "a ConfigMap holds" if most_bytes == MAX_BYTES else "a group's name needs"
+
+
+def mount_warning(path: Path, mountinfo: str) -> str:
+    """Return why changes of this file or directory will not be seen, as a sentence; '' where they will.
+
+    ``mountinfo`` is the text of /proc/PID/mountinfo.
+    """
+    there = Path(os.path.realpath(path))  # Path.resolve() raises for a circle of links
+    found = [(point, root) for root, point in _mounts(mountinfo) if there.is_relative_to(point)]
+    if not found:
+        return ""
+    # A later mount of the same point lies above the earlier one.
+    point, root = max(reversed(found), key=lambda mount: len(mount[0].parts))
+    if _GENERATION.search(root) or _SUB_PATHS in root:
+        return f"{path} is mounted with subPath, which Kubernetes never updates: mount the whole ConfigMap instead"
+    if point == there and not there.is_dir():
+        return (
+            f"{path} is a bind mount of a single file: when an editor or a tool replaces the file, the old one stays "
+            "here; mount its directory instead"
+        )
+    return ""
+
+
+def own_mounts() -> str:
+    """Return the mounts of this process; '' where they cannot be read."""
+    try:
+        return MOUNTINFO.read_text(errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def _mounts(mountinfo: str) -> list[tuple[str, Path]]:
+    """Return (root within its file system, mount point) of every line: fields 4 and 5 (proc(5))."""
+    fields = (line.split(" ", 5) for line in mountinfo.splitlines())
+    return [(_plain(each[3]), Path(_plain(each[4]))) for each in fields if len(each) > 5]
+
+
+def _plain(text: str) -> str:
+    r"""Undo the kernel's octal escapes of space, tab, newline and backslash.
+
+    >>> _plain(r"/a\040b")
+    '/a b'
+    """
+    return re.sub(r"\\([0-7]{3})", lambda match: os.fsdecode(bytes([int(match[1], 8)])), text)

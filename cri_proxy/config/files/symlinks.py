@@ -1,4 +1,4 @@
-"""Links on the way to a file: where each step is decided, and ``..data``, which swaps a ConfigMap volume as a whole."""
+"""Symbolic links on the path to a file, and ``..data``, which swaps a ConfigMap volume as a whole."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TypeVar
 
 # The link that the kubelet renames over the old one when it has written a ConfigMap's new directory.
 DATA_LINK = "..data"
-# A volume that is swapped under every look is looked at again this often.
+# How often a volume is read again when it was swapped meanwhile.
 _LOOKS = 5
 # As the kernel's own limit, path_resolution(7).
 _LINKS = 40
@@ -15,20 +15,20 @@ T = TypeVar("T")
 
 
 def of_one_generation(directory: Path, look: Callable[[], T]) -> T:
-    """What this finds while ``..data`` of the directory stays the same, so that nothing is mixed. Blocks as it does.
+    """Return what ``look`` finds while ``..data`` of the directory stays the same, so that generations are not mixed.
 
-    After a few looks the last one counts.
+    After a few attempts the last one counts. Blocks as ``look`` does.
     """
     for _ in range(_LOOKS - 1):
-        before = leads_to(directory / DATA_LINK)
+        before = link_target(directory / DATA_LINK)
         found = look()
-        if leads_to(directory / DATA_LINK) == before:
+        if link_target(directory / DATA_LINK) == before:
             return found
     return look()
 
 
 def looked_up(targets: Iterable[Path]) -> dict[Path, set[str]]:
-    """The physical directories in which the way to these is decided, each with the names that matter there."""
+    """Return the physical directories on the paths to these targets, each with the names looked up there."""
     found: dict[Path, set[str]] = {}
     for target in targets:
         for directory, name in steps(target):
@@ -37,9 +37,9 @@ def looked_up(targets: Iterable[Path]) -> dict[Path, set[str]]:
 
 
 def steps(path: Path) -> Iterator[tuple[Path, str]]:
-    """(physical directory, name) of every name that is looked up on the way, links followed; path_resolution(7).
+    """Yield (physical directory, name) of every name that is looked up, links followed; path_resolution(7).
 
-    Ends at the first that is missing, so the directory in which it would appear comes last.
+    Ends at the first missing name, so the directory in which it would appear comes last.
     """
     ahead = list(reversed(path.absolute().parts[1:]))
     here, links = Path("/"), 0
@@ -49,7 +49,7 @@ def steps(path: Path) -> Iterator[tuple[Path, str]]:
             here = here.parent
             continue
         yield here, name
-        target = leads_to(here / name)
+        target = link_target(here / name)
         if target is None:
             here = here / name
             if ahead and not is_directory(here):
@@ -60,8 +60,8 @@ def steps(path: Path) -> Iterator[tuple[Path, str]]:
         here = Path("/") if target.is_absolute() else here
 
 
-def leads_to(link: Path) -> Path | None:
-    """Where a link leads; None for what is none, or is gone meanwhile."""
+def link_target(link: Path) -> Path | None:
+    """Return the target of a link; None for what is no link, or is gone."""
     try:
         return link.readlink()
     except OSError:
@@ -69,7 +69,7 @@ def leads_to(link: Path) -> Path | None:
 
 
 def is_directory(path: Path) -> bool:
-    """False as well for what cannot be looked at: opening it says why."""
+    """Return whether this is a directory; False for what cannot be looked at, since opening it says why."""
     try:
         return path.is_dir()
     except OSError:

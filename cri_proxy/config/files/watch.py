@@ -1,7 +1,7 @@
-"""Notices that the configuration has changed, whatever the way, and has it taken over: never twice for the same.
+"""Watch the configuration and apply every change once, however it was made.
 
-Plain edits, editors that rename, the ``..data`` swap of a ConfigMap volume, a directory that goes and comes back. The
-kernel tells at once (``notices``); a slow look finds what it does not tell: network file systems, limits reached.
+Inotify (``notices``) reports at once: plain edits, editors that rename, the ``..data`` swap of a ConfigMap volume, a
+directory that goes and comes back. Polling finds what inotify does not: network file systems, limits reached.
 """
 
 import asyncio
@@ -11,37 +11,37 @@ from typing import Generic, Protocol, TypeVar
 from cri_proxy.clock import Clock
 from cri_proxy.config.files.inotify import ChangeNotifier, Lookups
 
-# An editor and the kubelet write in several steps: a change is looked at when nothing was heard for so long.
+# An editor and the kubelet write in several steps: a change is read once no notice came for so long.
 DEBOUNCE_SECONDS = 0.3
-# Who writes all the time is looked at all the same after so many of these.
+# A file that changes all the time is read all the same after so many of these.
 DEBOUNCE_ROUNDS = 10
 POLL_SECONDS = 15.0
-# A way that changes whenever it is followed is left to the slow look after so many attempts.
+# How often a path is followed again that changes meanwhile; then polling has to find changes.
 _FOLLOWED = 5
 
 T = TypeVar("T")
 Found_co = TypeVar("Found_co", covariant=True)
 
-# Takes this over as a whole, or leaves everything as it is. Told whether somebody asked for it.
+# Applies what was read as a whole, or changes nothing. The second argument: a reload was requested.
 Take = Callable[[T, bool], Awaitable[None]]
 
 
 class Watched(Protocol[Found_co]):
-    """What is looked at, as ``place.ConfigLocation``."""
+    """What is watched, as ``location.ConfigLocation``."""
 
     def read(self) -> Found_co:
-        """What stands there now, equal to what stood there before if nothing has changed; blocks."""
+        """Return what is there now, equal to the last result if nothing has changed; blocks."""
 
     def lookups(self) -> Lookups:
-        """Where the way there is decided; blocks."""
+        """Return the directories on the path, each with the names that matter there; blocks."""
 
 
 class Watch(Generic[T]):
-    """Watches one place. Everything is called on the event loop, but for ``place`` and ``notices``, which may block."""
+    """Watches one location. All calls are on the event loop, but for ``location`` and ``notices``, which may block."""
 
-    def __init__(self, place: Watched[T], in_force: T, take: Take[T], *, clock: Clock) -> None:
-        """``in_force`` was read at start: what has changed since is taken over by the first look."""
-        self._place = place
+    def __init__(self, location: Watched[T], in_force: T, take: Take[T], *, clock: Clock) -> None:
+        """``in_force`` was read at start: the first check applies what has changed since."""
+        self._location = location
         self._tried: T = in_force
         self._take = take
         self._clock = clock
@@ -49,20 +49,20 @@ class Watch(Generic[T]):
         self._is_asked = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.problem = ""
-        """Why changes are found by the slow look only; '' = the kernel tells."""
+        """Why changes are found by polling only; '' = inotify reports them."""
 
     def ask(self) -> None:
-        """Take over what is there now, changed or not; several preferences until that begins are one."""
+        """Apply what is there now, changed or not; requests before that begins count as one."""
         self._is_asked = True
         self._woken.set()
 
     def notice(self) -> None:
-        """Something may have changed. Safe to call from any thread once ``watch`` runs."""
+        """Check soon: something may have changed. Safe to call from any thread once ``watch`` runs."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def watch(self, notices: ChangeNotifier) -> None:
-        """Look whenever there is a reason, for ever; ``notices`` are closed at the end."""
+        """Check whenever there is a reason, until cancelled; closes ``notices`` then."""
         self._loop = asyncio.get_running_loop()
         try:
             while True:
@@ -75,22 +75,22 @@ class Watch(Generic[T]):
             await asyncio.to_thread(notices.close)
 
     async def poll(self) -> None:
-        """Ask for a look again and again, for ever."""
+        """Request a check periodically, until cancelled."""
         while True:
             await self._clock.sleep(POLL_SECONDS)
             self._woken.set()
 
     async def check(self) -> None:
-        """Look once; take over what is there if it is new, or if somebody asked."""
+        """Read once; apply what is there if it is new, or if a reload was requested."""
         is_asked, self._is_asked = self._is_asked, False
-        source = await asyncio.to_thread(self._place.read)
+        source = await asyncio.to_thread(self._location.read)
         if source == self._tried and not is_asked:
             return
         self._tried = source
         await self._take(source, is_asked)
 
     async def _settle(self) -> None:
-        """Wait until nothing is heard for a moment; who asks does not wait."""
+        """Wait until no notice came for a moment; not at all for a requested reload."""
         for _ in range(DEBOUNCE_ROUNDS):
             self._woken.clear()
             if self._is_asked:
@@ -100,11 +100,11 @@ class Watch(Generic[T]):
                 return
 
     def _follow(self, notices: ChangeNotifier) -> str:
-        """Follow the way as it is now: what changes it before it is followed may be told by nobody."""
-        lookups, problem = self._place.lookups(), ""
+        """Watch the path as it is now, and look again: no notice reports a change made before the watch."""
+        lookups, problem = self._location.lookups(), ""
         for _ in range(_FOLLOWED):
             followed, problem = lookups, notices.follow(lookups)
-            lookups = self._place.lookups()
+            lookups = self._location.lookups()
             if lookups == followed:
                 break
         return problem

@@ -38,7 +38,7 @@ def test_a_wrong_entry_is_named_with_its_line(entry: str, problem: str) -> None:
 
 
 def test_one_node_of_two_kinds_is_refused() -> None:
-    with pytest.raises(ConfigError, match="node 1 is told to be pmem and hbm: keep one"):
+    with pytest.raises(ConfigError, match="node 1 is declared as pmem and hbm: keep one"):
         policy_options(parse_config("memoryKinds: {0-1: pmem, 1-2: hbm}"), small_machine())
 
 

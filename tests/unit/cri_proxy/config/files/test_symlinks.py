@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.symlinks import DATA_LINK, is_directory, leads_to, looked_up, of_one_generation, steps
+from cri_proxy.config.files.symlinks import DATA_LINK, is_directory, link_target, looked_up, of_one_generation, steps
 from tests.fakes.kubelet_volume import KubeletVolume
 
 
@@ -41,7 +41,7 @@ def test_names_of_one_directory_are_looked_up_together(tmp_path: Path) -> None:
 
 def test_what_is_no_link_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("gone")
-    assert [leads_to(tmp_path / name) for name in ("link", "missing", "x" * 300)] == [Path("gone"), None, None]
+    assert [link_target(tmp_path / name) for name in ("link", "missing", "x" * 300)] == [Path("gone"), None, None]
     assert [is_directory(path) for path in (tmp_path, tmp_path / "link", tmp_path / ("x" * 300))] == [
         True,
         False,

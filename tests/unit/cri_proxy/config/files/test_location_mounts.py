@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.mountinfo import mount_warning, own_mounts
+from cri_proxy.config.files.location import mount_warning, own_mounts
 
 ROOT = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
 POD = "/var/lib/kubelet/pods/0a1b"
