@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 def add_admin_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--admin``: the daemon's admin socket, which lies beside its listen socket."""
+    """Add ``--admin``: the daemon's admin socket, beside its listen socket."""
     parser.add_argument(
         "--admin",
         type=_socket_path,

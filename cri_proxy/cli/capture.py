@@ -1,4 +1,4 @@
-"""``cri-proxy capture``: the parts of sysfs and procfs that discovery reads, in one small file."""
+"""``cri-proxy capture``: write the parts of sysfs and procfs that discovery reads into one small file."""
 
 import argparse
 import sys
@@ -12,8 +12,8 @@ cri-proxy topology --machine machine.tar.xz"""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What is printed.
+class CaptureReport:
+    """The result of a capture.
 
     ``unreadable`` are files that gave an error when read, each after its name (``EIO sys/...``). ``problem`` is why
     discovery fails on what was captured, '' when it does not.
@@ -64,12 +64,12 @@ def run(args: argparse.Namespace) -> int:
         problem = str(error)
         print(f"discovery fails on this machine, which is worth a bug report: {problem}", file=sys.stderr)
     size_bytes = args.file.stat().st_size
-    report = Report(str(args.file), size_bytes, done.files, done.links, done.unreadable, problem)
+    report = CaptureReport(str(args.file), size_bytes, done.files, done.links, done.unreadable, problem)
     emit(report, args.output, render_report(report))
     return 0
 
 
-def render_report(report: Report) -> str:
-    """The report for people."""
+def render_report(report: CaptureReport) -> str:
+    """Return the report for people."""
     unreadable = f"{len(report.unreadable)} that could not be read"
     return f"{report.file}: {report.bytes} bytes, {report.files} files and {report.links} links, {unreadable}"

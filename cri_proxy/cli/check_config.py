@@ -1,4 +1,4 @@
-"""``cri-proxy check-config``: whether the daemon would start with a configuration, and what it would change."""
+"""``cri-proxy check-config``: check whether the daemon would start with a configuration, and what would change."""
 
 import argparse
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ cri-proxy check-config /etc/cri-proxy/config.yaml
 cri-proxy check-config /etc/cri-proxy/configmap --node-group realtime
 cri-proxy check-config config.yaml --machine worker-7.tar.xz"""
 
-# A machine that is not this host has no cgroups whose CPUs could count.
+# A machine other than this host has no cgroups to read CPUs from.
 _NO_ROOT = Path("/dev/null")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class OptionChange:
     """An option whose value differs; both values as they are written.
 
     Where the file does not set it, ``new`` is the default.
@@ -35,15 +35,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What is printed. ``file`` is the one that applied; ``against`` is ``defaults`` or ``daemon``.
+class ConfigReport:
+    """The result of the check. ``file`` is the one that was chosen; ``against`` is ``defaults`` or ``daemon``.
 
     ``machine`` is what the CPUs were resolved on, a directory or a ``--machine``; ``available`` and ``reserved`` are
-    CPU lists, '' where the configuration is not valid. ``problem`` is why the running daemon would not take it over
-    now ('' = it would, or was not asked), ``moves`` are the containers it would update; ``is_planned``: it has said so.
-    ``instead`` is what a start goes on with where the configuration is not valid ('' = it would fail). ``overridden``
-    are options whose value in the file has no effect, because the running daemon's command line sets them: ``old`` is
-    that; None where no daemon has said what its command line sets.
+    CPU lists, '' where the configuration is not valid. ``problem`` is why the running daemon would reject it now (''
+    = it would apply it, or was not asked), ``moves`` the containers it would update; ``is_planned``: it has answered.
+    ``instead`` is the configuration that a start would use where this one is not valid ('' = it would fail).
+    ``overridden`` are options whose value in the file has no effect, because the running daemon's command line sets
+    them to ``old``; None where no daemon has answered what its command line sets.
     """
 
     valid: bool
@@ -53,7 +53,7 @@ class Report:
     key: str = ""
     warnings: tuple[str, ...] = ()
     against: str = "defaults"
-    changes: tuple[Change, ...] = ()
+    changes: tuple[OptionChange, ...] = ()
     machine: str = ""
     available: str = ""
     reserved: str = ""
@@ -61,11 +61,11 @@ class Report:
     problem: str = ""
     moves: tuple[PinningChange, ...] = ()
     instead: str = ""
-    overridden: tuple[Change, ...] | None = None
+    overridden: tuple[OptionChange, ...] | None = None
 
     @property
     def is_good(self) -> bool:
-        """Whether the daemon would start with it, and the running one take it over."""
+        """Return whether the daemon would start with it, and apply it now."""
         return self.valid and not self.problem
 
 
@@ -86,7 +86,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; 1 when the configuration is not valid, or the running daemon would not take it over."""
+    """Print the report; 1 when the configuration is not valid, or the running daemon would reject it."""
     from cri_proxy.cli.output import emit
 
     report = check(args.path, args.admin, names=(args.node_name, args.node_group), machine=args.machine)
@@ -94,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
     return 0 if report.is_good else 1
 
 
-def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine: str = "") -> Report:
-    """Load and resolve the configuration as the daemon's start does, and compare it with what the daemon has.
+def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine: str = "") -> ConfigReport:
+    """Load and resolve the configuration as the daemon's start does, and compare it with the daemon's.
 
     ``names`` are the node's and its group's. Without a daemon it is compared with the defaults. The CPUs are those
     of ``machine``, else of the file's ``sysfsRoot``, else of the running daemon's.
@@ -114,7 +114,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
         loaded = load_source(place, source)
         settings_for(loaded.config, config_path=loaded.path)
     except ConfigError as error:
-        return with_instead(Report(False, error.path, error.problem, error.line, error.key), place.path, admin)
+        return with_instead(ConfigReport(False, error.path, error.problem, error.line, error.key), place.path, admin)
     against = "daemon"
     try:
         old = ask(admin, "/api/v1/config")
@@ -122,7 +122,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
         against, old = "defaults", config_json(Config())
     changes = compare(old, config_json(loaded.config), loaded.given)
     warnings = (*loaded.warnings, *place.warnings())
-    report = Report(True, str(loaded.path), warnings=warnings, against=against, changes=changes)
+    report = ConfigReport(True, str(loaded.path), warnings=warnings, against=against, changes=changes)
     if against == "daemon":
         report = without_overridden(report, admin)
     fixed = {change.key for change in report.overridden or ()}
@@ -136,7 +136,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     return planned(report, admin, text=source.text, group=place.node_group or source.group)
 
 
-def without_overridden(report: Report, admin: Path) -> Report:
+def without_overridden(report: ConfigReport, admin: Path) -> ConfigReport:
     """Return the report with the options that the running daemon's command line sets apart from the changes."""
     from cri_proxy.http.client import DaemonUnreachable, ask
 
@@ -150,10 +150,10 @@ def without_overridden(report: Report, admin: Path) -> Report:
     return replace(report, changes=changes, overridden=overridden)
 
 
-def with_instead(report: Report, path: Path, admin: Path) -> Report:
-    """Return the report of a configuration that is not valid, with the one that a start would use instead.
+def with_instead(report: ConfigReport, path: Path, admin: Path) -> ConfigReport:
+    """Return the report of an invalid configuration, with the one that a start would use instead.
 
-    It is looked for in the running daemon's state directory, else in the default one.
+    That is looked for in the running daemon's state directory, else in the default one.
     """
     from cri_proxy.config.last_known_good import find_known_good
     from cri_proxy.config.model import Config
@@ -166,13 +166,13 @@ def with_instead(report: Report, path: Path, admin: Path) -> Report:
     try:
         kept = find_known_good(Path(directory), path.absolute())
     except ConfigError as error:
-        return replace(report, warnings=(*report.warnings, f"what was in force before cannot be used: {error}"))
+        return replace(report, warnings=(*report.warnings, f"the last valid configuration cannot be used: {error}"))
     if kept is None:
         return report
     return replace(report, instead=f"{kept.file} as it was in force since {kept.since} (sha256 {kept.digest[:12]})")
 
 
-def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
+def planned(report: ConfigReport, admin: Path, *, text: str, group: str) -> ConfigReport:
     """Return the report with what the running daemon says that it would do, or why it does not say."""
     from cri_proxy.cli.admin import fetch
     from cri_proxy.http.client import DaemonUnreachable
@@ -184,7 +184,7 @@ def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
         said = f"the running daemon, perhaps an older one, does not say what it would do with this: {error}"
         return replace(report, warnings=(*report.warnings, said))
     if plan.is_kept:
-        said = "the running daemon has started with what was in force before, because the file was not valid"
+        said = "the running daemon has started with the last valid configuration, because the file was not valid"
         report = replace(report, warnings=(*report.warnings, said))
     if plan.problem:
         return replace(report, is_planned=True, problem=plan.problem)
@@ -192,7 +192,7 @@ def planned(report: Report, admin: Path, *, text: str, group: str) -> Report:
     return replace(report, is_planned=True, moves=plan.moves, changes=changes)
 
 
-def resolve(report: Report, config: Config, root: Path, spec: str = "") -> Report:
+def resolve(report: ConfigReport, config: Config, root: Path, spec: str = "") -> ConfigReport:
     """Return the report with the CPUs of a machine; not valid when the daemon would refuse to start on it.
 
     The machine is that of ``spec`` (a ``--machine``), '' = the one below ``root``.
@@ -227,14 +227,14 @@ def resolve(report: Report, config: Config, root: Path, spec: str = "") -> Repor
 
 
 def _cgroup_root(spec: str) -> Path:
-    """Where this machine's ``sys/fs/cgroup`` is."""
+    """Return the directory that holds this machine's ``sys/fs/cgroup``."""
     if spec == "host":
         return Path("/")
     return Path(spec) if not spec.lstrip().startswith("{") and Path(spec).is_dir() else _NO_ROOT
 
 
 def without_cgroup(config: Config) -> tuple[Config, tuple[str, ...]]:
-    """Return the configuration for a machine whose cgroups are not here, and a warning where they would count."""
+    """Return the configuration for a machine whose cgroups are not here, and a warning if it names one."""
     from cri_proxy.config.cpus import CgroupCpus
 
     spec = config.available.cpu
@@ -244,13 +244,13 @@ def without_cgroup(config: Config) -> tuple[Config, tuple[str, ...]]:
     return replace(config, available=replace(config.available, cpu=None)), (warning,)
 
 
-def compare(old: object, new: object, given: frozenset[str]) -> tuple[Change, ...]:
+def compare(old: object, new: object, given: frozenset[str]) -> tuple[OptionChange, ...]:
     """Return the options in which two configurations, as JSON, differ; in the order of the model."""
     from cri_proxy.config.model import known_options
 
     pairs = ((known, _at(old, known.path), _at(new, known.path)) for known in known_options())
     return tuple(
-        Change(known.key, _show(a), _show(b), known.key in given, not known.option.is_reloadable)
+        OptionChange(known.key, _show(a), _show(b), known.key in given, not known.option.is_reloadable)
         for known, a, b in pairs
         if a != b
     )
@@ -268,7 +268,7 @@ def _show(value: object) -> str:
     return show_value(tuple(value) if isinstance(value, list) else value)
 
 
-def render_report(report: Report) -> str:
+def render_report(report: ConfigReport) -> str:
     """Return the report for people."""
     from cri_proxy.errors import ConfigError
 
@@ -276,7 +276,7 @@ def render_report(report: Report) -> str:
     if not report.valid:
         where = f" (on the machine {report.machine})" if report.machine and report.key else ""
         problem = ConfigError(report.file, report.line, report.key, report.error)
-        start = [f"a start of the daemon would go on with {report.instead}"] if report.instead else []
+        start = [f"a start of the daemon would use {report.instead}"] if report.instead else []
         return "\n".join([f"not valid: {problem}{where}", *start, *warnings])
     reserved = f"reserved {report.reserved}" if report.reserved else "none reserved"
     lines = [f"{report.file}: valid", f"CPUs of {report.machine}: available {report.available}, {reserved}", *warnings]
@@ -293,29 +293,29 @@ def render_report(report: Report) -> str:
     return "\n".join([*lines, *_plan_lines(report)])
 
 
-def _plan_lines(report: Report) -> list[str]:
+def _plan_lines(report: ConfigReport) -> list[str]:
     """Return what the running daemon would do with it."""
     from cri_proxy.cli.render.changes import pinning_change_text
 
     if not report.is_planned:
         return []
     if report.problem:
-        return [f"the running daemon would NOT take it over now: {report.problem}"]
+        return [f"the running daemon would NOT apply it now: {report.problem}"]
     if not report.moves:
-        return ["the running daemon would take it over, and update no container"]
+        return ["the running daemon would apply it, and update no container"]
     return [
-        "the running daemon would take it over, and update:",
+        "the running daemon would apply it, and update:",
         *(f"  {pinning_change_text(m)}" for m in report.moves),
     ]
 
 
-def _overridden_lines(changes: Sequence[Change]) -> list[str]:
+def _overridden_lines(changes: Sequence[OptionChange]) -> list[str]:
     width = max((len(change.key) for change in changes), default=0)
     rows = [f"  {change.key.ljust(width)}  {change.old} stays; the file says {change.new}" for change in changes]
     return ["overridden by the command line of the running daemon:", *rows] if rows else []
 
 
-def _change_lines(title: str, changes: Sequence[Change]) -> list[str]:
+def _change_lines(title: str, changes: Sequence[OptionChange]) -> list[str]:
     width = max((len(change.key) for change in changes), default=0)
     rows = [
         f"  {change.key.ljust(width)}  {change.old} -> {change.new}{'  (needs a restart)' * change.needs_restart}"

@@ -1,4 +1,4 @@
-"""``cri-proxy config-agent``: for the DaemonSet that brings a ConfigMap to a systemd service of the host."""
+"""``cri-proxy config-agent``: copy a ConfigMap from a DaemonSet's mount to the host's systemd service."""
 
 import argparse
 import os
@@ -30,7 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--group-file", type=Path, metavar="FILE", help="a file that holds the node's group (downward API volume)"
     )
-    parser.add_argument("--once", action="store_true", help="write it once and end")
+    parser.add_argument("--once", action="store_true", help="copy it once and exit")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``cri-proxy demo``: a machine fills with pods before your eyes; nothing is touched, nothing is needed."""
+"""``cri-proxy demo``: watch an emulated machine fill with pods; nothing on this host is needed or changed."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ EXAMPLE = """\
 cri-proxy demo
 cri-proxy demo --pace 0
 cri-proxy demo -o json"""
-# Seconds between two steps on a terminal: time to read five lines.
+# Pause between two steps on a terminal: time to read five lines.
 PACE_SECONDS = 2.0
 
 
@@ -23,7 +23,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play it; as data, its scenario's answer as ``simulate`` gives it."""
+    """Play the demo; with -o json or yaml print what ``simulate`` prints of its scenario."""
     import asyncio
 
     if args.output != "text":
@@ -68,7 +68,7 @@ async def _play(pace_seconds: float) -> None:
 
 
 def _seconds(text: str) -> float:
-    """A duration for argparse: raises ArgumentTypeError."""
+    """Parse a duration for argparse; raises ArgumentTypeError."""
     try:
         value = float(text)
     except ValueError:

@@ -1,11 +1,11 @@
-"""``cri-proxy explain``: why a container sits where it sits, or was refused."""
+"""``cri-proxy explain``: say why a container is where it is, or was refused."""
 
 import argparse
 import sys
 
 from cri_proxy.node.status.model import ExplainView, Explanation
 
-HELP = "say why a container sits where it sits, or was refused"
+HELP = "say why a container is where it is, or was refused"
 EXAMPLE = """\
 cri-proxy explain web/c0
 cri-proxy explain shop/web/c0
@@ -24,7 +24,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the decisions; 1 when nothing is known of this pod or container, or no daemon answers."""
+    """Print the decisions; 1 when this pod or container is unknown, or no daemon answers."""
     from cri_proxy.cli.admin import fetch
     from cri_proxy.cli.output import emit, is_colourful
     from cri_proxy.cli.render.columns import terminal_width
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def readings_of(who: str) -> list[dict[str, str]]:
-    """What these words can mean, as queries: A/B is a container of a pod, or a pod of a namespace. [] = nothing.
+    """Return what these words can mean, as queries: A/B is a container of a pod, or a pod of a namespace.
 
     >>> readings_of("shop/web")
     [{'pod': 'shop', 'container': 'web'}, {'pod': 'shop/web'}]
@@ -68,7 +68,7 @@ def readings_of(who: str) -> list[dict[str, str]]:
 
 
 def together(views: list[ExplainView]) -> ExplainView:
-    """The decisions of all these views, each container once."""
+    """Combine the decisions of these views, each container once."""
     found: dict[tuple[str, str], Explanation] = {}
     for view in views:
         for decision in view.decisions:
@@ -78,6 +78,6 @@ def together(views: list[ExplainView]) -> ExplainView:
 
 
 def in_namespace(view: ExplainView, namespace: str) -> ExplainView:
-    """Only the decisions about pods of this namespace; '' means all."""
+    """Return only the decisions about pods of this namespace; '' means all."""
     chosen = (d for d in view.decisions if namespace in ("", d.decision.request.pod.namespace))
     return ExplainView(tuple(chosen))

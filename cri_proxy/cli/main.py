@@ -1,4 +1,4 @@
-"""``cri-proxy COMMAND``: finds the command's module, and loads no other."""
+"""``cri-proxy COMMAND``: find the command's module and load no other."""
 
 import argparse
 import importlib
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
 PROG = "cri-proxy"
-DESCRIPTION = "Puts the containers of a Kubernetes node on the right CPUs and memory, from in front of the runtime."
-# In the order of the overview; the second says whether results are printed, which brings -o/--output.
+DESCRIPTION = "Pins the containers of a Kubernetes node to CPUs and memory, as a proxy in front of the runtime."
+# In the order of the overview, each with whether it prints a result and hence has -o/--output.
 COMMANDS: tuple[tuple[str, bool], ...] = (
     ("run", False),
     ("status", True),
@@ -30,7 +30,7 @@ EXIT_INTERRUPTED = 130
 
 
 class Command(Protocol):
-    """What a command's module offers."""
+    """The interface of a command's module."""
 
     HELP: str
     EXAMPLE: str
@@ -39,24 +39,24 @@ class Command(Protocol):
         """Add the command's own options."""
 
     def run(self, args: argparse.Namespace) -> int:
-        """Do it: 0 good, 1 a clear no, 2 wrong usage."""
+        """Run the command; return 0 for success, 1 for a negative result, 2 for wrong usage."""
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Tells wrong usage in one line, not below a screen of options."""
+    """Reports wrong usage in one line, not below a screen of options."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where the options stand; exit status 2."""
+        """Print what is wrong and where the options are listed; exit with status 2."""
         self.exit(EXIT_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def load_command(name: str) -> Command:
-    """The module of a command."""
+    """Import the module of a command."""
     return cast("Command", importlib.import_module(f"cri_proxy.cli.{name.replace('-', '_')}"))
 
 
 def command_parser(name: str, command: Command, *, prints: bool) -> argparse.ArgumentParser:
-    """The parser of one command, with its example in the help."""
+    """Build the parser of one command, with its example in the help."""
     parser = CommandParser(
         prog=f"{PROG} {name}",
         description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
@@ -77,7 +77,7 @@ def _indented(text: str) -> str:
 
 
 def overview() -> str:
-    """The help of the program itself; loads every command for its line."""
+    """Return the help of the program itself; loads every command for its line."""
     from cri_proxy.cli.render.columns import paragraph
 
     lines = [f"usage: {PROG} COMMAND [options]", "", *paragraph(DESCRIPTION, ""), "", "commands:"]
@@ -104,7 +104,7 @@ def _unknown(word: str) -> int:
 
 
 def run_command(argv: Sequence[str]) -> int:
-    """Carry out this command line, without the program's name; gives the exit status."""
+    """Run this command line, given without the program's name; return the exit status."""
     if not argv:
         print(overview(), file=sys.stderr)
         return EXIT_USAGE
@@ -123,20 +123,20 @@ def run_command(argv: Sequence[str]) -> int:
     command = load_command(name)
     try:
         args = command_parser(name, command, prints=prints).parse_args(rest)
-    except SystemExit as stop:  # argparse's way to end after --help (0) and wrong usage (2)
+    except SystemExit as stop:  # argparse raises it after --help (0) and wrong usage (2)
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     return command.run(args)
 
 
 def main() -> None:
-    """The entry point: runs the command and leaves with its exit status."""
+    """Run the command and exit with its status: the entry point."""
     try:
         status = run_command(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has seen enough. Python flushes once more at exit: give it a place to.
+        # The reader (head, less) is gone. Python flushes standard output at exit: give it one that works.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     sys.exit(status)

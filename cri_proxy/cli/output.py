@@ -1,4 +1,4 @@
-"""Printing a result: as text for people, or as data."""
+"""Print a result as text for people, or as data."""
 
 import json
 import os
@@ -11,7 +11,7 @@ Output = Literal["text", "json", "yaml"]
 
 
 def render(value: object, output: str, text: str) -> str:
-    """The text itself, or ``value`` (plain data, or frozen values) as JSON or YAML.
+    """Return the text itself, or ``value`` (plain data, or frozen values) as JSON or YAML.
 
     >>> render({"cpus": "0-3"}, "json", "CPUs 0-3")
     '{"cpus": "0-3"}'
@@ -37,5 +37,5 @@ def emit(value: object, output: str, text: str) -> None:
 
 
 def is_colourful() -> bool:
-    """Whether standard output is a terminal that wants colours (https://no-color.org)."""
+    """Return whether standard output is a terminal that wants colours (https://no-color.org)."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

@@ -1,12 +1,13 @@
-"""``cri-proxy reset``: undoes the pinning of every container, for the uninstallation."""
+"""``cri-proxy reset``: undo the pinning of every container, for uninstalling."""
 
 import argparse
 import asyncio
 import sys
 from pathlib import Path
 
+from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph
 from cri_proxy.config.settings import COMMAND_LINE, Settings
-from cri_proxy.node.reset_report import ResetReport
+from cri_proxy.node.reset_report import ResetContainer, ResetReport
 
 HELP = "widen every container back to all CPUs and memory nodes, while the daemon is stopped"
 EXAMPLE = """\
@@ -16,6 +17,7 @@ cri-proxy reset --config /etc/cri-proxy/cri-proxy.yaml -o json"""
 
 STOP_COMMAND = "systemctl stop cri-proxy"
 OPTIONS = frozenset({"stateDir", "runtimeEndpoint", "sysfsRoot"})
+_WIDTHS = (24, 24, 14, 12)  # of the columns, before they wrap
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -23,16 +25,18 @@ def register(parser: argparse.ArgumentParser) -> None:
     from cri_proxy.config.overrides import add_options
 
     parser.add_argument(
-        "--config", type=Path, metavar="PATH", help="the daemon's configuration: where its state and its runtime are"
+        "--config",
+        type=Path,
+        metavar="PATH",
+        help="the daemon's configuration, which names its state directory and its runtime",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
     add_options(parser, only=OPTIONS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Widen and report; 1 when the daemon runs, the runtime is away, or a container could not be widened."""
     from cri_proxy.cli.output import emit, is_colourful
-    from cri_proxy.cli.render.reset import render_reset
     from cri_proxy.cli.run import settings_from
     from cri_proxy.daemon.app import EMBEDDED
     from cri_proxy.errors import ConfigError, CriProxyError
@@ -42,15 +46,17 @@ def run(args: argparse.Namespace) -> int:
     try:
         settings = settings_from(args)
         if settings.runtime_endpoint == EMBEDDED:
-            print("cri-proxy reset: an embedded runtime ends with its daemon: nothing to reset", file=sys.stderr)
+            print(
+                "cri-proxy reset: an embedded runtime ends with its daemon; there is nothing to reset", file=sys.stderr
+            )
             return 2
         report = asyncio.run(_reset(settings, is_dry=args.dry_run))
     except ConfigError as error:
         print(f"cri-proxy reset: {error}", file=sys.stderr)
         return 2 if error.path == COMMAND_LINE else 1
     except LockHeld as error:
-        who = f"process {error.pid}" if error.pid else "another process"
-        print(f"cri-proxy reset: the daemon runs ({who}): stop it first with `{STOP_COMMAND}`", file=sys.stderr)
+        holder = f"process {error.pid}" if error.pid else "another process"
+        print(f"cri-proxy reset: the daemon runs ({holder}): stop it first with `{STOP_COMMAND}`", file=sys.stderr)
         return 1
     except (CriProxyError, SysfsBaseError) as error:
         print(f"cri-proxy reset: {error}", file=sys.stderr)
@@ -73,7 +79,7 @@ async def _reset(settings: Settings, *, is_dry: bool) -> ResetReport:
     lock = DeciderLock.acquire(settings.state_dir)
     try:
         machine = discover(settings.sysfs_root)
-        # Whatever the configuration keeps from containers, without us nobody keeps it from them.
+        # CPUs that the configuration withholds are available again once cri-proxy is gone.
         available = policy_options(Config(), machine, settings.sysfs_root).options.available
         store = Store.open(settings.state_dir / "state.db")
         channel = RuntimeClient(settings.runtime_endpoint)
@@ -85,3 +91,38 @@ async def _reset(settings: Settings, *, is_dry: bool) -> ResetReport:
             await store.close()
     finally:
         lock.release()
+
+
+def render_reset(report: ResetReport, *, colours: bool = False) -> str:
+    """Return the report for people: a line per container, then a summary."""
+    rows = [Cells(("container", "CPUs", "memory nodes", ""), ("dim",) * 4), *map(_cells, report.containers)]
+    lines = layout(rows, column_widths(rows, _WIDTHS, flexible=0), colours=colours) if report.containers else []
+    for each in report.containers:
+        if each.problem:
+            lines += paragraph(f"{_name(each)}: {each.problem}", "  ")
+    return "\n".join([*lines, *([""] if lines else []), *paragraph(_summary(report), "")])
+
+
+def _cells(each: ResetContainer) -> Cells:
+    style = {"refused": "red", "widened": "green"}.get(each.outcome, "")
+    cpus = _change(str(each.before.cpus or ""), str(each.after.cpus or ""))
+    mems = _change(str(each.before.mems or ""), str(each.after.mems or ""))
+    return Cells((_name(each), cpus, mems, each.outcome), ("", "", "", style))
+
+
+def _name(each: ResetContainer) -> str:
+    return "/".join(part for part in (each.namespace, each.pod, each.name) if part)
+
+
+def _change(before: str, after: str) -> str:
+    return f"{before or 'any'} -> {after or 'any'}" if before != after else before or "any"
+
+
+def _summary(report: ResetReport) -> str:
+    outcomes = [each.outcome for each in report.containers]
+    counts = [f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(sorted(outcomes))]
+    grants = f"{report.dropped} saved grant{'' if report.dropped == 1 else 's'}"
+    dropped = f"{grants} would be dropped" if report.is_dry else f"{grants} dropped"
+    found = ", ".join(counts) if counts else "no container runs"
+    tail = "" if report.is_complete else "; run it again for those that were refused"
+    return f"{found}; {dropped}{tail}."

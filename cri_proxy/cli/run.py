@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cri_proxy.config.settings import COMMAND_LINE, Settings
 
-HELP = "relay CRI calls to the runtime, and place containers on their way"
+HELP = "run the daemon: relay CRI calls to the runtime and place containers"
 EXAMPLE = """\
 cri-proxy run --reserved-resources cpu=750m
 cri-proxy run --config /etc/cri-proxy/config.yaml --runtime-endpoint unix:///run/crio/crio.sock
@@ -31,14 +31,14 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--take-over",
         action="store_true",
-        help="take the place of the daemon that runs with these sockets and this state; it ends when the calls of its "
-        "clients have; not for a daemon that systemd runs (restart the service instead)",
+        help="replace the running daemon that uses these sockets and this state; it exits once the calls of its "
+        "clients have ended; not for a daemon run by systemd (restart the service instead)",
     )
     add_options(parser)
 
 
 def settings_from(args: argparse.Namespace) -> Settings:
-    """What the daemon is to be started with. Raises ConfigError."""
+    """Return the settings of the daemon to start. Raises ConfigError."""
     from cri_proxy.config.overrides import given_options
     from cri_proxy.config.startup import start_settings
 
@@ -47,9 +47,9 @@ def settings_from(args: argparse.Namespace) -> Settings:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; 1 when the start fails, 2 when options contradict each other."""
-    # Start-up makes nothing but what stays: to collect in the meantime costs a sixth of it. The daemon turns it on.
+    # Objects made at the start stay: collecting garbage would cost a sixth of the start. The daemon turns it on.
     gc.disable()
-    # Until the daemon listens to it, SIGHUP would end us by default; the file is about to be read anyway.
+    # By default SIGHUP ends the process until the daemon handles it; the file is about to be read anyway.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         return _run(args)

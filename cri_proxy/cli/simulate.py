@@ -1,4 +1,4 @@
-"""``cri-proxy simulate``: plays scenarios on machines that need not be here, without root or runtime."""
+"""``cri-proxy simulate``: play scenarios on any machine, without root or runtime."""
 
 import argparse
 import sys
@@ -6,8 +6,8 @@ import sys
 HELP = "play pods on any machine and see where they go, without root or runtime"
 EXAMPLE = """\
 cri-proxy simulate configs/scenarios/first-steps.yaml
-cri-proxy simulate story.yaml another.yaml -o json
-cri-proxy simulate - < story.yaml"""
+cri-proxy simulate one.yaml another.yaml -o json
+cri-proxy simulate - < one.yaml"""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
     performances = list(perform_files(args.scenarios))
     if not performances:
-        print("cri-proxy simulate: there is no scenario in what was given", file=sys.stderr)
+        print("cri-proxy simulate: the files contain no scenario", file=sys.stderr)
         return 1
     if len(performances) == 1:
         only = performances[0]

@@ -1,11 +1,11 @@
-"""``cri-proxy status``: the running daemon's pools and containers."""
+"""``cri-proxy status``: show the running daemon's pools and containers."""
 
 import argparse
 import shutil
 import sys
 import time
 
-HELP = "show the pools of the running daemon and who sits in them"
+HELP = "show the running daemon's pools and the containers in them"
 EXAMPLE = """\
 cri-proxy status
 cri-proxy status --watch
@@ -21,9 +21,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     from cri_proxy.cli.admin import add_admin_option
 
     add_admin_option(parser)
-    parser.add_argument("--watch", action="store_true", help="show it again whenever it changes, until interrupted")
+    parser.add_argument("--watch", action="store_true", help="print it again whenever it changes, until interrupted")
     parser.add_argument(
-        "--interval", type=_positive, default=1.0, metavar="SECONDS", help="how often --watch looks (default 1)"
+        "--interval",
+        type=_positive,
+        default=1.0,
+        metavar="SECONDS",
+        help="how often --watch asks the daemon (default 1)",
     )
 
 
@@ -44,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     shown = ""
     while True:
         try:
-            text = _picture(args)
+            text = _shown_text(args)
         except CriProxyError as error:
             print(f"cri-proxy status: {error}", file=sys.stderr)
             return 1
@@ -61,19 +65,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def redrawn(text: str, height: int) -> str:
-    """The text over what stands on the terminal, written at once: nothing is blanked first, so nothing flickers.
+    """Return the text with the codes to draw it over the terminal's content; nothing is cleared first, to not flicker.
 
-    What is below the last of ``height`` lines is left out, and counted: a picture that scrolls cannot be drawn over.
+    Lines below the last of ``height`` are left out and counted: a text that scrolls cannot be drawn over.
     """
     lines = text.split("\n")
     if len(lines) >= height:
         hidden = len(lines) - (height - 2)
-        lines = [*lines[: height - 2], f"... {hidden} more lines: make the window higher, or leave out --watch"]
+        lines = [*lines[: height - 2], f"... {hidden} more lines: enlarge the window, or leave out --watch"]
     return _HOME + "".join(f"{line}{_CLEAR_REST_OF_LINE}\n" for line in lines) + _CLEAR_BELOW
 
 
-def _picture(args: argparse.Namespace) -> str:
-    """What is printed now. Raises DaemonUnreachable."""
+def _shown_text(args: argparse.Namespace) -> str:
+    """Return what to print now. Raises DaemonUnreachable."""
     from cri_proxy.cli.admin import fetch
     from cri_proxy.cli.output import is_colourful, render
     from cri_proxy.cli.render.columns import terminal_width

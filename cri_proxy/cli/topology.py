@@ -1,4 +1,4 @@
-"""``cri-proxy topology``: the machine as the daemon sees it, as a tree, as data, or as a picture."""
+"""``cri-proxy topology``: show the machine as the daemon sees it, as a tree, as data, or as a picture."""
 
 import argparse
 import sys
@@ -26,7 +26,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=Path,
         metavar="PATH",
-        help="a configuration file or directory, for what it says of the machine (memoryKinds)",
+        help="a configuration file or directory, for its memoryKinds",
     )
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write a picture instead of printing the tree")
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _as_configured(machine: Machine, path: Path) -> Machine:
-    """The machine with the operator's word on its memory. Raises ConfigError."""
+    """Return the machine with the memory kinds that the configuration sets. Raises ConfigError."""
     from cri_proxy.config.load import load_config
     from cri_proxy.config.memory_kinds import kind_by_node
     from cri_proxy.config.settings import host_node_name
@@ -66,7 +66,7 @@ def _as_configured(machine: Machine, path: Path) -> Machine:
 
 
 def _write(file: Path, text: str) -> int:
-    """Write the picture; 1 when that cannot be done."""
+    """Write the picture; return 1 when that fails."""
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What has happened since the start, counted: one dictionary of counters and one of histograms, read at a scrape."""
+"""Count events since the start: one dictionary of counters and one of histograms, read at a scrape."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from cri_proxy.metrics.exposition import Distribution, Sample
 
 
 class Histogram:
-    """Values of one series by bucket. Whoever measures often keeps it, and spares the search for it."""
+    """Values of one series by bucket. A caller that measures often keeps it, to save the lookup."""
 
     __slots__ = ("_bounds", "_counts", "_total")
 
@@ -19,20 +19,20 @@ class Histogram:
         self._total = 0.0
 
     def measure(self, value: float) -> None:
-        """One more value, in the unit of the metric's name."""
+        """Add a value, in the unit of the metric's name."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._total += value
 
     def distribution(self) -> Distribution:
-        """What it holds now."""
+        """Return its state now."""
         return Distribution(tuple(self._counts), self._total)
 
 
 class Counters:
-    """Counters and histograms by row and label values. Never raises: a value that the row does not know is 'other'."""
+    """Counters and histograms by metric and label values. Never raises: an unknown label value counts as 'other'."""
 
     def __init__(self, rows: Sequence[Metric]) -> None:
-        """What these rows show from the start is there, at zero."""
+        """Start the series that these metrics show from the start at zero."""
         self._counts: dict[tuple[Metric, Values], float] = {}
         self._histograms: dict[tuple[Metric, Values], Histogram] = {}
         for metric in rows:
@@ -43,27 +43,27 @@ class Counters:
                     self._counts[metric, labels] = 0
 
     def add(self, metric: Metric, *labels: str, by: float = 1) -> None:
-        """It has happened once more, or ``by`` more; ``labels`` are values in the order of the row's."""
+        """Add one, or ``by``; ``labels`` are values in the order of the metric's labels."""
         key = metric, bounded(metric, labels)
         self._counts[key] = self._counts.get(key, 0) + by
 
     def measure(self, metric: Metric, value: float, *labels: str) -> None:
-        """One more value of a histogram, in the unit of its name."""
+        """Add a value to a histogram, in the unit of its name."""
         self.histogram(metric, *labels).measure(value)
 
     def count(self, metric: Metric, *labels: str) -> float:
-        """How often it has happened so far."""
+        """Return the count so far."""
         return self._counts.get((metric, labels), 0)
 
     def samples(self) -> Iterator[Sample]:
-        """All of it, row by row."""
+        """Return every series, metric by metric."""
         for (metric, labels), count in sorted(self._counts.items(), key=_by_row):
             yield Sample(metric, count, labels)
         for (metric, labels), histogram in sorted(self._histograms.items(), key=_by_row):
             yield Sample(metric, histogram.distribution(), labels)
 
     def histogram(self, metric: Metric, *labels: str) -> Histogram:
-        """The series of these label values."""
+        """Return the series of these label values."""
         key = metric, bounded(metric, labels)
         if key not in self._histograms:
             self._histograms[key] = Histogram(metric.buckets)
@@ -76,6 +76,6 @@ def _by_row(item: tuple[tuple[Metric, Values], object]) -> tuple[str, Values]:
 
 
 def bounded(metric: Metric, labels: Values) -> Values:
-    """These values, those that a closed set does not name replaced by 'other'."""
+    """Return these values, with 'other' for those that a closed set does not contain."""
     known = zip(metric.labels, labels, strict=False)
     return tuple(value if not label.values or value in label.values else OTHER for label, value in known)

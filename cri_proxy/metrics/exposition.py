@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from cri_proxy.metrics.catalog import Metric, Values
 
-if TYPE_CHECKING:  # two megabytes and 30 ms that a daemon which nobody scrapes does without
+if TYPE_CHECKING:  # loading it takes 2 MB and 30 ms, which a daemon without scrapes saves
     from prometheus_client.metrics_core import Metric as Family
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -17,7 +17,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A histogram's state: ``counts`` per bucket, each without those below it, the last above every bound."""
+    """A histogram's state: ``counts`` per bucket, not cumulative; the last one is above every bound."""
 
     counts: tuple[int, ...]
     total: float
@@ -25,7 +25,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One series at one moment; ``labels`` are values in the order of the row's labels."""
+    """One series at one moment; ``labels`` are values in the order of the metric's labels."""
 
     metric: Metric
     value: float | Distribution
@@ -33,18 +33,18 @@ class Sample:
 
 
 class Exposition:
-    """Writes answer after answer, and keeps of the last one what the library wrote, but for the numbers.
+    """Writes an answer per scrape, and keeps the text of the last one without its numbers.
 
-    From one scrape to the next the numbers change and the series hardly ever do. A metric whose series are others
-    than last time is written by the library again; what is not in an answer is forgotten with it.
+    From one scrape to the next the numbers change and the series hardly ever do. The library writes a metric again
+    only if its series have changed.
     """
 
     def __init__(self) -> None:
-        """Nothing is written yet."""
+        """Start without a text."""
         self._forms: dict[Metric, _Form] = {}
 
     def render(self, samples: Iterable[Sample]) -> bytes:
-        """The whole answer: each metric once with its text and type, its series below it in the order that they came.
+        """Return the whole answer: each metric once with its text and type, its series below it in the given order.
 
         Raises ValueError for a sample with other labels than its row, or with other buckets.
         """
@@ -69,7 +69,7 @@ class Exposition:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What the library wrote of a metric with series of these ``labels``: each line of ``series`` lacks its number."""
+    """The library's text of a metric with series of these ``labels``; the lines of ``series`` lack their numbers."""
 
     labels: tuple[Values, ...]
     head: str
@@ -78,7 +78,7 @@ class _Form:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What ``generate_latest`` asks for its families."""
+    """A registry for ``generate_latest``."""
 
     families: tuple["Family", ...]
 
@@ -87,7 +87,7 @@ class _Answer:
 
 
 def _numbers(sample: Sample) -> tuple[float, ...]:
-    """The numbers of a sample's lines: of a histogram the buckets, each with those below it, the count and the sum."""
+    """Return the numbers of a sample's lines: for a histogram the cumulative buckets, the count and the sum."""
     value = sample.value
     if not isinstance(value, Distribution):
         return (value,)
@@ -99,7 +99,7 @@ def _numbers(sample: Sample) -> tuple[float, ...]:
 
 
 def _written(metric: Metric, labels: tuple[Values, ...]) -> _Form:
-    """The metric as the library writes it with zeros, which are taken off again."""
+    """Return the metric as the library writes it with zeros, which are then removed."""
     from prometheus_client import core
     from prometheus_client.exposition import generate_latest
 

@@ -1,4 +1,4 @@
-"""Amounts of CPU and memory, sets of ids and moments, in words for a terminal. Pure."""
+"""Format amounts of CPU and memory, sets of ids and times for a terminal. Pure."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 
 
 def cpu_text(mcpu: int) -> str:
-    """An amount of CPU for people.
+    """Format an amount of CPU.
 
     >>> cpu_text(2000), cpu_text(2500), cpu_text(500)
     ('2', '2.5', '0.5')
@@ -15,7 +15,7 @@ def cpu_text(mcpu: int) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes in the largest unit that shows it in full.
+    """Format a number of bytes in the largest unit that shows it exactly.
 
     >>> bytes_text(100 * 1024**2), bytes_text(1500)
     ('100Mi', '1500')
@@ -27,7 +27,7 @@ def bytes_text(count: int) -> str:
 
 
 def about_bytes_text(count: int) -> str:
-    """A number of bytes with three digits, for where the last byte does not matter.
+    """Format a number of bytes with three digits, where the last byte does not matter.
 
     >>> about_bytes_text(16 << 30), about_bytes_text(16_634_118_144), about_bytes_text(0)
     ('16Gi', '15.5Gi', '0')
@@ -43,7 +43,7 @@ def about_bytes_text(count: int) -> str:
 
 
 def ids_text(what: str, ids: CpuSet | NodeSet | None) -> str:
-    """A set of CPUs or nodes with its name.
+    """Format a set of CPUs or nodes with its name.
 
     >>> ids_text("CPU", CpuSet.parse("2-3")), ids_text("node", NodeSet.of([1])), ids_text("CPU", None)
     ('CPUs 2-3', 'node 1', 'any CPU')
@@ -56,7 +56,7 @@ def ids_text(what: str, ids: CpuSet | NodeSet | None) -> str:
 
 
 def moment_text(at_seconds: float) -> str:
-    """A time since the epoch, in UTC.
+    """Format a time since the epoch, in UTC.
 
     >>> moment_text(1_700_000_000.5)
     '2023-11-14 22:13:20'

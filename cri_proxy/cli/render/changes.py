@@ -1,4 +1,4 @@
-"""Whom a decision changed, and what happened to the container since, for a terminal. Pure."""
+"""Format the containers that a decision changed, and a container's history, for a terminal. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ _NAMES = 6
 
 
 def render_displaced(decision: DecisionRecord, *, width: int) -> list[str]:
-    """Others whose CPUs or memory nodes changed, those with the same change together, and those that moved."""
+    """Return other containers whose CPUs or memory nodes changed, grouped by change, and those that moved."""
     groups: dict[str, list[str]] = {}
     for other in decision.displaced:
         groups.setdefault(_change(other), []).append(str(other))
@@ -22,15 +22,15 @@ def render_displaced(decision: DecisionRecord, *, width: int) -> list[str]:
 
 
 def pinning_change_text(other: PinningChange) -> str:
-    """Return a container with what would be different for it."""
+    """Return a container with the change of its pinning."""
     return f"{other}: {_change(other)}"
 
 
 def render_history(history: Sequence[HistoryEntry], *, width: int) -> list[str]:
-    """What happened before and since, a dated line each."""
+    """Return the history, a dated entry each."""
     lines: list[str] = []
     for change in history:
-        # A code whose sentence says the same again is not shown beside it.
+        # A code that its sentence starts with is not repeated.
         code = "" if change.text.startswith(change.what) else f"{change.what}: "
         lines += paragraph(f"{moment_text(change.at_seconds)}  {code}{change.text}", "    ", first="  ", width=width)
     return lines
@@ -41,7 +41,7 @@ def _list(texts: Iterable[str], width: int) -> list[str]:
 
 
 def _change(other: PinningChange) -> str:
-    """What is different for another container: only what changed, from what to what."""
+    """Return what changed for another container, from what to what."""
     parts = []
     if other.cpus_before is None and other.mems_before is None:
         return f"now {ids_text('CPU', other.cpus)}, {ids_text('memory node', other.mems)}"

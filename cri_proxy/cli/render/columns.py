@@ -1,4 +1,4 @@
-"""Text in columns on a terminal: cells wrap inside their column, colours do not count."""
+"""Lay out text in columns for a terminal: cells wrap inside their column, colours have no width."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 80
-_WIDEST = 200  # beyond that the eye loses the line
+_WIDEST = 200  # longer lines are hard to read
 GAP = "  "
 
 _PIECE = re.compile(r"[^\s,/]*[,/]\s*|[^\s,/]+\s*")
@@ -16,14 +16,14 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 
 
 def terminal_width() -> int:
-    """The columns of the terminal on standard output, at least 80; 80 where there is none."""
+    """Return the columns of the terminal on standard output, at least 80; 80 where there is none."""
     if not sys.stdout.isatty():
         return WIDTH
     return max(WIDTH, min(_WIDEST, shutil.get_terminal_size((WIDTH, 24)).columns))
 
 
 def paint(text: str, style: str, *, colours: bool) -> str:
-    """The text in a style, or as it is."""
+    """Return the text in a style, or as it is without colours."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colours and style and text else text
 
 
@@ -38,7 +38,7 @@ class Cells:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most this width, broken at spaces, behind commas and slashes; at least one line.
+    """Break a text into lines of at most this width, at spaces and after commas and slashes; at least one line.
 
     >>> wrap("0-3,8,12", 6)
     ['0-3,8,', '12']
@@ -57,7 +57,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def layout(rows: Sequence[Cells], widths: Sequence[int], *, colours: bool = False) -> list[str]:
-    """The rows as lines: every cell wrapped to its column's width, nothing cut off."""
+    """Return the rows as lines: every cell wrapped to its column's width, nothing cut off."""
     return [line for row in rows for line in _lines(row, widths, colours)]
 
 
@@ -79,10 +79,10 @@ def _lines(row: Cells, widths: Sequence[int], colours: bool) -> list[str]:
 
 
 def column_widths(rows: Sequence[Cells], limits: Sequence[int], *, flexible: int, total: int = WIDTH) -> list[int]:
-    """A width per column: what its longest cell needs, at most its limit; ``flexible`` may take all that is left.
+    """Return a width per column: what its longest cell needs, at most its limit; ``flexible`` may take the rest.
 
-    The limit of the flexible column is the least that it gets when its cells need it. What is left over then goes
-    beyond the limits of the others, from left to right: a wide terminal wraps nothing.
+    The flexible column gets at least its limit if its cells need it. Space that is left then goes to the other
+    columns, from left to right: a wide terminal wraps nothing.
     """
     needed = [max((_need(row, i) for row in rows), default=0) for i in range(len(limits))]
     widths = [min(need, limit) for need, limit in zip(needed, limits, strict=True)]
@@ -101,7 +101,7 @@ def _need(row: Cells, column: int) -> int:
 
 
 def paragraph(text: str, indent: str, *, first: str | None = None, width: int = WIDTH) -> list[str]:
-    """A sentence over as many lines as it needs."""
+    """Wrap a sentence into lines."""
     return textwrap.wrap(
         text,
         width,

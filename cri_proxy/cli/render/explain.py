@@ -1,4 +1,4 @@
-"""Why a container sits where it sits, for a terminal. Pure: a view in, text out."""
+"""Format the explanation of a decision for a terminal. Pure."""
 
 from collections.abc import Sequence
 
@@ -12,22 +12,22 @@ from cri_proxy.node.status.model import ContainerView, ExplainView, Explanation
 from cri_proxy.state.decisions import DecisionRecord, name_of
 from policies.base import CpuKind, Reason
 
-# Reasons that have a section of their own; what is displaced is listed anyway.
+# Reasons that have a section of their own; displaced containers are listed by name.
 _CPUS = "cpus-picked"
 _MEMORY = ("memory-", "cold-start", "no-cold-start")
 _DISPLACED = "displaced"
 
 
 def render_explain(view: ExplainView, *, colours: bool = False, width: int = WIDTH) -> str:
-    """Every decision, separated by an empty line; where several pods are meant, a list to choose from instead."""
+    """Return every decision, separated by an empty line; for several pods a list to choose from instead."""
     if len({each.decision.key.pod_uid for each in view.decisions}) > 1:
         return "\n".join(_choice(view.decisions, width))
     return "\n\n".join(render_explanation(each, colours=colours, width=width) for each in view.decisions)
 
 
 def _choice(explanations: Sequence[Explanation], width: int) -> list[str]:
-    """A line per container, by the pod's uid: the only name that is never given twice."""
-    lines = paragraph("several pods are meant; name one by NAMESPACE/POD or by its uid:", "", width=width)
+    """Return a line per container with the pod's uid, the only unique name."""
+    lines = paragraph("several pods have this name; give NAMESPACE/POD or the uid:", "", width=width)
     for each in explanations:
         decision, held = each.decision, each.container
         place = f"{decision.outcome}, holds nothing" if held is None else _place(held)
@@ -37,7 +37,7 @@ def _choice(explanations: Sequence[Explanation], width: int) -> list[str]:
 
 
 def render_explanation(explanation: Explanation, *, colours: bool = False, width: int = WIDTH) -> str:
-    """One decision in sections, from where the container is to what was not understood."""
+    """Return one decision in sections, from the container's place to ignored annotations."""
     decision = explanation.decision
     cpus = [reason for reason in decision.reasons if reason.code == _CPUS]
     memory = [reason for reason in decision.reasons if reason.code.startswith(_MEMORY)]
@@ -45,17 +45,17 @@ def render_explanation(explanation: Explanation, *, colours: bool = False, width
     rest = [r for r in decision.reasons if r not in cpus + memory and not (listed and r.code == _DISPLACED)]
     sections = (
         ("", _where(explanation, colours, width)),
-        ("different since then", _list(explanation.differences, width)),
+        ("changed since the decision", _list(explanation.differences, width)),
         ("asked for", render_request(decision.request, decision.defaults, width=width)),
         ("why", _reasons(rest, width)),
-        ("these CPUs", _reasons(cpus, width)),
-        ("this memory", _reasons(memory, width)),
-        ("drawn or pushed by", _list(decision.company, width)),
+        ("choice of CPUs", _reasons(cpus, width)),
+        ("choice of memory", _reasons(memory, width)),
+        ("attracted or repelled by", _list(decision.company, width)),
         ("pools, best first", render_ranking(explanation, colours=colours, width=width)),
-        ("others changed by it", render_displaced(decision, width=width)),
-        ("before and since", render_history(decision.history, width=width)),
-        ("not understood, and ignored", _list(decision.problems, width, mark="!")),
-        ("known, without effect yet", _list([f"annotation {key}" for key in explanation.without_effect], width)),
+        ("changes of other containers", render_displaced(decision, width=width)),
+        ("history", render_history(decision.history, width=width)),
+        ("annotations ignored", _list(decision.problems, width, mark="!")),
+        ("annotations without effect", _list(explanation.without_effect, width)),
     )
     return "\n\n".join(
         "\n".join([paint(title, "bold", colours=colours), *lines] if title else lines)
@@ -73,7 +73,7 @@ def _list(texts: Sequence[str], width: int, *, mark: str = "-") -> list[str]:
 
 
 def _where(explanation: Explanation, colours: bool, width: int) -> list[str]:
-    """The container, what it holds now, the outcome of the decision and when it was made."""
+    """Return the container, what it holds now, the outcome of the decision and its time."""
     decision, held = explanation.decision, explanation.container
     place = _place(held) if held is not None else "holds nothing now"
     style = "green" if held is not None else "yellow"

@@ -1,4 +1,4 @@
-"""The ranking of the pools for a terminal: a table of the fields that decided, and what they mean. Pure."""
+"""Format the ranking of the pools for a terminal: a table of the deciding fields, and their meaning. Pure."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,14 +13,14 @@ _WHY = 24
 
 
 def render_ranking(explanation: Explanation, *, colours: bool, width: int) -> list[str]:
-    """The best pools with the fields in which they differ, why each is not the chosen one, and a legend."""
+    """Return the best pools with the fields in which they differ, why each was not chosen, and a legend."""
     decision = explanation.decision
     if not decision.ranking:
         return []
     shown = _shown(decision.ranking)
     names = [name for name, _ in shown[0].key]
     fields = _fitting([name for name in names if name in _deciding(shown)], shown, width)
-    rows = [Cells(("pool", *fields, "what came of it"), ("dim",) * (len(fields) + 2))]
+    rows = [Cells(("pool", *fields, "outcome"), ("dim",) * (len(fields) + 2))]
     rows += [_cells(row, fields) for row in shown]
     widths = column_widths(rows, (_POOL, *(12 for _ in fields), _WHY), flexible=len(fields) + 1, total=width - 2)
     lines = [f"  {line}" for line in layout(rows, widths, colours=colours)]
@@ -31,23 +31,25 @@ def render_ranking(explanation: Explanation, *, colours: bool, width: int) -> li
 
 
 def _shown(ranking: Sequence[RankedPool]) -> list[RankedPool]:
-    """The best ones, and the chosen one wherever it stands."""
+    """Return the best pools, and the chosen one wherever it ranks."""
     return [row for i, row in enumerate(ranking) if i < _MAX_POOLS or row.outcome == CHOSEN]
 
 
 def _cells(row: RankedPool, fields: Sequence[str]) -> Cells:
     key = dict(row.key)
     style = "green" if row.outcome == CHOSEN else ""
-    return Cells((row.pool, *(_value(key.get(name, "")) for name in fields), _came(row)), (style,) * (len(fields) + 2))
+    return Cells(
+        (row.pool, *(_value(key.get(name, "")) for name in fields), _outcome(row)), (style,) * (len(fields) + 2)
+    )
 
 
-def _came(row: RankedPool) -> str:
-    """What came of a pool: chosen, why it lost, or why it could not be had."""
+def _outcome(row: RankedPool) -> str:
+    """Return the outcome of a pool: chosen, why it lost, or why it could not be used."""
     return row.why if row.why and row.outcome in ("not tried", "") else row.outcome
 
 
 def _deciding(rows: Sequence[RankedPool]) -> set[str]:
-    """The fields that put one of these pools before the next, or behind the chosen one."""
+    """Return the fields that rank one of these pools before the next, or after the chosen one."""
     chosen = [row for row in rows if row.outcome == CHOSEN]
     pairs = [*pairwise(rows), *((chosen[0], row) for row in rows if chosen and row is not chosen[0])]
     deciding = set()
@@ -62,7 +64,7 @@ def _value(value: float | str) -> str:
 
 
 def _fitting(fields: Sequence[str], rows: Sequence[RankedPool], width: int) -> list[str]:
-    """The first of these fields, the most important ones, that fit beside the pool and what came of it."""
+    """Return the first of these fields, the most important ones, that fit between pool and outcome."""
     left = width - 2 - min(_POOL, max(len(row.pool) for row in rows)) - len(GAP) - _WHY
     fitting: list[str] = []
     for name in fields:
@@ -77,7 +79,7 @@ def _legend(shown: Sequence[str], fields: Sequence[FieldView], width: int) -> li
     if not shown:
         return []
     rest = [field.name for field in fields if field.name not in shown]
-    others = "; the others are equal, or decided nothing" if rest else ""
+    others = "; fields that are equal, or decided nothing, are left out" if rest else ""
     lines = ["", *paragraph(f"compared from left to right, the larger value wins{others}", "  ", width=width)]
     indent = max(map(len, shown)) + 4
     for field in fields:

@@ -1,4 +1,4 @@
-"""What a container asks for, for a terminal: every part with the annotation, CRI field or option behind it. Pure."""
+"""Format a request for a terminal: every part with the annotation, CRI field or option it came from. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ _GROUP = "topologyAware."  # every option of a placement is in it
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One line of a request; ``fields`` are the names under which ``origins`` may hold where it came from."""
+class RequestLine:
+    """A part of a request; ``fields`` are the keys of its sources in ``origins``."""
 
     label: str
     value: str
@@ -27,7 +27,7 @@ LABELS = {field: row.label for row in reversed(TABLE) for field in row.fields if
 
 
 def render_request(request: Request, defaults: Sequence[Default], *, width: int) -> list[str]:
-    """Each part of the request and where it came from, then what options decided for want of an annotation."""
+    """Return each part of the request with its source, then the defaults that options set."""
     origins = dict(request.origins)
     lines = [line for part in _parts(request) for line in _lines(part.label, part.value, _origin(part, origins), width)]
     for default in defaults:
@@ -37,7 +37,7 @@ def render_request(request: Request, defaults: Sequence[Default], *, width: int)
 
 
 def _lines(label: str, value: str, origin: str, width: int) -> list[str]:
-    """One part; its origin stands beside it, or below where it does not fit."""
+    """Return one part with its source beside it, or below where it does not fit."""
     indent = " " * (_LABEL + 2)
     lines = paragraph(value, indent, first=f"  {label.ljust(_LABEL)}", width=width)
     if not origin:
@@ -48,31 +48,31 @@ def _lines(label: str, value: str, origin: str, width: int) -> list[str]:
     return [*lines, *paragraph(origin, indent, width=width)]
 
 
-def _origin(part: Part, origins: dict[str, str]) -> str:
+def _origin(part: RequestLine, origins: dict[str, str]) -> str:
     found = list(dict.fromkeys(origins[field] for field in part.fields if field in origins))
     return f"from {' and '.join(found)}" if found else ""
 
 
-def _parts(request: Request) -> Iterator[Part]:
+def _parts(request: Request) -> Iterator[RequestLine]:
     limit = "no limit" if request.cpu_limit_mcpu is None else f"limit {cpu_text(request.cpu_limit_mcpu)}"
-    yield Part("CPU", f"{cpu_text(request.cpu_request_mcpu)}, {limit}", ("cpu_request_mcpu", "cpu_limit_mcpu"))
+    yield RequestLine("CPU", f"{cpu_text(request.cpu_request_mcpu)}, {limit}", ("cpu_request_mcpu", "cpu_limit_mcpu"))
     most = "no limit" if request.memory_limit_bytes is None else f"limit {_memory(request.memory_limit_bytes)}"
     amount = _memory(request.memory_request_bytes)
-    yield Part("memory", f"{amount}, {most}", ("memory_request_bytes", "memory_limit_bytes"))
-    yield Part("QoS class", request.pod.qos.value, ("qos",))
+    yield RequestLine("memory", f"{amount}, {most}", ("memory_request_bytes", "memory_limit_bytes"))
+    yield RequestLine("QoS class", request.pod.qos.value, ("qos",))
     for row in TABLE:
         value = row.shown(request.preferences) if row.shown is not None else ""
         if value:
-            yield Part(row.label, value, row.fields)
+            yield RequestLine(row.label, value, row.fields)
     for affinity in request.affinities:
         label = "affinity" if affinity.weight >= 0 else "anti-affinity"
-        yield Part(label, _affinity_text(affinity), ("affinities",))
+        yield RequestLine(label, _affinity_text(affinity), ("affinities",))
     for hint in request.hints:
         where = f"{ids_text('CPU', hint.cpus)}, {ids_text('node', hint.nodes)}"
-        yield Part("device", f"{hint.source}: {where}", ("hints", "hint_filter"))
+        yield RequestLine("device", f"{hint.source}: {where}", ("hints", "hint_filter"))
     if request.previous is not None:
         owned = f", CPUs {request.previous.owned}" if request.previous.owned else ""
-        yield Part("earlier place", f"{request.previous.pool}{owned}")
+        yield RequestLine("earlier place", f"{request.previous.pool}{owned}")
 
 
 def _memory(count: int) -> str:

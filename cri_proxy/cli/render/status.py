@@ -1,4 +1,4 @@
-"""The node's pools and containers as a tree for a terminal. Pure: a view in, text out."""
+"""Format the node's pools and containers as a tree for a terminal. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -24,7 +24,7 @@ def container_name(container: ContainerView) -> str:
 
 
 def use_text(container: ContainerView) -> str:
-    """What a container's CPUs are to it, in words."""
+    """Return how a container uses its CPUs, in words."""
     shared = f"{container.shared_mcpu}m shared" if container.shared_mcpu else "shared"
     match container.kind:
         case CpuKind.PRESERVE:
@@ -44,7 +44,7 @@ def use_text(container: ContainerView) -> str:
 
 
 def pool_use_text(pool: PoolView) -> str:
-    """What is left in a pool, in words."""
+    """Return what is left in a pool, in words."""
     parts = [f"{cpu_text(pool.shared_free_mcpu)} CPU free" if pool.shared else "nothing shared"]
     if pool.isolated_free:
         parts.append(f"isolated {pool.isolated_free}")
@@ -52,7 +52,7 @@ def pool_use_text(pool: PoolView) -> str:
 
 
 def is_wide(container: ContainerView) -> bool:
-    """Whether it may use memory nodes beyond those of its pool: its memory did not fit there, or is of another kind."""
+    """Return whether it may use memory nodes beyond its pool's: its memory did not fit, or is of another kind."""
     return container.mems is not None and bool(container.home_mems) and not container.mems <= container.home_mems
 
 
@@ -68,7 +68,7 @@ def _container_cells(container: ContainerView, lead: str, rest: str) -> Cells:
 
 
 def _note_cells(notes: Sequence[str], rest: str) -> Iterable[Cells]:
-    """Notes stand below their container, over the whole width: they are marked and laid out later."""
+    """Return the notes below a container; their lines take the whole width later."""
     return (Cells((note,), ("yellow",), f"{rest}! ", f"{rest}  ") for note in notes)
 
 
@@ -89,7 +89,7 @@ def _members(containers: Sequence[ContainerView], stem: str, *, more_follow: boo
 
 
 def _pool_rows(view: StatusView, pool: PoolView, lead: str, stem: str) -> list[Cells]:
-    """A pool, the containers in it, then the pools below it."""
+    """Return a pool, the containers in it, then the pools below it."""
     below = [child for child in view.pools if child.parent == pool.name and child.name != pool.name]
     inside = [c for c in view.containers if c.pool == pool.name and c.kind != CpuKind.RESERVED]
     rows = [_pool_cells(pool, lead, f"{stem}│  " if inside or below else f"{stem}   ")]
@@ -102,7 +102,7 @@ def _pool_rows(view: StatusView, pool: PoolView, lead: str, stem: str) -> list[C
 
 
 def _group_rows(title: str, cpus: str, containers: Sequence[ContainerView]) -> list[Cells]:
-    """Containers outside the tree under a title; nothing without containers and CPUs."""
+    """Return containers outside the tree under a title; nothing without containers and CPUs."""
     if not containers and not cpus:
         return []
     stem_rows = _members(containers, "", more_follow=False)
@@ -124,7 +124,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH) -> str:
-    """The whole picture; long names and CPU lists wrap in their column, nothing is cut off."""
+    """Return the whole status; long names and CPU lists wrap in their column, nothing is cut off."""
     ready = "ready" if view.is_ready else "not ready: no decisions are made yet"
     title = f"{view.node}: {view.policy}, {ready}, {_count(len(view.containers), 'container')}"
     blocks = [
@@ -139,19 +139,19 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
 
 
 def _configuration(view: StatusView, colours: bool, width: int) -> list[str]:
-    """The file that is in force, and since when; nothing where there is none. A rejected change is a warning."""
+    """Return the active file and since when; nothing without a file. A rejected change is among the warnings."""
     known = view.configuration
     if known is None or not known.file:
         return []
     group = f" (group {known.group})" if known.group else ""
-    old = " (as it was before)" if known.is_kept else ""
+    old = " (last valid version)" if known.is_kept else ""
     since = moment_text(known.since_seconds)
     text = f"configuration: {known.file}{group}{old}, sha256 {known.digest[:12]}, since {since}"
     return [paint(line, "dim", colours=colours) for line in paragraph(text, "  ", first="", width=width)]
 
 
 def _tree(view: StatusView, colours: bool, width: int) -> list[str]:
-    """Pools and containers in columns; a column that says nothing of anybody is left out."""
+    """Return pools and containers in columns; empty columns are left out."""
     rows = _rows(view)
     tabular = [row for row in rows if len(row.texts) > _NOTE]
     if not tabular:
@@ -178,10 +178,10 @@ def _chosen(row: Cells, columns: Sequence[int]) -> Cells:
 
 
 def _memory(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
-    """A line per memory node, once anything is promised; kinds are shown where they differ."""
+    """Return a line per memory node, once anything is promised."""
     if not any(node.containers for node in nodes):
         return []
-    header = ("MEMORY NODE", "KIND", "CAPACITY", "PROMISED", "WITH OTHER NODES", "CONTAINERS")
+    header = ("MEMORY NODE", "KIND", "CAPACITY", "PROMISED HERE", "HERE OR ELSEWHERE", "CONTAINERS")
     rows = [Cells(header, ("dim",) * len(header))]
     for node in nodes:
         wide = about_bytes_text(node.widely_promised_bytes) if node.widely_promised_bytes else "-"
@@ -193,8 +193,8 @@ def _memory(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
 
 
 def _refused(refused: Sequence[RefusedView], colours: bool, width: int) -> list[str]:
-    """The containers that were refused last, a line each."""
-    lines = [paint("REFUSED LATELY", "dim", colours=colours)] if refused else []
+    """Return the containers that were refused last, a line each."""
+    lines = [paint("RECENTLY REFUSED", "dim", colours=colours)] if refused else []
     for each in refused:
         text = f"{moment_text(each.at_seconds)}  {each.namespace}/{each.pod}/{each.name}: {each.text}"
         lines += paragraph(text, "    ", first="", width=width)

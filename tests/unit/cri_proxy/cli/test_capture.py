@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.capture import Report
+from cri_proxy.cli.capture import CaptureReport
 from cri_proxy.cli.main import run_command
 from sysfs.sources import load_machine
 from tests.fakes.machines import small_machine
@@ -57,4 +57,4 @@ def test_what_cannot_be_done_is_said_and_leaves_no_file(
 def test_the_reference_documents_every_key_of_the_answer() -> None:
     page = Path(__file__).parents[4] / "docs" / "reference" / "capture.md"
     cells = re.findall(r"^\| (`.*?`) \|", page.read_text(), re.MULTILINE)
-    assert re.findall(r"`(\w+)`", " ".join(cells)) == [f.name for f in fields(Report)]
+    assert re.findall(r"`(\w+)`", " ".join(cells)) == [f.name for f in fields(CaptureReport)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.check_config import Change, Report, check, compare, render_report
+from cri_proxy.cli.check_config import ConfigReport, OptionChange, check, compare, render_report
 from cri_proxy.cli.main import run_command
 from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
@@ -34,20 +34,23 @@ def path(tmp_path: Path) -> Path:
 def test_without_a_daemon_it_is_held_against_the_defaults(path: Path, tmp_path: Path) -> None:
     report = check(path, tmp_path / "a.sock")
     assert (report.valid, report.against) == (True, "defaults")
-    assert report.changes == (Change("reservedResources.cpu", "none", "750m"), Change("adopt", "pin", "leave"))
+    assert report.changes == (
+        OptionChange("reservedResources.cpu", "none", "750m"),
+        OptionChange("adopt", "pin", "leave"),
+    )
 
 
 def test_with_a_daemon_it_is_held_against_what_that_runs(path: Path, tmp_path: Path) -> None:
     with served(tmp_path / "a.sock", FixedDaemon(parse_config("adopt: leave"))):
         report = check(path, tmp_path / "a.sock")
-    assert report.changes == (Change("reservedResources.cpu", "none", "750m"),)
+    assert report.changes == (OptionChange("reservedResources.cpu", "none", "750m"),)
     assert "against the running daemon" in render_report(report)
 
 
 def test_what_the_file_does_not_say_is_told_apart(path: Path, tmp_path: Path) -> None:
     with served(tmp_path / "a.sock", FixedDaemon(parse_config(f"{TEXT}http: off"))):
         report = check(path, tmp_path / "a.sock")
-    assert report.changes == (Change("http", "off", "127.0.0.1:8891", is_in_file=False, needs_restart=True),)
+    assert report.changes == (OptionChange("http", "off", "127.0.0.1:8891", is_in_file=False, needs_restart=True),)
     assert "unless the daemon's command line says so:\n  http  off ->" in render_report(report)
 
 
@@ -61,8 +64,8 @@ def overriding(text: str, *keys: str) -> FixedDaemon:
 def test_what_the_daemons_command_line_sets_is_no_change(path: Path, tmp_path: Path) -> None:
     with served(tmp_path / "a.sock", overriding("reservedResources: {cpu: 2}", "reservedResources.cpu")):
         report = check(path, tmp_path / "a.sock", machine="{cores: 8}")
-    assert report.changes == (Change("adopt", "pin", "leave"),)
-    assert report.overridden == (Change("reservedResources.cpu", "2", "750m"),)
+    assert report.changes == (OptionChange("adopt", "pin", "leave"),)
+    assert report.overridden == (OptionChange("reservedResources.cpu", "2", "750m"),)
     said = "overridden by the command line of the running daemon:\n  reservedResources.cpu  2 stays; the file says 750m"
     assert said in render_report(report)
 
@@ -115,7 +118,7 @@ def test_json_names_line_and_key(path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_an_option_that_one_side_does_not_know_counts_as_not_set() -> None:
     new = config_json(parse_config("adopt: leave"))
-    assert Change("adopt", "none", "leave") in compare({}, new, frozenset({"adopt"}))
+    assert OptionChange("adopt", "none", "leave") in compare({}, new, frozenset({"adopt"}))
 
 
 def test_what_was_left_out_is_shown(path: Path, tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ def test_a_cgroup_of_another_machine_cannot_be_checked_and_is_warned_of(path: Pa
 def test_the_reference_documents_every_key_of_the_answer() -> None:
     page = Path(__file__).parents[4] / "docs" / "reference" / "check-config.md"
     cells = re.findall(r"^\| (`.*?`) \|", page.read_text(), re.MULTILINE)
-    keys = [f.name for f in (*fields(Report), *fields(Change))]
+    keys = [f.name for f in (*fields(ConfigReport), *fields(OptionChange))]
     assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(keys)
 
 
@@ -194,10 +197,10 @@ PLAN = PlanView(
 @pytest.mark.parametrize(
     ("plan", "status", "said"),
     [
-        (PLAN, 0, "the running daemon would take it over, and update:\n  default/web/c0: from CPUs 0-1 to CPU 1"),
-        (PlanView(""), 0, "would take it over, and update no container"),
-        (PlanView("", is_kept=True), 0, "the running daemon has started with what was in force before"),
-        (PlanView("no room for web/c0"), 1, "the running daemon would NOT take it over now: no room for web/c0"),
+        (PLAN, 0, "the running daemon would apply it, and update:\n  default/web/c0: from CPUs 0-1 to CPU 1"),
+        (PlanView(""), 0, "would apply it, and update no container"),
+        (PlanView("", is_kept=True), 0, "the running daemon has started with the last valid configuration"),
+        (PlanView("no room for web/c0"), 1, "the running daemon would NOT apply it now: no room for web/c0"),
     ],
 )
 def test_what_the_running_daemon_would_do_is_asked_of_it(
@@ -252,7 +255,7 @@ def test_where_a_start_would_go_on_with_what_was_in_force_that_is_said(path: Pat
     with served(tmp_path / "a.sock", FixedDaemon(parse_config(f"stateDir: {tmp_path}/state"))):
         report = check(path, tmp_path / "a.sock")
     assert not report.valid
-    said = f"would go on with {path} as it was in force since 2023-11-14T22:13:20Z (sha256 abababababab)"
+    said = f"would use {path} as it was in force since 2023-11-14T22:13:20Z (sha256 abababababab)"
     assert said in render_report(report)
 
 
@@ -262,4 +265,4 @@ def test_what_was_kept_and_cannot_be_used_is_a_warning(path: Path, tmp_path: Pat
     with served(tmp_path / "a.sock", FixedDaemon(parse_config(f"stateDir: {tmp_path}"))):
         report = check(path, tmp_path / "a.sock")
     assert report.instead == ""
-    assert "what was in force before cannot be used" in report.warnings[-1]
+    assert "the last valid configuration cannot be used" in report.warnings[-1]

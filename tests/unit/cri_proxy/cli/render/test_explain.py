@@ -26,20 +26,20 @@ why
   - socket #0 is the deepest pool that has 2 exclusive CPUs free
 
 pools, best first
-  pool       depth  left  what came of it
+  pool       depth  left  outcome
   socket #0  1      1000  chosen
   socket #1  1      500   would have less left
   root       0      4500  is larger
 
-  compared from left to right, the larger value wins; the others are equal, or
-  decided nothing
+  compared from left to right, the larger value wins; fields that are equal, or
+  decided nothing, are left out
   depth  deeper pools are smaller and closer
   left   what is left in it afterwards
 
-others changed by it
+changes of other containers
   - default/web/c1: from CPUs 1-3 to CPU 1
 
-not understood, and ignored
+annotations ignored
   ! annotation cri-proxy.io/affinity: 'x': expected a list"""
 
 
@@ -92,22 +92,22 @@ def test_reasons_for_the_cpus_and_for_the_memory_stand_apart() -> None:
         Reason("displaced", "1 other container changed"),
     )
     text = render_explanation(explanation(reasons=reasons, company=("db draws it",)))
-    assert "why\n  - it fits\n\nthese CPUs\n  - whole cores\n\nthis memory\n  - node 1 as well\n\n" in text
-    assert "drawn or pushed by\n  - db draws it" in text
+    assert "why\n  - it fits\n\nchoice of CPUs\n  - whole cores\n\nchoice of memory\n  - node 1 as well\n\n" in text
+    assert "attracted or repelled by\n  - db draws it" in text
     assert "1 other container changed" not in text  # they are listed by name
 
 
 def test_what_happened_since_and_what_is_different_now_is_told() -> None:
     history = (HistoryEntry(1_700_000_100.0, "lifted", "from socket #0 to root, to make room for a/b/c"),)
     text = render_explanation(replace(explanation(history=history), differences=("it is in root",)))
-    assert "different since then\n  - it is in root" in text
-    assert "before and since\n  2023-11-14 22:15:00  lifted: from socket #0 to root" in text
+    assert "changed since the decision\n  - it is in root" in text
+    assert "history\n  2023-11-14 22:15:00  lifted: from socket #0 to root" in text
 
 
 def test_an_annotation_without_effect_is_named_apart_from_those_not_understood() -> None:
     text = render_explanation(replace(explanation(problems=()), without_effect=("cri-proxy.io/rdtclass",)))
-    assert text.endswith("known, without effect yet\n  - annotation cri-proxy.io/rdtclass")
-    assert "not understood" not in text
+    assert text.endswith("annotations without effect\n  - cri-proxy.io/rdtclass")
+    assert "annotations ignored" not in text
 
 
 def test_where_several_pods_are_meant_there_is_a_list_to_choose_from() -> None:
@@ -116,7 +116,7 @@ def test_where_several_pods_are_meant_there_is_a_list_to_choose_from() -> None:
     request = replace(first.decision.request, pod=pod, container=key)
     second = replace(explanation(outcome=Outcome.REFUSED, request=request), container=None)
     assert render_explain(ExplainView((first, second))).splitlines() == [
-        "several pods are meant; name one by NAMESPACE/POD or by its uid:",
+        "several pods have this name; give NAMESPACE/POD or the uid:",
         "  default/web/c0: CPUs 2-3, 2 exclusive, in socket #0, memory node 0 (running)",
         "    uid uid-web",
         "  shop/web/c0: refused, holds nothing",

@@ -26,7 +26,7 @@ def test_a_pool_that_could_not_be_had_says_what_was_missing() -> None:
         ranked("b", "not tried", "would have less left", fits=1, left=4),
         ranked("c", "too small: 0m free", "cannot give what is asked", fits=0, left=9),
     )[:4] == [
-        "  pool  fits  left  what came of it",
+        "  pool  fits  left  outcome",
         "  a     1     5     chosen",
         "  b     1     4     would have less left",
         "  c     0     9     too small: 0m free",
@@ -35,7 +35,7 @@ def test_a_pool_that_could_not_be_had_says_what_was_missing() -> None:
 
 def test_only_fields_that_decided_are_shown_and_explained() -> None:
     lines = table(ranked("a", "chosen", fits=1, depth=2, left=5), ranked("b", "", "is larger", fits=1, depth=1, left=9))
-    assert lines[0] == "  pool  depth  what came of it"
+    assert lines[0] == "  pool  depth  outcome"
     assert lines[-1] == "  depth  deeper pools are smaller and closer"
 
 

@@ -26,9 +26,9 @@ in no pool
 └─ default/web/c3        any    left alone              any
    ! can reach the exclusive CPUs 2-3
 
-MEMORY NODE  KIND  CAPACITY  PROMISED  WITH OTHER NODES  CONTAINERS
-0            dram  16Gi      1Gi       -                 2
-1            pmem  64Gi      -         -                 0
+MEMORY NODE  KIND  CAPACITY  PROMISED HERE  HERE OR ELSEWHERE  CONTAINERS
+0            dram  16Gi      1Gi            -                  2
+1            pmem  64Gi      -              -                  0
 
 warning: reservedResources.cpu is not set"""
 
@@ -84,7 +84,7 @@ def test_memory_beyond_its_pool_and_a_cold_start_are_marked() -> None:
 def test_violations_and_late_refusals_are_told() -> None:
     refused = RefusedView("default", "giant", "c", 1_700_000_000.0, "refused: wanted 40")
     text = render_status(replace(status_view(), violations=("web runs on CPUs of others",), refused=(refused,)))
-    assert "REFUSED LATELY\n2023-11-14 22:13:20  default/giant/c: refused: wanted 40\n" in text
+    assert "RECENTLY REFUSED\n2023-11-14 22:13:20  default/giant/c: refused: wanted 40\n" in text
     assert "violation: web runs on CPUs of others\n\nwarning:" in text
 
 
@@ -129,7 +129,7 @@ def test_the_configuration_in_force_is_named_with_its_age() -> None:
 
 def test_a_configuration_from_before_the_start_is_marked() -> None:
     known = ConfigurationView("/etc/c.yaml", "", "0123456789abcdef", 1_700_000_000.0, is_kept=True)
-    assert "/etc/c.yaml (as it was before), sha256" in render_status(replace(status_view(), configuration=known))
+    assert "/etc/c.yaml (last valid version), sha256" in render_status(replace(status_view(), configuration=known))
 
 
 def test_without_a_file_no_configuration_is_named() -> None:

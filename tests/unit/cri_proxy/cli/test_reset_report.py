@@ -1,6 +1,6 @@
 """The report of a reset on a terminal."""
 
-from cri_proxy.cli.render.reset import render_reset
+from cri_proxy.cli.reset import render_reset
 from cri_proxy.node.reset_report import Outcome, ResetContainer, ResetReport
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet, NodeSet
