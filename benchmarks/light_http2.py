@@ -14,7 +14,7 @@ import hpack
 
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut, FrameCutter
-from cri_proxy.http2.headers import HeaderReader, write_literals
+from cri_proxy.http2.headers import FieldReader, write_literals
 from cri_proxy.http2.message import pack
 
 VERSION: Final = "/runtime.v1.RuntimeService/Version"
@@ -149,7 +149,7 @@ class LightServer(LightEnd):
     def __init__(self) -> None:
         super().__init__(b"")
         self._cut_preface = len(frames.PREFACE)
-        self._headers = HeaderReader()
+        self._headers = FieldReader(frozenset({b":path"}))
         self._methods: dict[int, str] = {}
         self._windows: dict[int, int] = {}
         self._waiting: deque[tuple[int, bytes]] = deque()

@@ -55,6 +55,11 @@ class Published:
             return False
         return (found.st_dev, found.st_ino) == (self.device, self.inode)
 
+    @property
+    def problem(self) -> str:
+        """Why new clients cannot connect, as a sentence; '' while the name leads to our socket."""
+        return "" if self.is_ours else f"the socket {self.path} was removed or replaced: restart the daemon"
+
     def withdraw(self) -> None:
         """Unlink the socket, unless another one has its name by now."""
         if self.is_ours and not self.is_passed:

@@ -1,11 +1,9 @@
 """HTTP/2 header blocks (HPACK, RFC 7541): read blocks in transit, and write literals.
 
-``HeaderReader`` follows a compression table that belongs to the two ends; ``fields.py`` does so for a few fields at
-less cost. The static table and the Huffman code are the ``hpack`` library's. Blocks that we write are literals that
-are never indexed, so they change no table.
+Reading follows a compression table that belongs to the two ends. Blocks that we write are literals that are never
+indexed, so they change no table.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -17,20 +15,23 @@ from hpack.table import HeaderTable
 from cri_proxy.http2.frames import ProtocolError
 
 Headers = Mapping[bytes, bytes]
-Field = tuple[bytes, bytes]
+_Field = tuple[bytes, bytes]
 
-STATIC: Final[tuple[Field, ...]] = ((b"", b""), *HeaderTable.STATIC_TABLE)  # by index, from 1
-FIRST_DYNAMIC: Final = len(STATIC)
-ENTRY_OVERHEAD_BYTES: Final = 32  # RFC 7541, 4.1
+_STATIC: Final[tuple[_Field, ...]] = ((b"", b""), *HeaderTable.STATIC_TABLE)  # by index, from 1
+_FIRST_DYNAMIC: Final = len(_STATIC)
+_ENTRY_OVERHEAD_BYTES: Final = 32  # RFC 7541, 4.1
 DEFAULT_TABLE_BYTES: Final = 4096  # RFC 9113, 6.5.2
 NO_TABLE: Final = b"\x20"
 """Begins a header block after which the compression table has no room (RFC 7541, 6.3)."""
 _MAX_TABLE_BYTES: Final = 1 << 20  # the receiver announces and checks its limit; this one bounds our memory
+_MAX_LIST_BYTES: Final = 1 << 20
 _MAX_INTEGER_BYTES: Final = 5
 _REMEMBERED_STRINGS: Final = 512
+_NUMBERS_BEGIN: Final = 1 << 40
+"""Above every index of the static table."""
 
 
-class StringReader:
+class _StringReader:
     """Read string literals (5.2), with a cache of Huffman-coded ones: names and paths repeat."""
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class StringReader:
     def read(self, block: bytes, position: int) -> tuple[bytes, int]:
         """Return the string at this position and the position after it. Raises ProtocolError, IndexError at the end."""
         encoded = block[position] & 0x80
-        length, position = read_integer(block, position, 0x7F)
+        length, position = _read_integer(block, position, 0x7F)
         after = position + length
         if after > len(block):
             raise ProtocolError("a header block ends early")
@@ -62,69 +63,108 @@ class StringReader:
 
 
 class HeaderReader:
-    """Decode every header block of one direction, in order."""
+    """Decode every header block of one direction, in order, with the ``hpack`` library."""
 
     def __init__(self, table_bytes: int = DEFAULT_TABLE_BYTES) -> None:
         """Start with a table of the 4096 bytes of RFC 9113, or of 0; later sizes come in the blocks themselves."""
-        self._table: deque[Field] = deque()  # the newest last
-        self._size_bytes = 0
-        self._max_bytes = table_bytes
-        self._string = StringReader().read
+        self._decoder = hpack.Decoder(max_header_list_size=_MAX_LIST_BYTES)
+        self._decoder.max_allowed_table_size = _MAX_TABLE_BYTES
+        self._decoder.header_table_size = table_bytes
 
     def read(self, block: bytes) -> Headers:
         """Return header fields by name; of repeated ones the last. Raises ProtocolError."""
+        try:
+            return {bytes(name): bytes(value) for name, value in self._decoder.decode(block, raw=True)}
+        except (hpack.HPACKError, IndexError) as error:
+            raise ProtocolError(f"header block: {error}") from error
+
+
+# This runs for every call. An encoder names an entry by its distance from the newest, so entries are kept by number;
+# entries that are not wanted are not kept. An encoder never names an entry that it has evicted, so sizes are not
+# counted. Values that are not wanted are not decoded: a grpc-timeout is new in every call, and its Huffman code would
+# be most of the work.
+class FieldReader:
+    """Find the fields of these names in every header block of one direction, in order, at the least cost.
+
+    An index beyond the table is a decoding error (RFC 7541, 2.3.3) that this reader does not detect: it keeps no whole
+    table, so such an entry looks like one that is not wanted. The runtime gets the same bytes, acts on none of them and
+    closes the connection.
+    """
+
+    def __init__(self, names: frozenset[bytes], table_bytes: int = 4096) -> None:
+        """Start with a table of the 4096 bytes of RFC 9113; later sizes come in the blocks themselves."""
+        self._names = names
+        self._table_bytes = table_bytes
+        self._string = _StringReader().read
+        self._next = _NUMBERS_BEGIN  # what index 0 would be: the newest is _FIRST_DYNAMIC below
+        # By number, the oldest first, after the static ones by index.
+        self._entries: dict[int, _Field] = {index: field for index, field in enumerate(_STATIC) if field[0] in names}
+
+    def read(self, block: bytes) -> Headers:
+        """Return the wanted fields of a block; of repeated ones the last. Raises ProtocolError."""
+        # Indexes of one and two bytes are read inline: nearly every field of a gRPC call has such a one.
         found: dict[bytes, bytes] = {}
-        table = self._table
+        entry_of, begin = self._entries.get, self._next
         position, end = 0, len(block)
         try:
             while position < end:
                 byte = block[position]
                 if byte > 0x80:  # indexed (6.1)
-                    index, position = read_integer(block, position, 0x7F)
-                    name, value = STATIC[index] if index < FIRST_DYNAMIC else table[FIRST_DYNAMIC - 1 - index]
-                    found[name] = value
+                    position += 1
+                    if byte != 0xFF:
+                        index = byte & 0x7F
+                    elif block[position] < 0x80:
+                        index = 0x7F + block[position]
+                        position += 1
+                    else:
+                        index, position = _read_integer(block, position - 1, 0x7F)
+                    entry = entry_of(index if index < _FIRST_DYNAMIC else begin - index)
+                    if entry is not None:
+                        found[entry[0]] = entry[1]
                 elif 0x20 <= byte < 0x40:  # table size (6.3)
-                    size, position = read_integer(block, position, 0x1F)
-                    self._resize(size)
+                    size, position = _read_integer(block, position, 0x1F)
+                    self._table_bytes = _check_table_bytes(size)
+                    self._forget_old()
                 else:
-                    name, value, position = self._literal(block, position, byte)
-                    found[name] = value
+                    position = self._literal(block, position, byte, found)
+                    begin = self._next
         except IndexError as error:
-            raise ProtocolError("a header block ends early, or names an entry that is not there") from error
+            raise ProtocolError("a header block ends early") from error
         return found
 
-    def _literal(self, block: bytes, position: int, byte: int) -> tuple[bytes, bytes, int]:
+    def _literal(self, block: bytes, position: int, byte: int, found: dict[bytes, bytes]) -> int:
         enters = byte & 0x40  # the table (6.2.1), or does not, now or ever (6.2.2, 6.2.3)
         if byte == 0x80:
             raise ProtocolError("a header field of index 0")
-        index, position = read_integer(block, position, 0x3F if enters else 0x0F)
+        mask = 0x3F if enters else 0x0F
+        index = byte & mask
+        position += 1
+        if index == mask:
+            index, position = _read_integer(block, position - 1, mask)
         if index:
-            name = STATIC[index][0] if index < FIRST_DYNAMIC else self._table[FIRST_DYNAMIC - 1 - index][0]
+            entry = self._entries.get(index if index < _FIRST_DYNAMIC else self._next - index)
+            name = entry[0] if entry is not None else None
         else:
             name, position = self._string(block, position)
-        value, position = self._string(block, position)
         if enters:
-            self._insert(name, value)
-        return name, value, position
+            self._next += 1
+        if name is None or name not in self._names:
+            return _after_string(block, position)
+        value, position = self._string(block, position)
+        found[name] = value
+        if enters and len(name) + len(value) + _ENTRY_OVERHEAD_BYTES <= self._table_bytes:
+            self._entries[self._next - _FIRST_DYNAMIC] = (name, value)
+            self._forget_old()
+        return position
 
-    def _insert(self, name: bytes, value: bytes) -> None:
-        size = len(name) + len(value) + ENTRY_OVERHEAD_BYTES
-        self._evict(self._max_bytes - size)
-        if size <= self._max_bytes:
-            self._table.append((name, value))
-            self._size_bytes += size
-
-    def _resize(self, size: int) -> None:
-        self._max_bytes = check_table_bytes(size)
-        self._evict(size)
-
-    def _evict(self, room_bytes: int) -> None:
-        while self._table and self._size_bytes > room_bytes:
-            name, value = self._table.popleft()
-            self._size_bytes -= len(name) + len(value) + ENTRY_OVERHEAD_BYTES
+    def _forget_old(self) -> None:
+        """Forget entries that must have been evicted, even if the entries after them were of the least size."""
+        oldest = self._next - _FIRST_DYNAMIC - self._table_bytes // _ENTRY_OVERHEAD_BYTES
+        for number in [number for number in self._entries if _FIRST_DYNAMIC <= number <= oldest]:
+            del self._entries[number]
 
 
-def check_table_bytes(size: int) -> int:
+def _check_table_bytes(size: int) -> int:
     """Return a table's new size (6.3). Raises ProtocolError when it is beyond our bound."""
     if size > _MAX_TABLE_BYTES:
         raise ProtocolError(f"a compression table of {size} bytes")
@@ -158,8 +198,8 @@ def _decode_short(raw: bytes) -> bytes | None:
     return bytes(plain)
 
 
-def read_integer(block: bytes, position: int, mask: int) -> tuple[int, int]:
-    """Return the integer with this prefix mask, and the position after it (5.1). Raises as ``StringReader.read``."""
+def _read_integer(block: bytes, position: int, mask: int) -> tuple[int, int]:
+    """Return the integer with this prefix mask, and the position after it (5.1). Raises as ``_StringReader.read``."""
     number = block[position] & mask
     position += 1
     if number < mask:
@@ -195,3 +235,15 @@ def _integer(number: int, prefix_bits: int) -> bytes:
 def write_literals(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Return a header block of never-indexed literals (RFC 7541, 6.2.3): it changes no table."""
     return b"".join(b"\x10" + _string(name) + _string(value) for name, value in fields)
+
+
+def _after_string(block: bytes, position: int) -> int:
+    """Return the position after the string literal at this position (5.2)."""
+    length = block[position] & 0x7F
+    position += 1
+    if length == 0x7F:
+        length, position = _read_integer(block, position - 1, 0x7F)
+    position += length
+    if position > len(block):
+        raise ProtocolError("a header block ends early")
+    return position

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.fields import FieldReader
 from cri_proxy.http2.frames import ProtocolError
-from cri_proxy.http2.headers import Headers
+from cri_proxy.http2.headers import FieldReader, Headers
 from cri_proxy.relay.direction import Parts, slice_of
 from cri_proxy.relay.traffic import Passed, count_passed
 from cri_proxy.relay.unary_methods import ENDLESS

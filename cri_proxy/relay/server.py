@@ -319,10 +319,7 @@ class SpliceRelay:
 
     def socket_problem(self) -> str:
         """Return why new clients cannot connect, as a sentence; '' while the socket is in its place."""
-        published = self._published
-        if published is None or published.is_ours:
-            return ""
-        return f"the socket {published.path} was removed or replaced: restart the daemon"
+        return self._published.problem if self._published is not None else ""
 
     async def _all_idle(self) -> None:
         """Wait until no call is in flight, including those that were sent before the client read the GOAWAY."""

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.fields import FieldReader
 from cri_proxy.http2.frames import Cut, ProtocolError
-from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, NO_TABLE, HeaderReader, Headers, write_literals
+from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, NO_TABLE, FieldReader, HeaderReader, Headers, write_literals
 from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError, pack
 from cri_proxy.http2.status import Code, encode_message
 from cri_proxy.relay.calls import Aborted, Interest, Outcome

@@ -127,10 +127,7 @@ class GrpcRelay:
 
     def socket_problem(self) -> str:
         """Return why new clients cannot connect, as a sentence; '' while the socket is in its place."""
-        published = self._published
-        if published is None or published.is_ours:
-            return ""
-        return f"the socket {published.path} was removed or replaced: restart the daemon"
+        return self._published.problem if self._published is not None else ""
 
 
 class _MethodHandlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in grpc-stubs only

@@ -3,9 +3,8 @@
 import pytest
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.fields import FieldReader
 from cri_proxy.http2.frames import ProtocolError
-from cri_proxy.http2.headers import Headers
+from cri_proxy.http2.headers import FieldReader, Headers
 from cri_proxy.http2.message import pack
 from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.passthrough import PassthroughCalls

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cri_proxy.http2.fields import FieldReader
 from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2.headers import FieldReader
 
 WANTED = frozenset({b":path", b"x"})
 NAMES = st.sampled_from([b":path", b"grpc-timeout", b"x", b"tracestate"]) | st.binary(max_size=12)
