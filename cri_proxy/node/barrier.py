@@ -1,7 +1,7 @@
-"""StartContainer is the barrier: no container starts while another can still run on the CPUs it owns.
+"""Hold StartContainer until no other container can run on the CPUs that the container owns.
 
-The container's own lock is held from the last look until the start's reply, so that no update is sent while runc
-starts it. Nobody holds a lock while waiting for another container, so two starts cannot wait for each other.
+The container's own lock is held from the last check until the start's reply, so that no update is sent while runc
+starts it. No lock is held while waiting for another container, so two starts cannot wait for each other.
 """
 
 import asyncio
@@ -16,8 +16,7 @@ from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Rejected
 from sysfs.cpuset import CpuSet
 
-# Each round settles everybody who sits on the container's CPUs; more rounds are needed only when a new decision
-# falls in between.
+# Each round moves every container off the CPUs; a new decision in between makes another round necessary.
 ROUNDS = 8
 
 
@@ -34,14 +33,14 @@ class Barrier:
     """Holds starts (and growing updates) until the CPUs are free of others."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
-        """Works on the node's shared parts."""
+        """Work on the node's shared parts."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects
         self._coordinator = coordinator
 
     async def before_start(self, container_id: str) -> Ticket | Refusal | None:
-        """Wait until this container may start; None when it is not one of ours, or holds nothing any more."""
+        """Wait until this container may start; None when it is not managed here, or holds nothing any more."""
         attempt = "first"
         for _ in range(ROUNDS):
             ticket = await self.take(container_id)
@@ -57,7 +56,7 @@ class Barrier:
         return await self._give_up(container_id)
 
     async def take(self, container_id: str) -> Ticket | None:
-        """Wait until nobody else talks to the runtime about this container; None when it is not one of ours."""
+        """Wait until no call to the runtime about this container is under way; None when it is not managed here."""
         row = self._ledger.holder(container_id)
         if row is None:
             return None
@@ -69,30 +68,30 @@ class Barrier:
         return None
 
     def done(self, ticket: Ticket) -> None:
-        """The call that the ticket was for has its reply: updates of the container go on."""
+        """Release the ticket once its call has a reply: updates of the container go on."""
         ticket.lock.release()
         self._effects.schedule()
 
     async def clear_for(self, key: ContainerKey, waiting: frozenset[ContainerKey] = frozenset()) -> bool:
-        """Wait until nobody sits on CPUs that this container owns; False when somebody could not be moved.
+        """Wait until no other container is on CPUs that this one owns; False when one could not be moved.
 
-        The caller holds no container's lock. ``waiting`` are those that wait for this one in their turn: who sits
-        on our CPUs may itself have to wait until others have left the CPUs it moves to.
+        The caller holds no container's lock. ``waiting`` are the containers that wait for this one: a container on
+        its CPUs may itself have to wait until others have left the CPUs that it moves to.
         """
         for _ in range(ROUNDS):
             row = self._ledger.get(key)
-            sitting = self._ledger.occupants(row) if row is not None else ()
-            if not sitting:
+            occupants = self._ledger.occupants(row) if row is not None else ()
+            if not occupants:
                 return True
             self._effects.break_deadlocks()
             behind = waiting | {key}
-            await asyncio.gather(*(self.clear_for(o.key, behind) for o in sitting if o.key not in behind))
-            if not all(await asyncio.gather(*(self._effects.settle(other.key) for other in sitting))):
+            await asyncio.gather(*(self.clear_for(o.key, behind) for o in occupants if o.key not in behind))
+            if not all(await asyncio.gather(*(self._effects.settle(other.key) for other in occupants))):
                 return False
         return False
 
     async def _is_clear(self, ticket: Ticket) -> bool:
-        """Bring its own pinning up to date, then look whether anybody is left on its CPUs; no wait after the look."""
+        """Update its own pinning, then return whether its CPUs are clear; no await follows that check."""
         try:
             own = await self._effects.settle_locked(ticket.key)
         except BaseException:
@@ -106,18 +105,18 @@ class Barrier:
         return row is not None and row.container_id == container_id and row.state in ACTIVE
 
     def _place_elsewhere(self, row: Row) -> bool:
-        """Place it where nobody sits who cannot be moved: not only off the CPUs that it was to have."""
-        sitting = self._ledger.occupants(row)
-        known = (o.acknowledged.cpus for o in sitting if o.acknowledged is not None)
-        stuck = CpuSet.of_masks(cpus.mask for cpus in (*known, row.grant.owned if sitting else None) if cpus)
+        """Place it away from all CPUs of containers that cannot be moved, not only off those that it was to have."""
+        occupants = self._ledger.occupants(row)
+        known = (o.acknowledged.cpus for o in occupants if o.acknowledged is not None)
+        stuck = CpuSet.of_masks(cpus.mask for cpus in (*known, row.grant.owned if occupants else None) if cpus)
         return bool(stuck) and not isinstance(self._coordinator.place_elsewhere(row, stuck), Rejected)
 
     async def _give_up(self, container_id: str) -> Ticket | Refusal | None:
-        """Refuse the start, or let it through and say what is wrong."""
+        """Refuse the start, or let it through and report what is wrong."""
         row = self._ledger.holder(container_id)
         if row is None:
             return None
-        text = self._what_is_wrong(row)
+        text = self._problem_of(row)
         if self._coordinator.rules.on_policy_error == "reject":
             return Refusal("update", text)
         pod = row.grant.request.pod.name
@@ -125,7 +124,7 @@ class Barrier:
         self._context.observer.happened(row, "violation", f"started all the same: {text}")
         return await self.take(container_id)
 
-    def _what_is_wrong(self, row: Row) -> str:
+    def _problem_of(self, row: Row) -> str:
         others = ", ".join(
             f"{o.grant.request.pod.name}/{o.key.name} on {o.acknowledged.cpus if o.acknowledged else 'unknown CPUs'}"
             for o in self._ledger.occupants(row)
@@ -137,5 +136,5 @@ class Barrier:
         )
         what = f"CPUs {row.grant.owned}" if row.grant.owned else "the CPUs"
         return f"{what} of {row.grant.request.pod.name}/{row.key.name} could not be cleared: " + (
-            "; ".join(p for p in problems if p) or "others keep coming onto them"
+            "; ".join(p for p in problems if p) or "others keep being placed on them"
         )

@@ -1,7 +1,7 @@
-"""Cold starts: a container that begins on slow memory alone gets DRAM too once its time is over.
+"""End cold starts: a container that begins on slow memory alone gets DRAM too once its time is over.
 
-The deadline counts from the start that the runtime confirmed, by the wall clock, and is saved with the row: a restart
-of the proxy neither loses it nor begins it anew.
+The deadline counts from the start that the runtime confirmed, by the wall clock. It is saved with the row, so a
+restart of the proxy neither loses nor renews it.
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import Effects
 from cri_proxy.state.rows import Row
 
-# While a cold start lasts the clock is looked at this often: it may be set meanwhile, and starts come and go.
+# While a cold start lasts the clock is checked so often: it may be set, and starts come and go.
 TICK_SECONDS = 1.0
 
 
@@ -27,7 +27,7 @@ class ColdStarts:
         self._began = context.signals.cold_start_began
 
     async def watch(self) -> None:
-        """End each cold start when its time has come, for ever; sleeps while there is none."""
+        """End each cold start when its time is over; sleep while there is none. Runs until cancelled."""
         while True:
             await self._coordinator.wait_ready()
             if not self.end_due():
@@ -36,12 +36,12 @@ class ColdStarts:
             await self._context.clock.sleep(TICK_SECONDS)
 
     def look(self) -> None:
-        """End what is due now; and where a cold start lasts still, see that ``watch`` does not sleep."""
+        """End what is due now; wake ``watch`` where a cold start still lasts."""
         if self.end_due():
             self._began.set()
 
     def end_due(self) -> bool:
-        """End the cold starts whose time is over; whether any lasts still."""
+        """End the cold starts whose time is over; return whether any still lasts."""
         now = self._context.clock.now_seconds()
         for row in list(self._ledger.active()):
             if not row.grant.is_cold or row.state != "running":
@@ -50,19 +50,19 @@ class ColdStarts:
                 row.warm_at_seconds is None
                 or row.warm_at_seconds - now > row.grant.request.preferences.cold_start_seconds
             ):
-                self._note_start(row, now)  # or the clock was set back meanwhile: it would last that much longer
+                self._note_start(row, now)  # or the clock was set back: it would last longer by as much
             elif row.warm_at_seconds <= now and not self._effects.is_busy(row.key):
                 self._end(row)
         return any(row.grant.is_cold for row in self._ledger.active())
 
     def _note_start(self, row: Row, now_seconds: float) -> None:
-        """Its time counts from now: nobody heard the start's reply, and the container runs."""
+        """Count its time from now: it runs, and the start's reply was missed."""
         dated = replace(row, warm_at_seconds=now_seconds + row.grant.request.preferences.cold_start_seconds)
         self._ledger.put(dated)
         self._context.persistence.save_later([dated])
 
     def _end(self, row: Row) -> None:
         grants = self._ledger.policy.after_cold_start(self._ledger.allocations, row.key)
-        if all(grant.container != row.key for grant in grants):  # a policy that knows of no cold starts
+        if all(grant.container != row.key for grant in grants):  # a policy without cold starts
             grants = (*grants, replace(row.grant, is_cold=False))
         self._coordinator.regrant(grants, "its cold start is over")

@@ -19,7 +19,7 @@ from policies.topology_aware.options import TopologyAwareOptions
 
 @dataclass(frozen=True, slots=True)
 class NodeRules:
-    """The operator's choices that the coordinator follows; changed as a whole by a reload."""
+    """The operator's choices that the coordinator follows; a reload replaces them as a whole."""
 
     on_policy_error: Literal["passthrough", "reject"] = "passthrough"
     on_store_error: Literal["continue", "reject"] = "continue"
@@ -33,7 +33,7 @@ class NodeRules:
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """What this configuration says: every rule in one place."""
+        """Return the rules of this configuration."""
         enacted = config.of_policy(TopologyAwareOptions)
         return cls(
             on_policy_error=config.on_policy_error,

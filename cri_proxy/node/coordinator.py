@@ -1,7 +1,7 @@
 """Reserve, commit, roll back, release: the only code that changes what containers hold.
 
-Every method that changes the ledger decides and writes it without an ``await`` in between, then lets the store
-and the runtime have their time. No lock is held across a call to the runtime but the container's own.
+Every method decides and changes the ledger without an ``await`` in between; the store and the runtime come after.
+Only the container's own lock is held across a call to the runtime.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ RefusalKind = Literal["full", "strict", "annotation", "store", "update", "not-re
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A container that is not let through, and the sentence its owner will read."""
+    """Why a container is refused: the kind, and the sentence that its owner reads."""
 
     kind: RefusalKind
     text: str
@@ -31,7 +31,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A place that is held while the runtime creates the container.
+    """A grant that is held while the runtime creates or resizes the container.
 
     ``before`` are the rows as they were, for a roll back: the container's own earlier row and those moved for it.
     """
@@ -45,19 +45,19 @@ class Reservation:
 
 @dataclass(eq=False)
 class NotRecovered(CriProxyError):
-    """Nothing can be decided because taking up the saved state failed by a fault of ours; tried again for ever."""
+    """Nothing can be decided: an internal error keeps the saved state from being restored; it is tried again."""
 
     problem: str
 
     def __str__(self) -> str:
-        return f"the saved placements could not be taken up: {self.problem}"
+        return f"the saved placements could not be restored: {self.problem}"
 
 
 class Coordinator:
-    """Owns the ledger's changes."""
+    """Changes the ledger."""
 
     def __init__(self, context: Context, effects: Effects, rules: NodeRules) -> None:
-        """Not ready until ``open`` is called, after the saved state was held against the runtime."""
+        """Not ready until ``open`` is called, after the saved state was compared with the runtime."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects
@@ -79,7 +79,7 @@ class Coordinator:
 
     @property
     def is_ready(self) -> bool:
-        """Whether decisions are made: the saved state has been held against the runtime."""
+        """Whether decisions are made: the saved state has been compared with the runtime."""
         return self._is_open
 
     def open(self) -> None:
@@ -90,11 +90,11 @@ class Coordinator:
 
     @property
     def fault(self) -> str:
-        """What keeps the saved state from being taken up, a fault of ours; '' where nothing does."""
+        """The internal error that keeps the saved state from being restored; '' without one."""
         return self._fault
 
     def cannot_open(self, fault: str) -> None:
-        """A fault of ours keeps the saved state from being taken up: until ``open`` nobody waits for a decision."""
+        """Note that an internal error keeps the saved state from being restored: until ``open`` calls do not wait."""
         self._fault = fault
         self._ready.set()
 
@@ -108,7 +108,7 @@ class Coordinator:
     def fallback(self) -> Pinning:
         """The root's shared set and memory nodes of the last good snapshot, for when deciding fails.
 
-        Less what was granted exclusively since, as long as anything is left of it.
+        CPUs that were granted exclusively since are left out as long as any others remain.
         """
         known = self._fallback
         if known.cpus is None:
@@ -168,11 +168,11 @@ class Coordinator:
         self._context.observer.decided(request, decision, problems=problems, seconds=seconds, circumstances=complete)
 
     def _circumstances(self, row: Row | None = None) -> Circumstances:
-        """What is so now, before a decision changes it; ``row`` is the live container that is decided on."""
+        """Return the present state, before a decision changes it; ``row`` is the live container that is decided on."""
         return Circumstances(row, self._ledger.allocations, self._ledger.desired())
 
     def commit(self, reservation: Reservation, container_id: str, written: Pinning) -> None:
-        """The runtime has created the container under this id, with ``written`` as its pinning."""
+        """Take over that the runtime has created the container under this id, with ``written`` as its pinning."""
         current = self._current(reservation)
         if current is None:
             return
@@ -186,7 +186,7 @@ class Coordinator:
         self._context.observer.carried_out(created)
 
     def roll_back(self, reservation: Reservation, why: str, *, code: str = "runtime-refused") -> None:
-        """The runtime did not create it: everything is as before. See ``Observer.not_created``."""
+        """Restore everything because the runtime did not create the container. See ``Observer.not_created``."""
         if self._current(reservation) is None:
             return
         key = reservation.row.key
@@ -199,9 +199,9 @@ class Coordinator:
         self._context.signals.room_freed.send()
 
     def undo_displacement(self, row: Row) -> tuple[Row, ...]:
-        """A container turned out never to have come: who was moved for it is where it was, as after a roll back.
+        """Move containers back that were moved for one that was never created, as a roll back does.
 
-        Gives the rows that changed, to be saved and sent by the caller; none where others need the room by now.
+        Return the rows that changed, for the caller to save and send; none where others need the room by now.
         """
         if not row.displaced:
             return ()
@@ -210,7 +210,7 @@ class Coordinator:
         return self._restore(tuple(before), row.key)
 
     def leave_pending(self, reservation: Reservation) -> None:
-        """Nobody knows whether the runtime created it: hold the place until the runtime has been asked."""
+        """Hold the place until the runtime has been asked whether it created the container."""
         current = self._current(reservation)
         if current is None:
             return
@@ -219,7 +219,7 @@ class Coordinator:
         self._context.persistence.save_later([pending])
 
     def set_state(self, row: Row, state: Literal["created", "running"]) -> None:
-        """The runtime says that the container is in this state."""
+        """Take over the container's state as the runtime reports it."""
         current = self._ledger.get(row.key)
         if current is None or current.container_id != row.container_id or current.state == state:
             return
@@ -233,9 +233,9 @@ class Coordinator:
             self._context.persistence.save_later([changed])
 
     def release(self, row: Row, why: str) -> None:
-        """Free what the container holds; where it was is remembered until its sandbox is removed. Idempotent.
+        """Free what the container holds; where it was is kept until its sandbox is removed. Idempotent.
 
-        A container whose creation is under way has nothing to release: that call's own answer says what it holds.
+        A container whose creation is under way has nothing to release: the reply to that call decides.
         """
         current = self._ledger.get(row.key)
         if current is None or current.container_id != row.container_id or current.state not in ACTIVE:
@@ -252,7 +252,7 @@ class Coordinator:
         self._context.signals.room_freed.send()
 
     def forget_sandbox(self, sandbox_id: str, why: str) -> None:
-        """The sandbox is removed: free and forget everything in it."""
+        """Free and remove everything in a sandbox that is removed."""
         rows = self._ledger.of_sandbox(sandbox_id)
         for row in rows:
             self.release(row, why)
@@ -264,10 +264,10 @@ class Coordinator:
     def resize(self, row: Row, request: Request, *, is_last_try: bool = True) -> Reservation | Rejected:
         """Re-plan a container in place for a changed request; ``roll_back_resize`` undoes it.
 
-        A refusal is told of on the last try only.
+        Only the last try reports a refusal.
         """
         wanted = replace(request, previous=row.grant.as_previous)
-        return self._replan(row, wanted, tells_refusal=is_last_try)
+        return self._replan(row, wanted, reports_refusal=is_last_try)
 
     def place_elsewhere(self, row: Row, without: CpuSet) -> Reservation | Rejected:
         """Place a container again, without CPUs that others could not be moved from."""
@@ -277,7 +277,7 @@ class Coordinator:
         return replaced
 
     def roll_back_resize(self, reservation: Reservation, why: str = "it was not carried out") -> None:
-        """The runtime refused the new size: back to the old one where that is still free."""
+        """Go back to the old size, where that is still free."""
         self._context.observer.not_resized(reservation.row, why)
         restored = self._restore(reservation.before, reservation.row.key)
         self._context.persistence.save_later(restored)
@@ -285,9 +285,9 @@ class Coordinator:
         self._context.signals.room_freed.send()
 
     def regrant(self, grants: Iterable[Grant], why: str) -> tuple[Row, ...]:
-        """Let containers that live hold something else from now on, though nobody asked; gives those that change.
+        """Change the grants of live containers without a request of theirs; return the rows that changed.
 
-        They were computed from the ledger as it is: no ``await`` may lie between.
+        The grants were computed from the ledger as it is: no ``await`` may lie between.
         """
         changed = []
         for row in self._ledger.grants_with(grants):
@@ -303,7 +303,7 @@ class Coordinator:
         return tuple(changed)
 
     def _replan(
-        self, row: Row, request: Request, *, withheld: CpuSet = CpuSet(), tells_refusal: bool = True
+        self, row: Row, request: Request, *, withheld: CpuSet = CpuSet(), reports_refusal: bool = True
     ) -> Reservation | Rejected:
         """Decide again for a container that the runtime already has, and take the new grant at once."""
         held = self._ledger.allocations
@@ -313,7 +313,7 @@ class Coordinator:
         moved = self._ledger.grants_with(decision.moved) if isinstance(decision, Placed) else ()
         before = (row, *(r for m in moved if (r := self._ledger.get(m.key)) is not None))
         circumstances = self._circumstances(row)
-        if tells_refusal or not isinstance(decision, Rejected):
+        if reports_refusal or not isinstance(decision, Rejected):
             self.report(request, decision, circumstances=circumstances, seconds=seconds)
         if isinstance(decision, Rejected):
             return decision
@@ -323,12 +323,12 @@ class Coordinator:
         return Reservation(regranted, decision.pinning, before, decision, circumstances)
 
     def _current(self, reservation: Reservation) -> Row | None:
-        """The reservation's row as it is now; None when a newer attempt has taken its place."""
+        """Return the reservation's row as it is now; None when a newer attempt has replaced it."""
         row = self._ledger.get(reservation.row.key)
         return row if row is not None and row.created_order == reservation.row.created_order else None
 
     def _restore(self, before: tuple[Row, ...], own: ContainerKey) -> tuple[Row, ...]:
-        """Put rows back as they were if that is still legal; else keep what is, and forget an own earlier row."""
+        """Put rows back as they were if that is still legal, else keep the present ones without an own earlier row."""
         rows = tuple(restored for row in before if (restored := self._as_before(row, own)) is not None)
         held = self._ledger.allocations.with_grants(*(row.grant for row in rows if row.state in ACTIVE))
         if self._ledger.policy.reinstate(held).kept != tuple(grant.container for grant in held.grants):
@@ -337,7 +337,7 @@ class Coordinator:
         return rows
 
     def _as_before(self, row: Row, own: ContainerKey) -> Row | None:
-        """An earlier grant with what is known of its container now; None when that container is gone meanwhile."""
+        """Return an earlier grant in the container's present row; None when that container is gone."""
         now = self._ledger.get(row.key)
         if now is None and row.key == own:
             # An earlier attempt whose own creation was under way too: the runtime is asked what became of it.

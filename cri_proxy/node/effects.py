@@ -1,8 +1,7 @@
-"""Carries out what the ledger wants: UpdateContainerResources of others, one container at a time, retried, counted.
+"""Bring containers to the pinning that the ledger wants: UpdateContainerResources, retried and counted.
 
-The value that goes out is the one current when it is sent, so older preferences drop out by themselves; a container
-whose own StartContainer is in flight is left alone until the reply, because runc accepts an update then and
-loses it (spec section 7).
+The value that is sent is the one current at that moment, so older ones drop out. A container whose own StartContainer
+is in flight gets no update until the reply: runc accepts an update then and loses it (docs/placement.md, Enactment).
 """
 
 import asyncio
@@ -26,10 +25,10 @@ UPDATE = "/runtime.v1.RuntimeService/UpdateContainerResources"
 NOT_FOUND = 5
 BACKOFF_SECONDS = (0.05, 0.2, 0.8)
 UPDATE_TIMEOUT_SECONDS = 10.0
-# Narrowing cpuset.mems moves pages: seconds per gigabyte on cgroup v2 (spec section 6).
+# Narrowing cpuset.mems moves pages: seconds per gigabyte on cgroup v2.
 MOVE_TIMEOUT_SECONDS = 120.0
-# Containers that are brought to their places at the same time, where nobody waits for one: a re-plan moves hundreds,
-# the runtime runs a process for each update, and what ends together is one turn of our event loop.
+# Updates at the same time that no call waits for. A re-plan moves hundreds of containers, the runtime runs a process
+# for each update, and updates that end together are handled in one turn of the event loop.
 AT_ONCE = 8
 
 
@@ -42,14 +41,14 @@ class EffectFailure:
 
 
 class Effects:
-    """Brings containers to the pinning that the ledger says, and tells whether they got there."""
+    """Brings containers to the pinning that the ledger wants, and reports whether they got there."""
 
     def __init__(self, context: Context) -> None:
         """Start with nothing under way."""
         self._context = context
         self._ledger = context.ledger
         self._updates = Tasks(lambda error: context.observer.failed_open("update", error))
-        # Gone when nobody holds or awaits them: a lock that is dropped earlier would be two.
+        # Weak: a lock lives as long as it is held or awaited. Dropped earlier, there could be two for one container.
         self._locks: WeakValueDictionary[ContainerKey, asyncio.Lock] = WeakValueDictionary()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._moves = asyncio.Semaphore(1)
@@ -61,32 +60,32 @@ class Effects:
         self.untouched: set[str] = set()
 
     def lock(self, key: ContainerKey) -> asyncio.Lock:
-        """Held by whoever talks to the runtime about this container: a start, an update, ours or the kubelet's.
+        """Return the lock for calls to the runtime about this container: a start, an update, ours or the kubelet's.
 
-        Keep the lock itself until it is released; asked again, it may be another.
+        Keep the lock itself until it is released: a later call may return another.
         """
         return self._locks.setdefault(key, asyncio.Lock())
 
     def is_busy(self, key: ContainerKey) -> bool:
-        """Whether somebody talks to the runtime about this container now."""
+        """Return whether a call to the runtime about this container is under way."""
         lock = self._locks.get(key)
         return lock is not None and lock.locked()
 
     def forget(self, key: ContainerKey) -> None:
-        """The container is gone: drop what is remembered of it."""
+        """Drop the state of a container that is gone."""
         self.failures.pop(key, None)
         row = self._ledger.get(key)
         if row is not None:
             self.untouched.discard(row.container_id)
 
     def schedule(self) -> None:
-        """Bring every container where it should be, some at the same time; returns at once."""
+        """Start the updates that are due and may be sent, some at the same time; return at once."""
         if not self._start_updates() and self._is_held_back:
             self.break_deadlocks()
             self._start_updates()
 
     def _start_updates(self) -> bool:
-        """Of those who are not where they should be, where something may be sent now; whether there is one."""
+        """Start the updates that may be sent now; return whether there is one."""
         is_any = self._is_held_back = False
         for row, wanted, target in self._ledger.outstanding():
             key = row.grant.container
@@ -99,22 +98,22 @@ class Effects:
         return is_any
 
     def break_deadlocks(self) -> None:
-        """Let somebody step aside where containers wait for each other's CPUs (see ``node.ledger.deadlock``)."""
+        """Let a container step aside where some wait for each other's CPUs (see ``node.ledger.deadlock``)."""
         for key in break_deadlocks(self._ledger):
             row = self._ledger.get(key)
             pod = row.grant.request.pod.name if row is not None else key.pod_uid
             self._context.observer.noted(events.STEPPED_ASIDE, pod=pod, container=key.name)
 
     async def settle(self, key: ContainerKey) -> bool:
-        """Wait for this container's turn and bring it where it may be now; False when the runtime refused for good.
+        """Wait for the container's lock and bring it where it may be now; False when the runtime refused for good.
 
-        Memory of a running container is not moved: that takes its time, and nobody's start waits for it.
+        Memory of a running container is not moved: that takes long, and no start waits for it.
         """
         async with self.lock(key):
             return await self.settle_locked(key)
 
     async def settle_locked(self, key: ContainerKey, *, moves_memory: bool = False) -> bool:
-        """The same for a caller that holds the container's lock."""
+        """Do the same for a caller that holds the container's lock."""
         for delay in (*BACKOFF_SECONDS, None):
             row = self._ledger.get(key)
             if row is None or row.state not in ACTIVE or not row.container_id:
@@ -144,31 +143,31 @@ class Effects:
         await self._updates.join()
 
     async def close(self) -> None:
-        """End what is under way: its outcome counts as unknown."""
+        """Cancel what is under way: its outcome counts as unknown."""
         await self._updates.cancel()
 
     def retry_failed(self) -> None:
-        """Give containers that could not be updated another chance."""
+        """Try the failed updates again."""
         self.failures.clear()
         self.schedule()
 
     async def _run_scheduled(self, key: ContainerKey) -> None:
-        """Bring this container where it should be when there is a slot; a start that waits for it needs none."""
+        """Update this container when there is a slot; a start that waits for it needs none."""
         try:
             async with self._slot(self.lock(key)):
                 is_settled = await self.settle(key)
             if is_settled and self._memory_waits(key):
-                # One move at a time; whoever waits for its turn holds up nobody else's call about the container.
+                # One move at a time. The container's lock is free while this one waits.
                 async with self._moves, self.lock(key):
                     await self.settle_locked(key, moves_memory=True)
         finally:
             self._scheduled.discard(key)
-        if self._is_held_back:  # perhaps by what this container has given up
+        if self._is_held_back:  # perhaps by CPUs that this container has given up
             self.schedule()
 
     @asynccontextmanager
     async def _slot(self, lock: asyncio.Lock) -> AsyncIterator[None]:
-        """One of the slots, at a moment when nobody holds the lock: who does may be waiting for a slow runtime."""
+        """Hold a slot, taken while the lock is free: its holder may wait for a slow runtime."""
         await self._slots.acquire()
         while lock.locked():
             self._slots.release()
@@ -181,7 +180,7 @@ class Effects:
             self._slots.release()
 
     async def _bring(self, row: Row, *, moves_memory: bool) -> None:
-        """Send what differs: CPUs together with memory nodes that only widen; what moves memory by itself."""
+        """Send what differs: CPUs with memory nodes that only widen; a call of its own for what moves memory."""
         while (step := self._next_step(row)) is not None:
             current, pinning = step
             is_move = self._moves_pages(current, pinning)
@@ -193,9 +192,9 @@ class Effects:
             await self._send(current, pinning, MOVE_TIMEOUT_SECONDS if is_move else UPDATE_TIMEOUT_SECONDS)
 
     def _next_step(self, row: Row) -> tuple[Row, Pinning] | None:
-        """The container as it is now and what the next call carries; None when none is needed.
+        """Return the container as it is now and what the next call carries; None when none is needed.
 
-        A newer attempt of the same name is another container: its turn comes by itself.
+        A newer attempt of the same name is another container, with an update of its own.
         """
         current = self._ledger.get(row.key)
         if current is None or current.state not in ACTIVE or current.container_id != row.container_id:
@@ -208,15 +207,15 @@ class Effects:
         )
 
     def _first_step(self, row: Row, missing: Pinning) -> Pinning:
-        """What of it one call may carry: memory nodes that only widen ride along with CPUs, others wait their turn."""
+        """Return what one call may carry: memory nodes that only widen go with CPUs, others later."""
         if missing.cpus is not None and self._moves_pages(row, missing):
             missing = replace(missing, mems=None)
         if missing.cpus is not None and missing.mems is None:
-            return replace(missing, mems=self._what_is_left(row))
+            return replace(missing, mems=self._nodes_left(row))
         return missing
 
-    def _what_is_left(self, row: Row) -> NodeSet | None:
-        """The recorded memory nodes without those that are gone, whoever wrote them; None where none of them is.
+    def _nodes_left(self, row: Row) -> NodeSet | None:
+        """Return the recorded memory nodes without those that are gone; None when none is gone.
 
         The runtime writes its whole record with every update, and the kernel refuses a node without memory.
         """
@@ -225,10 +224,10 @@ class Effects:
         return None if held is None or held <= there else (held & there) or there
 
     def _moves_pages(self, row: Row, pinning: Pinning) -> bool:
-        """Whether this takes memory nodes away from a running container: the kernel then moves its pages (v2).
+        """Return whether this takes memory nodes away from a running container: the kernel then moves its pages (v2).
 
-        Without memory nodes on record a container can use all of them: to name some is to narrow. Of a node that is
-        gone nothing is left to move, and the runtime's record must lose it before the kernel takes anything else.
+        Without recorded memory nodes a container can use all of them, so naming some narrows it. A node that is gone
+        has no pages to move, and the kernel refuses every update until the runtime's record has lost it.
         """
         if pinning.mems is None or row.state != "running":
             return False
@@ -236,11 +235,11 @@ class Effects:
         return held is None or not held & self._ledger.policy.machine.memory_nodes <= pinning.mems
 
     def without_move(self, row: Row, pinning: Pinning) -> Pinning:
-        """The pinning for a call that carries other things too: memory is moved by a call of its own, later."""
+        """Return the pinning for a call that carries other things too: a later call of its own moves memory."""
         held = row.acknowledged.mems if row.acknowledged is not None else None
         if held is None or not self._moves_pages(row, pinning):
             return pinning
-        return replace(pinning, mems=self._what_is_left(row) or held)
+        return replace(pinning, mems=self._nodes_left(row) or held)
 
     def _memory_waits(self, key: ContainerKey) -> bool:
         row = self._ledger.get(key)
@@ -250,8 +249,8 @@ class Effects:
     async def announce(self, row: Row, pinning: Pinning) -> bool:
         """Save that the container may be on these CPUs and memory nodes, before the call that puts it there.
 
-        Should we not live to see the answer, the next process sends it again, and until then believes in both sets;
-        what the call is for is durable with it. False when it could not be saved.
+        If this process dies before the answer, the next one sends it again and assumes both sets until then.
+        Return False when it could not be saved.
         """
         self._ledger.mark_unconfirmed(row.key, pinning)
         unconfirmed = self._ledger.get(row.key)
@@ -265,7 +264,7 @@ class Effects:
                 UPDATE, update_request(row.container_id, step), timeout_seconds=timeout_seconds
             )
         except (CallFailed, RuntimeUnavailable, asyncio.CancelledError):
-            # A refusal is no proof that nothing happened either: runc writes one file after the other.
+            # A refusal does not prove that nothing changed: runc writes one file after the other.
             current = self._ledger.get(row.key)
             if current is not None and current.container_id == row.container_id:
                 self._ledger.mark_unconfirmed(row.key, step)
@@ -283,7 +282,7 @@ class Effects:
 
 
 def is_announced(row: Row, pinning: Pinning) -> bool:
-    """Whether a call with this pinning brings nothing that the row does not tell: see ``Effects.announce``."""
+    """Return whether the saved row already allows for a call with this pinning: see ``Effects.announce``."""
     known, unconfirmed = (p if p is not None else Pinning(None, None) for p in (row.acknowledged, row.unconfirmed))
     has_cpus = pinning.cpus is None or pinning.cpus == (known.cpus if unconfirmed.cpus is None else unconfirmed.cpus)
     return has_cpus and (

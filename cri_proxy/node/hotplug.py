@@ -1,6 +1,6 @@
-"""CPUs and memory nodes that come and go while the node runs: noticed by a poll, taken over when they stand still.
+"""Notice CPUs and memory nodes that come and go, and apply the new machine once it no longer changes.
 
-Nothing is subscribed to: the files are few, and a poll sees changes of cgroups as well, which send no event.
+By a poll: the files are few, and changes of cgroups, which send no event, are seen as well.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from cri_proxy.node.observer import Observer
 from sysfs.fingerprint import Fingerprint
 
 POLL_SECONDS = 5.0
-# A machine is taken over once two looks so far apart show the same: CPUs are taken offline one by one.
+# A machine is applied once two reads so far apart agree: CPUs are taken offline one by one.
 SETTLE_SECONDS = 0.5
 SETTLE_ROUNDS = 20
 
-# Takes the machine over as it is now; '' or why not.
+# Applies the machine as it is now; returns '' or why that failed.
 Apply = Callable[[], Awaitable[str]]
 
 
 class HotplugWatcher:
-    """Watches a fingerprint; ``apply`` puts what it stands for in force."""
+    """Watches a fingerprint; ``apply`` puts the machine in force that it stands for."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class HotplugWatcher:
         self._problem = ""
 
     async def watch(self) -> None:
-        """Look again and again, for ever."""
+        """Check every few seconds until cancelled."""
         while True:
             await self._clock.sleep(POLL_SECONDS)
             await self.check()
 
     async def check(self) -> bool:
-        """Look once; when something has changed, wait until it stands still and take it over. Whether it was."""
+        """Check once; wait until a change has ended and apply the machine. Return whether a new one is in force."""
         seen = await asyncio.to_thread(self._look)
         if seen == self._in_force:
             self._problem = ""
@@ -60,7 +60,7 @@ class HotplugWatcher:
         if problem:
             if problem != self._problem:
                 self._observer.noted(events.MACHINE_UNREADABLE, reason=problem)
-            self._problem = problem  # tried again with every look
+            self._problem = problem  # tried again with every check
             return False
         self._in_force, self._problem = seen, ""
         return True
@@ -75,7 +75,7 @@ class HotplugWatcher:
         return seen
 
     def warnings(self) -> tuple[str, ...]:
-        """That the machine in force is not the one that is there, and why."""
+        """Return why the machine in force is not the present one, as a sentence."""
         if not self._problem:
             return ()
         return (f"the machine has changed and cannot be taken over, the old one stays in force: {self._problem}",)

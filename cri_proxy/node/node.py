@@ -1,4 +1,4 @@
-"""One node put together: the same parts serve the daemon, the simulation, the demo and the tests."""
+"""The node: its parts, wired. The daemon, the simulation, the demo and the tests use the same."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -30,17 +30,17 @@ from cri_proxy.state.rows import GrantStore, SandboxRow, Saved
 from cri_proxy.tasks import Tasks
 from policies.policy import Policy
 
-# At the end: saves that are under way are nearly done, whatever else is under way is found again at the next start.
+# At the end: saves under way are nearly done; other work under way is found again at the next start.
 LAST_SAVES_SECONDS = 3.0
 AFTER_FAULT_SECONDS = 1.0
 POLL_SECONDS = 30.0  # between two slow checks
-# Nothing lies below it: for a node that is not this host.
+# Has no files below it: for a node that is not this host.
 NO_DIRECTORY = Path("/dev/null")
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a node is given: its runtime, its store, the time, and who hears of it."""
+    """What a node works with: its runtime, its store, the time, its observer, and the host's directories."""
 
     channel: RuntimeChannel
     store: GrantStore
@@ -72,9 +72,9 @@ class Node:
     background: Tasks = field(repr=False)
 
     async def recover(self) -> None:
-        """Load what was saved, hold it against the runtime, start to decide. Waits for the runtime.
+        """Load what was saved, compare it with the runtime, start to decide. Waits for the runtime.
 
-        A fault of ours on the way is reported and tried again; meanwhile calls follow ``onPolicyError``.
+        An internal error on the way is reported and tried again; meanwhile calls follow ``onPolicyError``.
         """
         try:
             saved = self.store.load()
@@ -82,11 +82,11 @@ class Node:
             self.context.observer.noted(events.STORE_DEGRADED, reason=str(error))
             saved = Saved()
         self.context.observer.recall(saved, self.context.persistence)
-        await self._until_it_ends(lambda: self.resync.recover(saved), "recover", self.coordinator.cannot_open)
+        await self._restart_on_error(lambda: self.resync.recover(saved), "recover", self.coordinator.cannot_open)
         self.context.tasks.start(self.resource_files.resume(), name="resource files")
 
     def start_watching(self) -> None:
-        """Look after exits, failed updates and unknown outcomes from now on, whatever goes wrong in between."""
+        """Handle exits, failed updates and unknown outcomes from now on; each task restarts after an error."""
         self.context.tasks.start(self.managers.look(), name="kubelet managers")
         self.keep_doing(self._poll, "poll")
         self.keep_doing(self.resync.watch, "events")
@@ -95,8 +95,8 @@ class Node:
         self.keep_doing(self.resource_files.watch, "resource files")
 
     def keep_doing(self, work: Callable[[], Coroutine[object, object, None]], name: str) -> None:
-        """Do this in the background until it ends by itself, again after each fault."""
-        self.background.start(self._until_it_ends(work, name), name=f"keep doing: {name}")
+        """Run this in the background until it ends by itself, again after each error."""
+        self.background.start(self._restart_on_error(work, name), name=f"keep doing: {name}")
 
     async def _poll(self) -> None:
         """Run the slow check now and then: unannounced exits, failed updates, unknown outcomes."""
@@ -109,22 +109,22 @@ class Node:
             await self.slow_check()
 
     async def slow_check(self) -> None:
-        """What is looked after beside the runtime's list, every time that this is asked for."""
+        """Check what the runtime's list does not show: kubelet managers, cold starts, better placements."""
         await self.managers.look()
         self.cold_starts.look()
         await self.rebalance.improve_all()
 
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know of the node's surroundings now, one sentence each."""
+        """Return what an operator should know of the kubelet's managers and of drift, a sentence each."""
         return (*self.managers.warnings(), *self.drift.warnings())
 
-    async def _until_it_ends(
+    async def _restart_on_error(
         self,
         work: Callable[[], Coroutine[object, object, None]],
         name: str,
         on_fault: Callable[[str], None] | None = None,
     ) -> None:
-        """Run this, and again a while after each fault; the fault itself is reported by ``background``."""
+        """Run this, again a while after each error; ``background`` reports the error itself."""
         while True:
             task = self.background.start(work(), name=name)
             await asyncio.wait([task])
@@ -136,19 +136,19 @@ class Node:
             await self.context.clock.sleep(AFTER_FAULT_SECONDS)
 
     def save_sandbox(self, sandbox: SandboxRow) -> None:
-        """A pod sandbox was made."""
+        """Save a new or changed pod sandbox."""
         self.context.ledger.sandboxes[sandbox.sandbox_id] = sandbox
         self.context.persistence.save_later([sandbox])
 
     async def settle(self) -> None:
-        """Wait until everything that was kicked off has ended: for tests and the simulation."""
+        """Wait until all background work has ended: for tests and the simulation."""
         await self.context.tasks.join()
         await self.effects.settle_all()
         await self.context.tasks.join()
         await self.resource_files.settle()
 
     async def close(self) -> None:
-        """End all work, then the store."""
+        """Stop all work, then close the store."""
         await self.background.cancel()
         await self.resource_files.close()
         await self.effects.close()

@@ -1,4 +1,4 @@
-"""Who hears what happened on the node: the log, the decision journal, later metrics. Never decides anything."""
+"""The interface of the log, the decision journal and the metrics: events of the node, after the fact."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,25 +11,25 @@ from policies.base import Allocations, ContainerKey, Decision, Default, Grant, P
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What was so when a container was decided on: none of it can be learned afterwards.
+    """The state in which a container was decided on; none of it can be determined later.
 
-    ``row``: the live container that is decided on again, None for one that is about to be created. ``held``: what
-    everybody held. ``pinnings``: what everybody was to be pinned to. ``defaults``: what options decided where the
+    ``row``: the live container that is decided on again, None for one that is about to be created. ``held``: all
+    grants. ``pinnings``: the wanted pinning of every container. ``defaults``: what options decided where the
     request says nothing. ``company``: gives who drew it and who pushed it; asked for when nobody waits any more.
     """
 
     row: Row | None = None
-    held: Allocations = Allocations()  # noqa: RUF009 - frozen, and empty for everybody
+    held: Allocations = Allocations()  # noqa: RUF009 - frozen and empty
     pinnings: Mapping[ContainerKey, Pinning] = field(default_factory=dict)
     defaults: tuple[Default, ...] = ()
     company: Callable[[], tuple[Reason, ...]] = tuple
 
 
 class Observer(Protocol):
-    """Told after the fact, once per event."""
+    """Called once per event, after it."""
 
     def recall(self, saved: Saved, persistence: Persistence) -> None:
-        """What earlier processes left, and where to leave things for later ones. The first event of a node."""
+        """Take over what earlier processes saved, and where to save for later ones. The first event of a node."""
 
     def decided(
         self,
@@ -40,46 +40,46 @@ class Observer(Protocol):
         seconds: float,
         circumstances: Circumstances,
     ) -> None:
-        """A container has a place, or none; ``problems`` are annotations that were not understood.
+        """Report a decision; ``problems`` are annotations that were not understood.
 
-        What became of a place is told by ``carried_out``, ``not_created`` or ``not_resized``.
+        ``carried_out``, ``not_created`` or ``not_resized`` follows a placement.
         """
 
     def carried_out(self, row: Row) -> None:
-        """The runtime has created, or resized, the container as it was decided."""
+        """Report that the runtime has created, or resized, the container as decided."""
 
     def not_created(self, row: Row, why: str, *, code: str) -> None:
-        """The place that was reserved for a container is given back.
+        """Report that the place that was reserved for a container is given back.
 
-        ``code`` is one of ``metrics.ROLLED_BACK_CODES``, or "store": then it is refused, and ``decided`` told so.
+        ``code`` is one of ``metrics.ROLLED_BACK_CODES``, or "store": then ``decided`` follows with the refusal.
         """
 
     def not_resized(self, row: Row, why: str) -> None:
-        """A live container keeps what it held before it was last decided on."""
+        """Report that a live container keeps what it held before the last decision on it."""
 
     def changed(self, before: Grant | None, after: Grant, why: str) -> None:
-        """A container holds something else from now on, and nobody asked for it; None = it held nothing."""
+        """Report that a container's grant changed without a request of its own; None = it held nothing."""
 
     def happened(self, row: Row, what: str, text: str) -> None:
-        """Something about a container that leaves what it holds as it is: ``what`` is a code, ``text`` a sentence."""
+        """Report something that does not change the grant: ``what`` is a code, ``text`` a sentence."""
 
     def failed_open(self, what: str, error: BaseException) -> None:
-        """Our own code failed at ``what``; the call went on without a decision, or was refused by choice."""
+        """Report an internal error in ``what``; the call went on without a decision, or was refused by choice."""
 
     def updated(self, row: Row, pinning: Pinning) -> None:
-        """The runtime confirmed an update of this container."""
+        """Report that the runtime confirmed an update."""
 
     def update_failed(self, row: Row, problem: str) -> None:
-        """The runtime refused an update for good; the slow check tries again."""
+        """Report that an update failed after all retries; the slow check tries again."""
 
     def released(self, row: Row, why: str) -> None:
-        """A grant is free again."""
+        """Report that a grant is free again."""
 
     def forgotten(self, keys: Sequence[ContainerKey]) -> None:
-        """The rows of these containers are gone, remembered places too."""
+        """Report that the rows of these containers are removed, exited ones too."""
 
     def saved(self, seconds: float) -> None:
-        """A change became durable, this long after it was asked for."""
+        """Report that a save took so long."""
 
     def noted(self, event: str, **fields: object) -> None:
-        """Anything else an operator should be able to see in the log."""
+        """Log anything else that an operator should be able to see."""

@@ -1,4 +1,4 @@
-"""The ledger's way to the store: a change is durable before the runtime is called, or the operator's rule applies."""
+"""Save ledger changes: durable before the runtime is called, else the operator's ``onStoreError`` applies."""
 
 import asyncio
 import time
@@ -9,8 +9,7 @@ from cri_proxy.state.rows import GrantStore, Saveable
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey
 
-# A commit is one fsync, milliseconds on any disk that works; past this the disk is as good as gone, and every
-# container of the node would wait for it.
+# A commit is one fsync, milliseconds on a disk that works. Every container of the node would wait for a slower one.
 COMMIT_BOUND_SECONDS = 2.0
 
 
@@ -43,29 +42,29 @@ class Persistence:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the store lacks what a failed save should have brought."""
+        """Whether the store lacks what a failed save should have written."""
         return self._missed > 0
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> bool:
-        """Make this durable; False when the store failed or took too long (the save may still land later).
+        """Make this durable; False when the store failed or took too long (the save may still succeed later).
 
-        A caller that goes away does not withdraw it.
+        Cancelling the caller does not cancel the save.
         """
         # A task of its own, so that it starts after those of earlier save_later calls: tasks start in their order.
         saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._tasks.start(self._save_and_tell(tuple(puts), tuple(deletes), saved), name="save")
+        self._tasks.start(self._save_and_answer(tuple(puts), tuple(deletes), saved), name="save")
         return await saved
 
     def save_later(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
-        """The same without waiting: for what the runtime already knows."""
+        """Save without waiting: for what the runtime already knows."""
         self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
 
     def mark_incomplete(self, problem: str) -> None:
-        """Say that the store lacks everything, and why, before anything was saved."""
+        """Note that the store lacks everything, and why, before anything was saved."""
         self._failed(problem)
 
     def catch_up(self) -> None:
-        """Save again what failed saves may have left out; each by itself, so that none fails for another."""
+        """Save again what failed saves may have left out; each by itself, so that one failure affects no other."""
         self._may_catch_up_early = True
         self._catch_up()
 
@@ -78,7 +77,7 @@ class Persistence:
     async def _save_and_forget(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> None:
         await self._save(puts, deletes)
 
-    async def _save_and_tell(
+    async def _save_and_answer(
         self,
         puts: Sequence[Saveable],
         deletes: Sequence[ContainerKey | str],
@@ -88,7 +87,7 @@ class Persistence:
         try:
             is_saved = await self._save(puts, deletes)
         finally:
-            if not saved.done():  # the caller went away
+            if not saved.done():  # the caller was cancelled
                 saved.set_result(is_saved)
 
     async def _save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> bool:
@@ -104,7 +103,7 @@ class Persistence:
         if self._on_saved is not None:
             self._on_saved(time.monotonic() - begun_at)
         if self.is_behind and self._may_catch_up_early:
-            # Once, till the next slow check: a single row that can never be saved must not keep us at it.
+            # Only once before the next slow check: a row that can never be saved must not cause an endless loop.
             self._may_catch_up_early = False
             self._catch_up()
         return True

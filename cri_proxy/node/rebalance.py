@@ -1,7 +1,7 @@
-"""What gets better when room returns: memory comes back to fewer nodes, and who had to share gets its CPUs.
+"""Improve placements when room returns: memory on fewer nodes, own CPUs for containers that had to share.
 
-Small steps, off the path of the call that made the room: one after each release, all of them in the slow check.
-Nobody whose own start, update or creation is under way is touched.
+Small steps, off the path of the call that freed the room: one after each release, all of them in the slow check.
+A container whose own start, update or creation is under way is left alone.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed, QosClass
 from policies.policy import Policy
 
-# Containers that are looked at for a better place after one release: each costs a decision on the event loop.
+# Containers that are tried after one release: each costs a decision on the event loop.
 TRIED_AT_ONCE = 4
-# Steps of one slow check; the next goes on.
+# Steps of one slow check; the next one continues.
 STEPS = 64
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
 
 class Rebalance:
-    """Looks for what can be improved; the coordinator takes it over."""
+    """Looks for better placements; the coordinator applies them."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
         """Take a step after each ``Signals.room_freed``."""
@@ -39,9 +39,9 @@ class Rebalance:
         context.signals.room_freed.connect(self.soon)
 
     def soon(self, *, thoroughly: bool = False) -> None:
-        """Take a step when whoever made room has ended; several preferences until then are one.
+        """Take one step in the background, however often this is called until then.
 
-        ``thoroughly``: as many as help, as after CPUs came back.
+        ``thoroughly``: as many steps as help, as after CPUs came back.
         """
         self._is_thorough |= thoroughly
         if not self._is_due and self._coordinator.is_ready:
@@ -49,7 +49,7 @@ class Rebalance:
             self._context.tasks.start(self._once(), name="rebalance")
 
     async def _once(self) -> None:
-        """Where somebody was just being written, as after every release, once more when that is done."""
+        """Step, and once more after the calls that were under way, as after every release."""
         is_thorough, self._is_due, self._is_thorough = self._is_thorough, False, False
         for is_last in (False, True):
             if is_thorough:
@@ -63,51 +63,51 @@ class Rebalance:
                     pass
 
     async def improve_all(self) -> None:
-        """Take steps until none helps any more; what would help is looked for off the event loop, at everybody."""
+        """Take steps until none helps any more, for all containers, computed off the event loop."""
         for _ in range(STEPS):
             self._busy = []
-            narrowed = self._narrow(await self._looked(lambda policy, held: policy.narrowed(held)))
+            narrowed = self._narrow(await self._compute(lambda policy, held: policy.narrowed(held)))
             waiting = self._waiting()
-            placed = await self._looked(partial(_first_place, waiting=waiting)) if waiting else ()
+            placed = await self._compute(partial(_first_place, waiting=waiting)) if waiting else ()
             if not self._place(placed) and not narrowed:
                 return
 
     def improve(self) -> bool:
-        """One step: what the policy narrows at once, and one container's better place. False when nothing changed.
+        """Take one step: what the policy narrows at once, and one container's better place. False when nothing changed.
 
-        Of those who wait for a place the most urgent few are looked at.
+        Only the most urgent few of the waiting containers are tried.
         """
         self._busy = []
         narrowed = self._narrow(self._ledger.policy.narrowed(self._ledger.allocations))
         waiting = self._waiting()[:TRIED_AT_ONCE]
         return self._place(_first_place(self._ledger.policy, self._ledger.allocations, waiting)) or narrowed
 
-    async def _looked(self, look: Callable[[Policy, Allocations], tuple[Grant, ...]]) -> tuple[Grant, ...]:
-        """What is seen on the ledger as it is, looked for on a thread; again where somebody decided meanwhile."""
+    async def _compute(self, look: Callable[[Policy, Allocations], tuple[Grant, ...]]) -> tuple[Grant, ...]:
+        """Compute this on a thread, again where the ledger has changed meanwhile."""
         for _ in range(RACES):
             policy, held = self._ledger.policy, self._ledger.allocations
-            seen = await asyncio.to_thread(look, policy, held)
+            result = await asyncio.to_thread(look, policy, held)
             if self._ledger.policy is policy and self._ledger.allocations is held:
-                return seen
+                return result
         return look(self._ledger.policy, self._ledger.allocations)
 
     def _narrow(self, grants: Iterable[Grant]) -> bool:
-        """Memory that was widened for want of room comes back."""
+        """Narrow memory again that was widened for lack of room."""
         free = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
         return bool(self._coordinator.regrant(free, "there is room again for its memory"))
 
     def _place(self, grants: Iterable[Grant]) -> bool:
-        """A container that had to share gets all it asked for."""
+        """Give containers that had to share all they asked for."""
         free = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
         return bool(self._coordinator.regrant(free, "there is room for what it asked for again"))
 
     def _waiting(self) -> list[Row]:
-        """Those who share for want of room, the most urgent first."""
+        """Return the containers that share for lack of room, the most urgent first."""
         waiting = (row for row in self._ledger.active() if lacks_cpus(row.grant) and self._is_idle(row))
         return sorted(waiting, key=_urgency)
 
     def _is_idle(self, row: Row | None) -> bool:
-        """Whether the runtime has it and nobody talks to the runtime about it."""
+        """Return whether the runtime has it and no call about it is under way."""
         if row is None or row.state not in ("created", "running"):
             return False
         if self._effects.is_busy(row.key):
@@ -117,7 +117,7 @@ class Rebalance:
 
 
 def _first_place(policy: Policy, held: Allocations, waiting: Iterable[Row]) -> tuple[Grant, ...]:
-    """The grant of the first of these that gets all it asked for with nobody lifted; () where there is none."""
+    """Return the grant of the first that gets all it asked for without moving others; () where there is none."""
     for row in waiting:
         decision = policy.decide(held, row.grant.request)
         if isinstance(decision, Placed) and not decision.moved and not lacks_cpus(decision.grant):
@@ -126,7 +126,7 @@ def _first_place(policy: Policy, held: Allocations, waiting: Iterable[Row]) -> t
 
 
 def lacks_cpus(grant: Grant) -> bool:
-    """Whether a container that asked for CPU time shares without any booked: what a forced re-plan leaves."""
+    """Return whether a container that asked for CPU time shares without any booked, as a forced re-plan leaves it."""
     request = grant.request
     if grant.kind is not CpuKind.SHARED or request.pod.qos is QosClass.BEST_EFFORT:
         return False

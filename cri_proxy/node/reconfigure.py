@@ -1,6 +1,6 @@
-"""Another policy for a node that runs: what is legal stays, the fewest move, or nothing changes at all.
+"""Change the policy of a running node: what is legal stays, the fewest containers move, or nothing changes at all.
 
-New options and a new machine come this way (spec section 8).
+For new options and a new machine (docs/placement.md, Restart and faults).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Pinning, Reason, Reinstated
 from policies.policy import Policy
 
-# Containers that are told of before others have their turn on the event loop.
+# Changes that are reported before other tasks get the event loop.
 AT_ONCE = 4
 
 
@@ -37,7 +37,7 @@ class NotReconfigured:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a change would come to: ``problem`` is why it would not be made ('' = it would).
+    """What a change would do: ``problem`` is why it would be refused ('' = it would not).
 
     ``moves`` are the containers that would be updated, with what each should be on before and after.
     """
@@ -47,13 +47,13 @@ class Planned:
 
 
 async def plan(node: Node, policy: Policy) -> Planned:
-    """What ``reconfigure`` with ``must_fit`` would do now; nothing changes. Who gets room later is not foreseen."""
+    """Return what ``reconfigure`` with ``must_fit`` would do now, without later improvements; nothing changes."""
     ledger = node.context.ledger
-    tried = await _try(ledger, policy, must_fit=True)
-    before, after = ledger.desired(), policy.pinnings(tried.result.allocations)
+    trial = await _try(ledger, policy, must_fit=True)
+    before, after = ledger.desired(), policy.pinnings(trial.result.allocations)
     nothing = Pinning(None, None)  # not ours to write, also afterwards
     pairs = ((row, before.get(row.key, nothing), after.get(row.key, nothing)) for row in ledger.active())
-    return Planned(tried.problem, tuple((row, old, new) for row, old, new in pairs if nothing != old != new))
+    return Planned(trial.problem, tuple((row, old, new) for row, old, new in pairs if nothing != old != new))
 
 
 async def reconfigure(
@@ -61,21 +61,21 @@ async def reconfigure(
 ) -> Reconfigured | NotReconfigured:
     """Put this policy and these rules in force; the updates that follow go out in the background.
 
-    ``must_fit``: refuse the whole change when a container would lose what it was granted for want of room, or when
-    containers would have to change places where every CPU is owned; False is for what cannot be refused, as CPUs
-    that went away.
+    ``must_fit``: refuse the whole change when a container would lose its grant for lack of room, or when containers
+    would have to swap places while every CPU is owned. False is for changes that cannot be refused, as CPUs that went
+    away.
     """
     ledger = node.context.ledger
-    tried = await _try(ledger, policy, must_fit=must_fit)
-    result = tried.result
-    if tried.problem:
-        return NotReconfigured(f"{tried.problem}; nothing was changed")
+    trial = await _try(ledger, policy, must_fit=must_fit)
+    result = trial.result
+    if trial.problem:
+        return NotReconfigured(f"{trial.problem}; nothing was changed")
     before = ledger.allocations
     changed = ledger.use_policy(policy, result.allocations)
     node.coordinator.use_rules(rules)
     node.coordinator.update_fallback()
     await node.context.persistence.save(changed)
-    await _tell(node, before, result)
+    await _report(node, before, result)
     node.effects.schedule()
     node.rebalance.soon(thoroughly=True)
     if rules.adopt == "pin" and node.adoption.forget_left():
@@ -83,8 +83,8 @@ async def reconfigure(
     return Reconfigured(result.kept, result.replaced)
 
 
-async def _tell(node: Node, before: Allocations, result: Reinstated) -> None:
-    """Tell who holds something else, and let others in between: each is a log line and a record."""
+async def _report(node: Node, before: Allocations, result: Reinstated) -> None:
+    """Report the changed grants, with pauses for other tasks: each is a log line and a record."""
     for number, (key, reason) in enumerate((*result.replaced, *result.unplaced)):
         if number % AT_ONCE == AT_ONCE - 1:
             await asyncio.sleep(0)
@@ -94,35 +94,35 @@ async def _tell(node: Node, before: Allocations, result: Reinstated) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What becomes of who is there, and why the change is not made ('' = it can be)."""
+class Trial:
+    """What the change does to the present containers, and why it is refused ('' = it is not)."""
 
     result: Reinstated
     problem: str
 
 
-async def _try(ledger: Ledger, policy: Policy, *, must_fit: bool) -> Tried:
-    """Try the policy on a copy of the ledger, off the event loop, again if somebody changed anything meanwhile.
+async def _try(ledger: Ledger, policy: Policy, *, must_fit: bool) -> Trial:
+    """Try the policy on a copy of the ledger, off the event loop, again if anything changed meanwhile.
 
-    No ``await`` lies between the last look at the ledger and the return, so the caller may take the result over.
+    No ``await`` lies between the last check of the ledger and the return, so the caller may apply the result.
     """
     for _ in range(RACES):
         version, rows = ledger.version, ledger.active()
-        tried = await asyncio.to_thread(_tried, ledger.copy(), policy, must_fit=must_fit)
+        tried = await asyncio.to_thread(_try_at_once, ledger.copy(), policy, must_fit=must_fit)
         # The version counts grants; where containers are, as far as the runtime has said, is in the rows.
         if ledger.version == version and ledger.active() == rows:
             return tried
-    return _tried(ledger.copy(), policy, must_fit=must_fit)
+    return _try_at_once(ledger.copy(), policy, must_fit=must_fit)
 
 
-def _tried(trial: Ledger, policy: Policy, *, must_fit: bool) -> Tried:
-    """The same at once; ``trial`` is used up."""
+def _try_at_once(trial: Ledger, policy: Policy, *, must_fit: bool) -> Trial:
+    """Try the policy on this copy of the ledger, which changes."""
     result = policy.reinstate(trial.allocations, ())
-    return Tried(result, _problem(trial, policy, result) if must_fit else "")
+    return Trial(result, _problem(trial, policy, result) if must_fit else "")
 
 
 def _problem(trial: Ledger, policy: Policy, result: Reinstated) -> str:
-    """Why the change is not made; '' when it is."""
+    """Return why the change is refused; '' when it is not."""
     lost = [(key, reason) for key, reason in result.unplaced if _has_something_to_lose(trial, key)]
     if lost:
         return f"the change leaves no room for {_names(trial, [key for key, _ in lost])} ({lost[0][1].text})"
@@ -134,14 +134,14 @@ def _problem(trial: Ledger, policy: Policy, result: Reinstated) -> str:
 
 
 def _stuck(trial: Ledger, policy: Policy, result: Reinstated) -> tuple[ContainerKey, ...]:
-    """Who would wait for each other's CPUs for ever, though every update went well.
+    """Return the containers that would wait for each other's CPUs without end although every update succeeds.
 
-    Somebody steps aside where there is a CPU that nobody owns (``node.ledger.deadlock``); this finds who could not.
+    One steps aside where there is a CPU without an owner (``node.ledger.deadlock``); these could not.
     """
     if not result.replaced:
-        return ()  # whoever stays on his own CPUs keeps nobody from his
+        return ()  # a container that stays on its own CPUs blocks no other
     trial.use_policy(policy, result.allocations)
-    for _ in range(2 * len(trial.active()) + 1):  # each round settles somebody for good, parks somebody, or ends it
+    for _ in range(2 * len(trial.active()) + 1):  # each round settles one for good, moves one aside, or is the last
         moved = [row for row in trial.unsettled() if _moves(trial, row)]
         if not break_deadlocks(trial) and not moved:
             break
@@ -149,7 +149,7 @@ def _stuck(trial: Ledger, policy: Policy, result: Reinstated) -> tuple[Container
 
 
 def _moves(trial: Ledger, row: Row) -> bool:
-    """Let this container's update go well; False when there is none to send."""
+    """Let this container's update succeed; return False when there is none to send."""
     target = trial.sendable(row.key)
     return target is not None and target != row.acknowledged and trial.confirm(row.key, target) is not None
 
@@ -162,7 +162,7 @@ def _is_elsewhere(ledger: Ledger, row: Row) -> bool:
 
 
 def _has_something_to_lose(ledger: Ledger, key: ContainerKey) -> bool:
-    """False for a container that went without what it asked for before."""
+    """Return False for a container that had nothing of what it asked for before."""
     row = ledger.get(key)
     return row is not None and bool(row.grant.owned or row.grant.shared_mcpu or row.grant.reserved_mcpu)
 

@@ -1,4 +1,4 @@
-"""Re-planning of many containers: on a snapshot, off the event loop, and taken only if nobody decided meanwhile."""
+"""Re-plan many containers on a snapshot, off the event loop; the result counts only if the ledger is unchanged."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,17 +7,17 @@ from cri_proxy.node.ledger.ledger import Ledger
 from policies.base import Allocations, Reinstated, Request
 from policies.policy import Policy
 
-# A node decides a few times a second at most, and a re-plan takes milliseconds: after this many lost races the
-# re-plan is made on the loop, where nobody can come in between.
+# A node decides a few times a second at most and a re-plan takes milliseconds. After so many lost races it is made on
+# the loop, where no decision can come in between.
 RACES = 5
 
 Inputs = Callable[[], tuple[Allocations, Sequence[Request]]]
 
 
 async def replan(ledger: Ledger, policy: Policy, inputs: Inputs) -> Reinstated:
-    """Reinstate what ``inputs`` gives for the ledger as it is.
+    """Reinstate what ``inputs`` returns for the ledger as it is.
 
-    No ``await`` lies between the last look at the ledger and the return, so the caller may take the result over.
+    No ``await`` lies between the last check of the ledger and the return, so the caller may apply the result.
     """
     for _ in range(RACES):
         version = ledger.version

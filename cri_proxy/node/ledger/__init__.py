@@ -1,1 +1,1 @@
-"""Who holds what, and what the runtime has confirmed."""
+"""The ledger: grants, what the runtime has confirmed, and what may be sent."""

@@ -1,9 +1,9 @@
-"""A way through for containers that wait for each other's CPUs: one of them steps aside for a while.
+"""Break deadlocks between containers that wait for each other's CPUs: one of them steps aside.
 
-After a forced re-plan two containers can each wait for CPUs that the other still holds, and no update of either may
-go out, for ever. Then one of the circle is *aside*: it goes to CPUs that nobody owns (the root's shared set, else the
-reserved CPUs) until its own are free, or stays where it is and no longer counts as alone there. A aside container is
-in nobody's way, so every circle ends.
+After a forced re-plan two containers can each wait for CPUs that the other still holds, and neither update may be
+sent. Then one of the cycle moves to CPUs that no container owns (the root's shared set, else the reserved CPUs) until
+its own are free. Where it can stay on part of its CPUs, it stays and shares them. It blocks no other container
+meanwhile, so every cycle ends.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from policies.base import ContainerKey
 
 
 def break_deadlocks(ledger: Ledger) -> tuple[ContainerKey, ...]:
-    """Park as many as it takes until nobody waits in a circle, if there are CPUs to park on; gives who was aside."""
+    """Let containers step aside until none waits in a cycle, as far as there are CPUs for it; return them."""
     ledger.settle_confirmed()
     aside = []
     while (row := _first_to_step_aside(ledger)) is not None:
@@ -24,7 +24,7 @@ def break_deadlocks(ledger: Ledger) -> tuple[ContainerKey, ...]:
 
 
 def _first_to_step_aside(ledger: Ledger) -> Row | None:
-    """Of those who wait in a circle the lowest by key that has somewhere to go; None when there is none."""
+    """Return the lowest container by key that waits in a cycle and has CPUs to move to; None when there is none."""
     waiting = {row.key: row for row in ledger.unmet() if not ledger.differs(row)}
     if len(waiting) < 2:
         return None
@@ -35,9 +35,9 @@ def _first_to_step_aside(ledger: Ledger) -> Row | None:
 
 
 def _in_cycles(waits_for: Mapping[ContainerKey, Collection[ContainerKey]]) -> list[ContainerKey]:
-    """Those who wait in a circle, or between two circles, ascending: the others are peeled off from both ends."""
+    """Return the containers in a cycle, or between two cycles, ascending."""
     left = set(waits_for)
-    while True:
+    while True:  # peel off the containers that wait for none of the rest, or that none of the rest waits for
         waited_for = {key for waiter in left for key in waits_for[waiter] if key in left}
         inner = {key for key in left & waited_for if any(other in left for other in waits_for[key])}
         if inner == left:

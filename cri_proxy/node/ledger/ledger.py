@@ -1,7 +1,7 @@
-"""The one object that changes: who holds what, what the runtime has confirmed, and what should be written next.
+"""The node's only changing state: grants, what the runtime has confirmed, and what should be sent next.
 
-Owned by the coordinator and touched only from the event loop, never across an ``await``: that is the lock
-(docs/adr/0002). Policies get frozen snapshots; the version tells whether a snapshot is still current.
+The coordinator owns it. It is used on the event loop only, never across an ``await``: that is the lock
+(docs/adr/0002). Policies get frozen snapshots; the version shows whether a snapshot is still current.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ class Ledger:
         self._keys_by_id: dict[str, ContainerKey] = {}
         self._confirmed = ConfirmedCpus()
         self._aside: set[ContainerKey] = set()
-        self._hands_off: dict[str, CpuSet] = {}
+        self._left_to_others: dict[str, CpuSet] = {}
         self._foreign: dict[str, CpuSet] = {}
         self._allocations = Allocations()
         self._desired: tuple[int, Mapping[ContainerKey, Pinning]] | None = None
@@ -44,7 +44,11 @@ class Ledger:
         other = Ledger(self._policy)
         other._rows, other._confirmed = self._rows.copy(), self._confirmed.copy()
         other._keys_by_id = dict(self._keys_by_id)
-        other._aside, other._hands_off, other._foreign = set(self._aside), dict(self._hands_off), dict(self._foreign)
+        other._aside, other._left_to_others, other._foreign = (
+            set(self._aside),
+            dict(self._left_to_others),
+            dict(self._foreign),
+        )
         other._allocations, other._desired = self._allocations, self._desired
         other._next_order, other.version = self._next_order, self.version
         other.sandboxes = dict(self.sandboxes)
@@ -61,7 +65,7 @@ class Ledger:
         return self._allocations
 
     def use_policy(self, policy: Policy, allocations: Allocations) -> tuple[Row, ...]:
-        """Switch to another policy (new options or machine) with these grants; gives the rows that changed."""
+        """Switch to another policy (new options or machine) with these grants; return the rows that changed."""
         self._policy = policy
         self._changed()
         rows = [replace(self._rows[g.container], grant=g) for g in allocations.grants if g.container in self._rows]
@@ -70,32 +74,32 @@ class Ledger:
         return changed
 
     def rows(self) -> Iterator[Row]:
-        """Every row, by container."""
+        """Return every row, by container."""
         return iter(self._rows.ordered())
 
     def active(self) -> tuple[Row, ...]:
-        """Rows whose grant counts, by container: the same tuple until a row changes."""
+        """Return the rows whose grant counts, by container: the same tuple until a row changes."""
         return self._rows.active()
 
     def get(self, key: ContainerKey) -> Row | None:
-        """The row of this container, whatever its state."""
+        """Return the row of this container, whatever its state."""
         return self._rows.get(key)
 
     def holder(self, container_id: str) -> Row | None:
-        """The row whose *current* container id this is: an old attempt's id finds nothing."""
+        """Return the row whose *current* container id this is: an old attempt's id finds nothing."""
         key = self._keys_by_id.get(container_id)
         return self._rows.get(key) if key is not None else None
 
     def full_id(self, container_id: str) -> str:
-        """The id that this stands for: containerd takes unambiguous prefixes of ids, and people type them."""
+        """Return the id that this stands for: containerd accepts unambiguous prefixes of ids, and people type them."""
         return _full_id(container_id, self._keys_by_id)
 
     def full_sandbox_id(self, sandbox_id: str) -> str:
-        """The same for a sandbox."""
+        """Return the sandbox id that this stands for."""
         return _full_id(sandbox_id, self.sandboxes)
 
     def next_order(self) -> int:
-        """A number for a new row: rows sort by it in the order of their creation."""
+        """Return a number for a new row: rows sort by it in the order of their creation."""
         self._next_order += 1
         return self._next_order
 
@@ -108,29 +112,29 @@ class Ledger:
                 self._keys_by_id.pop(old.container_id, None)
             if row.container_id:
                 self._keys_by_id[row.container_id] = key
-            self._confirmed.granted(row)
+            self._confirmed.note_grant(row)
             if row.state not in ACTIVE or row.acknowledged is None:
                 self._confirmed.forget(key)
             if row.state not in ACTIVE:
                 self._aside.discard(key)
-                self._hands_off.pop(row.container_id, None)
+                self._left_to_others.pop(row.container_id, None)
             self._next_order = max(self._next_order, row.created_order)
         if rows:
             self._changed()
 
     def drop(self, *keys: ContainerKey) -> None:
-        """Forget these rows; unknown ones are no error."""
+        """Remove these rows; unknown ones are no error."""
         for key in keys:
             row = self._rows.drop(key)
             if row is not None:
                 self._keys_by_id.pop(row.container_id, None)
                 self._confirmed.forget(key)
                 self._aside.discard(key)
-                self._hands_off.pop(row.container_id, None)
+                self._left_to_others.pop(row.container_id, None)
         self._changed()
 
     def confirm(self, key: ContainerKey, pinning: Pinning) -> Row | None:
-        """The runtime has confirmed this pinning for this container."""
+        """Take over that the runtime has confirmed this pinning; return the row if it is active."""
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return None
@@ -147,14 +151,14 @@ class Ledger:
         self._rows.put(confirmed)
         self._signal.send()
         if pinning.cpus is not None:
-            self._confirmed.confirmed(confirmed, known, self.active())
+            self._confirmed.note_confirmed(confirmed, known, self.active())
             self._confirmed.settle(self.active())
         if row.grant.kind is CpuKind.PRESERVE:
             self._changed()  # the CPUs that it brought along are withheld
         return confirmed
 
     def mark_unconfirmed(self, key: ContainerKey, sent: Pinning) -> None:
-        """An update whose outcome nobody knows: until the next answer the container may be on both sets."""
+        """Take over an update without a known outcome: until the next answer the container may be on both sets."""
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return
@@ -168,39 +172,39 @@ class Ledger:
         self._rows.put(replace(row, acknowledged=known, unconfirmed=_or_none(unconfirmed)))
 
     def unconfirmed(self, key: ContainerKey) -> Pinning:
-        """What was last sent to this container without a known outcome, field by field; None where all is known."""
+        """Return what was last sent without a known outcome, field by field; None where the outcome is known."""
         row = self._rows.get(key)
         return row.unconfirmed if row is not None and row.unconfirmed is not None else Pinning(None, None)
 
     def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet]) -> None:
-        """Containers that we leave alone but that have a cpuset of their own: it is withheld."""
+        """Withhold the cpusets of these containers, which are not ours to write."""
         self._foreign = dict(cpus_by_container_id)
         self._changed()
 
     def leave_to_another(self, container_id: str, cpus: CpuSet) -> None:
-        """Somebody else pins this container and will not stop: it is not ours to write, its CPUs are withheld."""
-        self._hands_off[container_id] = cpus
+        """Leave this container to the manager that keeps pinning it: not written any more, its CPUs withheld."""
+        self._left_to_others[container_id] = cpus
         self._changed()
 
     def is_left_to_another(self, container_id: str) -> bool:
-        """Whether ``leave_to_another`` was said of this container."""
-        return container_id in self._hands_off
+        """Return whether this container was left to another manager."""
+        return container_id in self._left_to_others
 
     def desired(self) -> Mapping[ContainerKey, Pinning]:
-        """What every container should be pinned to, by the grants as they are now."""
+        """Return what every container should be pinned to by the present grants."""
         if self._desired is None or self._desired[0] != self.version:
             wanted = self._policy.pinnings(self._allocations)
-            left = [key for i in self._hands_off if (key := self._keys_by_id.get(i)) in wanted and key is not None]
+            left = [key for i in self._left_to_others if (key := self._keys_by_id.get(i)) in wanted and key is not None]
             if left:
                 wanted = {**wanted, **dict.fromkeys(left, Pinning(None, None))}
             self._desired = (self.version, wanted)
         return self._desired[1]
 
     def sendable(self, key: ContainerKey) -> Pinning | None:
-        """What may be written for this container right now; None when nothing may be, or nothing is ours.
+        """Return what may be written for this container right now; None when nothing may be, or nothing is ours.
 
-        The wanted value, less the CPUs that others still sit on or still hold alone as far as the runtime has
-        confirmed: so whoever must shrink does so first, whatever the order in which calls go out.
+        The wanted value, less the CPUs that others still use or still have exclusively as far as the runtime has
+        confirmed. So a container that must shrink does so first, in whatever order calls are sent.
         """
         row = self._rows.get(key)
         wanted = self.desired().get(key)
@@ -220,13 +224,13 @@ class Ledger:
     def step_aside(self, key: ContainerKey) -> None:
         """Let this container step aside until its own CPUs are free (see ``node.ledger.deadlock``).
 
-        What it is on and does not own any more is no longer its alone, though no call has moved it.
+        CPUs that it is on and does not own any more stop being exclusive at once, before a call moves it.
         """
         self._aside.add(key)
-        self._confirmed.confirmed(self._rows[key], self._rows[key].acknowledged, self.active())
+        self._confirmed.note_confirmed(self._rows[key], self._rows[key].acknowledged, self.active())
 
     def can_step_aside(self, key: ContainerKey) -> bool:
-        """Whether it is not aside yet and there are CPUs for it to step aside to, or to stay on with others."""
+        """Return whether it has not stepped aside yet, and has CPUs to move to or to share where it is."""
         row = self._rows.get(key)
         if row is None or key in self._aside:
             return False
@@ -235,9 +239,9 @@ class Ledger:
         return stays or bool(self._spare_cpus(key))
 
     def settle_confirmed(self) -> None:
-        """End the claims of who is where it should be, to CPUs that it does not own any more: no call will do it.
+        """Give up exclusive CPUs that a settled container no longer owns: no later call will do it.
 
-        And forget who was aside and is on its own CPUs again, with nobody else left there.
+        A container that stepped aside and has its own CPUs back, without others on them, no longer counts as aside.
         """
         for key in sorted(self._aside | self._confirmed.beyond(self._rows)):
             row, wanted = self._rows[key], self.desired().get(key)
@@ -246,16 +250,16 @@ class Ledger:
                 continue
             if known <= wanted.cpus and not self.occupants(row):
                 self._aside.discard(key)
-                self._confirmed.confirmed(row, row.acknowledged, self.active())
+                self._confirmed.note_confirmed(row, row.acknowledged, self.active())
 
     def _spare_cpus(self, key: ContainerKey) -> CpuSet:
-        """CPUs that nobody owns: of the root's shared set, else reserved ones; less what others still hold alone."""
+        """Return CPUs without an owner: the root's shared set, else the reserved; less what others have exclusively."""
         root = self._policy.pools(self._allocations)[0]
         others = self._confirmed.of_others(key)
         return (root.shared - others) or (root.reserved - others)
 
     def waits_for(self, row: Row) -> frozenset[ContainerKey]:
-        """Who must leave or let go of CPUs before this container can have all that it should."""
+        """Return the containers that must move before this one can have all its CPUs."""
         wanted = self.desired().get(row.key)
         if wanted is None or wanted.cpus is None:
             return frozenset()
@@ -264,29 +268,29 @@ class Ledger:
         if row.state != "running":
             missing = wanted.cpus
         alone = self._confirmed.holders_of(missing)
-        sitting = {other.key for other in self.occupants(row) if not self.occupied_by(row, other).isdisjoint(missing)}
-        return frozenset((alone | sitting) - {row.key})
+        occupants = {other.key for other in self.occupants(row) if not self.occupied_by(row, other).isdisjoint(missing)}
+        return frozenset((alone | occupants) - {row.key})
 
     def blocked_cpus(self, row: Row, cpus: CpuSet) -> CpuSet:
-        """Those of ``cpus`` that this row may not have yet: held alone by others, or owned but still sat on."""
+        """Return those of ``cpus`` that this row may not use yet: exclusive to others, or owned but still in use."""
         blocked = self._confirmed.of_others(row.grant.container).mask
         for other in self.occupants(row) if row.grant.owned else ():
             blocked |= self.occupied_by(row, other).mask
         return CpuSet(blocked & cpus.mask)
 
     def occupied_by(self, row: Row, other: Row) -> CpuSet:
-        """CPUs that ``row`` owns and ``other`` may be on: all of them where the runtime has said nothing of it."""
+        """Return the CPUs that ``row`` owns and ``other`` may be on: all of them while its pinning is unknown."""
         known = other.acknowledged
         if known is None:
             return row.grant.owned
         return row.grant.owned & known.cpus if known.cpus is not None else CpuSet()
 
     def confirmed_cpus_of(self, key: ContainerKey) -> CpuSet:
-        """CPUs that are this container's alone as far as the runtime has confirmed."""
+        """Return the CPUs that are exclusive to this container as far as the runtime has confirmed."""
         return self._confirmed.of(key)
 
     def occupants(self, row: Row) -> tuple[Row, ...]:
-        """Other live containers that may still be on CPUs that this row owns, and that are ours to move."""
+        """Return other live containers that may still be on CPUs that this row owns, and that are ours to move."""
         owned, key = row.grant.owned.mask, row.grant.container
         if not owned or not self._is_pinned(row):
             return ()
@@ -300,28 +304,28 @@ class Ledger:
         return tuple(found)
 
     def _is_pinned(self, row: Row) -> bool:
-        """Whether its CPUs are ours to write: not where the operator or an annotation says otherwise."""
+        """Return whether its CPUs are ours to write: not where the operator or an annotation says otherwise."""
         wanted = self.desired().get(row.key)
         return wanted is not None and wanted.cpus is not None
 
     def unmet(self) -> tuple[Row, ...]:
-        """Live containers whose confirmed pinning differs from what they should have, whether or not it may be sent."""
+        """Return live containers whose confirmed pinning differs from the wanted one, whether or not it may be sent."""
         desired = self.desired()
         live = [(row, desired.get(row.grant.request.container)) for row in self.active() if row.container_id]
         return tuple([row for row, wanted in live if wanted is not None and needs_call(wanted, row)])
 
     def outstanding(self) -> Iterator[tuple[Row, Pinning, Pinning | None]]:
-        """Of each container that is ``unmet``: its row, what it should have, and what may be written right now."""
+        """Yield for each ``unmet`` container its row, what it should have, and what may be written right now."""
         desired = self.desired()
         return ((row, desired[row.grant.container], self.sendable(row.grant.container)) for row in self.unmet())
 
     def unsettled(self) -> tuple[Row, ...]:
-        """Live containers whose confirmed pinning differs from what may be written now."""
+        """Return live containers whose confirmed pinning differs from what may be written now."""
         return tuple(row for row in self.active() if row.container_id and self.differs(row))
 
     def differs(self, row: Row) -> bool:
-        """Whether a call is needed to bring this container where it may be now."""
-        # One that has not started can have been created onto CPUs that another has alone until its call is confirmed.
+        """Return whether a call is needed to bring this container where it may be now."""
+        # Before its start it may have been created onto CPUs that are exclusive to another until a call is confirmed.
         target = self.sendable(row.key) if row.state == "created" or self._is_unmet(row) else None
         return target is not None and needs_call(target, row)
 
@@ -330,25 +334,25 @@ class Ledger:
         return wanted is not None and needs_call(wanted, row)
 
     def of_pod(self, pod_uid: str) -> tuple[Row, ...]:
-        """Active rows of this pod."""
+        """Return the active rows of this pod."""
         return tuple(row for row in self.active() if row.grant.container.pod_uid == pod_uid)
 
     def of_sandbox(self, sandbox_id: str) -> tuple[Row, ...]:
-        """All rows of this sandbox, remembered ones too."""
+        """Return all rows of this sandbox, exited ones too."""
         return tuple(row for row in self.rows() if row.sandbox_id == sandbox_id)
 
     def grants_with(self, grants: Iterable[Grant]) -> tuple[Row, ...]:
-        """The rows of these grants, with the grants in them."""
+        """Return the rows of these grants, with the grants in them."""
         return tuple(replace(self._rows[g.container], grant=g) for g in grants if g.container in self._rows)
 
     def _changed(self) -> None:
         self.version += 1
-        withheld = CpuSet.of_masks(cpus.mask for cpus in (*self._foreign.values(), *self._hands_off.values())).mask
+        withheld = CpuSet.of_masks(cpus.mask for cpus in (*self._foreign.values(), *self._left_to_others.values())).mask
         grants = []
         for row in self.rows():
             if row.state in ACTIVE:
                 grants.append(row.grant)
-                # What the policy none let through has no wish to keep its CPUs: the next policy may give them away.
+                # Only by request: what the policy none passed on may lose its CPUs to the next policy.
                 if row.grant.request.preferences.preserve_cpu and row.acknowledged and row.acknowledged.cpus:
                     withheld |= row.acknowledged.cpus.mask
         self._allocations = Allocations(grants=tuple(grants), withheld=CpuSet(withheld))
@@ -367,7 +371,7 @@ def _full_id(text: str, known: Collection[str]) -> str:
 
 
 def unmet(target: Pinning, acknowledged: Pinning | None, unconfirmed: Pinning) -> Pinning:
-    """Those fields of ``target`` that the runtime has not confirmed; None for the others."""
+    """Return those fields of ``target`` that the runtime has not confirmed; None for the others."""
     known = acknowledged if acknowledged is not None else Pinning(None, None)
     return Pinning(
         target.cpus if unconfirmed.cpus is not None or target.cpus != known.cpus else None,
@@ -376,7 +380,7 @@ def unmet(target: Pinning, acknowledged: Pinning | None, unconfirmed: Pinning) -
 
 
 def needs_call(target: Pinning, row: Row) -> bool:
-    """Whether something of ``target`` is ``unmet`` for this row: asked of all rows at every change."""
+    """Return whether something of ``target`` is ``unmet`` for this row: asked of all rows at every change."""
     known, unconfirmed = row.acknowledged or _UNKNOWN, row.unconfirmed or _UNKNOWN
     needs_cpus = target.cpus is not None and (unconfirmed.cpus is not None or target.cpus != known.cpus)
     return needs_cpus or (target.mems is not None and (unconfirmed.mems is not None or target.mems != known.mems))

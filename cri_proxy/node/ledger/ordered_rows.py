@@ -1,7 +1,6 @@
-"""The ledger's rows: by container in a dictionary, and in the order of their keys beside it.
+"""The ledger's rows, by container and in the order of their keys.
 
-Everything that the runtime confirms replaces a row, and most questions are about all of them: a row is found by its key
-and replaced in its place, and who goes through all of them looks nothing up.
+Each confirmation replaces one row, most questions concern all of them: replacing takes one lookup, a walk none.
 """
 
 from bisect import bisect_left
@@ -15,10 +14,10 @@ ACTIVE = frozenset({"reserved", "pending", "created", "running"})
 
 
 class OrderedRows:
-    """Part of the ledger, which alone changes it."""
+    """Rows by container. Only the ledger changes it."""
 
     def __init__(self) -> None:
-        """No rows."""
+        """Start empty."""
         self._by_key: dict[ContainerKey, Row] = {}
         self._keys: list[ContainerKey] = []
         self._rows: list[Row] = []
@@ -31,18 +30,18 @@ class OrderedRows:
         return self._by_key[key]
 
     def get(self, key: ContainerKey) -> Row | None:
-        """The row of this container."""
+        """Return the row of this container."""
         return self._by_key.get(key)
 
     def copy(self) -> Self:
-        """The same rows, to be changed apart from these."""
+        """Return the same rows, to be changed apart from these."""
         other = type(self)()
         other._by_key, other._keys, other._rows = dict(self._by_key), list(self._keys), list(self._rows)
         other._active = self._active
         return other
 
     def put(self, row: Row) -> Row | None:
-        """Add or replace a row; gives the one that it replaces."""
+        """Add or replace a row; return the one that it replaces."""
         key = row.grant.container
         old, place = self._by_key.get(key), bisect_left(self._keys, key)
         if old is None:
@@ -55,7 +54,7 @@ class OrderedRows:
         return old
 
     def drop(self, key: ContainerKey) -> Row | None:
-        """Forget the row of this container; gives it."""
+        """Remove the row of this container and return it."""
         row = self._by_key.pop(key, None)
         if row is not None:
             place = bisect_left(self._keys, key)
@@ -64,11 +63,11 @@ class OrderedRows:
         return row
 
     def ordered(self) -> tuple[Row, ...]:
-        """Every row, by container."""
+        """Return every row, by container."""
         return tuple(self._rows)
 
     def active(self) -> tuple[Row, ...]:
-        """Rows whose grant counts, by container: the same tuple until a row changes."""
+        """Return the rows whose grant counts, by container: the same tuple until a row changes."""
         if self._active is None:
             self._active = tuple([row for row in self._rows if row.state in ACTIVE])
         return self._active

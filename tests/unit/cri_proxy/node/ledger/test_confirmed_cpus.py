@@ -13,7 +13,7 @@ ON_2_3 = Pinning(CpuSet.parse("2-3"), None)
 def claims(one: Row, *others: Row, known: Pinning | None = None) -> ConfirmedCpus:
     """What ``one`` has alone once the runtime has confirmed it."""
     made = ConfirmedCpus()
-    made.confirmed(one, known, (one, *others))
+    made.note_confirmed(one, known, (one, *others))
     return made
 
 
@@ -39,7 +39,7 @@ def test_what_was_shared_before_is_its_alone_when_the_others_have_left() -> None
 def test_what_it_does_not_own_any_more_does_not_become_its_alone() -> None:
     one, other = row("a", owned="2-3", acknowledged="2-3"), row("b", acknowledged="3-7")
     made = claims(one, other, known=ON_2_3)
-    made.granted(row("a", owned="2", acknowledged="2-3"))
+    made.note_grant(row("a", owned="2", acknowledged="2-3"))
     made.settle((one, row("b", acknowledged="4-7")))
     assert str(made.of(one.key)) == "2"
 
