@@ -29,9 +29,9 @@ def run(args: argparse.Namespace) -> int:
     if args.output != "text":
         from cri_proxy.cli.output import emit
         from cri_proxy.simulate.demo import demo_scenario
-        from cri_proxy.simulate.run_files import perform
+        from cri_proxy.simulate.run_files import run_scenario
 
-        emit(perform(demo_scenario()).json_value(), args.output, "")
+        emit(run_scenario(demo_scenario()).json_value(), args.output, "")
         return 0
     pace_seconds = args.pace
     if pace_seconds is None:

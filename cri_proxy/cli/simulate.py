@@ -23,9 +23,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play every document; 1 when one cannot be played, or an expectation is not met."""
     from cri_proxy.cli.output import emit
-    from cri_proxy.simulate.run_files import perform_files
+    from cri_proxy.simulate.run_files import run_files
 
-    performances = list(perform_files(args.scenarios))
+    performances = list(run_files(args.scenarios))
     if not performances:
         print("cri-proxy simulate: the files contain no scenario", file=sys.stderr)
         return 1

@@ -10,14 +10,14 @@ from cri_proxy.config.model import known_options
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.model import (
     Action,
+    ContainerRole,
     Create,
     Delete,
     OnContainer,
     Reconfigure,
-    Role,
+    Resize,
     Scenario,
     Tamper,
-    Update,
 )
 
 # Containers by (namespace, pod), as the steps so far name them.
@@ -40,7 +40,7 @@ def check_steps(scenario: Scenario) -> None:
 def _problem(action: Action, names: _Names) -> str:
     """Why this step cannot be meant; '' when it can."""
     match action:
-        case OnContainer() | Update() | Tamper():
+        case OnContainer() | Resize() | Tamper():
             pod, _, name = action.container.rpartition("/")
             return _unknown_pod(pod, names) or _unknown_container(pod, name, names)
         case Delete():
@@ -54,7 +54,7 @@ def _problem(action: Action, names: _Names) -> str:
 
 def _premature(create: Create, names: _Names) -> str:
     """An ephemeral container is one of a pod that runs already."""
-    early = [c.name for c in create.containers if c.role is Role.EPHEMERAL]
+    early = [c.name for c in create.containers if c.role is ContainerRole.EPHEMERAL]
     if early and _pod_of(create, names) not in names:
         return f"{early[0]} is an ephemeral container: create pod {create.pod} without it before"
     return ""

@@ -1,27 +1,42 @@
-"""Time in a scenario: it passes only when somebody waits, so that every run is the same."""
+"""Time and threads of a scenario: deterministic, so that every run is the same."""
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
 
-# 2024-01-01 00:00 UTC: some moment, the same for every run.
+P = ParamSpec("P")
+T = TypeVar("T")
+# 2024-01-01 00:00 UTC.
 START_SECONDS = 1_704_067_200.0
 
 
 class ScenarioClock:
-    """Implements ``cri_proxy.clock.Clock``: waiting takes no time at all, and moves the clock on."""
+    """Implements ``cri_proxy.clock.Clock``: waiting takes no time, and moves the clock on."""
 
     def __init__(self) -> None:
-        """Starts at ``START_SECONDS``."""
+        """Start at ``START_SECONDS``."""
         self._passed = 0.0
 
     def now_seconds(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return START_SECONDS + self._passed
 
     def monotonic_seconds(self) -> float:
-        """Seconds since the scenario began."""
+        """Return seconds since the scenario began."""
         return self._passed
 
     async def sleep(self, seconds: float) -> None:
-        """Move the clock on and let others run."""
+        """Move the clock on and let other tasks run."""
         self._passed += max(0.0, seconds)
         await asyncio.sleep(0)
+
+
+class InlineExecutor(ThreadPoolExecutor):
+    """An event loop's default executor without threads: ``asyncio.to_thread`` runs the function on the loop."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        """Run the function now. What it raises goes to the caller of ``submit``."""
+        future: Future[T] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future

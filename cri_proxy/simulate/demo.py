@@ -1,16 +1,18 @@
 """The demo's play: a described machine, a handful of pods, and one sentence before each."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from string import ascii_uppercase
 
 from cri_proxy.clock import SystemClock
 from cri_proxy.node.status.model import ExplainView, StatusView
-from cri_proxy.simulate.cpu_grid import LEGEND, Owners, grid
-from cri_proxy.simulate.outcome import StepOutcome
-from cri_proxy.simulate.player import Player
+from cri_proxy.simulate.outcome import ContainerState, StepOutcome
 from cri_proxy.simulate.report import change, place
+from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.parse import parse_scenario
+from sysfs.cpuset import CpuSet
+from sysfs.model import Machine, NumaNode
 
 SCENARIO = """\
 about: two packages of two NUMA nodes, eight CPUs each, two threads a core
@@ -67,12 +69,34 @@ CAPTIONS = (
     "report prefers to share, two levels above the best place: the whole machine",
     "giant asks for more than there is, and is told so",
 )
+SHARED, RESERVED, ISOLATED, MANY = "·", "r", "i", "#"
+LEGEND = f"a letter: owned by that container alone   {SHARED} shared   {RESERVED} reserved   {ISOLATED} isolated, free"
 # The container that the demo explains at its end.
 EXPLAINED = ("cache", "redis")
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class OwnerLetters:
+    """The letters of containers, given in the order in which they first owned CPUs, and kept."""
+
+    letters: tuple[tuple[str, str], ...] = ()
+
+    def letter(self, container: str) -> str:
+        """Its letter, or '' when it never owned any."""
+        return dict(self.letters).get(container, "")
+
+    def with_owners(self, seen: Mapping[str, ContainerState]) -> "OwnerLetters":
+        """The same, and a letter for whoever owns CPUs now and has none; past Z everybody is ``#``."""
+        letters = list(self.letters)
+        known = dict(letters)
+        for name, container in seen.items():
+            if (container.exclusive or container.isolated) and name not in known:
+                letters.append((name, ascii_uppercase[len(letters)] if len(letters) < len(ascii_uppercase) else MANY))
+        return OwnerLetters(tuple(letters))
+
+
+@dataclass(frozen=True, slots=True)
+class DemoStep:
     """What the demo shows of one step. ``cpus`` are the rows of the picture, ``news`` what is new in words."""
 
     number: int
@@ -94,25 +118,25 @@ class Demo:
         scenario = demo_scenario()
         self.about = scenario.about
         self.legend = LEGEND
-        self._player = Player(scenario, SystemClock())
-        self._owners = Owners()
+        self._player = ScenarioRunner(scenario, SystemClock())
+        self._owners = OwnerLetters()
 
-    async def scenes(self) -> AsyncIterator[Scene]:
+    async def scenes(self) -> AsyncIterator[DemoStep]:
         """Every step as it is done."""
         await self._player.open()
         async for outcome in self._player.play():
             self._owners = self._owners.with_owners(outcome.containers)
-            yield Scene(
+            yield DemoStep(
                 outcome.index + 1, CAPTIONS[outcome.index], tuple(self._news(outcome)), tuple(self._cpus(outcome))
             )
 
     def status(self) -> StatusView:
         """The node as ``status`` shows it."""
-        return self._player.world.view().status()
+        return self._player.simulated.view().status()
 
     def explain(self) -> ExplainView:
         """Why one container sits where it sits."""
-        return self._player.world.view().explain(*EXPLAINED)
+        return self._player.simulated.view().explain(*EXPLAINED)
 
     async def close(self) -> None:
         """End the node."""
@@ -131,3 +155,23 @@ class Demo:
                 news.append(f"{f'{letter} = ' if letter else ''}{name}: {place(seen)}")
         news += [f"makes room: {moved.container}: {change(moved)}" for moved in outcome.updated]
         return news or ["nothing changed for anybody"]
+
+
+def grid(machine: Machine, reserved: CpuSet, seen: Mapping[str, ContainerState], owners: OwnerLetters) -> list[str]:
+    """A row for each package: its NUMA nodes with their CPUs, thread siblings side by side."""
+    marks = dict.fromkeys(machine.online, SHARED)
+    marks |= dict.fromkeys(machine.isolated, ISOLATED)
+    marks |= dict.fromkeys(reserved, RESERVED)
+    for name, container in seen.items():
+        marks |= dict.fromkeys(container.exclusive | container.isolated, owners.letter(name))
+    rows = []
+    for package in machine.packages:
+        nodes = [node for node in machine.nodes if not node.cpus.isdisjoint(package.cpus)]
+        cells = (f"node {node.id}  {_cores(machine, node, marks)}" for node in nodes)
+        rows.append(f"package {package.id}   {'    '.join(cells)}")
+    return rows
+
+
+def _cores(machine: Machine, node: NumaNode, marks: Mapping[int, str]) -> str:
+    cores = (core.cpus & node.cpus for core in machine.cores)
+    return " ".join("".join(marks[cpu] for cpu in cpus) for cpus in cores if cpus)

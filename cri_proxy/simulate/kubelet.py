@@ -7,37 +7,37 @@ from typing import assert_never
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, create_request, resources, sandbox_config
 from cri_proxy.errors import CallFailed
-from cri_proxy.simulate.node import World
-from cri_proxy.simulate.pods import Attempt, Found, KnownPod, NoSuchThing, Pods
+from cri_proxy.simulate.node import SimulatedNode
+from cri_proxy.simulate.pods import Attempt, FoundContainer, KnownPod, Pods, StepError
 from cri_proxy.simulate.scenario.amounts import DeclaredPod, resized
 from cri_proxy.simulate.scenario.devices import give
-from cri_proxy.simulate.scenario.model import Create, Delete, NewContainer, OnContainer, OnPods, Role, Update
+from cri_proxy.simulate.scenario.model import ContainerRole, Create, Delete, NewContainer, OnContainer, OnPods, Resize
 
 _STATIC = {"kubernetes.io/config.source": "file"}
 
 
-class PodActs:
+class SimulatedKubelet:
     """The kubelet of a scenario. What is said no to is in ``refused`` until the next step."""
 
-    def __init__(self, world: World, pods: Pods, is_live: Callable[[Attempt], bool]) -> None:
+    def __init__(self, simulated: SimulatedNode, pods: Pods, is_live: Callable[[Attempt], bool]) -> None:
         """``is_live`` tells whether this attempt was created or running after the last step."""
-        self._world = world
+        self._simulated = simulated
         self._pods = pods
         self._is_live = is_live
         self.refused: dict[str, str] = {}
 
     async def act(self, action: OnPods) -> str:
-        """Do it; '' or what was said no to. Raises CallFailed, RuntimeUnavailable and NoSuchThing."""
+        """Do it; '' or what was said no to. Raises CallFailed, RuntimeUnavailable and StepError."""
         match action:
             case Create():
                 return await self._create(action)
             case OnContainer():
                 await self._on_container(action)
-            case Update():
+            case Resize():
                 return await self._update(action)
             case Delete():
                 pod = self._pods.named(action.pod)
-                await self._world.kubelet.remove_pod(pod.sandbox_id)
+                await self._simulated.kubelet.remove_pod(pod.sandbox_id)
                 self._pods.drop(pod)
             case _:
                 assert_never(action)
@@ -67,15 +67,15 @@ class PodActs:
         """What is asked for is not there yet, and can be made."""
         earlier = known.attempt(container.name) if known is not None else None
         if earlier is not None and self._is_live(earlier):
-            raise NoSuchThing(f"{create.pod}/{container.name} runs already; use restart-container or another name")
-        there = [device.address for device in self._world.machine.devices]
-        missing = [given.address for given in container.given if given.address and given.address not in there]
+            raise StepError(f"{create.pod}/{container.name} runs already; use restart-container or another name")
+        there = [device.address for device in self._simulated.machine.devices]
+        missing = [given.address for given in container.attachments if given.address and given.address not in there]
         if missing:
-            raise NoSuchThing(f"the machine has no device {missing[0]}; it has {', '.join(there) or 'none'}")
+            raise StepError(f"the machine has no device {missing[0]}; it has {', '.join(there) or 'none'}")
 
     async def _run_sandbox(self, spec: DeclaredPod) -> str:
         # Not through Kubelet.run_sandbox: no log directory is made on this host for a pod that is none.
-        kubelet = self._world.kubelet
+        kubelet = self._simulated.kubelet
         request = pb.RunPodSandboxRequest(config=sandbox_config(spec, kubelet.node))
         _mark_static(spec, request.config)
         return (await kubelet.call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
@@ -88,20 +88,20 @@ class PodActs:
             container_id = await self._run(pod, planned)
         except CallFailed as error:
             return error.message
-        if container.role is Role.INIT:
-            self._world.runtime.exit(container_id)
+        if container.role is ContainerRole.INIT:
+            self._simulated.runtime.exit(container_id)
         return ""
 
     async def _run(self, pod: KnownPod, spec: ContainerSpec) -> str:
         """The next attempt of this container; the one before it is removed afterwards, as kubelets do."""
-        kubelet = self._world.kubelet
+        kubelet = self._simulated.kubelet
         earlier = pod.attempt(spec.name)
         number = earlier.number + 1 if earlier is not None else 0
         request = create_request(pod.spec, spec, pod.sandbox_id, node=kubelet.node, attempt=number)
         _mark_static(pod.spec, request.sandbox_config)
         asked = pod.asked[spec.name]
-        self._world.places.learn(asked.given)
-        give(request.config, asked.given)
+        self._simulated.places.learn(asked.attachments)
+        give(request.config, asked.attachments)
         request.config.linux.resources.cpuset_cpus = str(asked.cpuset_cpus)
         container_id = (await kubelet.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
         self._pods.put(pod.with_attempt(Attempt(spec, container_id, number)))
@@ -114,32 +114,32 @@ class PodActs:
         found = self._pods.container(action.container)
         match action.what:
             case "stop":
-                await self._world.kubelet.stop(found.attempt.id)
-                await self._world.kubelet.remove(found.attempt.id)
+                await self._simulated.kubelet.stop(found.attempt.id)
+                await self._simulated.kubelet.remove(found.attempt.id)
                 self._pods.put(found.pod.without(found.attempt.spec.name))
             case "exit":
                 self._require_live(found)
-                self._world.runtime.exit(found.attempt.id)
-                await self._world.notice_exits()
+                self._simulated.runtime.exit(found.attempt.id)
+                await self._simulated.notice_exits()
             case "restart-container":
                 await self._restart(found)
 
-    async def _restart(self, found: Found) -> None:
+    async def _restart(self, found: FoundContainer) -> None:
         if self._is_live(found.attempt):
-            self._world.runtime.exit(found.attempt.id)
+            self._simulated.runtime.exit(found.attempt.id)
         try:
             await self._run(found.pod, found.attempt.spec)
         except CallFailed as error:
             self.refused[found.name] = error.message
             raise
 
-    async def _update(self, update: Update) -> str:
+    async def _update(self, update: Resize) -> str:
         found = self._pods.container(update.container)
         self._require_live(found)
         spec = resized(found.attempt.spec, update.amounts, found.pod.spec.qos)
         if spec.cpu_limit_mcpu and spec.cpu_request_mcpu > spec.cpu_limit_mcpu:
             return f"a request of {spec.cpu_request_mcpu}m is more than the limit of {spec.cpu_limit_mcpu}m"
-        kubelet = self._world.kubelet
+        kubelet = self._simulated.kubelet
         linux = resources(found.pod.spec, spec, kubelet.node)
         linux.cpuset_cpus = str(update.cpuset_cpus)
         try:
@@ -150,9 +150,9 @@ class PodActs:
         self._pods.put(found.pod.with_attempt(replace(found.attempt, spec=spec)))
         return ""
 
-    def _require_live(self, found: Found) -> None:
+    def _require_live(self, found: FoundContainer) -> None:
         if not self._is_live(found.attempt):
-            raise NoSuchThing(f"{found.name} has ended; restart-container starts it again")
+            raise StepError(f"{found.name} has ended; restart-container starts it again")
 
 
 def _mark_static(spec: DeclaredPod, config: pb.PodSandboxConfig) -> None:

@@ -9,8 +9,12 @@ from secrets import token_hex
 from shutil import rmtree
 from tempfile import gettempdir
 
+import yaml
+
 from cri_proxy import events
 from cri_proxy.clock import Clock
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE
@@ -20,17 +24,17 @@ from cri_proxy.intercept.reader import Reader
 from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
+from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.node.reset import NodeReset
 from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.status import cgroups_path
 from cri_proxy.simulate.clock import ScenarioClock
-from cri_proxy.simulate.configs import merged, read_config
-from cri_proxy.simulate.cpusets import EmbeddedCpusets
-from cri_proxy.simulate.hotplug import with_offline
-from cri_proxy.simulate.scenario.devices import DevicePlaces
+from cri_proxy.simulate.machine import with_offline
+from cri_proxy.simulate.scenario.devices import DeviceLocator
 from cri_proxy.state.memory import MemoryStore
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
@@ -69,7 +73,25 @@ class FaultLog:
         return taken
 
 
-class World:
+class EmbeddedCpusets:
+    """Implements ``drift.cgroups.Cpusets``: what the simulated kernel enforces, whatever the runtime has on record."""
+
+    def __init__(self, runtime: EmbeddedRuntime) -> None:
+        """Looks at the containers of this runtime."""
+        self._node = runtime.node
+
+    def enforced(self, pid: int, container_id: str) -> Enforced | None:
+        """The cpuset of this container; None when its process is not the one with this pid, or is gone."""
+        container = self._node.containers.get(container_id)
+        if container is None or not container.running or container.pid != pid:
+            return None
+        cpus, mems = self._node.effective(container)
+        parent = self._node.sandboxes[container.sandbox_id].config.linux.cgroup_parent
+        path = cgroups_path(parent, container_id)
+        return Enforced(path, cpus, mems, inherits_cpus=not container.kernel_cpus)
+
+
+class SimulatedNode:
     """One node. ``open`` makes it; after each step ``settle`` waits until everything has come to rest."""
 
     def __init__(
@@ -81,7 +103,7 @@ class World:
         """
         self._whole = machine
         self.machine = with_offline(machine, offline)
-        self.places = DevicePlaces(self.machine)
+        self.places = DeviceLocator(self.machine)
         self._options = options
         self._built = build(read_config(options), self.machine, NO_ROOT)
         self._clock: Clock = clock if clock is not None else ScenarioClock()
@@ -260,3 +282,26 @@ class World:
 
 def _memory_bytes(machine: Machine) -> int:
     return sum(node.memory_bytes for node in machine.nodes)
+
+
+def merged(before: Mapping[str, object], change: Mapping[str, object]) -> dict[str, object]:
+    """The options of both; the change wins, key by key, whatever the case of the keys.
+
+    >>> merged({"topologyAware": {"PinCPU": True}}, {"topologyaware": {"PinMemory": False}})
+    {'topologyAware': {'PinCPU': True, 'PinMemory': False}}
+    """
+    result = dict(before)
+    spelled = {str(key).casefold(): key for key in before}  # a NUMA node under memoryKinds is a number
+    for given, value in change.items():
+        key = spelled.get(str(given).casefold(), given)
+        earlier = result.get(key)
+        if isinstance(value, Mapping) and isinstance(earlier, Mapping):
+            result[key] = merged(earlier, value)
+        else:
+            result[key] = value
+    return result
+
+
+def read_config(options: Mapping[str, object]) -> Config:
+    """These options as the daemon understands them. Raises ConfigError, whose line is not the scenario's."""
+    return parse_config(yaml.safe_dump(dict(options), sort_keys=False, allow_unicode=True))

@@ -7,7 +7,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ContainerState:
     """A container after a step.
 
     ``cpus`` and ``mems`` are what the runtime has recorded (empty: nothing). ``cpus`` is made of ``exclusive``,
@@ -54,12 +54,12 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedContainer:
     """A container that another one's step moved: its sets before and after."""
 
     container: str
-    before: Seen
-    after: Seen
+    before: ContainerState
+    after: ContainerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class StepOutcome:
     index: int
     step: object
     problems: tuple[str, ...]
-    containers: Mapping[str, Seen]
-    updated: tuple[Moved, ...] = ()
+    containers: Mapping[str, ContainerState]
+    updated: tuple[MovedContainer, ...] = ()
     named: tuple[str, ...] = ()
     reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     is_expectation: bool = False
@@ -108,10 +108,12 @@ class StepOutcome:
         }
 
 
-def moved_between(before: Mapping[str, Seen], after: Mapping[str, Seen], named: tuple[str, ...]) -> tuple[Moved, ...]:
+def moved_between(
+    before: Mapping[str, ContainerState], after: Mapping[str, ContainerState], named: tuple[str, ...]
+) -> tuple[MovedContainer, ...]:
     """The containers that lived through a step that does not name them, and came out on other sets."""
     return tuple(
-        Moved(name, old, new)
+        MovedContainer(name, old, new)
         for name, new in after.items()
         if name not in named
         and (old := before.get(name)) is not None

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from cri_proxy.cri_client.pods import POD_NAMESPACE_UUID, ContainerSpec, PodSpec
 from cri_proxy.errors import CriProxyError
 from cri_proxy.simulate.scenario.amounts import DeclaredPod, container_spec
-from cri_proxy.simulate.scenario.model import Create, NewContainer, Role, Scenario
+from cri_proxy.simulate.scenario.model import ContainerRole, Create, NewContainer, Scenario
 from policies.base import ContainerKey, QosClass
 
 
 @dataclass(eq=False)
-class NoSuchThing(CriProxyError):
+class StepError(CriProxyError):
     """A step names a pod or container that is not there, or makes one that is."""
 
     problem: str
@@ -60,7 +60,7 @@ class KnownPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundContainer:
     """A container that a step names."""
 
     name: str  # as the outcome has it
@@ -105,25 +105,25 @@ class Pods:
         self._pods.pop((pod.spec.namespace, pod.spec.name), None)
 
     def named(self, reference: str) -> KnownPod:
-        """The pod ``name`` or ``namespace/name``. Raises NoSuchThing."""
+        """The pod ``name`` or ``namespace/name``. Raises StepError."""
         namespace, _, name = reference.rpartition("/")
         found = [p for p in self if p.spec.name == name and namespace in ("", p.spec.namespace)]
         if len(found) == 1:
             return found[0]
         if found:
-            raise NoSuchThing(f"pods named {name} are in several namespaces; write namespace/{name}")
+            raise StepError(f"pods named {name} are in several namespaces; write namespace/{name}")
         there = ", ".join(self._pod_name(p.spec) for p in self)
-        raise NoSuchThing(f"there is no pod {reference}; there are {there or 'none'}")
+        raise StepError(f"there is no pod {reference}; there are {there or 'none'}")
 
-    def container(self, reference: str) -> Found:
-        """The container ``pod/name`` or ``namespace/pod/name``. Raises NoSuchThing."""
+    def container(self, reference: str) -> FoundContainer:
+        """The container ``pod/name`` or ``namespace/pod/name``. Raises StepError."""
         pod_reference, _, name = reference.rpartition("/")
         pod = self.named(pod_reference)
         attempt = pod.attempt(name)
         if attempt is None:
             there = ", ".join(a.spec.name for a in pod.attempts)
-            raise NoSuchThing(f"pod {pod_reference} has no container {name}; it has {there or 'none'}")
-        return Found(self.name_of(pod.spec, name), pod, attempt)
+            raise StepError(f"pod {pod_reference} has no container {name}; it has {there or 'none'}")
+        return FoundContainer(self.name_of(pod.spec, name), pod, attempt)
 
     def existing(self, create: Create) -> KnownPod | None:
         """The pod that a create step adds to; None when it makes a new one."""
@@ -150,7 +150,7 @@ class Pods:
 
 def _spec(container: NewContainer, qos: QosClass | None) -> ContainerSpec:
     """The container; an ephemeral one asks for nothing, whatever its pod's class is."""
-    if container.role is Role.EPHEMERAL:
+    if container.role is ContainerRole.EPHEMERAL:
         return ContainerSpec(container.name)
     return container_spec(container.name, container.amounts, qos)
 

@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from cri_proxy.simulate.outcome import Moved, Seen, StepOutcome
+from cri_proxy.simulate.outcome import ContainerState, MovedContainer, StepOutcome
 from cri_proxy.simulate.scenario.model import (
     Action,
     Advance,
+    CpuHotplug,
     Create,
     Delete,
     Expect,
-    Hotplug,
     OnContainer,
     OnNode,
     Reconfigure,
-    Reset,
+    ResetNode,
+    Resize,
     Restart,
     Scenario,
     Step,
     Tamper,
-    Update,
 )
 from policies.base import PoolView
 from sysfs.cpuset import IdSet
@@ -85,7 +85,7 @@ def headline(action: Action) -> str:
             return f"create pod {action.pod}{where}{qos}: {names}"
         case OnContainer():
             return f"{action.container} {_DONE[action.what]}"
-        case Update():
+        case Resize():
             return f"resize {action.container}"
         case Delete():
             return f"delete pod {action.pod}"
@@ -102,11 +102,11 @@ def _node_headline(action: OnNode) -> str:
         case Restart():
             who = "proxy and runtime" if action.what == "both" else action.what
             return f"restart {who}{', the state is lost' if action.loses_state else ''}"
-        case Reset():
+        case ResetNode():
             return "reset: the proxy ends, every container is widened"
         case Advance():
             return f"{action.seconds:g} seconds pass"
-        case Hotplug():
+        case CpuHotplug():
             return (
                 f"{plural(action.cpus, 'CPU')} {action.cpus} {'goes' if len(action.cpus) == 1 else 'go'} {action.what}"
             )
@@ -118,13 +118,13 @@ def _node_headline(action: OnNode) -> str:
             assert_never(action)
 
 
-def place(seen: Seen) -> str:
+def place(seen: ContainerState) -> str:
     """Where a container is, in one line: what the runtime has on record, made of what the policy granted."""
     memory = f"{plural(seen.mems, 'memory node')} {seen.mems}" if seen.mems else "memory not pinned"
     return f"{_cpus(seen)}, {memory}{f', {seen.pool}' if seen.pool else ''}{_elsewhere(seen)}"
 
 
-def _cpus(seen: Seen) -> str:
+def _cpus(seen: ContainerState) -> str:
     if not seen.cpus:
         return "CPUs not pinned"  # whatever is booked for it: under PinCPU false nobody is kept off these CPUs
     kinds = (
@@ -140,7 +140,7 @@ def _cpus(seen: Seen) -> str:
     return " + ".join(parts)
 
 
-def _elsewhere(seen: Seen) -> str:
+def _elsewhere(seen: ContainerState) -> str:
     """What the kernel enforces, where it is not what the runtime has on record."""
     parts = [
         f"{what} {kernel}"
@@ -150,7 +150,7 @@ def _elsewhere(seen: Seen) -> str:
     return f"; the kernel says {' and '.join(parts)}" if parts else ""
 
 
-def change(moved: Moved) -> str:
+def change(moved: MovedContainer) -> str:
     """What changed for a container that was moved."""
     parts = []
     if moved.before.cpus != moved.after.cpus:

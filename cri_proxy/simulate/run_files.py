@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from cri_proxy.simulate.clock import InlineExecutor
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.inline_threads import InlineExecutor
 from cri_proxy.simulate.outcome import StepOutcome
-from cri_proxy.simulate.player import Player
 from cri_proxy.simulate.report import heading, summary, tell
+from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.parse import read_scenarios
 
 
 @dataclass(frozen=True, slots=True)
-class Performance:
+class ScenarioResult:
     """What came of one document. ``error`` is '' unless it could not be played at all."""
 
     outcomes: tuple[StepOutcome, ...]
@@ -34,16 +34,16 @@ class Performance:
         return {"steps": [o.json_value() for o in self.outcomes], "warnings": list(self.warnings)}
 
 
-def perform_files(paths: Iterable[str]) -> Iterator[Performance]:
+def run_files(paths: Iterable[str]) -> Iterator[ScenarioResult]:
     """Every document of every file, in order."""
     for path in paths:
         for found in read_scenarios(path):
-            yield failed(found) if isinstance(found, ScenarioError) else perform(found)
+            yield failed(found) if isinstance(found, ScenarioError) else run_scenario(found)
 
 
-def perform(scenario: Scenario) -> Performance:
+def run_scenario(scenario: Scenario) -> ScenarioResult:
     """Play one scenario from an empty node."""
-    made: list[Performance] = []
+    made: list[ScenarioResult] = []
     try:
         # Not the coroutine's result: asyncio.run formats that of its finished task while it puts signal handlers
         # back (Handlers(handler) in signal.py), which for a long scenario takes as long as the scenario.
@@ -53,23 +53,23 @@ def perform(scenario: Scenario) -> Performance:
     return made[0]
 
 
-def failed(error: ScenarioError) -> Performance:
+def failed(error: ScenarioError) -> ScenarioResult:
     """A document that cannot be played."""
-    return Performance((), f"{error}", error=str(error))
+    return ScenarioResult((), f"{error}", error=str(error))
 
 
-async def _perform(scenario: Scenario, made: list[Performance]) -> None:
+async def _perform(scenario: Scenario, made: list[ScenarioResult]) -> None:
     asyncio.get_running_loop().set_default_executor(InlineExecutor())
-    player = Player(scenario)
+    player = ScenarioRunner(scenario)
     await player.open()
     try:
-        warnings = player.world.warnings
+        warnings = player.simulated.warnings
         lines = heading(scenario, player.machine, player.pool_views(), warnings)
         outcomes = []
         async for outcome in player.play():
             lines += tell(scenario.steps[outcome.index], outcome)
             outcomes.append(outcome)
         lines.append(summary(outcomes))
-        made.append(Performance(tuple(outcomes), "\n".join(lines), warnings))
+        made.append(ScenarioResult(tuple(outcomes), "\n".join(lines), warnings))
     finally:
         await player.close()

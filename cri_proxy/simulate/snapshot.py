@@ -8,8 +8,8 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import RESOURCE_FILES
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.resource_files.directories import SHELL
-from cri_proxy.simulate.node import World
-from cri_proxy.simulate.outcome import Seen
+from cri_proxy.simulate.node import SimulatedNode
+from cri_proxy.simulate.outcome import ContainerState
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
 from cri_proxy.state.decisions import DecisionRecord
 from policies.base import ContainerKey, Grant, Reason
@@ -18,29 +18,29 @@ from sysfs.cpuset import CpuSet, NodeSet
 _STATES = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
 
 
-def see(world: World, pods: Pods) -> dict[str, Seen]:
+def see(simulated: SimulatedNode, pods: Pods) -> dict[str, ContainerState]:
     """Every container that exists, by name, sorted."""
-    pools = world.policy.pools(world.node.context.ledger.allocations)
+    pools = simulated.policy.pools(simulated.node.context.ledger.allocations)
     reserved = pools[0].reserved if pools else CpuSet()
     seen = {
-        pods.name_of(pod.spec, attempt.spec.name): _see(world, pod, attempt, reserved)
+        pods.name_of(pod.spec, attempt.spec.name): _see(simulated, pod, attempt, reserved)
         for pod in pods
         for attempt in pod.attempts
     }
     return {name: seen[name] for name in sorted(seen)}
 
 
-def _see(world: World, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> Seen:
-    container = world.runtime.node.containers.get(attempt.id)
+def _see(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> ContainerState:
+    container = simulated.runtime.node.containers.get(attempt.id)
     state = _STATES.get(container.state, "exited") if container is not None else "exited"
     if state == "exited":
-        return Seen(attempt.id, state)
-    record = world.runtime.record(attempt.id)
+        return ContainerState(attempt.id, state)
+    record = simulated.runtime.record(attempt.id)
     cpus, mems = CpuSet.parse(record.cpuset_cpus), NodeSet.parse(record.cpuset_mems)
-    grant = _grant(world, ContainerKey(pod.spec.pod_uid, attempt.spec.name), attempt.id)
+    grant = _grant(simulated, ContainerKey(pod.spec.pod_uid, attempt.spec.name), attempt.id)
     owned = grant.owned if grant is not None else CpuSet()
-    kernel_cpus, kernel_mems = world.runtime.effective(attempt.id)
-    return Seen(
+    kernel_cpus, kernel_mems = simulated.runtime.effective(attempt.id)
+    return ContainerState(
         attempt.id,
         state,
         cpus,
@@ -69,18 +69,18 @@ def _told(mounts: Iterable[pb.Mount]) -> dict[str, str]:
     return {name: value.strip('"') for name, _, value in pairs}
 
 
-def _grant(world: World, key: ContainerKey, container_id: str) -> Grant | None:
-    row = world.node.context.ledger.get(key)
+def _grant(simulated: SimulatedNode, key: ContainerKey, container_id: str) -> Grant | None:
+    row = simulated.node.context.ledger.get(key)
     held = row is not None and row.state in ACTIVE and row.container_id == container_id
     return row.grant if row is not None and held else None
 
 
-def codes_of(world: World, pods: Pods) -> dict[str, tuple[str, ...]]:
+def codes_of(simulated: SimulatedNode, pods: Pods) -> dict[str, tuple[str, ...]]:
     """The codes of the reasons of the last decision about every container, refused ones too, by name."""
     found = {}
     for pod in pods:
         for container in pod.spec.containers:
-            record = world.journal.record_of(pods.key_of(pod.spec, container.name))
+            record = simulated.journal.record_of(pods.key_of(pod.spec, container.name))
             if record is not None:
                 found[pods.name_of(pod.spec, container.name)] = tuple(r.code for r in _decided(record))
     return found
@@ -90,9 +90,9 @@ def _decided(record: DecisionRecord) -> tuple[Reason, ...]:
     return record.reasons
 
 
-def reasons_for(world: World, key: ContainerKey) -> tuple[str, ...]:
+def reasons_for(simulated: SimulatedNode, key: ContainerKey) -> tuple[str, ...]:
     """Why the container is where it is: its annotations that count for nothing, and what the last decision says."""
-    record = world.journal.record_of(key)
+    record = simulated.journal.record_of(key)
     if record is None:
         return ()
     idle = (f"annotation {key}: known, without effect yet" for key in without_effect(record.request.origins))

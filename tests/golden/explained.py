@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from cri_proxy.cli.render.explain import render_explain
-from cri_proxy.simulate.player import Player
+from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.parse import parse_scenario
 
 PAGE = Path(__file__).parents[2] / "docs" / "why-there.md"
@@ -27,12 +27,12 @@ def filled(page: str) -> str:
 
 
 async def _explained(scenario: str, names: list[str]) -> list[str]:
-    player = Player(parse_scenario(scenario, str(PAGE)))
+    player = ScenarioRunner(parse_scenario(scenario, str(PAGE)))
     await player.open()
     try:
         async for _ in player.play():
             pass
-        view = player.world.view()
+        view = player.simulated.view()
         return [render_explain(view.explain(pod, container or None)) for pod, _, container in map(_parts, names)]
     finally:
         await player.close()

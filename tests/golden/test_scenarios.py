@@ -12,9 +12,9 @@ import pytest
 
 from cri_proxy import events
 from cri_proxy.simulate.expect.functions import CONTAINER_FUNCTIONS, MACHINE_FUNCTIONS, SET_FUNCTIONS, STEP_FUNCTIONS
-from cri_proxy.simulate.outcome import Seen, StepOutcome
-from cri_proxy.simulate.run_files import Performance, perform, perform_files
-from cri_proxy.simulate.scenario.model import Action, Expect, Reset, Restart, Scenario, Tamper
+from cri_proxy.simulate.outcome import ContainerState, StepOutcome
+from cri_proxy.simulate.run_files import ScenarioResult, run_files, run_scenario
+from cri_proxy.simulate.scenario.model import Action, Expect, ResetNode, Restart, Scenario, Tamper
 from cri_proxy.simulate.scenario.parse import STEP_KEYS
 from sysfs.cpuset import CpuSet
 from sysfs.sources import load_machine
@@ -28,17 +28,17 @@ EXAMPLES = sorted((ROOT / "configs" / "scenarios").glob("*.yaml"))
 
 
 @cache
-def performances() -> tuple[Performance, ...]:
+def performances() -> tuple[ScenarioResult, ...]:
     """What came of every scenario, played once for all tests."""
-    return tuple(perform(scenario) for scenario in SCENARIOS)
+    return tuple(run_scenario(scenario) for scenario in SCENARIOS)
 
 
-def plays() -> Iterator[tuple[str, Scenario, Performance]]:
+def plays() -> Iterator[tuple[str, Scenario, ScenarioResult]]:
     """(name, scenario, what came of it) of every scenario."""
     yield from zip(NAMES, SCENARIOS, performances(), strict=True)
 
 
-def moments() -> Iterator[tuple[str, Action, dict[str, Seen]]]:
+def moments() -> Iterator[tuple[str, Action, dict[str, ContainerState]]]:
     """(where, what was done, the containers that can use CPUs) after every step of every scenario."""
     for name, scenario, performance in plays():
         for outcome in performance.outcomes:
@@ -50,17 +50,17 @@ def has(scenario: Scenario, kind: type[Action]) -> bool:
     return any(isinstance(step.action, kind) for step in scenario.steps)
 
 
-def usable(seen: Seen) -> CpuSet:
+def usable(seen: ContainerState) -> CpuSet:
     """The CPUs that it may use; none of a container that is not pinned, to which no promise extends."""
     return seen.kernel_cpus if seen.cpus else CpuSet()
 
 
-def live(outcome: StepOutcome) -> dict[str, Seen]:
+def live(outcome: StepOutcome) -> dict[str, ContainerState]:
     """The containers that can use CPUs."""
     return {name: seen for name, seen in outcome.containers.items() if seen.is_live}
 
 
-def owned(seen: Seen) -> CpuSet:
+def owned(seen: ContainerState) -> CpuSet:
     """What nobody else may use."""
     return seen.exclusive | seen.isolated
 
@@ -112,7 +112,7 @@ def test_no_story_shows_a_fault_of_ours() -> None:
 def test_a_restart_changes_nothing() -> None:
     restarts = 0
     for _, scenario, performance in plays():
-        if has(scenario, Reset):
+        if has(scenario, ResetNode):
             continue  # what was undone on purpose is done again
         for before, outcome in pairwise(performance.outcomes):
             if isinstance(scenario.steps[outcome.index].action, Restart):
@@ -148,7 +148,7 @@ def test_the_order_of_hashes_decides_nothing() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_of_ours_does_what_it_expects(path: Path) -> None:
-    performed = list(perform_files([str(path)]))
+    performed = list(run_files([str(path)]))
     assert [p.text for p in performed if not p.is_good] == []
     assert any(outcome.is_expectation for p in performed for outcome in p.outcomes)
     assert [outcome.error for p in performed for outcome in p.outcomes if not outcome.ok] == []

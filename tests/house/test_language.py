@@ -32,7 +32,7 @@ OPEN: dict[str, Open] = {
     "cri_proxy/metrics": Open(phrases=2),
     "cri_proxy/node": Open(phrases=88, names=1, tiny=1),
     "cri_proxy/runtime": Open(phrases=6),
-    "cri_proxy/simulate": Open(phrases=16, names=2, tiny=6),
+    "cri_proxy/simulate": Open(phrases=16),
     "cri_proxy/testbed": Open(phrases=2, names=1),
     "cri_proxy/tryout": Open(phrases=3),
     "docs": Open(phrases=1),
@@ -42,12 +42,9 @@ OPEN: dict[str, Open] = {
 # Class names that stand in several modules.
 OPEN_CLASS_NAMES: set[str] = {
     "Faults",
-    "Found",
     "Node",
     "Refusal",
     "Report",
-    "Role",
-    "Update",
 }
 
 # (file, phrase) that may stay, with the reason.

@@ -62,7 +62,7 @@ _NODES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class Evaluation:
     """Whether an expression is true; ``shown`` tells the values that it compared, for when it is not."""
 
     is_true: bool
@@ -78,11 +78,11 @@ def check(text: str) -> str:
     return ""
 
 
-def evaluate(text: str, functions: Mapping[str, Function]) -> Checked:
+def evaluate(text: str, functions: Mapping[str, Function]) -> Evaluation:
     """The truth of an expression. Raises ExpectationError when it has none."""
     tree = _parse(text)
-    value = _Walk(functions).value(tree.body)
-    return Checked(bool(value), _comparison(tree.body, functions) or show(value))
+    value = _Evaluator(functions).value(tree.body)
+    return Evaluation(bool(value), _comparison(tree.body, functions) or show(value))
 
 
 def show(value: object) -> str:
@@ -133,12 +133,12 @@ def _comparison(node: ast.expr, functions: Mapping[str, Function]) -> str:
     """The two sides of a comparison; '' for anything else."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return ""
-    walk = _Walk(functions)
+    walk = _Evaluator(functions)
     left, right = _alike(walk.value(node.left), walk.value(node.comparators[0]))
     return f"left is {show(left)}, right is {show(right)}"
 
 
-class _Walk:
+class _Evaluator:
     """The value of each node; ``_check_nodes`` has been here before."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:

@@ -7,7 +7,7 @@ from typing import cast
 
 from cri_proxy.simulate.errors import ExpectationError
 from cri_proxy.simulate.expect.expressions import Function, Members, Value
-from cri_proxy.simulate.outcome import Seen, StepOutcome
+from cri_proxy.simulate.outcome import ContainerState, StepOutcome
 from policies.base import PoolView
 from policies.registry import REASON_CODES
 from sysfs.cpuset import CpuSet, CpuSetError
@@ -66,7 +66,7 @@ STEP_FUNCTIONS = {
 
 
 def vocabulary(
-    machine: Machine, pools: Iterable[PoolView], seen: Mapping[str, Seen], last: StepOutcome | None
+    machine: Machine, pools: Iterable[PoolView], seen: Mapping[str, ContainerState], last: StepOutcome | None
 ) -> Mapping[str, Function]:
     """Every function by its name."""
     return {
@@ -77,8 +77,8 @@ def vocabulary(
     }
 
 
-def _about_containers(seen: Mapping[str, Seen]) -> dict[str, Function]:
-    def find(name: Value) -> Seen:
+def _about_containers(seen: Mapping[str, ContainerState]) -> dict[str, Function]:
+    def find(name: Value) -> ContainerState:
         if isinstance(name, str) and name in seen:
             return seen[name]
         raise ExpectationError(f"there is no container {name!r}; there are {', '.join(seen) or 'none'}")
@@ -149,7 +149,7 @@ def _about_sets(machine: Machine) -> dict[str, Function]:
     }
 
 
-def _about_step(seen: Mapping[str, Seen], last: StepOutcome | None) -> dict[str, Function]:
+def _about_step(seen: Mapping[str, ContainerState], last: StepOutcome | None) -> dict[str, Function]:
     refusals = last.refused if last is not None else {}
     codes = last.codes if last is not None else {}
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cri_proxy.cri.device_sources import hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.simulate.scenario.fields import Field
-from cri_proxy.simulate.scenario.model import Given
+from cri_proxy.simulate.scenario.model import Attachment
 from policies.base import DeviceLocality
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -23,15 +23,15 @@ MOUNT_KEYS = (*DEVICE_KEYS, "read_only")
 _ADDRESS_IN_PATH = re.compile(r"(?<![0-9a-f])([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?![0-9a-f])")
 
 
-def read_device(item: Field) -> Given:
+def read_device(item: Field) -> Attachment:
     """A device: a PCI address, a host path, or a mapping with what the path is ``on``. Raises ScenarioError."""
     if not item.is_scalar:
         return _mapped(item, DEVICE_KEYS, "a device")
     text = item.text("devices")
-    return _at(text) if text.startswith("/") else Given(address=_address(item, "devices"))
+    return _at(text) if text.startswith("/") else Attachment(address=_address(item, "devices"))
 
 
-def read_mount(item: Field) -> Given:
+def read_mount(item: Field) -> Attachment:
     """A mount: a host path, or a mapping with what it lies ``on``. Raises ScenarioError."""
     if not item.is_scalar:
         return _mapped(item, MOUNT_KEYS, "a mount")
@@ -40,17 +40,17 @@ def read_mount(item: Field) -> Given:
     return _at(item.text("mounts"), is_mount=True)
 
 
-def _at(path: str, *, is_mount: bool = False) -> Given:
+def _at(path: str, *, is_mount: bool = False) -> Attachment:
     found = _ADDRESS_IN_PATH.findall(path)
-    return Given(path, found[-1] if found else "", container_path=path, is_mount=is_mount)
+    return Attachment(path, found[-1] if found else "", container_path=path, is_mount=is_mount)
 
 
-def _mapped(item: Field, keys: Sequence[str], what: str) -> Given:
+def _mapped(item: Field, keys: Sequence[str], what: str) -> Attachment:
     fields = item.mapping(keys, what)
     if "path" not in fields or not fields["path"].text("path").startswith("/"):
         raise item.refuse(f"{what}: path is a path of the host, like /mnt/data")
     path = fields["path"].text("path")
-    return Given(
+    return Attachment(
         path=path,
         address=_address(fields["on"], "on") if "on" in fields else _at(path).address,
         container_path=fields["container"].text("container") if "container" in fields else path,
@@ -68,9 +68,9 @@ def _address(value: Field, what: str) -> str:
     return full
 
 
-def give(config: pb.ContainerConfig, given: Sequence[Given]) -> None:
+def give(config: pb.ContainerConfig, attachments: Sequence[Attachment]) -> None:
     """Write these into the container that is to be made, as a kubelet does."""
-    for item in given:
+    for item in attachments:
         if not item.path:
             config.CDI_devices.add(name=f"{CDI_KIND}={item.address}")
         elif item.is_mount:
@@ -79,7 +79,7 @@ def give(config: pb.ContainerConfig, given: Sequence[Given]) -> None:
             config.devices.add(host_path=item.path, container_path=item.container_path, permissions="rwm")
 
 
-class DevicePlaces:
+class DeviceLocator:
     """Where things of the host are: told by the machine, as sysfs tells it on a node."""
 
     def __init__(self, machine: Machine) -> None:
@@ -91,9 +91,9 @@ class DevicePlaces:
         """The devices are where this machine has them."""
         self._devices = {device.address: device for device in machine.devices}
 
-    def learn(self, given: Sequence[Given]) -> None:
+    def learn(self, attachments: Sequence[Attachment]) -> None:
         """From now on these paths are known."""
-        self._on.update({item.path: item.address for item in given if item.path and item.address})
+        self._on.update({item.path: item.address for item in attachments if item.path and item.address})
 
     async def hints_of(self, config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
         """The hints of a container's devices and mounts, in the order of the real reader."""

@@ -32,7 +32,7 @@ class Amounts:
         return self == Amounts()
 
 
-class Role(StrEnum):
+class ContainerRole(StrEnum):
     """What a container is to its pod. The kubelet starts init containers and sidecars before the others."""
 
     REGULAR = "regular"
@@ -42,7 +42,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Attachment:
     """A device or mount that a container is given.
 
     ``path`` is the host's ('' = a CDI device), ``address`` the PCI device of the machine behind it ('' = none).
@@ -64,8 +64,8 @@ class NewContainer:
 
     name: str
     amounts: Amounts
-    given: tuple[Given, ...] = ()
-    role: Role = Role.REGULAR
+    attachments: tuple[Attachment, ...] = ()
+    role: ContainerRole = ContainerRole.REGULAR
     cpuset_cpus: CpuSet = CpuSet()
 
 
@@ -95,7 +95,7 @@ class OnContainer:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class Resize:
     """The kubelet resizes a container in place, or its own CPU manager sends a set."""
 
     container: str
@@ -129,7 +129,7 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
+class ResetNode:
     """The operator uninstalls: the proxy ends, every container is widened, calls go straight to the runtime."""
 
 
@@ -141,7 +141,7 @@ class Advance:
 
 
 @dataclass(frozen=True, slots=True)
-class Hotplug:
+class CpuHotplug:
     """CPUs go offline, or come back online."""
 
     what: Literal["offline", "online"]
@@ -164,8 +164,8 @@ class Expect:
     expressions: tuple[str, ...]
 
 
-OnPods = Create | OnContainer | Update | Delete
-OnNode = Reconfigure | Restart | Reset | Advance | Hotplug | Tamper
+OnPods = Create | OnContainer | Resize | Delete
+OnNode = Reconfigure | Restart | ResetNode | Advance | CpuHotplug | Tamper
 Action = OnPods | OnNode | Expect
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import isfinite
 
 from cri_proxy.simulate.scenario.fields import Field
-from cri_proxy.simulate.scenario.model import Advance, Hotplug, Reset, Restart, Tamper
+from cri_proxy.simulate.scenario.model import Advance, CpuHotplug, ResetNode, Restart, Tamper
 from cri_proxy.simulate.scenario.pod_steps import container_reference
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
@@ -36,10 +36,10 @@ def restart(value: Field) -> Restart:
     raise value.refuse(f"restart: expected proxy, runtime or both, got {fields['what'].shown()}")
 
 
-def reset(value: Field) -> Reset:
+def reset(value: Field) -> ResetNode:
     """There is nothing to say about a reset. Raises ScenarioError."""
     if value.is_null or (value.is_scalar and value.text("reset") == "true"):
-        return Reset()
+        return ResetNode()
     raise value.refuse(f"reset: expected true, got {value.shown()}")
 
 
@@ -54,14 +54,14 @@ def advance(value: Field) -> Advance:
     return Advance(seconds)
 
 
-def offline(value: Field) -> Hotplug:
+def offline(value: Field) -> CpuHotplug:
     """CPUs that go. Raises ScenarioError."""
-    return Hotplug("offline", _cpus(value, "offline"))
+    return CpuHotplug("offline", _cpus(value, "offline"))
 
 
-def online(value: Field) -> Hotplug:
+def online(value: Field) -> CpuHotplug:
     """CPUs that come back. Raises ScenarioError."""
-    return Hotplug("online", _cpus(value, "online"))
+    return CpuHotplug("online", _cpus(value, "online"))
 
 
 def tamper(value: Field) -> Tamper:

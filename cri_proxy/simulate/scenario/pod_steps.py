@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from cri_proxy.simulate.scenario.amounts import CONTAINER_KEYS, UPDATE_KEYS, amounts_of
 from cri_proxy.simulate.scenario.devices import read_device, read_mount
 from cri_proxy.simulate.scenario.fields import Field
-from cri_proxy.simulate.scenario.model import Amounts, Create, NewContainer, Role, Update
+from cri_proxy.simulate.scenario.model import Amounts, ContainerRole, Create, NewContainer, Resize
 from policies.base import Labels, QosClass
 from sysfs.cpuset import CpuSet, CpuSetError
 
@@ -44,9 +44,9 @@ def _check_order(part: Field, containers: tuple[NewContainer, ...]) -> None:
     """Refuse an order that no kubelet knows."""
     later = False
     for container in containers:
-        if container.role in (Role.INIT, Role.SIDECAR) and later:
+        if container.role in (ContainerRole.INIT, ContainerRole.SIDECAR) and later:
             raise part.refuse(f"create: {container.name}: init containers and sidecars stand before the others")
-        later = later or container.role not in (Role.INIT, Role.SIDECAR)
+        later = later or container.role not in (ContainerRole.INIT, ContainerRole.SIDECAR)
 
 
 def _container(item: Field, qos: QosClass | None) -> NewContainer:
@@ -65,22 +65,22 @@ def _container(item: Field, qos: QosClass | None) -> NewContainer:
     )
 
 
-def _role(item: Field, fields: Mapping[str, Field]) -> Role:
+def _role(item: Field, fields: Mapping[str, Field]) -> ContainerRole:
     chosen = [key for key in ROLE_KEYS if key in fields and fields[key].truth(key)]
     if len(chosen) > 1:
         raise item.refuse(f"a container is one of {', '.join(ROLE_KEYS)}, not {' and '.join(chosen)}")
-    return Role(chosen[0]) if chosen else Role.REGULAR
+    return ContainerRole(chosen[0]) if chosen else ContainerRole.REGULAR
 
 
-def _amounts(item: Field, fields: Mapping[str, Field], qos: QosClass | None, role: Role) -> Amounts:
-    if role is not Role.EPHEMERAL:
+def _amounts(item: Field, fields: Mapping[str, Field], qos: QosClass | None, role: ContainerRole) -> Amounts:
+    if role is not ContainerRole.EPHEMERAL:
         return amounts_of(item, fields, qos)
     if not amounts_of(item, fields, None).is_empty:
         raise item.refuse("an ephemeral container asks for nothing; leave cpu and memory out")
     return Amounts()
 
 
-def update(value: Field) -> Update:
+def update(value: Field) -> Resize:
     """A resize in place. Raises ScenarioError."""
     fields = value.mapping(UPDATE_KEYS, "update")
     if "container" not in fields:
@@ -88,7 +88,7 @@ def update(value: Field) -> Update:
     amounts, cpus = amounts_of(value, fields, None), _cpuset(fields)
     if amounts.is_empty and not cpus:
         raise value.refuse("update: nothing is changed; give cpu, memory, or requests and limits")
-    return Update(container_reference(fields["container"], "update"), amounts, cpus)
+    return Resize(container_reference(fields["container"], "update"), amounts, cpus)
 
 
 def _cpuset(fields: Mapping[str, Field]) -> CpuSet:

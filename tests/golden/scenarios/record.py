@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.run_files import Performance, perform
+from cri_proxy.simulate.run_files import ScenarioResult, run_scenario
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.parse import read_scenarios
 
@@ -38,7 +38,7 @@ def scenarios(path: Path) -> Iterator[Scenario]:
         yield found
 
 
-def lines(performance: Performance) -> list[str]:
+def lines(performance: ScenarioResult) -> list[str]:
     """An answer, a line for each step but those that only look."""
     return [
         json.dumps({key: value for key, value in outcome.json_value().items() if key != "step"})
@@ -47,7 +47,7 @@ def lines(performance: Performance) -> list[str]:
     ]
 
 
-def recording(played: Iterable[tuple[Scenario, Performance]]) -> str:
+def recording(played: Iterable[tuple[Scenario, ScenarioResult]]) -> str:
     """All answers of a story file."""
     parts = []
     for scenario, performance in played:
@@ -57,7 +57,7 @@ def recording(played: Iterable[tuple[Scenario, Performance]]) -> str:
 
 def play(name: str) -> str:
     """The recording of this story file, played now."""
-    return recording((scenario, perform(scenario)) for scenario in scenarios(FOLDER / f"{name}.yaml"))
+    return recording((scenario, run_scenario(scenario)) for scenario in scenarios(FOLDER / f"{name}.yaml"))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.view import NodeView
-from cri_proxy.simulate.hotplug import with_offline
+from cri_proxy.simulate.machine import with_offline
 from policies.base import Allocations
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

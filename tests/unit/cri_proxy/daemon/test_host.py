@@ -7,7 +7,7 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import settings_for
 from cri_proxy.daemon.host import Host
-from cri_proxy.simulate.hotplug import with_offline
+from cri_proxy.simulate.machine import with_offline
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.fakes.site import Silent

@@ -12,7 +12,7 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import NotReconfigured, Reconfigured, plan, reconfigure
 from cri_proxy.node.replan import RACES
-from cri_proxy.simulate.node import World
+from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, CpuKind, Pinning, Reason, Reinstated, Request
 from policies.builder import build_policy
@@ -52,7 +52,7 @@ class Racing(FragilePolicy):
 
 def on_node(*rows: Row) -> Node:
     """A node on which these hold CPUs; CPU 0 of eight is reserved."""
-    node = World(MACHINE, {"reservedResources": {"cpu": "cpuset:0"}}).node
+    node = SimulatedNode(MACHINE, {"reservedResources": {"cpu": "cpuset:0"}}).node
     node.context.ledger.put(*rows)
     return node
 
@@ -128,7 +128,7 @@ class Swapping(FragilePolicy):
 
 
 async def test_changing_places_where_every_cpu_is_owned_is_refused() -> None:
-    node = World(MACHINE, {}).node
+    node = SimulatedNode(MACHINE, {}).node
     node.context.ledger.put(living("a", "0-3", "0-3"), living("b", "4-7", "4-7"))
     result = await reconfigure(node, Swapping(small_policy("")), RULES)
     assert isinstance(result, NotReconfigured)
@@ -185,7 +185,7 @@ async def work_of_moving(count: int) -> int:
         nonlocal calls
         calls += event == "call"
 
-    node = World(machine, {}).node
+    node = SimulatedNode(machine, {}).node
     node.context.ledger.put(*ledger.rows())
     for set_profile in (threading.setprofile, sys.setprofile):  # those to come, and this one
         set_profile(count_call)

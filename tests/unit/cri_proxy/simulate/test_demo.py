@@ -1,10 +1,10 @@
 """The demo's play."""
 
-from cri_proxy.simulate.demo import CAPTIONS, EXPLAINED, Demo, Scene, demo_scenario
-from cri_proxy.simulate.run_files import perform
+from cri_proxy.simulate.demo import CAPTIONS, EXPLAINED, Demo, DemoStep, demo_scenario
+from cri_proxy.simulate.run_files import run_scenario
 
 
-async def played() -> tuple[list[Scene], Demo]:
+async def played() -> tuple[list[DemoStep], Demo]:
     """Every scene."""
     demo = Demo()
     scenes = [scene async for scene in demo.scenes()]
@@ -23,12 +23,12 @@ def test_every_step_has_its_sentence() -> None:
 
 
 def test_only_the_giant_is_refused() -> None:
-    refused = [outcome.step for outcome in perform(demo_scenario()).outcomes if not outcome.ok]
+    refused = [outcome.step for outcome in run_scenario(demo_scenario()).outcomes if not outcome.ok]
     assert ["giant" in str(step) for step in refused] == [True]
 
 
 def test_what_the_sentences_promise_happens() -> None:
-    seen = perform(demo_scenario()).outcomes[-1].containers
+    seen = run_scenario(demo_scenario()).outcomes[-1].containers
     assert seen["node-agent/agent"].reserved == seen["node-agent/agent"].cpus
     assert len(seen["trader/loop"].isolated) == 1
     assert (len(seen["stream/codec"].exclusive), seen["stream/codec"].shared_mcpu) == (2, 500)

@@ -2,22 +2,22 @@
 
 import pytest
 
-from cri_proxy.simulate.node import World
+from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.outcome import StepOutcome
-from cri_proxy.simulate.player import Player
+from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.parse import parse_scenario
 
 MACHINE = "machine: {cores: 4, memory: 1Gi, pci: [{address: '10:00.0', class: 2, node: 0}]}\n"
 CONFIG = "config: {reservedResources: {cpu: 750m}}\nsteps:\n"
 
 
-async def played(*steps: str) -> tuple[list[StepOutcome], World]:
+async def played(*steps: str) -> tuple[list[StepOutcome], SimulatedNode]:
     """What came of every step, and the node as it was left."""
-    player = Player(parse_scenario(MACHINE + CONFIG + "".join(f"- {step}\n" for step in steps)))
+    player = ScenarioRunner(parse_scenario(MACHINE + CONFIG + "".join(f"- {step}\n" for step in steps)))
     await player.open()
     outcomes = [outcome async for outcome in player.play()]
     await player.close()
-    return outcomes, player.world
+    return outcomes, player.simulated
 
 
 async def play(*steps: str) -> list[StepOutcome]:
@@ -46,8 +46,8 @@ async def test_an_ephemeral_container_joins_a_pod_that_runs() -> None:
 @pytest.mark.parametrize(("static", "uids"), [("true", 1), ("false", 2)])
 async def test_a_pod_made_again_is_another_one_unless_it_is_static(static: str, uids: int) -> None:
     pod = f"create: {{pod: a, static: {static}, containers: [{{name: c}}]}}"
-    _, world = await played(pod, "exit: a/c", "delete: a", pod)
-    uid = next(iter(world.runtime.node.sandboxes.values())).config.metadata.uid
+    _, simulated = await played(pod, "exit: a/c", "delete: a", pod)
+    uid = next(iter(simulated.runtime.node.sandboxes.values())).config.metadata.uid
     _, first = await played(pod)
     before = next(iter(first.runtime.node.sandboxes.values())).config.metadata.uid
     assert len({uid, before}) == uids

@@ -7,8 +7,8 @@ import pytest
 from cri_proxy import events
 from cri_proxy.errors import ConfigError
 from cri_proxy.simulate.clock import START_SECONDS
-from cri_proxy.simulate.hotplug import with_offline
-from cri_proxy.simulate.node import FaultLog, World
+from cri_proxy.simulate.machine import with_offline
+from cri_proxy.simulate.node import FaultLog, SimulatedNode
 from policies.base import Allocations
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
@@ -17,17 +17,17 @@ MACHINE = describe({"cores": 4})
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def simulated() -> AsyncIterator[SimulatedNode]:
     """A node of four CPUs."""
-    world = World(MACHINE, {"reservedResources": {"cpu": "1"}})
-    await world.recover()
-    yield world
-    await world.close()
+    simulated = SimulatedNode(MACHINE, {"reservedResources": {"cpu": "1"}})
+    await simulated.recover()
+    yield simulated
+    await simulated.close()
 
 
 def test_options_that_do_not_do_are_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="cannot reserve"):
-        World(MACHINE, {"reservedResources": {"cpu": "5"}})
+        SimulatedNode(MACHINE, {"reservedResources": {"cpu": "5"}})
 
 
 @pytest.mark.parametrize(
@@ -40,70 +40,73 @@ def test_options_that_do_not_do_are_refused_at_once() -> None:
     ],
 )
 async def test_a_change_is_made_or_answered_with_what_is_wrong(
-    world: World, change: dict[str, object], answer: str
+    simulated: SimulatedNode, change: dict[str, object], answer: str
 ) -> None:
-    assert (await world.reconfigure(change)).startswith(answer)
+    assert (await simulated.reconfigure(change)).startswith(answer)
 
 
-async def test_a_refused_change_leaves_no_trace_for_the_next(world: World) -> None:
-    await world.reconfigure({"reservedResources": {"cpu": "5"}})
-    assert await world.reconfigure({"topologyAware": {"PinMemory": False}}) == ""
+async def test_a_refused_change_leaves_no_trace_for_the_next(simulated: SimulatedNode) -> None:
+    await simulated.reconfigure({"reservedResources": {"cpu": "5"}})
+    assert await simulated.reconfigure({"topologyAware": {"PinMemory": False}}) == ""
 
 
-async def test_a_fault_of_ours_is_told_by_the_next_settle_and_only_that(world: World) -> None:
-    world.journal.failed_open("a call", ValueError("a bug"))
-    assert (await world.settle(), await world.settle()) == (("fault: ValueError('a bug')",), ())
+async def test_a_fault_of_ours_is_told_by_the_next_settle_and_only_that(simulated: SimulatedNode) -> None:
+    simulated.journal.failed_open("a call", ValueError("a bug"))
+    assert (await simulated.settle(), await simulated.settle()) == (("fault: ValueError('a bug')",), ())
 
 
-async def test_a_restarted_proxy_is_ready_again(world: World) -> None:
-    before = world.node
-    await world.restart_proxy()
-    assert before is not world.node
-    assert world.node.coordinator.is_ready
+async def test_a_restarted_proxy_is_ready_again(simulated: SimulatedNode) -> None:
+    before = simulated.node
+    await simulated.restart_proxy()
+    assert before is not simulated.node
+    assert simulated.node.coordinator.is_ready
 
 
-async def test_the_view_is_that_of_a_daemon(world: World) -> None:
-    assert (world.view().status().policy, world.view().health().is_ready) == ("topology-aware", True)
+async def test_the_view_is_that_of_a_daemon(simulated: SimulatedNode) -> None:
+    assert (simulated.view().status().policy, simulated.view().health().is_ready) == ("topology-aware", True)
 
 
-async def test_time_passes_only_as_far_as_it_is_told_to(world: World) -> None:
-    await world.advance(30)
-    assert world.runtime.node.now_ns() == int((START_SECONDS + 30) * 1e9)
+async def test_time_passes_only_as_far_as_it_is_told_to(simulated: SimulatedNode) -> None:
+    await simulated.advance(30)
+    assert simulated.runtime.node.now_ns() == int((START_SECONDS + 30) * 1e9)
 
 
-async def test_a_machine_keeps_one_of_its_cpus_and_has_no_others(world: World) -> None:
+async def test_a_machine_keeps_one_of_its_cpus_and_has_no_others(simulated: SimulatedNode) -> None:
     for cpus in ("0-3", "9"):
-        problem = await world.take_offline(CpuSet.parse(cpus))
+        problem = await simulated.take_offline(CpuSet.parse(cpus))
         assert problem == "the machine has CPUs 0-3, and one of them stays online"
 
 
-async def test_cpus_that_went_and_came_back_are_there_again(world: World) -> None:
-    assert (await world.take_offline(CpuSet.parse("3")), str(world.machine.online)) == ("", "0-2")
-    assert (await world.bring_online(CpuSet.parse("3")), str(world.policy.machine.online)) == ("", "0-3")
+async def test_cpus_that_went_and_came_back_are_there_again(simulated: SimulatedNode) -> None:
+    assert (await simulated.take_offline(CpuSet.parse("3")), str(simulated.machine.online)) == ("", "0-2")
+    assert (await simulated.bring_online(CpuSet.parse("3")), str(simulated.policy.machine.online)) == ("", "0-3")
 
 
-async def test_a_machine_that_no_configuration_fits_stays_as_it_was_for_the_policy(world: World) -> None:
-    await world.reconfigure({"availableResources": {"cpu": "cpuset:0,3"}})
-    assert (await world.take_offline(CpuSet.parse("0,3"))).startswith("the machine cannot be taken over:")
-    assert (str(world.machine.online), str(world.policy.machine.online)) == ("1-2", "0-3")
+async def test_a_machine_that_no_configuration_fits_stays_as_it_was_for_the_policy(simulated: SimulatedNode) -> None:
+    await simulated.reconfigure({"availableResources": {"cpu": "cpuset:0,3"}})
+    assert (await simulated.take_offline(CpuSet.parse("0,3"))).startswith("the machine cannot be taken over:")
+    assert (str(simulated.machine.online), str(simulated.policy.machine.online)) == ("1-2", "0-3")
 
 
 async def test_what_a_capture_does_not_tell_cannot_come_online() -> None:
-    world = World(with_offline(MACHINE, CpuSet.parse("2")), {"reservedResources": {"cpu": "1"}})
-    await world.recover()
-    answers = [await world.bring_online(CpuSet.parse("2")), await world.take_offline(CpuSet.parse("3"))]
-    await world.close()
-    assert f"{answers} {world.machine.online}" == "['the machine has CPUs 0-1,3, and one of them stays online', ''] 0-1"
+    simulated = SimulatedNode(with_offline(MACHINE, CpuSet.parse("2")), {"reservedResources": {"cpu": "1"}})
+    await simulated.recover()
+    answers = [await simulated.bring_online(CpuSet.parse("2")), await simulated.take_offline(CpuSet.parse("3"))]
+    await simulated.close()
+    assert (
+        f"{answers} {simulated.machine.online}"
+        == "['the machine has CPUs 0-1,3, and one of them stays online', ''] 0-1"
+    )
 
 
-async def test_after_a_reset_nobody_serves_until_the_proxy_is_back(world: World) -> None:
-    await world.reset()
-    await world.advance(60)
-    assert not world.node.coordinator.is_ready
-    assert await world.reconfigure({"reservedResources": {"cpu": "2"}}) == ""
-    await world.restart_proxy()
-    assert world.node.coordinator.is_ready
-    assert str(world.policy.pools(Allocations())[0].reserved) == "0-1"
+async def test_after_a_reset_nobody_serves_until_the_proxy_is_back(simulated: SimulatedNode) -> None:
+    await simulated.reset()
+    await simulated.advance(60)
+    assert not simulated.node.coordinator.is_ready
+    assert await simulated.reconfigure({"reservedResources": {"cpu": "2"}}) == ""
+    await simulated.restart_proxy()
+    assert simulated.node.coordinator.is_ready
+    assert str(simulated.policy.pools(Allocations())[0].reserved) == "0-1"
 
 
 def test_only_errors_are_kept() -> None:

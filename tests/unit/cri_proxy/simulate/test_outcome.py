@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
-from cri_proxy.simulate.outcome import Seen, StepOutcome, moved_between
+from cri_proxy.simulate.outcome import ContainerState, StepOutcome, moved_between
 from sysfs.cpuset import CpuSet, NodeSet
 
-WEB = Seen("id1", "running", CpuSet.parse("2-4"), NodeSet.parse("0"), CpuSet.parse("2-3"), shared=CpuSet.parse("4"))
+WEB = ContainerState(
+    "id1", "running", CpuSet.parse("2-4"), NodeSet.parse("0"), CpuSet.parse("2-3"), shared=CpuSet.parse("4")
+)
 
 
 def test_the_json_of_a_step_is_the_contract() -> None:
@@ -45,5 +47,5 @@ def test_whom_the_step_names_was_not_moved_by_it() -> None:
 
 def test_a_new_attempt_or_an_end_is_no_move() -> None:
     other = replace(WEB, id="id2", cpus=CpuSet.parse("9"))
-    ended = Seen("id1", "exited")
+    ended = ContainerState("id1", "exited")
     assert moved_between({"a": WEB, "b": WEB}, {"a": other, "b": ended, "c": WEB}, ()) == ()

@@ -3,7 +3,7 @@
 import pytest
 
 from cri_proxy.cri_client.pods import ContainerSpec
-from cri_proxy.simulate.pods import Attempt, KnownPod, NoSuchThing, Pods, new_pod
+from cri_proxy.simulate.pods import Attempt, KnownPod, Pods, StepError, new_pod
 from cri_proxy.simulate.scenario.model import Amounts, Create, NewContainer, Scenario
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from policies.base import QosClass
@@ -39,16 +39,16 @@ def test_a_pod_is_found_by_its_name_where_that_is_enough() -> None:
     first = known(pods, create("web", "a", "c0"))
     assert pods.named("web") == pods.named("a/web") == first
     known(pods, create("web", "b", "c0"))
-    with pytest.raises(NoSuchThing, match="several namespaces"):
+    with pytest.raises(StepError, match="several namespaces"):
         pods.named("web")
 
 
 def test_what_is_not_there_is_answered_with_what_is() -> None:
     pods = Pods(empty("default/web"))
     known(pods, create("web", None, "c0"))
-    with pytest.raises(NoSuchThing, match="there is no pod db; there are web"):
+    with pytest.raises(StepError, match="there is no pod db; there are web"):
         pods.container("db/c0")
-    with pytest.raises(NoSuchThing, match="has no container c1; it has c0"):
+    with pytest.raises(StepError, match="has no container c1; it has c0"):
         pods.container("web/c1")
 
 

@@ -4,15 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.simulate.outcome import Moved, Seen, StepOutcome
+from cri_proxy.simulate.outcome import ContainerState, MovedContainer, StepOutcome
 from cri_proxy.simulate.report import change, heading, headline, place, summary, tell
-from cri_proxy.simulate.run_files import perform
+from cri_proxy.simulate.run_files import run_scenario
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 
-SHARING = Seen("id", "running", CpuSet.parse("4-7"), NodeSet.parse("1"), shared=CpuSet.parse("4-7"), shared_mcpu=250)
-OWNING = Seen("id", "running", CpuSet.parse("2"), NodeSet.parse("0"), exclusive=CpuSet.parse("2"), pool="root")
+SHARING = ContainerState(
+    "id", "running", CpuSet.parse("4-7"), NodeSet.parse("1"), shared=CpuSet.parse("4-7"), shared_mcpu=250
+)
+OWNING = ContainerState(
+    "id", "running", CpuSet.parse("2"), NodeSet.parse("0"), exclusive=CpuSet.parse("2"), pool="root"
+)
 
 
 @pytest.mark.parametrize(
@@ -41,11 +45,11 @@ def test_a_step_has_one_line(step: str, line: str) -> None:
 def test_a_place_says_what_the_cpus_are_to_the_container() -> None:
     assert place(SHARING) == "CPUs 4-7 shared (250m), memory node 1"
     assert place(OWNING) == "CPU 2 exclusive, memory node 0, root"
-    assert place(Seen("id", "running")) == "CPUs not pinned, memory not pinned"
+    assert place(ContainerState("id", "running")) == "CPUs not pinned, memory not pinned"
 
 
 def test_thread_siblings_that_are_left_idle_are_called_hidden() -> None:
-    quiet = Seen("id", "running", CpuSet.parse("2"), NodeSet.parse("0"), exclusive=CpuSet.parse("2-3"))
+    quiet = ContainerState("id", "running", CpuSet.parse("2"), NodeSet.parse("0"), exclusive=CpuSet.parse("2-3"))
     assert place(quiet) == "CPU 2 exclusive + CPU 3 hidden, memory node 0"
 
 
@@ -57,14 +61,17 @@ def test_what_the_kernel_enforces_is_told_where_it_is_something_else() -> None:
 def test_cpus_that_are_granted_and_not_pinned_are_not_called_exclusive() -> None:
     config = "config: {reservedResources: {cpu: 1}, topologyAware: {PinCPU: false}}"
     create = "create: {pod: g, qos: guaranteed, containers: [{name: c, cpu: 1}]}"
-    told = perform(parse_scenario(f"machine: {{cores: 4, memory: 1Gi}}\n{config}\nsteps:\n- {create}")).text
+    told = run_scenario(parse_scenario(f"machine: {{cores: 4, memory: 1Gi}}\n{config}\nsteps:\n- {create}")).text
     assert "g/c: CPUs not pinned, memory node 0, root" in told
     assert "CPU 1 exclusive" not in told
 
 
 def test_a_move_says_what_changed_and_nothing_else() -> None:
-    assert change(Moved("a", SHARING, OWNING)) == "CPUs 4-7 -> 2, memory nodes 1 -> 0"
-    assert change(Moved("a", SHARING, Seen("id", "running", CpuSet(), NodeSet.parse("1")))) == "CPUs 4-7 -> any"
+    assert change(MovedContainer("a", SHARING, OWNING)) == "CPUs 4-7 -> 2, memory nodes 1 -> 0"
+    assert (
+        change(MovedContainer("a", SHARING, ContainerState("id", "running", CpuSet(), NodeSet.parse("1"))))
+        == "CPUs 4-7 -> any"
+    )
 
 
 def test_a_step_tells_refusals_places_reasons_and_moves() -> None:
@@ -74,7 +81,7 @@ def test_a_step_tells_refusals_places_reasons_and_moves() -> None:
         step.written,
         ("d: full",),
         {"a/c": OWNING, "b/c": SHARING},
-        updated=(Moved("b/c", OWNING, SHARING),),
+        updated=(MovedContainer("b/c", OWNING, SHARING),),
         named=("a/c", "a/d"),
         reasons={"a/c": ("because",)},
     )

@@ -2,7 +2,7 @@
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import PodSpec, guaranteed, sandbox_config
-from cri_proxy.simulate.node import World
+from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from cri_proxy.simulate.snapshot import reasons_for, see
@@ -13,24 +13,24 @@ SCENARIO = parse_scenario("machine: host\nsteps: [create: {pod: web, qos: guaran
 
 async def look(*, overwrite: str = "", end: bool = False) -> tuple[dict[str, str], tuple[str, ...]]:
     """What is seen of a container of one CPU (of four, one reserved), after what happened to it."""
-    world, pods = World(describe({"cores": 4}), {"reservedResources": {"cpu": "1"}}), Pods(SCENARIO)
-    await world.recover()
+    simulated, pods = SimulatedNode(describe({"cores": 4}), {"reservedResources": {"cpu": "1"}}), Pods(SCENARIO)
+    await simulated.recover()
     container = guaranteed("c0", 1000)
     spec = pods.planned(SCENARIO.steps[0].action)  # type: ignore[arg-type]  # the step above is a create
     spec = type(spec)(spec.name, (container,), declared_qos=spec.qos)
-    request = pb.RunPodSandboxRequest(config=sandbox_config(PodSpec("web", (container,)), world.kubelet.node))
-    sandbox = await world.kubelet.call("RunPodSandbox", request, pb.RunPodSandboxResponse)
-    container_id = await world.kubelet.create(spec, container, sandbox.pod_sandbox_id)
+    request = pb.RunPodSandboxRequest(config=sandbox_config(PodSpec("web", (container,)), simulated.kubelet.node))
+    sandbox = await simulated.kubelet.call("RunPodSandbox", request, pb.RunPodSandboxResponse)
+    container_id = await simulated.kubelet.create(spec, container, sandbox.pod_sandbox_id)
     pods.put(KnownPod(spec, sandbox.pod_sandbox_id, (Attempt(container, container_id, 0),)))
-    await world.kubelet.start(container_id)
-    await world.settle()
+    await simulated.kubelet.start(container_id)
+    await simulated.settle()
     if overwrite:
-        world.runtime.node.containers[container_id].record.cpuset_cpus = overwrite
+        simulated.runtime.node.containers[container_id].record.cpuset_cpus = overwrite
     if end:
-        world.runtime.exit(container_id)
-    seen = see(world, pods)["web/c0"].json_value()
-    reasons = reasons_for(world, pods.key_of(spec, "c0"))
-    await world.close()
+        simulated.runtime.exit(container_id)
+    seen = see(simulated, pods)["web/c0"].json_value()
+    reasons = reasons_for(simulated, pods.key_of(spec, "c0"))
+    await simulated.close()
     return {key: str(seen[key]) for key in ("cpus", "exclusive", "shared", "state")}, reasons
 
 

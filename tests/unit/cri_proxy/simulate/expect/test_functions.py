@@ -14,7 +14,7 @@ from cri_proxy.simulate.expect.functions import (
     STEP_FUNCTIONS,
     vocabulary,
 )
-from cri_proxy.simulate.outcome import Moved, Seen, StepOutcome
+from cri_proxy.simulate.outcome import ContainerState, MovedContainer, StepOutcome
 from policies.base import PoolView
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
@@ -34,7 +34,7 @@ ROOT = PoolView(
     shared_granted_mcpu=0,
     memory_free_bytes=3 << 30,
 )
-WEB = Seen(
+WEB = ContainerState(
     "id",
     "running",
     CpuSet.parse("2-5,15"),
@@ -56,7 +56,7 @@ LAST = StepOutcome(
     {},
     ("full",),
     {"web/c0": WEB},
-    updated=(Moved("bg/c0", WEB, WEB),),
+    updated=(MovedContainer("bg/c0", WEB, WEB),),
     refused={"big/c0": "wanted 9 exclusive CPUs"},
     codes={"web/c0": ("pool", "displaced")},
     update_calls=2,

@@ -4,9 +4,9 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.devices import DevicePlaces, give, read_device, read_mount
+from cri_proxy.simulate.scenario.devices import DeviceLocator, give, read_device, read_mount
 from cri_proxy.simulate.scenario.fields import documents
-from cri_proxy.simulate.scenario.model import Given
+from cri_proxy.simulate.scenario.model import Attachment
 from sysfs.descriptions.machine import describe
 
 NIC, DISK = "0000:3b:00.0", "0000:10:00.0"
@@ -19,26 +19,26 @@ MACHINE = describe(
 RENDER = f"/dev/dri/by-path/pci-{NIC}-render"
 
 
-def device(text: str) -> Given:
+def device(text: str) -> Attachment:
     """The device that this YAML stands for."""
     return read_device(next(documents(text, "s")))
 
 
-def mount(text: str) -> Given:
+def mount(text: str) -> Attachment:
     """The mount that this YAML stands for."""
     return read_mount(next(documents(text, "s")))
 
 
-async def hints(*given: Given) -> list[tuple[str, str]]:
+async def hints(*given: Attachment) -> list[tuple[str, str]]:
     """(source, nodes) of a container that is given these."""
-    places, config = DevicePlaces(MACHINE), pb.ContainerConfig()
+    places, config = DeviceLocator(MACHINE), pb.ContainerConfig()
     places.learn(given)
     give(config, given)
     return [(hint.source, str(hint.nodes)) for hint in await places.hints_of(config)]
 
 
 async def test_a_pci_address_is_a_cdi_device() -> None:
-    assert device("3B:00.0") == Given(address=NIC)
+    assert device("3B:00.0") == Attachment(address=NIC)
     assert await hints(device(NIC)) == [(NIC, "1")]
 
 

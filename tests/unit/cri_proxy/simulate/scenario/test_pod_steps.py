@@ -3,7 +3,7 @@
 import pytest
 
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.model import Amounts, Create, Given, NewContainer, Role
+from cri_proxy.simulate.scenario.model import Amounts, Attachment, ContainerRole, Create, NewContainer
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from policies.base import QosClass
 from sysfs.cpuset import CpuSet
@@ -27,7 +27,7 @@ def test_qos_classes_are_taken_in_any_spelling() -> None:
 
 def test_a_container_says_what_it_is_to_its_pod() -> None:
     pod = created("{pod: a, containers: [{name: i, init: true}, {name: s, sidecar: true}, {name: m, init: false}]}")
-    assert [c.role for c in pod.containers] == [Role.INIT, Role.SIDECAR, Role.REGULAR]
+    assert [c.role for c in pod.containers] == [ContainerRole.INIT, ContainerRole.SIDECAR, ContainerRole.REGULAR]
 
 
 def test_a_pod_may_be_a_file_of_the_node() -> None:
@@ -36,13 +36,13 @@ def test_a_pod_may_be_a_file_of_the_node() -> None:
 
 
 def test_devices_and_mounts_are_what_a_container_is_given() -> None:
-    given = container("{name: c, devices: ['3b:00.0'], mounts: [/data]}").given
-    assert given == (Given(address="0000:3b:00.0"), Given("/data", "", "/data", is_mount=True))
+    given = container("{name: c, devices: ['3b:00.0'], mounts: [/data]}").attachments
+    assert given == (Attachment(address="0000:3b:00.0"), Attachment("/data", "", "/data", is_mount=True))
 
 
 def test_an_ephemeral_container_of_a_guaranteed_pod_asks_for_nothing() -> None:
     pod = created("{pod: a, qos: guaranteed, containers: [{name: shell, ephemeral: true}]}")
-    assert pod.containers == (NewContainer("shell", Amounts(), role=Role.EPHEMERAL),)
+    assert pod.containers == (NewContainer("shell", Amounts(), role=ContainerRole.EPHEMERAL),)
 
 
 def test_a_container_may_bring_cpus_of_its_own() -> None:

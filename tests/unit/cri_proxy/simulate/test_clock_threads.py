@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cri_proxy.simulate.inline_threads import InlineExecutor
+from cri_proxy.simulate.clock import InlineExecutor
 
 
 async def on_a_thread(work: str) -> str:

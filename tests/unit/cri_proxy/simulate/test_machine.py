@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.simulate.hotplug import with_offline
+from cri_proxy.simulate.machine import with_offline
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 

@@ -1,7 +1,7 @@
 """What the simulated kernel enforces."""
 
-from cri_proxy.simulate.cpusets import EmbeddedCpusets
-from cri_proxy.simulate.player import Player
+from cri_proxy.simulate.node import EmbeddedCpusets
+from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from sysfs.cpuset import CpuSet
 
@@ -15,11 +15,11 @@ steps:
 
 async def look(*, wrong_pid: int = 0) -> tuple[str, str]:
     """The CPUs that are enforced on the only container, and the end of its cgroup's path; '' when there are none."""
-    player = Player(parse_scenario(SCENARIO))
+    player = ScenarioRunner(parse_scenario(SCENARIO))
     await player.open()
     _ = [outcome async for outcome in player.play()]
-    (container,) = player.world.runtime.node.containers.values()
-    found = EmbeddedCpusets(player.world.runtime).enforced(container.pid + wrong_pid, container.id)
+    (container,) = player.simulated.runtime.node.containers.values()
+    found = EmbeddedCpusets(player.simulated.runtime).enforced(container.pid + wrong_pid, container.id)
     await player.close()
     return ("", "") if found is None else (str(found.cpus), found.path.rpartition(container.id)[1])
 

@@ -1,7 +1,6 @@
 """Plays the steps of a scenario on a node in memory, and looks at every container after each."""
 
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import assert_never
 
 from cri_proxy.clock import Clock
@@ -10,37 +9,36 @@ from cri_proxy.simulate.checks import check_steps
 from cri_proxy.simulate.errors import ExpectationError, ScenarioError
 from cri_proxy.simulate.expect.expressions import evaluate
 from cri_proxy.simulate.expect.functions import vocabulary
-from cri_proxy.simulate.kubelet import PodActs
-from cri_proxy.simulate.node import World
-from cri_proxy.simulate.outcome import Seen, StepOutcome, moved_between
-from cri_proxy.simulate.pods import Attempt, NoSuchThing, Pods
+from cri_proxy.simulate.kubelet import SimulatedKubelet
+from cri_proxy.simulate.machine import machine_source, whole_machine
+from cri_proxy.simulate.node import SimulatedNode
+from cri_proxy.simulate.outcome import ContainerState, StepOutcome, moved_between
+from cri_proxy.simulate.pods import Attempt, Pods, StepError
 from cri_proxy.simulate.scenario.model import (
     Action,
     Advance,
+    CpuHotplug,
     Create,
     Delete,
     Expect,
-    Hotplug,
     OnContainer,
     OnNode,
     Reconfigure,
-    Reset,
+    ResetNode,
+    Resize,
     Restart,
     Scenario,
     Step,
     Tamper,
-    Update,
 )
 from cri_proxy.simulate.snapshot import codes_of, reasons_for, see
 from policies.base import PoolView
 from policies.errors import PolicyBaseError
-from sysfs.cpuset import CpuSet
 from sysfs.errors import SysfsBaseError
 from sysfs.model import Machine
-from sysfs.sources import load_machine
 
 
-class Player:
+class ScenarioRunner:
     """One scenario on its node. ``open`` first, ``close`` last."""
 
     def __init__(self, scenario: Scenario, clock: Clock | None = None) -> None:
@@ -52,33 +50,33 @@ class Player:
         check_steps(scenario)
         try:
             machine, offline = whole_machine(machine_source(scenario))
-            self.world = World(machine, scenario.config, clock, offline=offline)
+            self.simulated = SimulatedNode(machine, scenario.config, clock, offline=offline)
         except ConfigError as error:
             problem = f"config: {error.key}: {error.problem}" if error.key else f"config: {error.problem}"
             raise ScenarioError(scenario.source, scenario.line, problem) from None
         except (SysfsBaseError, PolicyBaseError) as error:
             raise ScenarioError(scenario.source, scenario.line, str(error)) from None
         self._pods = Pods(scenario)
-        self._seen: Mapping[str, Seen] = {}
+        self._seen: Mapping[str, ContainerState] = {}
         self._last: StepOutcome | None = None
-        self._kubelet = PodActs(self.world, self._pods, self._is_live)
+        self._kubelet = SimulatedKubelet(self.simulated, self._pods, self._is_live)
 
     @property
     def machine(self) -> Machine:
         """The machine as it is now."""
-        return self.world.machine
+        return self.simulated.machine
 
     async def open(self) -> None:
         """Start the node."""
-        await self.world.recover()
+        await self.simulated.recover()
 
     async def close(self) -> None:
         """End the node."""
-        await self.world.close()
+        await self.simulated.close()
 
     def pool_views(self) -> tuple[PoolView, ...]:
         """The pool tree now."""
-        return self.world.policy.pools(self.world.node.context.ledger.allocations)
+        return self.simulated.policy.pools(self.simulated.node.context.ledger.allocations)
 
     async def play(self) -> AsyncIterator[StepOutcome]:
         """Every step, in order; one that is refused doesn't stop the others."""
@@ -92,10 +90,10 @@ class Player:
             return StepOutcome(index, step.written, self._unmet(action), before, is_expectation=True)
         named = self._named(action)
         self._kubelet.refused.clear()
-        updates, notices = len(self.world.runtime.updates), self.world.notices
+        updates, notices = len(self.simulated.runtime.updates), self.simulated.notices
         error = await self._try(action)
-        faults = await self.world.settle()
-        self._seen = see(self.world, self._pods)
+        faults = await self.simulated.settle()
+        self._seen = see(self.simulated, self._pods)
         outcome = StepOutcome(
             index,
             step.written,
@@ -105,9 +103,9 @@ class Player:
             named=named,
             reasons=self._reasons(named),
             refused=dict(self._kubelet.refused),
-            codes=codes_of(self.world, self._pods),
-            update_calls=len(self.world.runtime.updates) - updates,
-            notices=self.world.notices - notices,
+            codes=codes_of(self.simulated, self._pods),
+            update_calls=len(self.simulated.runtime.updates) - updates,
+            notices=self.simulated.notices - notices,
         )
         self._last = outcome
         return outcome
@@ -120,12 +118,12 @@ class Player:
             return error.message
         except RuntimeUnavailable as error:
             return str(error)
-        except NoSuchThing as error:
+        except StepError as error:
             return str(error)
 
     async def _act(self, action: Action) -> str:
         match action:
-            case Create() | OnContainer() | Update() | Delete():
+            case Create() | OnContainer() | Resize() | Delete():
                 return await self._kubelet.act(action)
             case Expect():
                 return "; ".join(self._unmet(action))
@@ -135,21 +133,21 @@ class Player:
     async def _on_node(self, action: OnNode) -> str:
         match action:
             case Reconfigure():
-                return await self.world.reconfigure(action.config)
+                return await self.simulated.reconfigure(action.config)
             case Restart():
                 await self._restart(action)
-            case Reset():
-                await self.world.reset()
+            case ResetNode():
+                await self.simulated.reset()
             case Advance():
-                await self.world.advance(action.seconds)
-            case Hotplug():
-                take = self.world.take_offline if action.what == "offline" else self.world.bring_online
+                await self.simulated.advance(action.seconds)
+            case CpuHotplug():
+                take = self.simulated.take_offline if action.what == "offline" else self.simulated.bring_online
                 return await take(action.cpus)
             case Tamper():
                 found = self._pods.container(action.container)
                 if not self._is_live(found.attempt):
-                    raise NoSuchThing(f"{found.name} has ended; restart-container starts it again")
-                self.world.tamper(found.attempt.id, action.cpus, action.mems)
+                    raise StepError(f"{found.name} has ended; restart-container starts it again")
+                self.simulated.tamper(found.attempt.id, action.cpus, action.mems)
             case _:
                 assert_never(action)
         return ""
@@ -157,11 +155,11 @@ class Player:
     async def _restart(self, restart: Restart) -> None:
         match restart.what:
             case "proxy":
-                await self.world.restart_proxy(loses_state=restart.loses_state)
+                await self.simulated.restart_proxy(loses_state=restart.loses_state)
             case "runtime":
-                await self.world.restart_runtime()
+                await self.simulated.restart_runtime()
             case "both":
-                await self.world.restart_both(loses_state=restart.loses_state)
+                await self.simulated.restart_both(loses_state=restart.loses_state)
 
     def _is_live(self, attempt: Attempt) -> bool:
         return any(seen.is_live and seen.id == attempt.id for seen in self._seen.values())
@@ -187,12 +185,12 @@ class Player:
                 case Create():
                     spec = self._pods.planned(action)
                     return tuple(self._pods.name_of(spec, c.name) for c in action.containers)
-                case OnContainer() | Update() | Tamper():
+                case OnContainer() | Resize() | Tamper():
                     return (self._pods.container(action.container).name,)
                 case Delete():
                     pod = self._pods.named(action.pod)
                     return tuple(self._pods.name_of(pod.spec, a.spec.name) for a in pod.attempts)
-        except NoSuchThing:
+        except StepError:
             return ()
         return ()
 
@@ -202,26 +200,5 @@ class Player:
             for container in pod.spec.containers:
                 name = self._pods.name_of(pod.spec, container.name)
                 if name in named:
-                    reasons[name] = reasons_for(self.world, self._pods.key_of(pod.spec, container.name))
+                    reasons[name] = reasons_for(self.simulated, self._pods.key_of(pod.spec, container.name))
         return reasons
-
-
-def whole_machine(source: str | Mapping[str, object]) -> tuple[Machine, CpuSet]:
-    """The machine with every CPU that can come online, and those that are off at first.
-
-    A capture knows nothing of the CPUs that were offline then. Raises SysfsBaseError.
-    """
-    if not isinstance(source, Mapping) or "offline" not in source:
-        return load_machine(source), CpuSet()
-    offline = load_machine(source).offline
-    return load_machine({key: value for key, value in source.items() if key != "offline"}), offline
-
-
-def machine_source(scenario: Scenario) -> str | Mapping[str, object]:
-    """The machine as ``load_machine`` takes it; a path counts from the scenario's directory if it is there."""
-    machine = scenario.machine
-    if isinstance(machine, Mapping) or machine == "host" or Path(machine).is_absolute():
-        return machine
-    beside = Path(scenario.source).parent / machine.partition(".tar.xz:")[0]
-    is_archive = ".tar.xz:" in machine and beside.with_name(f"{beside.name}.tar.xz").exists()
-    return str(Path(scenario.source).parent / machine) if beside.exists() or is_archive else machine

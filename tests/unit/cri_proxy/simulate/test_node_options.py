@@ -3,7 +3,7 @@
 import pytest
 
 from cri_proxy.errors import ConfigError
-from cri_proxy.simulate.configs import merged, read_config
+from cri_proxy.simulate.node import merged, read_config
 from policies.topology_aware.options import TopologyAwareOptions
 
 

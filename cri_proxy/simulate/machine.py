@@ -1,18 +1,21 @@
-"""CPUs of a machine that go offline and come back: the machine that discovery finds then (pure).
+"""The machine of a scenario: loaded with every CPU, and as discovery finds it while some are offline."""
 
-The kernel removes an offline CPU from every topology file and from its node; the numbers of the others stay.
-"""
-
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
+from cri_proxy.simulate.scenario.model import Scenario
 from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Machine
+from sysfs.sources import load_machine
 
 
 def with_offline(machine: Machine, cpus: CpuSet) -> Machine:
-    """The machine without these CPUs, which are not all of its online ones.
+    """Return the machine without these CPUs, which are not all of its online ones.
+
+    The kernel removes an offline CPU from every topology file and from its node; the numbers of the others stay.
 
     >>> from sysfs.descriptions.machine import describe
     >>> str(with_offline(describe({"cores": 2, "threads": 2}), CpuSet.of([1, 2])).online)
@@ -54,3 +57,24 @@ def with_offline(machine: Machine, cpus: CpuSet) -> Machine:
             notes=machine.notes,
         )
     )
+
+
+def whole_machine(source: str | Mapping[str, object]) -> tuple[Machine, CpuSet]:
+    """The machine with every CPU that can come online, and those that are off at first.
+
+    A capture knows nothing of the CPUs that were offline then. Raises SysfsBaseError.
+    """
+    if not isinstance(source, Mapping) or "offline" not in source:
+        return load_machine(source), CpuSet()
+    offline = load_machine(source).offline
+    return load_machine({key: value for key, value in source.items() if key != "offline"}), offline
+
+
+def machine_source(scenario: Scenario) -> str | Mapping[str, object]:
+    """The machine as ``load_machine`` takes it; a path counts from the scenario's directory if it is there."""
+    machine = scenario.machine
+    if isinstance(machine, Mapping) or machine == "host" or Path(machine).is_absolute():
+        return machine
+    beside = Path(scenario.source).parent / machine.partition(".tar.xz:")[0]
+    is_archive = ".tar.xz:" in machine and beside.with_name(f"{beside.name}.tar.xz").exists()
+    return str(Path(scenario.source).parent / machine) if beside.exists() or is_archive else machine

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.machine import machine_source
 from cri_proxy.simulate.outcome import StepOutcome
-from cri_proxy.simulate.player import Player, machine_source
+from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.parse import parse_scenario
 
@@ -16,11 +17,11 @@ MACHINE = "machine: {cores: 4, memory: 1Gi}\nconfig: {reservedResources: {cpu: 7
 
 async def played(scenario: Scenario) -> tuple[list[StepOutcome], int]:
     """What came of every step, and how many updates the runtime got."""
-    player = Player(scenario)
+    player = ScenarioRunner(scenario)
     await player.open()
     outcomes = [outcome async for outcome in player.play()]
     await player.close()
-    return outcomes, len(player.world.runtime.updates)
+    return outcomes, len(player.simulated.runtime.updates)
 
 
 async def play(*steps: str) -> list[StepOutcome]:
@@ -138,7 +139,7 @@ async def test_an_expectation_that_is_not_met_says_what_was_found() -> None:
 )
 def test_a_machine_or_configuration_that_does_not_do_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ScenarioError) as caught:
-        Player(parse_scenario(text, "s.yaml"))
+        ScenarioRunner(parse_scenario(text, "s.yaml"))
     assert problem in str(caught.value)
 
 
