@@ -1,4 +1,4 @@
-"""What a container asks for in numbers, from the fields of CRI, and the field behind each (pure)."""
+"""A container's requests and limits from the fields of CRI, and the field behind each (pure)."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ OOM_SCORE_ADJ = "oom_score_adj"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Requests and limits (None = no limit), and (field of ``Request``, where it came from) of all that are told."""
+    """Requests and limits (None = no limit); ``origins`` are (field of ``Request``, CRI field) of each known one."""
 
     cpu_request_mcpu: int
     cpu_limit_mcpu: int | None
@@ -24,7 +24,7 @@ class Figures:
 
 
 def figures_of(qos: QosClass, resources: pb.LinuxContainerResources, node_memory_bytes: int) -> Figures:
-    """The figures behind these fields; ``node_memory_bytes`` 0: Burstable memory requests are not estimated."""
+    """Return the figures behind these fields; ``node_memory_bytes`` 0: Burstable memory requests are not estimated."""
     cpu_request_mcpu, cpu_origin = _cpu_request(qos, resources)
     limit_mcpu = mcpu_of_quota(resources.cpu_quota, resources.cpu_period)
     limit_bytes = resources.memory_limit_in_bytes if resources.memory_limit_in_bytes > 0 else None
@@ -36,14 +36,12 @@ def figures_of(qos: QosClass, resources: pb.LinuxContainerResources, node_memory
 
 
 def _cpu_request(qos: QosClass, resources: pb.LinuxContainerResources) -> tuple[int, str]:
-    """The CPU request and its field. For Guaranteed the quota is exact and has no upper end, where the shares do.
-
-    Only at its lower end (the kernel takes no quota below 1 ms) do the shares know better.
-    """
+    """Return the CPU request and its field."""
     by_shares = mcpu_of_shares(resources.cpu_shares)
     by_quota = mcpu_of_quota(resources.cpu_quota, resources.cpu_period)
     if qos is not QosClass.GUARANTEED or by_quota is None:
         return by_shares, SHARES
+    # The quota of a Guaranteed container is exact, and shares end at 256 CPUs. But no quota is below 1 ms.
     if resources.cpu_quota <= MIN_QUOTA_US and resources.cpu_shares and by_shares < by_quota:
         return by_shares, SHARES
     return by_quota, QUOTA

@@ -1,4 +1,4 @@
-"""The Container Device Interface: which device nodes stand behind a fully qualified device name.
+"""The Container Device Interface: the device nodes behind a fully qualified device name.
 
 A device plugin or DRA driver leaves specification files in /etc/cdi and /var/run/cdi; the runtime adds what they say to
 the container. Only the device nodes are read here. Source: the CDI specification (cncf-tags/container-device-interface,
@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 DIRECTORIES = ("var/run/cdi", "etc/cdi")
-# Far above what drivers write; whoever may write there is root, so this bounds accidents.
+# Far above what drivers write; only root may write there, so that this bounds accidents.
 MAX_FILES = 256
 MAX_FILE_BYTES = 4 << 20
 
@@ -31,7 +31,7 @@ class CdiSpecs:
         self._read: dict[Path, tuple[_Stamp, _Nodes]] = {}
 
     def device_nodes(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Host paths of the device nodes behind these names, in their order; unknown names give none."""
+        """Return host paths of the device nodes behind these names, in their order; unknown names give none."""
         if not names:
             return ()
         specs = [nodes for path in self._files() if (nodes := self._nodes_in(path))]
@@ -49,7 +49,7 @@ class CdiSpecs:
             yield from files[:MAX_FILES]
 
     def _nodes_in(self, path: Path) -> _Nodes:
-        """The devices of one file; none when it cannot be read or makes no sense."""
+        """Return the devices of one file; none when it cannot be read or understood."""
         try:
             found = path.stat()
             stamp = (found.st_mtime_ns, found.st_size)
@@ -79,7 +79,7 @@ def _devices(content: bytes) -> _Nodes:
 
 
 def _parsed(content: bytes) -> object:
-    """JSON, else YAML; None when it is neither."""
+    """Parse JSON, else YAML; None when it is neither."""
     try:
         value: object = json.loads(content)
     except (ValueError, RecursionError):
@@ -91,7 +91,7 @@ def _parsed(content: bytes) -> object:
 
 
 def _paths(holder: Mapping[object, object]) -> tuple[str, ...]:
-    """The host paths of the device nodes in the ``containerEdits`` of a device or of the whole file."""
+    """Return host paths of the device nodes in the ``containerEdits`` of a device or of the whole file."""
     edits = holder.get("containerEdits")
     nodes = edits.get("deviceNodes") if isinstance(edits, dict) else None
     if not isinstance(nodes, list):

@@ -1,4 +1,4 @@
-"""Where a host path's device is: from its device number through /sys/dev to the CPUs and memory node beside it.
+"""Find the CPUs and NUMA nodes near the device behind a host path, from its device number through /sys/dev.
 
 Sources: Documentation/ABI/testing/sysfs-dev (``/sys/dev/{block,char}/MAJOR:MINOR``), sysfs-bus-pci (``numa_node``,
 ``local_cpulist``), sysfs-block (``slaves`` of device-mapper and md), Documentation/driver-api/vfio.rst
@@ -36,7 +36,7 @@ class DeviceNumber:
 
 
 def device_number(path: Path) -> DeviceNumber | None:
-    """The device behind a path: of a device node itself, of a file or directory the one that stores it.
+    """Return the device behind a path: of a device node itself, of a file or directory the one that stores it.
 
     None when the path is not there, or lies on no device (tmpfs, overlay: major number 0).
     """
@@ -51,13 +51,13 @@ def device_number(path: Path) -> DeviceNumber | None:
     return DeviceNumber("block", os.major(number), os.minor(number), not is_device) if os.major(number) else None
 
 
-class DeviceHints:
+class DeviceLocator:
     """Looks devices up below ``root``, the directory that holds ``sys/`` and ``dev/``. Reads files: not on the loop."""
 
     def __init__(
         self, root: Path = Path("/"), number_of: Callable[[Path], DeviceNumber | None] = device_number
     ) -> None:
-        """``number_of`` tells the device behind a path below the root."""
+        """``number_of`` returns the device behind a path below the root."""
         self._root = root
         self._sys = (root / "sys").resolve()
         self._number_of = number_of
@@ -66,9 +66,9 @@ class DeviceHints:
     def of(
         self, paths: Sequence[str], addresses: Sequence[str] = (), cdi_names: Sequence[str] = ()
     ) -> tuple[DeviceLocality, ...]:
-        """The hints of these host paths, PCI addresses and CDI devices, in this order, none twice.
+        """Return the hints of these host paths, PCI addresses and CDI devices, in this order, none twice.
 
-        What has no place, or does not exist, gives none.
+        A device whose locality is unknown, or that does not exist, gives none.
         """
         nodes = self._cdi.device_nodes(cdi_names)
         found = [self._of_path(path) for path in dict.fromkeys((*paths, *nodes))]
@@ -89,7 +89,7 @@ class DeviceHints:
             return None
         disks = self._disks(self._numbered(number))
         if number.is_storage and self._root_disks & disks:
-            return None  # what holds the root file system is everybody's
+            return None  # every container uses the disk of the root file system
         return self._at(path, sorted(disks))
 
     def _of_address(self, address: str) -> DeviceLocality | None:
@@ -104,7 +104,7 @@ class DeviceHints:
         return self._disks(self._numbered(number)) if number is not None else frozenset()
 
     def _disks(self, start: Path, depth: int = 0) -> frozenset[Path]:
-        """What a block device lies on in the end: the disk of a partition, those below device-mapper and md."""
+        """Return the disks under a block device: that of a partition, those below device-mapper and md."""
         try:
             directory = start.resolve(strict=True)
         except (OSError, RuntimeError):  # RuntimeError: a loop of links
@@ -117,7 +117,7 @@ class DeviceHints:
         return frozenset(disk for slave in slaves for disk in self._disks(slave, depth + 1))
 
     def _at(self, source: str, starts: Iterable[Path]) -> DeviceLocality | None:
-        """One hint for all of these devices; None where one of them has no known place."""
+        """Return one hint for all of these devices; None where the locality of one is unknown."""
         found = [self._walk(start, source) for start in starts]
         known = [hint for hint in found if hint is not None]
         if not known or len(known) < len(found):
@@ -126,21 +126,21 @@ class DeviceHints:
         return DeviceLocality(source, cpus, NodeSet.of(node for hint in known for node in hint.nodes))
 
     def _walk(self, start: Path, source: str) -> DeviceLocality | None:
-        """Go up from a device to the first directory that tells a place; virtual devices have none on their way."""
+        """Go up from a device to the first directory with locality files; virtual devices have none on their way."""
         try:
             directory = start.resolve(strict=True)
         except (OSError, RuntimeError):
             return None
         node = cpus = ""
         while directory != self._sys and self._sys in directory.parents and not (node and cpus):
-            # a disk's own directory may tell the node only, and its controller's the CPUs
+            # A disk's own directory may hold the node only, and its controller's the CPUs.
             node, cpus = node or _read(directory / "numa_node"), cpus or _read(directory / "local_cpulist")
             directory = directory.parent
         return _hint(source, node, cpus)
 
 
 def _entries(directory: Path) -> list[Path]:
-    """What is in a directory, by name; nothing when it cannot be read."""
+    """Return the entries of a directory, by name; none when it cannot be read."""
     try:
         return sorted(directory.iterdir())
     except OSError:
@@ -148,7 +148,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _read(path: Path) -> str:
-    """The file's text without white space around it; '' when it cannot be read."""
+    """Return the file's text without white space around it; '' when it cannot be read."""
     try:
         return path.read_text().strip() if path.is_file() else ""
     except (OSError, UnicodeError):
@@ -156,12 +156,13 @@ def _read(path: Path) -> str:
 
 
 def _hint(source: str, node: str, cpus: str) -> DeviceLocality | None:
-    """A hint from the two files. Node -1 means that the firmware tells nothing: then the CPUs are all CPUs."""
+    """Return a hint from the two files; None where they hold none."""
     try:
         nodes = NodeSet.parse(node) if not node.startswith("-") else NodeSet()
         local = CpuSet.parse(cpus)
     except CpuSetError:
         return None
+    # Node -1: the firmware gives no locality, and the CPU list holds all CPUs.
     if node.startswith("-") or not (nodes or local):
         return None
     return DeviceLocality(source, local, nodes)

@@ -1,11 +1,11 @@
-"""Which of a container's mounts and devices say where it should run (pure): host paths, PCI addresses, CDI names."""
+"""The mounts and devices of a container whose locality matters (pure): host paths, PCI addresses, CDI names."""
 
 import re
 
 from cri_proxy.cri.annotations.device_filter import POD_RESOURCES, HintKind
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 
-# Every container has these, or they are read at start and never again: they attract nothing.
+# Every container mounts these, or reads them at its start only: their locality does not matter.
 _COMMON_TREES = ("/etc", "/lib", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
 _CDI_ANNOTATION = "cdi.k8s.io/"
 _TERMINATION_LOG = "/dev/termination-log"
@@ -15,14 +15,14 @@ _PCI_ADDRESS = re.compile(r"(?<![0-9a-f])([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\
 
 
 def hint_paths(config: pb.ContainerConfig) -> tuple[str, ...]:
-    """Host paths whose place matters to the container, sorted: its devices, and mounts that data may be written to."""
+    """Return host paths whose locality matters, sorted: devices, and mounts that data may be written to."""
     mounts = (m.host_path for m in config.mounts if _mount_counts(m))
     devices = (d.host_path for d in config.devices if d.host_path)
     return tuple(sorted({*mounts, *devices}))
 
 
 def pci_addresses(config: pb.ContainerConfig) -> tuple[str, ...]:
-    """PCI addresses in the container's CDI device names, sorted, in lower case.
+    """Return the PCI addresses in the container's CDI device names, sorted, in lower case.
 
     A CDI name is vendor/class=device; a name that spells the address needs no specification file.
     """
@@ -31,7 +31,7 @@ def pci_addresses(config: pb.ContainerConfig) -> tuple[str, ...]:
 
 
 def cdi_names(config: pb.ContainerConfig) -> tuple[str, ...]:
-    """The container's CDI devices, sorted: from the field, and from annotations of kubelets before 1.28."""
+    """Return the container's CDI devices, sorted: from the field, and from annotations of kubelets before 1.28."""
     annotated = (
         name.strip()
         for key, value in config.annotations.items()
@@ -42,7 +42,7 @@ def cdi_names(config: pb.ContainerConfig) -> tuple[str, ...]:
 
 
 def hint_kind(source: str, config: pb.ContainerConfig) -> HintKind:
-    """Where a hint of this source came from: what the kubelet said, a mount of the container, or a device."""
+    """Return the kind of a hint's source: the kubelet's pod resources, a mount of the container, or a device."""
     if source.startswith(POD_RESOURCES):
         return "pod-resources"
     devices = {device.host_path for device in config.devices}
@@ -51,7 +51,7 @@ def hint_kind(source: str, config: pb.ContainerConfig) -> HintKind:
 
 
 def _mount_counts(mount: pb.Mount) -> bool:
-    """Whether a mount tells a place: not read-only, not of the system's own trees, not configuration."""
+    """Whether a mount's locality matters: it is writable, not of the system's own trees, not configuration."""
     if mount.readonly or not mount.host_path or mount.container_path == _TERMINATION_LOG:
         return False
     if _in_common_tree(mount.host_path) or _in_common_tree(mount.container_path):

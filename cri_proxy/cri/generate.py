@@ -1,4 +1,4 @@
-"""Regenerates the Python beside our .proto files: ``python -m cri_proxy.cri.generate`` (development only)."""
+"""Regenerate the Python beside the .proto files: ``python -m cri_proxy.cri.generate`` (development only)."""
 
 import re
 import sys
@@ -10,12 +10,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PROTO = Path("cri_proxy/cri/proto/cri_v1.proto")
 PROTOS = (PROTO, Path("cri_proxy/kubelet/proto/podresources_v1.proto"))
 
-# protoc stamps its own version into the Python file; another version of it is no change of ours.
+# protoc stamps its own version into the Python file; another version of protoc is no change of the interface.
 _VERSION_STAMP = re.compile(r"^# Protobuf Python Version: .*\n|^    \d+,\n", re.MULTILINE)
 
 
 def generate(into: Path, root: Path = ROOT, protos: Sequence[Path] = PROTOS) -> tuple[Path, ...]:
-    """Write the message modules and their type stubs below ``into``; gives their paths relative to it.
+    """Write the message modules and their type stubs below ``into``; return their paths relative to it.
 
     Each .proto is taken from ``root``. Raises RuntimeError when protoc refuses it, ModuleNotFoundError
     without grpcio-tools.
@@ -32,12 +32,12 @@ def generate(into: Path, root: Path = ROOT, protos: Sequence[Path] = PROTOS) -> 
 
 
 def without_version(text: str) -> str:
-    """Generated text without the stamp of the generator's version, for comparing."""
+    """Return generated text without the stamp of the generator's version, for comparing."""
     return _VERSION_STAMP.sub("", text)
 
 
 def stale(root: Path = ROOT, protos: Sequence[Path] = PROTOS) -> tuple[Path, ...]:
-    """Which generated files differ from what the .proto would give now."""
+    """Return the generated files that differ from what the .proto would give now."""
     with tempfile.TemporaryDirectory() as fresh:
         names = generate(Path(fresh), root, protos)
         return tuple(
@@ -49,7 +49,7 @@ def stale(root: Path = ROOT, protos: Sequence[Path] = PROTOS) -> tuple[Path, ...
 
 
 def main() -> int:
-    """Regenerate in place and name what was written."""
+    """Regenerate in place and print the files written."""
     for name in generate(ROOT):
         sys.stdout.write(f"{name}\n")
     return 0

@@ -1,4 +1,4 @@
-"""The grant as one line of JSON, for the container's own annotations: the runtime keeps a second copy of our state."""
+"""The grant as one line of JSON in the container's annotations: a second copy of the state, kept by the runtime."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _T = TypeVar("_T", str, int, list[object])
 
 @dataclass(eq=False)
 class GrantTextError(CriProxyError):
-    """An annotation of ours that cannot be read: the text (cut) and why. The container is then placed anew."""
+    """A grant annotation that cannot be read. The container is then placed again."""
 
     text: str
     problem: str
@@ -38,7 +38,7 @@ class GrantParts:
 
 
 def grant_to_text(grant: Grant) -> str:
-    """The grant's parts as compact JSON with a version; sets in the kernel's list format."""
+    """Return the grant's parts as compact JSON with a version; sets in the kernel's list format."""
     parts: dict[str, object] = {
         "v": VERSION,
         "pool": grant.pool,
@@ -55,7 +55,7 @@ def grant_to_text(grant: Grant) -> str:
 
 
 def grant_parts_from_text(text: str) -> GrantParts:
-    """What ``grant_to_text`` wrote. Raises GrantTextError."""
+    """Parse what ``grant_to_text`` wrote. Raises GrantTextError."""
     try:
         parts = json.loads(text)
         if not isinstance(parts, dict) or parts.get("v") != VERSION:

@@ -1,4 +1,4 @@
-"""Undoes the arithmetic by which the kubelet turns a pod's resources into CRI numbers (pure).
+"""The arithmetic by which the kubelet turns a pod's resources into CRI numbers, and its inverse (pure).
 
 Sources: kubelet's ``MilliCPUToShares`` and ``MilliCPUToQuota`` (pkg/kubelet/cm/helpers_linux.go) and
 ``GetContainerOOMScoreAdjust`` (pkg/kubelet/qos/policy.go), restated from their documented behaviour.
@@ -13,15 +13,15 @@ MAX_BURSTABLE_OOM_SCORE_ADJ = 999
 
 
 def shares_of(mcpu: int) -> int:
-    """The cpu.shares that the kubelet writes for this many milli-CPUs."""
+    """Return the cpu.shares that the kubelet writes for this many milli-CPUs."""
     return min(MAX_SHARES, max(MIN_SHARES, mcpu * 1024 // 1000))
 
 
 def mcpu_of_shares(shares: int) -> int:
-    """The CPU request behind cpu.shares; 0 and 2 mean none.
+    """Return the CPU request behind cpu.shares; 0 and 2 mean none.
 
-    Exact for what the kubelet writes up to 256 CPUs, because no two requests above 2m share a value; what it would
-    not write (a hand-made 205) gives the nearest request. At the limit it is the least that saturates.
+    Exact for what the kubelet writes up to 256 CPUs: no two requests above 2m share a value. A value that it would not
+    write (205) gives the nearest request, the maximum gives the least request that saturates.
 
     >>> [mcpu_of_shares(s) for s in (2, 102, 204, 768, 262144)]
     [0, 100, 200, 750, 256000]
@@ -35,7 +35,7 @@ def mcpu_of_shares(shares: int) -> int:
 
 
 def mcpu_of_quota(quota_us: int, period_us: int) -> int | None:
-    """The CPU limit behind a CFS quota; None when there is none (0 not said, negative unlimited).
+    """Return the CPU limit behind a CFS quota; None when there is none (0 unset, negative unlimited).
 
     >>> mcpu_of_quota(250_000, 100_000)
     2500
@@ -46,7 +46,7 @@ def mcpu_of_quota(quota_us: int, period_us: int) -> int | None:
 
 
 def quota_of(mcpu: int, period_us: int = DEFAULT_PERIOD_US) -> int:
-    """The CFS quota that the kubelet writes for this CPU limit, in microseconds.
+    """Return the CFS quota that the kubelet writes for this CPU limit, in microseconds.
 
     >>> quota_of(2500), quota_of(3)
     (250000, 1000)
@@ -55,7 +55,7 @@ def quota_of(mcpu: int, period_us: int = DEFAULT_PERIOD_US) -> int:
 
 
 def burstable_oom_score_adj(memory_request_bytes: int, node_memory_bytes: int) -> int:
-    """The oom_score_adj that the kubelet gives a Burstable container with this memory request.
+    """Return the oom_score_adj that the kubelet gives a Burstable container with this memory request.
 
     >>> burstable_oom_score_adj(1 << 30, 10 << 30)
     900
@@ -65,7 +65,7 @@ def burstable_oom_score_adj(memory_request_bytes: int, node_memory_bytes: int) -
 
 
 def memory_request_of(oom_score_adj: int, node_memory_bytes: int) -> int:
-    """The least memory request that gives a Burstable container this oom_score_adj; 0 when it cannot be told.
+    """Return the least memory request that gives a Burstable container this oom_score_adj; 0 when it is unknown.
 
     The kubelet's formula is 1000 - 1000 * request / node memory, in whole numbers, cut to 3..999: the answer is good
     to a thousandth of the node's memory. 999 stands for the smallest requests and for none.

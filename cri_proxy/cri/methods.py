@@ -1,4 +1,4 @@
-"""Every method of CRI v1 by its full path, with its message classes; built from the descriptors, not by hand."""
+"""Every method of CRI v1 by its full path, with its message classes, from the protobuf descriptors."""
 
 from dataclasses import dataclass
 

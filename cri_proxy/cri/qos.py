@@ -1,4 +1,4 @@
-"""Which QoS class a pod has, from its cgroup parent and the resources of a container (pure).
+"""The QoS class of a pod, from its cgroup parent and the resources of a container (pure).
 
 The kubelet puts a pod under ``[ROOT]/kubepods[/burstable|/besteffort]/podUID`` (driver cgroupfs) or
 ``[ROOT-]kubepods[-burstable|-besteffort]-podUID.slice`` (driver systemd); a Guaranteed pod has no middle part.
@@ -16,7 +16,7 @@ _LEVELS = {None: QosClass.GUARANTEED, "burstable": QosClass.BURSTABLE, "besteffo
 
 
 def qos_of_cgroup(path: str) -> QosClass | None:
-    """The class that a pod's cgroup parent, or a path below it, tells; None when the kubelet did not make it.
+    """Return the class in a pod's cgroup parent or a path below it; None when the kubelet did not make it.
 
     >>> qos_of_cgroup("kubelet-kubepods-burstable-pod6c2f_11.slice")
     <QosClass.BURSTABLE: 'Burstable'>
@@ -26,7 +26,7 @@ def qos_of_cgroup(path: str) -> QosClass | None:
 
 
 def qos_of_resources(resources: pb.LinuxContainerResources) -> QosClass:
-    """The class of a pod of only this container: Guaranteed when CPU and memory are limited and requested alike."""
+    """Return the class of a pod with only this container: Guaranteed when its limits equal its requests."""
     limit_mcpu = mcpu_of_quota(resources.cpu_quota, resources.cpu_period)
     if not asks_for_something(resources):
         return QosClass.BEST_EFFORT
@@ -38,19 +38,16 @@ def qos_of_resources(resources: pb.LinuxContainerResources) -> QosClass:
 
 
 def asks_for_something(resources: pb.LinuxContainerResources) -> bool:
-    """True when a CPU or memory figure is there that no container of a BestEffort pod has."""
+    """Whether a CPU or memory figure is set that no container of a BestEffort pod has."""
     return resources.cpu_shares > MIN_SHARES or resources.cpu_quota > 0 or resources.memory_limit_in_bytes > 0
 
 
 def qos_of(cgroup: str, resources: pb.LinuxContainerResources) -> tuple[QosClass, str]:
-    """The class, and what told it.
-
-    The cgroup decides where it tells one, because a container without figures may belong to any class (pod-level
-    resources, ephemeral containers). But figures in a BestEffort pod are a contradiction: then it is Burstable.
-    """
-    told = qos_of_cgroup(cgroup)
-    if told is None:
+    """Return the class and the field that it was read from."""
+    # The cgroup comes first: a container without figures may be of any class (pod-level resources, ephemeral ones).
+    qos = qos_of_cgroup(cgroup)
+    if qos is None:
         return qos_of_resources(resources), "linux.resources"
-    if told is QosClass.BEST_EFFORT and asks_for_something(resources):
+    if qos is QosClass.BEST_EFFORT and asks_for_something(resources):
         return QosClass.BURSTABLE, "linux.resources, against cgroup_parent"
-    return told, "cgroup_parent"
+    return qos, "cgroup_parent"

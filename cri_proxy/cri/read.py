@@ -1,4 +1,4 @@
-"""CRI messages as requests of the policy (pure): what a container asks for, and where each figure came from."""
+"""Read CRI messages as requests to the policy (pure), with the origin of each figure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,23 +23,24 @@ Origins = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A request as understood, and the annotations that were not."""
+    """A request, and the annotations that were not understood."""
 
     request: Request
     problems: tuple[AnnotationProblem, ...] = ()
 
 
 def labels_of(labels: Mapping[str, str]) -> Labels:
-    """A map of CRI as sorted pairs."""
+    """Return a map of CRI as sorted pairs."""
     return tuple(sorted(labels.items()))
 
 
 def pod_of(
     sandbox: pb.PodSandboxConfig, resources: pb.LinuxContainerResources | None = None, *, sandbox_id: str = ""
 ) -> Pod:
-    """The pod of a sandbox; ``resources`` of one of its containers tell its QoS class where the cgroup does not.
+    """Return the pod of a sandbox.
 
-    Without them the pod's own sum is asked. ``sandbox_id`` stands in for a uid that the caller left out (crictl may).
+    Its QoS class is in the cgroup, else in ``resources`` of one of its containers, else in the pod's own sum.
+    ``sandbox_id`` replaces a uid that the caller left out (crictl may).
     """
     qos, _ = qos_of(sandbox.linux.cgroup_parent, sandbox.linux.resources if resources is None else resources)
     return _pod(sandbox.metadata, sandbox.labels, qos, sandbox_id)
@@ -57,7 +58,7 @@ def read_create(
     hints: Sequence[DeviceLocality] = (),
     node_memory_bytes: int = 0,
 ) -> ReadRequest:
-    """What a container that is about to be created asks for.
+    """Return what a container that is about to be created asks for.
 
     ``sandbox`` is the pod's configuration (the request's own copy, or the one recorded at RunPodSandbox).
     ``node_memory_bytes`` 0: Burstable memory requests are not estimated.
@@ -65,8 +66,8 @@ def read_create(
     config = message.config
     qos, qos_origin = qos_of(sandbox.linux.cgroup_parent, config.linux.resources)
     pod = _pod(sandbox.metadata, sandbox.labels, qos, message.pod_sandbox_id)
-    told = Told(config.linux.resources, sandbox.annotations, domains, node_memory_bytes)
-    request, parsed = understand(pod, config.metadata.name, told)
+    fields = ContainerFields(config.linux.resources, sandbox.annotations, domains, node_memory_bytes)
+    request, parsed = build_request(pod, config.metadata.name, fields)
     counting = tuple(h for h in hints if parsed.hint_filter.takes(hint_kind(h.source, config), h.source))
     kinds = ", ".join(sorted({hint_kind(h.source, config) for h in counting}))
     found = (("hints", kinds),) if kinds else ()
@@ -80,8 +81,8 @@ def read_create(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What messages tell of one container: its figures, its pod's annotations, and the node's side of reading them."""
+class ContainerFields:
+    """The fields of CRI messages that describe a container, and the node's settings for reading them."""
 
     resources: pb.LinuxContainerResources
     annotations: Mapping[str, str]
@@ -89,12 +90,12 @@ class Told:
     node_memory_bytes: int
 
 
-def understand(pod: Pod, container: str, told: Told) -> tuple[Request, Parsed]:
-    """The request behind these figures and annotations, without labels and hints; all problems are in the second."""
-    parsed = parse_annotations(told.annotations, container, told.domains)
-    figures = figures_of(pod.qos, told.resources, told.node_memory_bytes)
-    sent = Sent(pod.qos, told.resources, figures, told.node_memory_bytes)
-    exact = exact_figures(told.annotations, container, sent)
+def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Request, Parsed]:
+    """Return the request behind these fields, without labels and hints; ``Parsed`` holds all problems."""
+    parsed = parse_annotations(fields.annotations, container, fields.domains)
+    figures = figures_of(pod.qos, fields.resources, fields.node_memory_bytes)
+    sent = Sent(pod.qos, fields.resources, figures, fields.node_memory_bytes)
+    exact = exact_figures(fields.annotations, container, sent)
     better = dict(exact.figures)
     request = Request(
         container=ContainerKey(pod.uid, container),
@@ -108,18 +109,18 @@ def understand(pod: Pod, container: str, told: Told) -> tuple[Request, Parsed]:
         origins=_merged(parsed.origins, figures.origins, tuple((field, exact.key) for field in better)),
     )
     if exact.problem:
-        problem = AnnotationProblem(exact.key, cut(told.annotations[exact.key]), exact.problem)
+        problem = AnnotationProblem(exact.key, cut(fields.annotations[exact.key]), exact.problem)
         parsed = replace(parsed, problems=(*parsed.problems, problem))
     return request, parsed
 
 
 def _merged(*origins: Origins) -> Origins:
-    """All of them, each field once; of the same field the last."""
+    """Return all origins, each field once, the last one of a field."""
     return tuple({field: origin for some in origins for field, origin in some}.items())
 
 
 def merge_update(request: Request, resources: pb.LinuxContainerResources, *, node_memory_bytes: int = 0) -> Request:
-    """The recorded request as an UpdateContainerResources changes it; zero and absent fields leave it as it is.
+    """Return the recorded request as an UpdateContainerResources changes it; zero and absent fields change nothing.
 
     A resize never changes the QoS class (KEP-1287), so a Guaranteed container's request follows its limits. A field
     that the kubelet would send for the recorded figure changes nothing: the record may be more exact.
@@ -142,15 +143,16 @@ def merge_update(request: Request, resources: pb.LinuxContainerResources, *, nod
 
 
 def _patched_cpu(request: Request, resources: pb.LinuxContainerResources, patch: Figures) -> int:
-    """The CPU request of a patch. Saturated shares must not undo what a quota or an annotation told exactly."""
+    """Return the CPU request of a patch."""
     if request.pod.qos is QosClass.GUARANTEED and patch.cpu_limit_mcpu is not None:
         return patch.cpu_request_mcpu
+    # Saturated shares must not undo an exact figure from a quota or an annotation.
     is_known = shares_of(request.cpu_request_mcpu) == resources.cpu_shares
     return request.cpu_request_mcpu if is_known or not resources.cpu_shares else patch.cpu_request_mcpu
 
 
 def _patched_limit(request: Request, resources: pb.LinuxContainerResources, patch: Figures) -> int | None:
-    """The CPU limit of a patch; a negative quota takes it away."""
+    """Return the CPU limit of a patch; a negative quota takes it away."""
     recorded = request.cpu_limit_mcpu
     if patch.cpu_limit_mcpu is None:
         return None if resources.cpu_quota < 0 else recorded
@@ -161,7 +163,7 @@ def _patched_limit(request: Request, resources: pb.LinuxContainerResources, patc
 def _patched_memory(
     request: Request, resources: pb.LinuxContainerResources, patch: Figures, node_memory_bytes: int
 ) -> int:
-    """The memory request of a patch: a Guaranteed container's limit, else what the new score tells."""
+    """Return the memory request of a patch: a Guaranteed container's limit, else the estimate from the new score."""
     recorded, adj = request.memory_request_bytes, resources.oom_score_adj
     if request.pod.qos is QosClass.GUARANTEED:
         return recorded if patch.memory_limit_bytes is None else patch.memory_limit_bytes

@@ -1,20 +1,23 @@
-"""A container that the runtime already has, from its status: for adoption, resync and drift checks (pure).
+"""Read a container that the runtime already has from its status: for adoption, resync and drift checks (pure).
 
-containerd 1.7 and later tell the resources in effect in the status itself; 1.6 only in the verbose ``info`` (JSON:
+containerd 1.7 and later have the resources in effect in the status itself; 1.6 only in the verbose ``info`` (JSON:
 ``pid``, ``config`` as the kubelet sent it, ``runtimeSpec`` as the OCI runtime got it and updates changed it).
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from cri_proxy.cri.annotations.forms import AnnotationProblem
 from cri_proxy.cri.annotations.read import DOMAINS, GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
-from cri_proxy.cri.read import Told, labels_of, understand
+from cri_proxy.cri.read import ContainerFields, build_request, labels_of
 from policies.base import Pod, Request
-from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+from sysfs.cpuset import CpuSet, CpuSetError, IdSet, NodeSet
+
+Ids = TypeVar("Ids", bound=IdSet)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,9 @@ def read_status(
     domains: Sequence[str] = DOMAINS,
     node_memory_bytes: int = 0,
 ) -> Existing:
-    """What the runtime knows of a container; ``status`` is of a verbose call, else the figures may be missing.
+    """Return what the runtime knows of a container; ``status`` is of a verbose call, else figures may be missing.
 
-    Nothing of the verbose part is required: it is the runtime's own format, and a runtime may leave it out.
+    No part of the verbose ``info`` is required: its format is the runtime's own, and a runtime may leave it out.
     """
     container = status.status
     info = _info(status.info)
@@ -57,39 +60,32 @@ def read_status(
     qos, qos_origin = qos_of(cgroup, resources)
     uid = sandbox.metadata.uid or sandbox.id
     pod = Pod(uid, sandbox.metadata.name, sandbox.metadata.namespace, qos, labels_of(sandbox.labels))
-    told = Told(resources, sandbox.annotations, domains, node_memory_bytes)
-    request, parsed = understand(pod, container.metadata.name, told)
+    fields = ContainerFields(resources, sandbox.annotations, domains, node_memory_bytes)
+    request, parsed = build_request(pod, container.metadata.name, fields)
     return Existing(
         container_id=container.id,
         sandbox_id=sandbox.id or _text(info, "sandboxID"),
         state=container.state,
         created_at_ns=container.created_at,
         request=replace(request, labels=labels_of(container.labels), origins=(*request.origins, ("qos", qos_origin))),
-        cpus=_cpus(resources.cpuset_cpus),
-        mems=_mems(resources.cpuset_mems),
+        cpus=_ids(CpuSet, resources.cpuset_cpus),
+        mems=_ids(NodeSet, resources.cpuset_mems),
         pid=_number(info, "pid"),
         grant_text=container.annotations.get(GRANT_KEY, ""),
         problems=parsed.problems,
-        spec_cpus=_cpus(_text(_at(info, "runtimeSpec", "linux", "resources", "cpu"), "cpus")),
+        spec_cpus=_ids(CpuSet, _text(_at(info, "runtimeSpec", "linux", "resources", "cpu"), "cpus")),
     )
 
 
-def _cpus(text: str) -> CpuSet | None:
+def _ids(kind: type[Ids], text: str) -> Ids | None:
     try:
-        return CpuSet.parse(text) or None
+        return kind.parse(text) or None
     except CpuSetError:
-        return None  # a runtime that reports garbage reports nothing: the set is then written anew
-
-
-def _mems(text: str) -> NodeSet | None:
-    try:
-        return NodeSet.parse(text) or None
-    except CpuSetError:
-        return None
+        return None  # garbage counts as nothing on record: the set is then written again
 
 
 def _info(info: Mapping[str, str]) -> Mapping[str, object]:
-    """The verbose part as containerd and CRI-O give it: one JSON object under "info"; {} when it is anything else."""
+    """Parse the verbose part of containerd and CRI-O, one JSON object under "info"; {} for anything else."""
     try:
         value = json.loads(info.get("info", ""))
     except (ValueError, RecursionError):
@@ -98,7 +94,7 @@ def _info(info: Mapping[str, str]) -> Mapping[str, object]:
 
 
 def _resources(container: pb.ContainerStatus, info: Mapping[str, object]) -> pb.LinuxContainerResources:
-    """The figures in effect: the status where it has them, the OCI spec for each that it has not."""
+    """Return the figures in effect: those of the status, and those of the OCI spec where it has none."""
     spec = _at(info, "runtimeSpec")
     cpu = _at(spec, "linux", "resources", "cpu")
     resources = pb.LinuxContainerResources(
@@ -115,7 +111,7 @@ def _resources(container: pb.ContainerStatus, info: Mapping[str, object]) -> pb.
 
 
 def _at(value: object, *path: str) -> Mapping[str, object]:
-    """The JSON object at this path; {} where there is none."""
+    """Return the JSON object at this path; {} where there is none."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}

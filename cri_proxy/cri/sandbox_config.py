@@ -1,7 +1,4 @@
-"""What of a pod sandbox's configuration is kept: what a later decision can need, and nothing that may be secret.
-
-Annotations of others are left out: kubectl keeps the whole pod in one, with the environment of its containers.
-"""
+"""The part of a pod sandbox's configuration that is stored: what a later decision can need, and no secrets."""
 
 from collections.abc import Sequence
 
@@ -9,9 +6,10 @@ from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 
 
-def remembered(config: pb.PodSandboxConfig, domains: Sequence[str]) -> pb.PodSandboxConfig:
-    """Its names, labels, cgroup and figures, and the annotations of these domains."""
+def stored_config(config: pb.PodSandboxConfig, domains: Sequence[str]) -> pb.PodSandboxConfig:
+    """Return its names, labels, cgroup and figures, and the annotations of these domains."""
     kept = pb.PodSandboxConfig(metadata=config.metadata, labels=config.labels, linux=figures_of(config.linux))
+    # Others may hold secrets: kubectl keeps the whole pod in one, with the environment of its containers.
     for key, value in config.annotations.items():
         if key in KEYS or any(domain in key for domain in domains):
             kept.annotations[key] = value
@@ -19,7 +17,7 @@ def remembered(config: pb.PodSandboxConfig, domains: Sequence[str]) -> pb.PodSan
 
 
 def figures_of(linux: pb.LinuxPodSandboxConfig) -> pb.LinuxPodSandboxConfig:
-    """Its cgroup, overhead and resources, without what runtimes alone read (``unified``, huge pages)."""
+    """Return its cgroup, overhead and resources, without what only runtimes read (``unified``, huge pages)."""
     kept = pb.LinuxPodSandboxConfig(cgroup_parent=linux.cgroup_parent)
     for name in ("overhead", "resources"):
         if linux.HasField(name):

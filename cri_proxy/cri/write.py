@@ -1,10 +1,7 @@
-"""Edits CRI messages as bytes (pure): our cpuset fields and our annotation; everything else survives.
+"""Edit CRI messages as bytes (pure): cpuset fields, the grant's annotation, resource files, shares and quota.
 
-What else we write is the operator's or the container's choice: the mount that tells a container its resources, and
-shares and quota of containers with CPUs of their own.
-
-Fields that this build does not know survive too, because protobuf keeps them through parse and serialize. A
-``Pinning`` field of None is not ours: what the caller sent there stays.
+Everything else survives, also fields that this build does not know: protobuf keeps them through parse and serialize. A
+``Pinning`` field of None is not ours: the caller's own value stays.
 """
 
 import posixpath
@@ -42,10 +39,10 @@ class Created:
 
 
 def cpu_time_of(grant: Grant, *, lift_quota: bool, fraction_shares: bool) -> CpuTime:
-    """The CPU time to write for a container with this grant, under the options of these names.
+    """Return the CPU time to write for a container with this grant, under the options of these names.
 
-    Purely exclusive (or isolated): no quota, since its CPUs are nobody else's, and a whole weight for each CPU. Mixed:
-    the weight of its shared fraction. All others keep what the kubelet gave them.
+    Exclusive or isolated: no quota, since all its CPUs are its own, and a whole weight for each CPU. Mixed: the weight
+    of its shared fraction. All others keep the kubelet's values.
     """
     if grant.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
         return CpuTime(
@@ -58,9 +55,9 @@ def cpu_time_of(grant: Grant, *, lift_quota: bool, fraction_shares: bool) -> Cpu
 
 
 def write_create(message: bytes, pinning: Pinning, created: Created = Created()) -> bytes:
-    """A CreateContainerRequest with this pinning, our annotation and what else we add.
+    """Return a CreateContainerRequest with this pinning and these additions.
 
-    An incoming annotation of our name is dropped even when there is none to write: a pod must not forge a grant.
+    An incoming annotation of the grant's name is dropped even when there is none to write: a pod must not forge one.
     """
     request = pb.CreateContainerRequest.FromString(message)
     _pin(request.config.linux.resources, pinning)
@@ -82,7 +79,7 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
 
 
 def brings_own_mount(mounts: Iterable[pb.Mount]) -> bool:
-    """Whether the pod itself mounts something at our place, or below it: that stays, and ours is left out.
+    """Whether the pod itself mounts something at ``/.cri-proxy`` or below: that stays, and ours is left out.
 
     >>> brings_own_mount([pb.Mount(container_path="/.cri-proxy/")]), brings_own_mount([pb.Mount(container_path="/x")])
     (True, False)
@@ -92,9 +89,9 @@ def brings_own_mount(mounts: Iterable[pb.Mount]) -> bool:
 
 
 def write_update(message: bytes, pinning: Pinning, cpu_time: CpuTime = CpuTime()) -> bytes:
-    """The kubelet's UpdateContainerResourcesRequest with our cpuset fields in the place of its own.
+    """Return the kubelet's UpdateContainerResourcesRequest with our cpuset fields in place of its own.
 
-    ``cpu_time`` is written whatever the kubelet sent: its own figures would undo ours.
+    ``cpu_time`` replaces what the kubelet sent: its own figures would undo ours.
     """
     request = pb.UpdateContainerResourcesRequest.FromString(message)
     _pin(request.linux, pinning)
@@ -103,7 +100,7 @@ def write_update(message: bytes, pinning: Pinning, cpu_time: CpuTime = CpuTime()
 
 
 def update_request(container_id: str, pinning: Pinning) -> bytes:
-    """An UpdateContainerResourcesRequest of our own: only cpuset fields, so that nothing else changes."""
+    """Return an UpdateContainerResourcesRequest with cpuset fields only, so that nothing else changes."""
     request = pb.UpdateContainerResourcesRequest(container_id=container_id)
     _pin(request.linux, pinning)
     return request.SerializeToString()

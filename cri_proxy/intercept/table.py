@@ -11,7 +11,7 @@ from functools import partial
 
 from cri_proxy import events
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri.sandbox_config import remembered
+from cri_proxy.cri.sandbox_config import stored_config
 from cri_proxy.cri.write import CpuTime, cpu_time_of, write_update
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.http2.status import Code
@@ -147,7 +147,7 @@ class CriInterceptor:
             if not isinstance(outcome, Replied):
                 return
             sandbox_id = pb.RunPodSandboxResponse.FromString(outcome.message).pod_sandbox_id
-            kept = remembered(config, self._reader.domains)
+            kept = stored_config(config, self._reader.domains)
             self._node.save_sandbox(
                 SandboxRow(
                     sandbox_id=sandbox_id,

@@ -1,1 +1,1 @@
-"""What the kubelet tells about its pods: the pod resources API."""
+"""The kubelet's pod resources API: which devices a pod has."""

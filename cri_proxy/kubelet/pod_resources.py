@@ -1,31 +1,31 @@
-"""Asks the kubelet which devices a pod has got, while its sandbox is made, so that no create has to wait.
+"""Ask the kubelet which devices a pod has, while its sandbox is made, so that no create has to wait.
 
-The kubelet admits a pod, and gives it its devices, before it asks for the sandbox. Nothing here may keep a container
-from starting: an answer that does not come in time, or makes no sense, is no answer.
+The kubelet allocates a pod's devices before it asks for the sandbox. An answer that does not come in time, or does not
+parse, counts as none: it must not keep a container from starting.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from google.protobuf.message import DecodeError, Message
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
+from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.http2.status import Code
-from cri_proxy.kubelet.device_locality import hints_of_container
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.node.observer import Observer
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.tasks import Tasks
 from policies.base import DeviceLocality, Pod
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 
 SERVICE = "/v1.PodResourcesLister/"
 SOCKET = "pod-resources/kubelet.sock"  # below the kubelet's root directory
 BUDGET_SECONDS = 1.0  # for all that is asked about one pod
-# After a kubelet that did not answer nobody waits for it for this long.
+# After a question without an answer the kubelet is not asked for this long.
 SILENCE_SECONDS = 30.0
 KEPT_PODS = 512
 
@@ -33,7 +33,7 @@ NOTHING = pb.PodResources()
 
 
 class PodResources:
-    """The kubelet's answers, one question per pod; for pods that were not announced it is asked when they need it."""
+    """The kubelet's answers, one question per pod; a pod that was not announced is asked about when it is needed."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PodResources:
         self._answers: dict[str, pb.PodResources] = {}
         self._tasks = Tasks(lambda error: observer.failed_open("pod resources", error))
         self._silent_until_seconds = 0.0
-        self._told = False
+        self._is_reported = False
         self._offers_get = True
 
     def expect(self, pod: Pod) -> None:
@@ -62,14 +62,14 @@ class PodResources:
         self._ask(pod)
 
     async def hints(self, pod: Pod, container: str) -> tuple[DeviceLocality, ...]:
-        """Where the container's devices are; () when the kubelet has not said so in time."""
+        """Return where the container's devices are; () when the kubelet has not answered in time."""
         task = self._asked.get(pod.uid) or self._ask(pod)
         if task is not None and not task.done():
-            await asyncio.wait([task])  # it ends within the budget by itself
+            await asyncio.wait([task])  # it ends within the budget
         return hints_of_container(self._answers.get(pod.uid, NOTHING), container, self._known())
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel what is under way."""
         await self._tasks.cancel()
         await self._channel.close()
 
@@ -89,16 +89,16 @@ class PodResources:
         except (CallFailed, RuntimeUnavailable, TimeoutError, DecodeError) as error:
             self._asked.pop(pod.uid, None)  # a later container of the pod asks again
             self._silent_until_seconds = self._clock.monotonic_seconds() + SILENCE_SECONDS
-            if not self._told:
+            if not self._is_reported:
                 self._observer.noted(events.POD_RESOURCES_AWAY, reason=_why(error))
-            self._told = True
+            self._is_reported = True
             return
-        self._told = False
+        self._is_reported = False
         if pod.uid in self._asked:
             self._answers[pod.uid] = answer
 
     async def _resources_of(self, pod: Pod) -> pb.PodResources:
-        """By Get; where the kubelet does not offer it (a feature gate), by List."""
+        """Ask by Get; where the kubelet does not offer it (a feature gate), by List."""
         if self._offers_get:
             wanted = pb.GetPodResourcesRequest(pod_name=pod.name, pod_namespace=pod.namespace)
             try:
@@ -117,7 +117,32 @@ class PodResources:
 
 
 def _why(error: Exception) -> str:
-    """In words; who does not answer here is the kubelet, not the runtime."""
+    """Word an error; the error of the channel speaks of a runtime, and this is the kubelet."""
     if isinstance(error, RuntimeUnavailable):
         return f"the kubelet does not answer: {error.problem}"
     return str(error) or "no answer in time"
+
+
+def hints_of_container(pod: pb.PodResources, container: str, known: NodeSet) -> tuple[DeviceLocality, ...]:
+    """Return one hint per group of devices of this container whose plugin has given NUMA nodes, sorted by source.
+
+    ``known`` are the machine's nodes: devices on other nodes, or on all of them, give no hint.
+    """
+    found = [
+        DeviceLocality(_source(devices), CpuSet(), nodes)
+        for resources in pod.containers
+        if resources.name == container
+        for devices in resources.devices
+        if (nodes := _nodes(devices.topology.nodes, known)) and nodes != known
+    ]
+    return tuple(sorted(found, key=lambda hint: hint.source))
+
+
+def _source(devices: pb.ContainerDevices) -> str:
+    """Return the resource and its devices, ``podresapi:example.com/nic/0,1``."""
+    return f"{POD_RESOURCES}{devices.resource_name}/{','.join(sorted(devices.device_ids))}"
+
+
+def _nodes(nodes: Iterable[pb.NUMANode], known: NodeSet) -> NodeSet:
+    present = set(known)  # a plugin may name any number: only known ones are made into a set
+    return NodeSet.of(node.ID for node in nodes if node.ID in present)

@@ -25,26 +25,20 @@ class Open(NamedTuple):
 
 OPEN: dict[str, Open] = {
     "cri_proxy": Open(phrases=6, names=1),
-    "cri_proxy/cli": Open(phrases=1),
-    "cri_proxy/cri": Open(phrases=16),
     "cri_proxy/daemon": Open(phrases=11),
-    "cri_proxy/kubelet": Open(phrases=1, tiny=1),
-    "cri_proxy/metrics": Open(phrases=2),
-    "cri_proxy/node": Open(phrases=88, names=1, tiny=1),
+    "cri_proxy/node": Open(phrases=28, names=1, tiny=1),
     "cri_proxy/runtime": Open(phrases=6),
-    "cri_proxy/simulate": Open(phrases=16),
+    "cri_proxy/simulate": Open(phrases=14),
     "cri_proxy/testbed": Open(phrases=2, names=1),
     "cri_proxy/tryout": Open(phrases=3),
-    "docs": Open(phrases=1),
     "policies/hardware": Open(phrases=1),
-    "policies/topology_aware": Open(phrases=24, names=5, tiny=3),
+    "policies/topology_aware": Open(phrases=24, names=1),
 }
 # Class names that stand in several modules.
 OPEN_CLASS_NAMES: set[str] = {
     "Faults",
     "Node",
     "Refusal",
-    "Report",
 }
 
 # (file, phrase) that may stay, with the reason.

@@ -18,7 +18,7 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known
 from cri_proxy.config.resolve import policy_options
-from cri_proxy.cri.annotations.affinity import MAX_VALUES, MAX_WISHES, MAX_WORD_CHARS
+from cri_proxy.cri.annotations.affinity import MAX_AFFINITIES, MAX_VALUES, MAX_WORD_CHARS
 from cri_proxy.cri.annotations.device_filter import MAX_PATHS
 from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import Annotation, Finder
@@ -61,7 +61,7 @@ def check(parsed: Parsed) -> None:
     assert len(preferences.notify) <= MAX_ARGUMENTS
     assert list(preferences.memory_kinds) == sorted(set(preferences.memory_kinds))
     assert max(len(parsed.hint_filter.allow), len(parsed.hint_filter.deny)) <= MAX_PATHS
-    assert len(parsed.affinities) <= 2 * MAX_WISHES
+    assert len(parsed.affinities) <= 2 * MAX_AFFINITIES
     values = [value for a in parsed.affinities for value in a.match.values]
     assert len(values) <= 2 * MAX_VALUES
     assert all(len(value) <= MAX_WORD_CHARS for value in values)

@@ -1,7 +1,7 @@
-"""Reads one container's affinity or anti-affinity list: the short form, the full form, or both mixed.
+"""Read one container's affinity or anti-affinity list: the short form, the full form, or both mixed.
 
-The forms are the seed's ("Intra-Pod Container Affinity/Anti-affinity"); operators and joint keys are those of
-cri-resource-manager and its successor. A key is kept as written: looking it up is the policy's business.
+Forms, operators and joint keys are those of cri-resource-manager ("Container Affinity and Anti-Affinity") and
+nri-plugins. A key is kept as written; the policy looks it up.
 """
 
 from collections.abc import Mapping
@@ -12,33 +12,33 @@ from policies.expressions import split_joint_key
 DEFAULT_KEY = "io.kubernetes.container.name"
 DEFAULT_OPERATOR = "In"
 MAX_WEIGHT = 1000
-# Each decision compares every wish with every container of the node, so that what a pod may ask for is bounded.
-MAX_WISHES = 64
-MAX_VALUES = 256  # of all preferences of a list together
+# Each decision compares every affinity with every container of the node, so that a pod's number of them is bounded.
+MAX_AFFINITIES = 64
+MAX_VALUES = 256  # of all affinities of a list together
 MAX_WORD_CHARS = 512  # several names and label values, joined
-MAX_PATTERN_CHARS = 1024  # of all globs of a list together: each is held against every container
-MAX_JOINED_KEYS = 8  # what a glob is held against is at most so many names and label values
+MAX_PATTERN_CHARS = 1024  # of all globs of a list together: each is matched against every container
+MAX_JOINED_KEYS = 8  # a glob is matched against at most this many names and label values
 
 _ONE_VALUE = frozenset({"Equals", "NotEqual", "Matches", "MatchesNot"})
 _SOME_VALUES = frozenset({"In", "NotIn", "MatchesAny", "MatchesNone"})
 _PATTERNS = frozenset({"Matches", "MatchesNot", "MatchesAny", "MatchesNone"})
 _NO_VALUE = frozenset({"Exists", "NotExist", "AlwaysTrue"})
 OPERATORS = _ONE_VALUE | _SOME_VALUES | _NO_VALUE
-_SPELLINGS = {"NotExists": "NotExist"}  # what the successor's documents call it
+_SPELLINGS = {"NotExists": "NotExist"}  # nri-plugins' spelling
 
 
 def affinities(value: object, *, anti: bool) -> tuple[Affinity, ...]:
-    """The preferences of one container, in the order written; names of the short form become one match.
+    """Return the affinities of one container, in the order written; names of the short form become one match.
 
-    Raises ValueError when any entry is malformed: half a list would be a wish that nobody wrote.
+    Raises ValueError when any entry is malformed: half a list is not what the author asked for.
 
     >>> affinities(["container1"], anti=True)[0].weight
     -1
     """
     if not isinstance(value, list):
         raise ValueError("expected a list of container names or of matches")
-    if len(value) > MAX_WISHES:
-        raise ValueError(f"more than {MAX_WISHES} preferences")
+    if len(value) > MAX_AFFINITIES:
+        raise ValueError(f"more than {MAX_AFFINITIES} affinities")
     names = tuple(entry for entry in value if isinstance(entry, str))
     short = (Affinity(Expression(DEFAULT_KEY, DEFAULT_OPERATOR, names), _weight(None, anti=anti)),) if names else ()
     full = tuple(_full(entry, anti=anti) for entry in value if not isinstance(entry, str))
@@ -46,8 +46,8 @@ def affinities(value: object, *, anti: bool) -> tuple[Affinity, ...]:
     return short + full
 
 
-def _check_size(preferences: tuple[Affinity, ...]) -> None:
-    expressions = [e for wish in preferences for e in (wish.match, wish.scope) if e]
+def _check_size(found: tuple[Affinity, ...]) -> None:
+    expressions = [e for affinity in found for e in (affinity.match, affinity.scope) if e]
     if sum(len(e.values) for e in expressions) > MAX_VALUES:
         raise ValueError(f"more than {MAX_VALUES} values")
     if any(len(word) > MAX_WORD_CHARS for e in expressions for word in (e.key, *e.values)):
@@ -103,14 +103,14 @@ def _values(value: object, what: str) -> tuple[str, ...]:
         return ()
     listed = value if isinstance(value, list) else [value]
     if not all(isinstance(v, str | int) for v in listed):
-        # A number with a point would come back in another form than it was written in: 1.10 as 1.1.
+        # A number with a point would be changed by parsing: 1.10 becomes 1.1.
         raise ValueError(f"the values of a {what} are a list of words; put numbers with a point in quotes")
     # YAML reads an unquoted true as a boolean; labels are always text
     return tuple(str(v).lower() if isinstance(v, bool) else str(v) for v in listed)
 
 
 def _weight(value: object, *, anti: bool) -> int:
-    """The weight within ±1000; an anti-affinity's is minus its absolute value, so -1 and 1 push alike."""
+    """Return the weight within ±1000; an anti-affinity's is minus its absolute value: -1 and 1 push alike."""
     weight = 1 if value is None else value
     if not isinstance(weight, int) or isinstance(weight, bool):
         raise ValueError(f"a weight is an integer between -{MAX_WEIGHT} and {MAX_WEIGHT}, not {weight!r:.40}")

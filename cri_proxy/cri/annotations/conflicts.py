@@ -1,14 +1,14 @@
-"""Preferences of one container that cannot both count: which of them is ignored, and how its author is told.
+"""Annotations of one container that cannot both count: report the one that is ignored.
 
-Only what is ignored is a problem. A strict wish that another one excludes refuses the container (``supply.demand``),
-and a pod-wide wish that a container's own overrides is what scopes are for.
+Only an ignored value is a problem. A strict preference that another one excludes refuses the container
+(``supply.demand``), and a container's own value overrides a pod-wide one by the scopes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cri_proxy.cri.annotations import table as rows
-from cri_proxy.cri.annotations.forms import Annotation, AnnotationProblem, Found
+from cri_proxy.cri.annotations.forms import Annotation, AnnotationProblem, FoundValue
 from policies.base import Threads
 from sysfs.model import MemoryKind
 
@@ -25,9 +25,9 @@ _OF_CPUS = (
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Any of ``ignored`` does not count beside any of ``by`` where ``holds`` says so of their values.
+    """Any of ``ignored`` has no effect beside any of ``by`` if ``holds`` is true of their values.
 
-    ``only_alike``: of these the narrower scope wins, so that only at the same one something is ignored.
+    ``only_alike``: between these the narrower scope wins, so that one is ignored only where the scopes are equal.
     """
 
     ignored: tuple[Annotation[object], ...]
@@ -37,13 +37,13 @@ class Conflict:
     only_alike: bool = False
 
 
-def _is_wish(value: object) -> bool:
-    """Whether a value asks for something; false, any and nothing let things be as they are."""
+def _asks(value: object) -> bool:
+    """Whether a value asks for something; false, any and nothing do not."""
     return bool(value) and value != Threads.ANY
 
 
 def _wants_own(value: object) -> bool:
-    """Whether a value means nothing without CPUs that are owned; to hide threads makes sense on shared ones too."""
+    """Whether a value needs CPUs of the container's own; hiding threads works on shared ones too."""
     return value is True or value is Threads.OWN_CORE
 
 
@@ -53,7 +53,7 @@ def _asks_for_shared(value: object) -> bool:
 
 
 def has_cold_start_kinds(kinds: Iterable[object]) -> bool:
-    """Whether a container of these kinds of memory can begin on one of them and get the other later."""
+    """Whether a container with these kinds of memory can start on PMEM alone and get DRAM later."""
     return {MemoryKind.DRAM, MemoryKind.PMEM}.issubset(kinds)
 
 
@@ -75,37 +75,37 @@ CONFLICTS: tuple[Conflict, ...] = (
     Conflict(
         _OF_CPUS,
         (rows.PRESERVE_CPU,),
-        lambda ignored, by: _is_wish(ignored) and by is True,
+        lambda ignored, by: _asks(ignored) and by is True,
         "the container's CPUs are left alone",
     ),
     Conflict(
         (rows.PREFER_ISOLATED, rows.HYPERTHREADS),
         (rows.PREFER_RESERVED,),
         lambda ignored, by: _wants_own(ignored) and by is True,
-        "reserved CPUs are nobody's own",
+        "reserved CPUs are never exclusive",
     ),
     Conflict(
         (rows.PREFER_SHARED,),
         (rows.PREFER_RESERVED,),
         lambda ignored, by: ignored != (True, 0) and by is True,
-        "reserved CPUs are nobody's own, and in no pool",
+        "reserved CPUs are never exclusive, and in no pool",
     ),
     Conflict(
         (rows.PREFER_ISOLATED, rows.HYPERTHREADS),
         (rows.PREFER_SHARED,),
         lambda ignored, by: _wants_own(ignored) and _asks_for_shared(by),
-        "shared CPUs are nobody's own",
+        "shared CPUs are never exclusive",
     ),
     Conflict(
         _OF_MEMORY,
         (rows.PRESERVE_MEMORY, rows.PRESERVE_CPU),
-        lambda ignored, by: _is_wish(ignored) and by is True,
+        lambda ignored, by: _asks(ignored) and by is True,
         "the container's memory nodes are left alone",
     ),
     Conflict(
         (rows.COLD_START,),
         (rows.MEMORY_TYPE,),
-        lambda ignored, by: _is_wish(ignored) and isinstance(by, tuple) and not has_cold_start_kinds(by),
+        lambda ignored, by: _asks(ignored) and isinstance(by, tuple) and not has_cold_start_kinds(by),
         "a cold start needs both dram and pmem",
     ),
     Conflict(
@@ -117,21 +117,23 @@ CONFLICTS: tuple[Conflict, ...] = (
 )
 
 
-def conflicts(found: Mapping[str, Found[object]]) -> Iterator[AnnotationProblem]:
-    """A problem for each value that is ignored because of another one; ``found`` by key, as ``Finder`` keeps it."""
-    told: set[str] = set()
+def conflicts(found: Mapping[str, FoundValue[object]]) -> Iterator[AnnotationProblem]:
+    """Yield a problem for each value that is ignored because of another one; ``found`` by key, as in ``Finder``."""
+    reported: set[str] = set()
     for row in CONFLICTS:
         for ignored, by in _pairs(row, found):
-            if ignored.full_key not in told and row.holds(ignored.value, by.value):
-                told.add(ignored.full_key)
+            if ignored.full_key not in reported and row.holds(ignored.value, by.value):
+                reported.add(ignored.full_key)
                 yield ignored.problem(f"without effect beside {by.full_key}: {row.why}")
     strict = found.get(rows.STRICT_MEMORY_TYPE.key)
     if strict and strict.value is True and rows.MEMORY_TYPE.key not in found:
         yield strict.problem("without effect: there is no memory-type to be strict about")
 
 
-def _pairs(row: Conflict, found: Mapping[str, Found[object]]) -> Iterator[tuple[Found[object], Found[object]]]:
-    """The values of both sides that meet: the ignored one as narrow as the other one, or narrower."""
+def _pairs(
+    row: Conflict, found: Mapping[str, FoundValue[object]]
+) -> Iterator[tuple[FoundValue[object], FoundValue[object]]]:
+    """Yield the pairs whose scopes meet: the ignored value's scope is as narrow as the other one's, or narrower."""
     for ignored in (found[r.key] for r in row.ignored if r.key in found):
         for by in (found[r.key] for r in row.by if r.key in found):
             if ignored.scope == by.scope or (ignored.scope < by.scope and not row.only_alike):

@@ -1,7 +1,7 @@
-"""Which devices and mounts of a container say where it should run: what its annotations take and leave out (pure).
+"""Filter the devices and mounts whose locality counts for a container, as its annotations say (pure).
 
 Annotations ``topologyhints`` (kinds of sources), ``deny.topologyhints`` and ``allow.topologyhints`` (paths). As in
-nri-plugins a path that is denied is left out unless it is allowed as well, so that all can be denied and a few taken.
+nri-plugins a denied path counts if it is allowed as well, so that a pod can deny all and take a few.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class PathPattern:
     is_glob: bool = False
 
     def matches(self, path: str) -> bool:
-        """Whether it stands for this path. In a resource's name a single star crosses slashes too."""
+        """Whether the pattern matches this path. In a resource's name a single star crosses slashes too."""
         if not self.is_glob:
             return path.startswith(self.text)
         return is_like(path, self.text, "" if path.startswith(POD_RESOURCES) else "/")
@@ -44,7 +44,7 @@ class PathPattern:
 
 @dataclass(frozen=True, slots=True)
 class HintFilter:
-    """What counts as a hint: these kinds of sources, without the denied paths that are not allowed as well."""
+    """Which hints count: those of these kinds of sources, without denied paths that are not allowed as well."""
 
     sources: frozenset[HintKind] = KINDS
     allow: tuple[PathPattern, ...] = ()
@@ -67,7 +67,7 @@ class HintFilter:
 
 
 def hint_sources(value: object) -> frozenset[HintKind]:
-    """The kinds of sources of a ``topologyhints`` annotation. Raises ValueError.
+    """Return the kinds of sources of a ``topologyhints`` annotation. Raises ValueError.
 
     >>> sorted(hint_sources("devices, mounts")), hint_sources(False)
     (['devices', 'mounts'], frozenset())
@@ -84,7 +84,7 @@ def hint_sources(value: object) -> frozenset[HintKind]:
 
 
 def path_patterns(value: object) -> tuple[PathPattern, ...]:
-    """The paths of ``allow.topologyhints`` or ``deny.topologyhints``, in the order written. Raises ValueError.
+    """Return the paths of ``allow.topologyhints`` or ``deny.topologyhints``, in the order written. Raises ValueError.
 
     A list, in which what has one of ``*?[`` is a glob, or nri-plugins' map of ``type`` (prefix or glob) and ``paths``.
     """

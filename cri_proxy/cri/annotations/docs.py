@@ -1,4 +1,4 @@
-"""The reference page of all annotations, written from the table: ``python -m cri_proxy.cri.annotations.docs``."""
+"""Write the reference page of all annotations from the table: ``python -m cri_proxy.cri.annotations.docs``."""
 
 import sys
 
@@ -12,10 +12,10 @@ _HEAD = """\
 
 Written from `cri_proxy/cri/annotations/table.py` by `python -m cri_proxy.cri.annotations.docs`; do not edit.
 
-They stand on the pod. Each key is read in the domains {domains}, in that order (option `annotationDomains`), and in
-these forms, from the narrowest scope to the widest:
+Annotations are set on the pod. Each key is read in the domains {domains}, in that order
+(option `annotationDomains`), and in these forms, from the narrowest scope to the widest:
 
-| form | speaks of |
+| form | for |
 |---|---|
 | `KEY.DOMAIN/container.NAME: VALUE` | one container, init and ephemeral containers too |
 | `DOMAIN/KEY` or `KEY.DOMAIN`, the value a JSON or YAML map by container name | each container that it names |
@@ -28,20 +28,20 @@ A value that is not understood, or that another annotation of the same container
 is logged and counted, and `explain` shows it. `strictAnnotations: true` refuses the container instead, and names the
 annotation, its value and the reason.
 
-| key | what it says | values |
+| key | effect | values |
 |---|---|---|
 """
 
 _TAIL = """
 Known and without effect here, hence no mistake: {peers}.
 
-`{exact}`, which the admission webhooks of nri-plugins and cri-resource-manager write, tell requests and limits exactly.
-A figure counts where it agrees with what the kubelet sent.
+`{exact}`, which the admission webhooks of nri-plugins and cri-resource-manager write, hold exact requests and limits. A
+figure counts where it agrees with what the kubelet sent.
 """
 
 
 def annotations_page() -> str:
-    """The page, as Markdown."""
+    """Return the page, as Markdown."""
     head = _HEAD.format(domains=_listed(DOMAINS))
     tail = _TAIL.format(peers=_listed(sorted(OF_PEERS)), exact="` and `".join(KEYS))
     return head + "".join(f"| {' | '.join(_cells(row))} |\n" for row in TABLE) + tail

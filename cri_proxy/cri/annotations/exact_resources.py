@@ -1,9 +1,9 @@
-"""Exact requests and limits from the annotation that the peers' admission webhooks leave on a pod (pure).
+"""Exact requests and limits from the annotation of nri-plugins' and cri-resource-manager's webhooks (pure).
 
-CRI tells a Burstable container's memory request only to a thousandth of the node, CPU shares end at 256 CPUs, quotas
-begin at 10m, and a kubelet that enforces no quotas tells no CPU limit. The annotation is JSON:
+In CRI a Burstable container's memory request is known to a thousandth of the node only, CPU shares end at 256 CPUs,
+quotas begin at 10m, and a kubelet that enforces no quotas sends no CPU limit. The annotation is JSON:
 ``{"containers": {NAME: {"requests": {"cpu": "1500m", "memory": "1Gi"}, "limits": {…}}}, "initContainers": {…}}``.
-Whoever creates the pod may have written it, so a figure counts only where it agrees with what the kubelet sent.
+The author of the pod may have written it, so a figure counts only where it agrees with what the kubelet sent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ KEYS = ("noderesource.dev/resources", "intel.com/resources")  # nri-plugins' and
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the kubelet sent of a container, and what was read from it; ``node_memory_bytes`` 0 = not known."""
+    """The resources that the kubelet sent, and the figures read from them; ``node_memory_bytes`` 0 = not known."""
 
     qos: QosClass
     resources: pb.LinuxContainerResources
@@ -30,8 +30,8 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
-    """(field of ``Request``, figure) of what counts; ``problem`` says what does not and why, '' = nothing."""
+class ExactFigures:
+    """(field of ``Request``, figure) of what counts; ``problem`` says what does not count and why, '' = nothing."""
 
     key: str = ""
     figures: tuple[tuple[str, int], ...] = ()
@@ -39,8 +39,8 @@ class Exact:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claims:
-    """What the annotation says of one container; None = nothing."""
+class _Stated:
+    """The figures in the annotation for one container; None = not given."""
 
     cpu_request_mcpu: int | None
     cpu_limit_mcpu: int | None
@@ -49,30 +49,30 @@ class _Claims:
     is_init: bool
 
 
-def exact_figures(annotations: Mapping[str, str], container: str, sent: Sent) -> Exact:
-    """What is known of a container exactly, from the first of ``KEYS`` that is there. Never raises."""
+def exact_figures(annotations: Mapping[str, str], container: str, sent: Sent) -> ExactFigures:
+    """Return a container's exact figures, from the first of ``KEYS`` that is set. Never raises."""
     key = next((k for k in KEYS if k in annotations), "")
     if not key:
-        return Exact()
+        return ExactFigures()
     try:
-        claims = _claims(parse_text(annotations[key]), container)
+        stated = _stated(parse_text(annotations[key]), container)
     except ValueError as error:
-        return Exact(key, problem=str(error))
-    if claims is None:
-        return Exact(key)
-    problems = tuple(_problems(claims, sent))
+        return ExactFigures(key, problem=str(error))
+    if stated is None:
+        return ExactFigures(key)
+    problems = tuple(_problems(stated, sent))
     wrong = {field for field, _ in problems}
-    figures = tuple((field, value) for field, value in _better(claims, sent) if field not in wrong)
-    return Exact(key, figures, "; ".join(problem for _, problem in problems))
+    figures = tuple((field, value) for field, value in _better(stated, sent) if field not in wrong)
+    return ExactFigures(key, figures, "; ".join(problem for _, problem in problems))
 
 
-def _claims(value: object, container: str) -> _Claims | None:
-    """What is said of a container or init container of this name; None when nothing is. Raises ValueError."""
+def _stated(value: object, container: str) -> _Stated | None:
+    """Return the figures of a container or init container of this name; None without any. Raises ValueError."""
     for part in ("containers", "initContainers"):
         requirements = _entry(_entry(value, part), container)
         if requirements:
             requests, limits = _entry(requirements, "requests"), _entry(requirements, "limits")
-            return _Claims(
+            return _Stated(
                 cpu_request_mcpu=parse_mcpu(str(requests["cpu"])) if "cpu" in requests else None,
                 cpu_limit_mcpu=parse_mcpu(str(limits["cpu"])) if "cpu" in limits else None,
                 memory_request_bytes=parse_bytes(str(requests["memory"])) if "memory" in requests else None,
@@ -91,10 +91,10 @@ def _entry(value: object, key: str) -> Mapping[str, object]:
     return entry
 
 
-def _problems(claims: _Claims, sent: Sent) -> Iterator[tuple[str, str]]:
-    """(field, why) of each claim that the kubelet's figures contradict."""
+def _problems(stated: _Stated, sent: Sent) -> Iterator[tuple[str, str]]:
+    """Yield (field, why) of each figure that the kubelet's contradict."""
     resources = sent.resources
-    mcpu, limit_mcpu = claims.cpu_request_mcpu, claims.cpu_limit_mcpu
+    mcpu, limit_mcpu = stated.cpu_request_mcpu, stated.cpu_limit_mcpu
     if mcpu is not None and shares_of(mcpu) != resources.cpu_shares:
         yield "cpu_request_mcpu", f"a CPU request of {mcpu}m does not give the cpu_shares of {resources.cpu_shares}"
     quota = resources.cpu_quota
@@ -102,30 +102,33 @@ def _problems(claims: _Claims, sent: Sent) -> Iterator[tuple[str, str]]:
         yield "cpu_limit_mcpu", f"a CPU limit of {limit_mcpu}m does not give the cpu_quota of {quota}"
     elif limit_mcpu is not None and limit_mcpu < sent.figures.cpu_request_mcpu:
         yield "cpu_limit_mcpu", f"a CPU limit of {limit_mcpu}m is less than the request"
-    limit_bytes, sent_bytes = claims.memory_limit_bytes, resources.memory_limit_in_bytes
+    limit_bytes, sent_bytes = stated.memory_limit_bytes, resources.memory_limit_in_bytes
     if limit_bytes is not None and limit_bytes != sent_bytes:
         yield "memory_limit_bytes", f"a memory limit of {limit_bytes} bytes is not the {sent_bytes} that were sent"
-    yield from _memory_problems(claims, sent)
+    yield from _memory_problems(stated, sent)
 
 
-def _memory_problems(claims: _Claims, sent: Sent) -> Iterator[tuple[str, str]]:
-    """Only a Burstable container's request is not told by its limit, or is nothing."""
-    claimed, adj = claims.memory_request_bytes, sent.resources.oom_score_adj
-    if claimed is None or sent.qos is not QosClass.BURSTABLE or not sent.node_memory_bytes:
+def _memory_problems(stated: _Stated, sent: Sent) -> Iterator[tuple[str, str]]:
+    """Check a Burstable container's request: for other classes it is the limit, or none."""
+    requested_bytes, adj = stated.memory_request_bytes, sent.resources.oom_score_adj
+    if requested_bytes is None or sent.qos is not QosClass.BURSTABLE or not sent.node_memory_bytes:
         return
-    expected = burstable_oom_score_adj(claimed, sent.node_memory_bytes)
+    expected = burstable_oom_score_adj(requested_bytes, sent.node_memory_bytes)
     # A sidecar is killed no sooner than the containers that need it: its own score may be lower (KEP-753).
-    if expected != adj and not (claims.is_init and expected > adj):
-        yield "memory_request_bytes", f"a memory request of {claimed} bytes does not give the oom_score_adj of {adj}"
+    if expected != adj and not (stated.is_init and expected > adj):
+        yield (
+            "memory_request_bytes",
+            f"a memory request of {requested_bytes} bytes does not give the oom_score_adj of {adj}",
+        )
 
 
-def _better(claims: _Claims, sent: Sent) -> Iterator[tuple[str, int]]:
-    """(field, figure) of each claim that tells more than the kubelet's own figures do."""
+def _better(stated: _Stated, sent: Sent) -> Iterator[tuple[str, int]]:
+    """Yield (field, figure) of each figure that is more exact than the kubelet's."""
     origins = dict(sent.figures.origins)
-    if claims.cpu_request_mcpu is not None and origins["cpu_request_mcpu"] == SHARES:
-        yield "cpu_request_mcpu", claims.cpu_request_mcpu
-    if claims.cpu_limit_mcpu:
-        yield "cpu_limit_mcpu", claims.cpu_limit_mcpu
+    if stated.cpu_request_mcpu is not None and origins["cpu_request_mcpu"] == SHARES:
+        yield "cpu_request_mcpu", stated.cpu_request_mcpu
+    if stated.cpu_limit_mcpu:
+        yield "cpu_limit_mcpu", stated.cpu_limit_mcpu
     can_be_confirmed = sent.qos is QosClass.BURSTABLE and bool(sent.node_memory_bytes)
-    if claims.memory_request_bytes is not None and can_be_confirmed:
-        yield "memory_request_bytes", claims.memory_request_bytes
+    if stated.memory_request_bytes is not None and can_be_confirmed:
+        yield "memory_request_bytes", stated.memory_request_bytes

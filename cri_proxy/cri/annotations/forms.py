@@ -1,4 +1,4 @@
-"""Finds the value of an annotation that counts for one container, among all its forms, scopes and domains.
+"""Find the value of an annotation that counts for one container, among all its forms, scopes and domains.
 
 Forms of a key, from the narrowest scope to the widest:
 
@@ -6,8 +6,8 @@ Forms of a key, from the narrowest scope to the widest:
 - ``DOMAIN/KEY`` or ``KEY.DOMAIN`` with a JSON or YAML map by container name: an entry for one container;
 - ``KEY.DOMAIN/pod``, ``KEY.DOMAIN``, ``DOMAIN/KEY`` with one value: the whole pod.
 
-The narrowest scope wins; within a scope the first domain that has the key. A value that cannot be understood is
-reported and counts as absent, so that the next wider one applies.
+The narrowest scope wins; within a scope the first domain that has the key. A value that is not understood is reported
+and counts as absent: the next wider one applies.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,8 +63,8 @@ class AnnotationProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T_co]):
-    """The value that counts for a row; ``scope`` 0 = said of this container, 1 = of the whole pod."""
+class FoundValue(Generic[T_co]):
+    """The value that counts for a row; ``scope`` 0 = for this container, 1 = for the whole pod."""
 
     scope: int
     full_key: str
@@ -72,13 +72,13 @@ class Found(Generic[T_co]):
     value: T_co
 
     def problem(self, problem: str) -> AnnotationProblem:
-        """Why this value does not count after all."""
+        """Return the problem that keeps this value from counting."""
         return AnnotationProblem(self.full_key, cut(self.text), problem)
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A value that applies to the container; a ``problem`` where the text is none."""
+    """A value that applies to the container; ``problem`` if the text does not parse."""
 
     scope: int
     full_key: str
@@ -88,25 +88,25 @@ class _Candidate:
 
 
 class Finder:
-    """Looks up rows for one container, and keeps what was found and what was not understood."""
+    """Looks up rows for one container; keeps the values found and the problems."""
 
     def __init__(self, annotations: Mapping[str, str], container: str, domains: Sequence[str]) -> None:
         """The pod's annotations; ``domains`` in order of precedence."""
         self._annotations = annotations
         self._container = container
         self._domains = domains
-        # Most pods have none of these, and few have many: the other rows need not be looked for in all their forms.
+        # Most pods have few of the keys: the other rows are not looked for in all their forms.
         self._keys = {key_in(full_key, (domain,)) for full_key in annotations for domain in domains}
         self._sought: set[str] = set()
-        self.found: dict[str, Found[object]] = {}
+        self.found: dict[str, FoundValue[object]] = {}
         self.problems: list[AnnotationProblem] = []
 
-    def find(self, row: Annotation[T]) -> Found[T] | None:
-        """Return the narrowest value of a row that can be understood; the others that were tried go to ``problems``."""
+    def find(self, row: Annotation[T]) -> FoundValue[T] | None:
+        """Return the narrowest value of a row that is understood; values that are not go to ``problems``."""
         if row.key in self._sought:
-            return cast("Found[T] | None", self.found.get(row.key))
+            return cast("FoundValue[T] | None", self.found.get(row.key))
         self._sought.add(row.key)
-        best: Found[T] | None = None
+        best: FoundValue[T] | None = None
         for key in row.keys:
             found = self._find(row, key) if key in self._keys else None
             if found is None:
@@ -120,7 +120,7 @@ class Finder:
             self.found[row.key] = best
         return best
 
-    def _find(self, row: Annotation[T], key: str) -> Found[T] | None:
+    def _find(self, row: Annotation[T], key: str) -> FoundValue[T] | None:
         """As ``find``, of one spelling of the row's key."""
         for candidate in sorted(self._candidates(row, key), key=lambda c: c.scope):
             problem = candidate.problem
@@ -130,17 +130,17 @@ class Finder:
                 except ValueError as error:
                     problem = str(error)
                 else:
-                    return Found(candidate.scope, candidate.full_key, candidate.text, value)
+                    return FoundValue(candidate.scope, candidate.full_key, candidate.text, value)
             self.problems.append(AnnotationProblem(candidate.full_key, cut(candidate.text), problem))
         return None
 
     def value(self, row: Annotation[T]) -> T | None:
-        """As ``find``, the value alone."""
+        """Return the value alone; None without one."""
         found = self.find(row)
         return found.value if found else None
 
     def _candidates(self, row: Annotation[object], key: str) -> Iterator[_Candidate]:
-        """Every value of this key that applies to the container: by domain, then in the order of the module's text."""
+        """Yield every value of this key that applies to the container: by domain, then in the order of the forms."""
         for domain in self._domains:
             forms = (
                 (f"{key}.{domain}/container.{self._container}", 0),
@@ -155,7 +155,7 @@ class Finder:
                     yield candidate
 
     def _candidate(self, row: Annotation[object], full_key: str, text: str, scope: int) -> _Candidate | None:
-        """One annotation as a value for this container; None when it is a map that does not name it."""
+        """Return one annotation as a value for this container; None when it is a map that does not name it."""
         try:
             value = parse_text(text)
         except ValueError as error:
@@ -170,7 +170,7 @@ class Finder:
 
 
 def is_about(full_key: str, text: str, container: str) -> bool:
-    """Whether this annotation speaks of the container: alone, in a map by container name, or of the whole pod."""
+    """Whether this annotation is for the container: by its key, by a map of container names, or for the whole pod."""
     _, is_named, name = full_key.partition("/container.")
     if is_named:
         return name == container
@@ -182,7 +182,7 @@ def is_about(full_key: str, text: str, container: str) -> bool:
 
 
 def key_in(full_key: str, domains: Sequence[str]) -> str:
-    """The KEY of a full key in one of the domains; '' when it is in none.
+    """Return the KEY of a full key in one of the domains; '' when it is in none.
 
     >>> key_in("memory-type.cri-proxy.io/pod", ["cri-proxy.io"])
     'memory-type'
@@ -197,5 +197,5 @@ def key_in(full_key: str, domains: Sequence[str]) -> str:
 
 
 def cut(text: str, limit: int = 80) -> str:
-    """The beginning of a text, for reports."""
+    """Return the beginning of a text, for reports."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

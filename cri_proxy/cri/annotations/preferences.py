@@ -1,6 +1,6 @@
-"""Reads the values of single preferences: kinds of memory, thread siblings, levels, priorities, durations, commands.
+"""Read the values of single preferences: kinds of memory, thread siblings, levels, priorities, durations, commands.
 
-Each takes a value as JSON or YAML gives it and raises ``ValueError`` with a phrase that says what was expected.
+Each function takes a parsed JSON or YAML value and raises ``ValueError`` with a phrase that says what was expected.
 """
 
 import math
@@ -29,7 +29,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def memory_kinds(value: object) -> tuple[MemoryKind, ...]:
-    """Kinds of memory, sorted; ``mixed`` stands for dram and pmem.
+    """Return the kinds of memory, sorted; ``mixed`` stands for dram and pmem.
 
     >>> memory_kinds("PMEM, dram") == memory_kinds("mixed") == memory_kinds(["dram", "pmem"])
     True
@@ -47,12 +47,12 @@ def memory_kinds(value: object) -> tuple[MemoryKind, ...]:
 
 
 def threads(value: object) -> Threads:
-    """What becomes of thread siblings."""
+    """Return how the thread siblings of a container's CPUs are used."""
     return _choice(value, Threads)
 
 
 def hidden_threads(value: object) -> Threads:
-    """As nri-plugins say it: true hides one thread of each core, false leaves them to anybody; our words do too."""
+    """Read ``hide-hyperthreads`` of nri-plugins: true hides one thread of each core, false is any; or our own words."""
     try:
         return Threads.HIDE if truth(value) else Threads.ANY
     except ValueError:
@@ -60,12 +60,12 @@ def hidden_threads(value: object) -> Threads:
 
 
 def burst_level(value: object) -> BurstLevel:
-    """How wide a pool should be."""
+    """Return how wide a pool should be."""
     return _choice(value, BurstLevel)
 
 
 def cpu_priority(value: object) -> CpuPriority | None:
-    """Which CPUs to prefer; None (``default``): what the options say."""
+    """Return which CPUs to prefer; None (``default``): the option decides."""
     if isinstance(value, str) and value.strip().lower() == "default":
         return None
     return _choice(value, CpuPriority, also="default")
@@ -81,7 +81,7 @@ def _choice(value: object, kind: type[E], *, also: str = "") -> E:
 
 
 def cold_start_seconds(value: object) -> int:
-    """A map with ``duration``, or the duration alone: seconds, or as Go writes it; rounded up to whole seconds.
+    """Read a map with ``duration``, or the duration alone: seconds, or as Go writes it; rounded up to whole seconds.
 
     >>> cold_start_seconds({"duration": "1m30s"}), cold_start_seconds(20), cold_start_seconds("0.5s")
     (90, 20, 1)
@@ -97,7 +97,7 @@ def cold_start_seconds(value: object) -> int:
 
 
 def _seconds(value: object) -> float:
-    """A duration's seconds; -1 for what is none."""
+    """Return a duration's seconds; -1 for a number out of range."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         # Compared before it is rounded: YAML knows .nan and .inf, and integers of any length.
         return float(value) if 0 <= value <= MAX_COLD_START_SECONDS else -1.0
@@ -111,7 +111,7 @@ def _seconds(value: object) -> float:
 
 
 def command(value: object) -> tuple[str, ...]:
-    """A command: a list of its words, or one text that is taken apart as a shell would (without expanding anything).
+    """Read a command: a list of its words, or one text that is split as a shell would (without expansions).
 
     >>> command("kill -HUP 1"), command(["sh", "-c", "touch /tmp/x"])
     (('kill', '-HUP', '1'), ('sh', '-c', 'touch /tmp/x'))
@@ -132,7 +132,7 @@ def command(value: object) -> tuple[str, ...]:
 
 
 def _word(word: object) -> str:
-    """One word of a command; YAML reads 1 and true as something else than text."""
+    """Return one word of a command; YAML parses 1 and true as other types than text."""
     if isinstance(word, bool):
         return str(word).lower()
     if isinstance(word, str | int):

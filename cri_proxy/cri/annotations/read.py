@@ -1,6 +1,6 @@
-"""What the annotations of a pod say about one of its containers.
+"""Read the annotations of a pod for one of its containers.
 
-The rows are in ``annotation_table``, the forms and scopes of a key in ``annotation_forms``.
+The rows are in ``annotations.table``, the forms and scopes of a key in ``annotations.forms``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import TypeVar
 from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
 from cri_proxy.cri.annotations.device_filter import KINDS, HintFilter
-from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, Found, cut, is_about, key_in
+from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, FoundValue, cut, is_about, key_in
 from policies.base import Affinity, Preferences
 
 T = TypeVar("T")
@@ -23,13 +23,13 @@ GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/g
 
 _ADDED_UP = frozenset({"affinities", "hints"})  # fields that several annotations make together
 _NO_PREFERENCES = Preferences()
-_MAX_UNKNOWN, _LONGEST_KEY = 64, 64  # keys that are held against the table, which takes its time
+_MAX_UNKNOWN, _LONGEST_KEY = 64, 64  # bounds for unknown keys that are compared with the table, which is slow
 _NEAR = 0.85  # a letter or two of a key; allow.topologyhints is farther from topologyhints
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What the annotations say about one container.
+    """The annotations of one container, read.
 
     ``origins`` name the annotation behind each field of ``Preferences`` and ``Request``; see also ``without_effect``.
     """
@@ -42,7 +42,7 @@ class Parsed:
 
 
 def parse_annotations(annotations: Mapping[str, str], container: str, domains: Sequence[str] = DOMAINS) -> Parsed:
-    """What a pod's annotations say about this container. Never raises; what is malformed is in ``problems``.
+    """Read a pod's annotations for this container. Never raises; malformed values are in ``problems``.
 
     >>> parse_annotations({"cri-proxy.io/prefer-shared-cpus": "-2"}, "c0").preferences.levels_up
     2
@@ -67,7 +67,7 @@ def _preferences(finder: Finder) -> Preferences:
         found = finder.find(row) if row.put is not None else None
         if row.put is not None and found is not None:
             preferences = row.put(preferences, found.value)
-    # What several annotations say together.
+    # Rules between annotations.
     required = _requires_isolated(finder.find(rows.PREFER_ISOLATED), finder.find(rows.REQUIRE_ISOLATED))
     threads = _narrower(finder.find(rows.HYPERTHREADS), finder.find(rows.HIDE_HYPERTHREADS))
     kinds = preferences.memory_kinds
@@ -81,22 +81,22 @@ def _preferences(finder: Finder) -> Preferences:
     )
 
 
-def _requires_isolated(prefer: Found[bool] | None, require: Found[bool] | None) -> bool:
-    """Between prefer and require the narrower scope wins, on equal scope require (nri-plugins' rule)."""
+def _requires_isolated(prefer: FoundValue[bool] | None, require: FoundValue[bool] | None) -> bool:
+    """Decide between prefer and require: the narrower scope wins, on equal scope require (nri-plugins' rule)."""
     if require is None or not require.value:
         return False
     return prefer is None or require.scope <= prefer.scope
 
 
-def _narrower(first: Found[T] | None, second: Found[T] | None) -> Found[T] | None:
-    """The one of the narrower scope; of two that are alike the first."""
+def _narrower(first: FoundValue[T] | None, second: FoundValue[T] | None) -> FoundValue[T] | None:
+    """Return the value of the narrower scope; the first where both are equal."""
     found = [f for f in (first, second) if f]
     return min(found, key=lambda f: f.scope) if found else None
 
 
 def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, str]]:
-    """(field, the annotations behind it) of what is set, by field; several annotations only where they add up."""
-    behind: dict[str, list[Found[object]]] = {}
+    """Yield (field, the annotations behind it), sorted; several annotations only where they add up."""
+    behind: dict[str, list[FoundValue[object]]] = {}
     for row in rows.TABLE:
         for field in row.fields if row.key in finder.found else ():
             behind.setdefault(field, []).append(finder.found[row.key])
@@ -110,12 +110,12 @@ def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, st
 
 
 def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator[AnnotationProblem]:
-    """Keys in our domains that are nearly one of the table: whoever wrote them wanted something and gets nothing."""
+    """Yield a problem for each key in our domains that is nearly one of the table."""
     known = [key for row in rows.TABLE for key in row.keys]
     unknown = ((key, full_key) for full_key in annotations if (key := key_in(full_key, domains)))
     asked = ((k, f) for k, f in unknown if len(k) <= _LONGEST_KEY and k not in known and k not in rows.OF_PEERS)
     for key, full_key in islice(asked, _MAX_UNKNOWN):
-        from difflib import get_close_matches  # not where nobody has misspelt anything
+        from difflib import get_close_matches  # loaded only where a key is unknown
 
         near = get_close_matches(key, known, n=1, cutoff=_NEAR)
         if near:
@@ -123,7 +123,7 @@ def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterato
 
 
 def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The annotations among these origins that are known and change nothing.
+    """Return the annotations among these origins that are known and change nothing.
 
     >>> without_effect(parse_annotations({"cri-proxy.io/rdtclass": "gold"}, "c0").origins)
     ('cri-proxy.io/rdtclass',)

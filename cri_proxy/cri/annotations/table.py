@@ -103,8 +103,8 @@ HYPERTHREADS = Annotation(
     "hyperthreads",
     preferences.threads,
     ("threads",),
-    "Thread siblings. own-core: exclusive CPUs are whole cores, nobody else gets the siblings; hide: as own-core, and "
-    "only one thread of each core is used, of shared CPUs too; any: they may be anybody's.",
+    "Thread siblings. own-core: exclusive CPUs are whole cores, no other container gets the siblings; hide: as "
+    "own-core, and only one thread of each core is used, of shared CPUs too; any: other containers may get them.",
     ("hide", "own-core", "any", "{c0: hide}"),
     "both",
     put=lambda asked, value: replace(asked, threads=value),
@@ -169,7 +169,7 @@ TOPOLOGY_HINTS = Annotation(
     "topologyhints",
     device_filter.hint_sources,
     ("hints",),
-    "What says where the container should run: its mounts, its devices, what the kubelet's pod resources tell; true "
+    "Which hints count for where the container runs: its mounts, its devices, the kubelet's pod resources; true "
     "(all) or false (none of it).",
     ("true", "false", "all", "none", "devices", "mounts,devices", '["pod-resources"]', '{"c0": false}'),
     "near",
@@ -178,8 +178,8 @@ ALLOW_HINTS = Annotation(
     "allow.topologyhints",
     device_filter.path_patterns,
     ("hints",),
-    "Paths whose place counts although deny.topologyhints names them: beginnings, or globs in which ** crosses "
-    "slashes; podresapi:NAME is a resource that the kubelet's pod resources tell.",
+    "Paths whose locality counts although deny.topologyhints names them: prefixes, or globs in which ** crosses "
+    "slashes; podresapi:NAME is a resource of the kubelet's pod resources.",
     ('["/dev/dri"]', '["/dev/nvme*"]', "type: glob\npaths: [/dev/nvme*]", "c0: [/dev/dri]"),
     "[nvme0]",
     value_fields=device_filter.PATH_FIELDS,
@@ -188,7 +188,7 @@ DENY_HINTS = Annotation(
     "deny.topologyhints",
     device_filter.path_patterns,
     ("hints",),
-    "Paths whose place does not count, unless allow.topologyhints names them as well; written as there.",
+    "Paths whose locality does not count, unless allow.topologyhints names them as well; written as there.",
     ('["/"]', '["/var/lib/data", "podresapi:example.com/nic"]', "type: prefix\npaths: [/]"),
     "[1]",
     value_fields=device_filter.PATH_FIELDS,
@@ -219,7 +219,7 @@ COLD_START = Annotation(
     "cold-start",
     preferences.cold_start_seconds,
     ("cold_start_seconds",),
-    "Use only PMEM for so long (at most 1h), then DRAM too: what is allocated early and left alone stays on PMEM.",
+    "Use only PMEM for this long (at most 1h), then DRAM too: what is allocated early and left alone stays on PMEM.",
     ("duration: 60s", '{"duration": "1m30s"}', "60", "c0: {duration: 1h}", "c0: 10s"),
     "duration: soon",
     value_fields=preferences.COLD_START_FIELDS,
@@ -254,7 +254,7 @@ AFFINITY = Annotation(
     "affinity",
     _affinity,
     ("affinities",),
-    "Wish to be near other containers, by container name. Short: a list of names of the same pod. Full: a list of "
+    "Prefer to be near other containers, by container name. Short: a list of names of the same pod. Full: a list of "
     "match, scope (default: the same pod) and weight (default 1, within ±1000).",
     ("c0: [c1]", "c0:\n- match: {key: name, operator: In, values: [c1]}\n  weight: 10"),
     "c0: c1",
@@ -265,7 +265,7 @@ ANTI_AFFINITY = Annotation(
     "anti-affinity",
     _anti_affinity,
     ("affinities",),
-    "Wish to be away from other containers; as affinity, the weight is minus its absolute value (default -1).",
+    "Prefer to be away from other containers; as affinity, the weight is minus its absolute value (default -1).",
     ("c0: [c1, c2]",),
     "c0:\n- match: {operator: Near, values: [c1]}",
     by_container_only=True,
@@ -296,7 +296,7 @@ TABLE: tuple[Annotation[object], ...] = (
     ANTI_AFFINITY,
 )
 
-# Keys of the peers that change nothing here: CRI has no field for scheduling classes, frequencies and interrupts, and
-# a class of cache or block I/O is the runtime's own business. They are no mistakes, hence no problems: nri-plugins
-# and cri-resource-manager act on them, and a pod may be written for several of us.
+# Keys that nri-plugins and cri-resource-manager act on and that change nothing here: CRI has no field for scheduling
+# classes, frequencies and interrupts, and the runtime handles classes of cache and block I/O. A pod may be written for
+# several resource managers, so they are no problems.
 OF_PEERS = frozenset({"blockioclass", "cpu-class", "irq-affinity", "rdtclass", "scheduling-class", "toptierlimit"})

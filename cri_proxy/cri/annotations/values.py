@@ -1,7 +1,7 @@
-"""Reads the text of annotations within bounds: whoever may create a pod writes them, and we run as root.
+"""Parse the text of annotations within bounds: any author of a pod writes them, and the daemon runs as root.
 
-Every parser takes a value as JSON or YAML gives it and raises ``ValueError`` with a phrase that says what was
-expected. No text of any shape makes them raise anything else, recurse deeply or expand aliases.
+Every parser takes a parsed JSON or YAML value and raises ``ValueError`` with a phrase that says what was expected. No
+text makes one raise anything else, recurse deeply or expand aliases.
 """
 
 import json
@@ -22,9 +22,9 @@ _NOT_STORABLE = "an escape may stand neither for NUL nor for half a surrogate pa
 
 
 def parse_text(text: str) -> object:
-    """The value that an annotation's text stands for: a boolean, a number, a string, a list or a map.
+    """Parse an annotation's text: a boolean, a number, a string, a list or a map, as JSON or YAML.
 
-    JSON is a subset of YAML. Raises ValueError for what is too long, too deep, holds aliases or is no YAML.
+    Raises ValueError for a text that is too long, too deep, holds aliases or is no YAML.
 
     >>> parse_text('{"c0": -1, "c1": true}')
     {'c0': -1, 'c1': True}
@@ -51,7 +51,7 @@ def parse_text(text: str) -> object:
 
 
 def _is_storable(value: object) -> bool:
-    """False where an escape has made a NUL or half a surrogate pair: neither can be stored or passed on."""
+    """Whether no escape has made a NUL or half a surrogate pair: neither can be stored or passed on."""
     if isinstance(value, dict):
         return all(_is_storable(key) and _is_storable(entry) for key, entry in value.items())
     if isinstance(value, list | tuple):
@@ -60,7 +60,7 @@ def _is_storable(value: object) -> bool:
 
 
 def _checked_json(text: str) -> object:
-    """The value of a JSON text: a hundred times quicker than YAML. Raises ValueError when it is nested too deep."""
+    """Parse JSON, a hundred times faster than YAML. Raises ValueError when it is nested too deep."""
     value: object = json.loads(text)
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -78,7 +78,7 @@ def _checked_json(text: str) -> object:
 
 
 def truth(value: object) -> bool:
-    """True or false; the words in quotes count too. Raises ValueError for anything else."""
+    """Read true or false, as a word too. Raises ValueError for anything else."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
@@ -87,9 +87,9 @@ def truth(value: object) -> bool:
 
 
 def shared_preference(value: object) -> tuple[bool, int]:
-    """Whether shared CPUs are preferred, and how many levels above the best pool (the seed's rule).
+    """Return whether shared CPUs are preferred, and how many levels above the best pool.
 
-    true and 0 mean the best pool itself, a negative integer -N means N levels up. Raises ValueError.
+    As in cri-resource-manager: true and 0 mean the best pool itself, -N means N levels up. Raises ValueError.
 
     >>> shared_preference(-1)
     (True, 1)
@@ -105,7 +105,7 @@ def shared_preference(value: object) -> tuple[bool, int]:
 
 
 def by_container(value: object, value_fields: frozenset[str] = frozenset()) -> Mapping[str, object] | None:
-    """The value as a map by container name, or None when it is one value for the whole pod.
+    """Return the value as a map by container name, or None when it is one value for the whole pod.
 
     A map of nothing but ``value_fields`` is such a value, unless they hold maps themselves.
 
@@ -120,7 +120,7 @@ def by_container(value: object, value_fields: frozenset[str] = frozenset()) -> M
 
 
 def listed(value: object, expected: str) -> tuple[str, ...]:
-    """The words of a list, or of a text that separates them by commas; at least one. Raises ValueError.
+    """Return the words of a list, or of a text that separates them by commas; at least one. Raises ValueError.
 
     >>> listed("dram, pmem", "kinds")
     ('dram', 'pmem')

@@ -2,7 +2,7 @@
 
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri.sandbox_config import remembered
+from cri_proxy.cri.sandbox_config import stored_config
 
 CONFIG = pb.PodSandboxConfig(
     metadata=pb.PodSandboxMetadata(name="web", uid="1", namespace="default"),
@@ -23,7 +23,7 @@ CONFIG = pb.PodSandboxConfig(
 
 
 def test_annotations_of_others_are_not_kept() -> None:
-    assert sorted(remembered(CONFIG, DOMAINS).annotations) == [
+    assert sorted(stored_config(CONFIG, DOMAINS).annotations) == [
         "cri-proxy.io/cpu.preserve",
         "memory-type.resource-policy.nri.io/pod",
         "noderesource.dev/resources",
@@ -31,11 +31,11 @@ def test_annotations_of_others_are_not_kept() -> None:
 
 
 def test_names_labels_cgroup_and_figures_are_kept() -> None:
-    kept = remembered(CONFIG, DOMAINS)
+    kept = stored_config(CONFIG, DOMAINS)
     assert (kept.metadata, dict(kept.labels)) == (CONFIG.metadata, {"app": "web"})
     assert (kept.linux.cgroup_parent, kept.linux.resources.cpu_shares) == ("/kubepods", 1024)
     assert not kept.linux.HasField("overhead")
 
 
 def test_nothing_else_is_kept() -> None:
-    assert b"secret" not in remembered(CONFIG, DOMAINS).SerializeToString()
+    assert b"secret" not in stored_config(CONFIG, DOMAINS).SerializeToString()

@@ -16,8 +16,8 @@ from policies.base import DeviceLocality, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import Silent
-from tests.unit.cri_proxy.podresources.kubelet import KubeletService, devices
-from tests.unit.cri_proxy.podresources.kubelet import pod as kubelet_pod
+from tests.unit.cri_proxy.kubelet.service import KubeletService, devices
+from tests.unit.cri_proxy.kubelet.service import pod as kubelet_pod
 
 HINT = DeviceLocality("/dev/x", CpuSet.parse("1"), NodeSet.parse("0"))
 READER = Reader(4 << 30, DOMAINS, no_hints)

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
-from cri_proxy.kubelet.pod_resources import KEPT_PODS, SILENCE_SECONDS, PodResources
+from cri_proxy.kubelet.pod_resources import KEPT_PODS, SILENCE_SECONDS, PodResources, hints_of_container
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.node.decision_log.journal import Journal
 from policies.base import Pod, QosClass
 from sysfs.cpuset import NodeSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import Silent
-from tests.unit.cri_proxy.podresources.kubelet import KubeletService, devices, pod
+from tests.unit.cri_proxy.kubelet.service import KubeletService, devices, pod
 
 WEB = pod("web", {"c0": [devices("example.com/nic", "eth1", nodes=(1,))]})
 OTHER = Pod("uid-2", "other", "default", QosClass.GUARANTEED)
@@ -84,3 +85,30 @@ async def test_only_the_newest_pods_are_remembered() -> None:
         node.resources.expect(replace(OTHER, uid=f"other-{n}"))
     node.kubelet.pods = ()
     assert await node.nodes() == ""
+
+
+NODES = NodeSet.parse("0-3")
+
+
+def hints_for(*given: pb.ContainerDevices, container: str = "c0") -> list[tuple[str, str]]:
+    """(source, nodes) of each hint for c0 when ``container`` has these devices."""
+    return [(h.source, str(h.nodes)) for h in hints_of_container(pod("web", {container: given}), "c0", NODES)]
+
+
+def test_each_group_of_devices_gives_its_nodes() -> None:
+    nic, gpu = devices("example.com/nic", "eth1", nodes=(1,)), devices("example.com/gpu", "b", "a", nodes=(2, 3))
+    assert hints_for(nic, gpu) == [("podresapi:example.com/gpu/a,b", "2-3"), ("podresapi:example.com/nic/eth1", "1")]
+
+
+def test_a_device_without_nodes_or_on_all_nodes_gives_no_hint() -> None:
+    assert hints_for(devices("example.com/nic", "eth1"), devices("example.com/fuse", "0", nodes=(0, 1, 2, 3))) == []
+
+
+def test_nodes_that_the_machine_lacks_do_not_count_however_large() -> None:
+    assert hints_for(devices("example.com/nic", "eth1", nodes=(-1, 1, 9, 1 << 62))) == [
+        ("podresapi:example.com/nic/eth1", "1")
+    ]
+
+
+def test_devices_of_other_containers_do_not_count() -> None:
+    assert hints_for(devices("example.com/nic", "eth1", nodes=(1,)), container="c1") == []

@@ -60,7 +60,7 @@ def test_values_that_yaml_reads_as_numbers_and_booleans_are_text() -> None:
         ([{"match": {"operator": "Exists", "values": ["a"]}}], "no values"),
         ([{"match": {"values": [["a"]]}}], "list of words"),
         ([{"match": {"values": [1.1]}}], "put numbers with a point in quotes"),
-        (["c"] * 65, "more than 64 preferences"),
+        (["c"] * 65, "more than 64 affinities"),
         ([{"match": {"values": ["a"] * 129}, "scope": {"values": ["a"] * 128}}], "more than 256 values"),
         (["a" * 513], "more than 512 characters"),
         ([{"match": {"key": "k" * 513, "operator": "Exists"}}], "more than 512 characters"),

@@ -1,11 +1,11 @@
-"""Exact figures that a webhook leaves on the pod."""
+"""ExactFigures figures that a webhook leaves on the pod."""
 
 import json
 
 import pytest
 
 from cri_proxy.cri.amounts import figures_of
-from cri_proxy.cri.annotations.exact_resources import KEYS, Exact, Sent, exact_figures
+from cri_proxy.cri.annotations.exact_resources import KEYS, ExactFigures, Sent, exact_figures
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass
 
@@ -17,7 +17,9 @@ def written(part: str = "containers", /, **resources: dict[str, str]) -> str:
     return json.dumps({part: {"c0": resources}})
 
 
-def exact(text: str, key: str = NRI, qos: QosClass = QosClass.BURSTABLE, *, node: int = 10 * GIB, **sent: int) -> Exact:
+def exact(
+    text: str, key: str = NRI, qos: QosClass = QosClass.BURSTABLE, *, node: int = 10 * GIB, **sent: int
+) -> ExactFigures:
     """What counts for a container that was sent 200m of CPU and 1Gi of memory, unless told otherwise."""
     resources = pb.LinuxContainerResources(**{"cpu_shares": 204, "oom_score_adj": 900} | sent)  # type: ignore[arg-type]
     figures = figures_of(qos, resources, node)
@@ -28,7 +30,7 @@ def exact(text: str, key: str = NRI, qos: QosClass = QosClass.BURSTABLE, *, node
 @pytest.mark.parametrize("part", ["containers", "initContainers"])
 def test_requests_that_agree_with_the_kubelets_figures_are_taken(key: str, part: str) -> None:
     found = exact(written(part, requests={"cpu": "200m", "memory": "1030Mi"}), key)
-    assert found == Exact(key, (("cpu_request_mcpu", 200), ("memory_request_bytes", 1030 << 20)))
+    assert found == ExactFigures(key, (("cpu_request_mcpu", 200), ("memory_request_bytes", 1030 << 20)))
 
 
 @pytest.mark.parametrize("qos", [QosClass.BURSTABLE, QosClass.GUARANTEED])
@@ -91,7 +93,7 @@ def test_a_sidecar_may_have_a_lower_score_than_its_own_request_gives() -> None:
 
 
 def test_without_the_nodes_memory_a_memory_request_is_not_confirmed() -> None:
-    assert exact(written(requests={"memory": "1Gi"}), node=0) == Exact(NRI)
+    assert exact(written(requests={"memory": "1Gi"}), node=0) == ExactFigures(NRI)
 
 
 def test_a_best_effort_container_claims_nothing() -> None:
@@ -111,10 +113,10 @@ def test_a_malformed_annotation_is_a_problem_and_nothing_else(text: str) -> None
 
 @pytest.mark.parametrize("text", ["{}", '{"containers": {"c1": {}}}', '{"containers": {"c0": {"limits": {}}}}'])
 def test_an_annotation_that_says_nothing_of_the_container_is_no_problem(text: str) -> None:
-    assert exact(text) == Exact(NRI)
+    assert exact(text) == ExactFigures(NRI)
 
 
 def test_without_the_annotation_nothing_is_told() -> None:
     resources = pb.LinuxContainerResources()
     sent = Sent(QosClass.BURSTABLE, resources, figures_of(QosClass.BURSTABLE, resources, GIB), GIB)
-    assert exact_figures({}, "c0", sent) == Exact()
+    assert exact_figures({}, "c0", sent) == ExactFigures()
