@@ -1,7 +1,7 @@
-"""Undoes the pinning: every live container back on all CPUs and memory nodes, past the proxy, by explicit lists.
+"""Undo the pinning: put every live container back on all CPUs and memory nodes, directly at the runtime.
 
-For the uninstallation, while no daemon runs. An empty set would mean "no change" to the runtime, so the lists name
-everything. What an annotation kept from us (``cpu.preserve``, ``memory.preserve``) is left as it is here too.
+For the uninstallation, while no daemon runs. An empty set would mean "no change" to the runtime, so explicit lists
+name everything. What an annotation preserved (``cpu.preserve``, ``memory.preserve``) stays as it is.
 """
 
 import asyncio
@@ -41,18 +41,18 @@ CONCURRENT = 8
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A live container, and what we have saved of it."""
+    """A live container and its saved row."""
 
     container: LiveContainer
     row: Row | None
 
     @property
-    def is_ours(self) -> bool:
-        """Whether it went through us."""
+    def is_managed(self) -> bool:
+        """Whether it went through the proxy."""
         return self.row is not None or bool(self.container.grant_annotation)
 
-    def ours_of(self, target: Pinning) -> Pinning:
-        """Those fields of the target that were not kept from us."""
+    def writable(self, target: Pinning) -> Pinning:
+        """Return those fields of the target that are ours to write."""
         if self.row is not None:
             preferences = self.row.grant.request.preferences
             keeps_cpus = preferences.preserve_cpu
@@ -70,13 +70,13 @@ class _Known:
 
 
 def everything(machine: Machine, available: CpuSet) -> Pinning:
-    """All CPUs that are online, ``available`` to containers and not kernel-isolated, and all nodes with memory."""
+    """Return all CPUs that are online, ``available`` to containers and not isolated, and all nodes with memory."""
     cpus = (machine.online & available) - machine.isolated
     return Pinning(cpus or machine.online, machine.memory_nodes or None)
 
 
 class NodeReset:
-    """One run. The caller holds the decider's lock, so that nobody pins anything meanwhile."""
+    """One run. The caller holds the daemon's lock, so no container is pinned meanwhile."""
 
     def __init__(self, channel: RuntimeChannel, store: GrantStore, machine: Machine, files_root: Path) -> None:
         """``files_root`` holds the directories behind ``/.cri-proxy``."""
@@ -87,10 +87,10 @@ class NodeReset:
         self._slots = asyncio.Semaphore(CONCURRENT)
 
     async def run(self, available: CpuSet, *, is_dry: bool = False) -> ResetReport:
-        """Widen everybody, then forget what was saved of those who are widened.
+        """Widen every container, then drop the saved rows of those that are widened.
 
-        Raises CallFailed and RuntimeUnavailable when the runtime does not even list its containers, then nothing has
-        been changed; StoreError when the saved grants cannot be read or dropped.
+        Raises CallFailed and RuntimeUnavailable when the runtime does not list its containers, before anything has
+        changed; StoreError when the saved grants cannot be read or dropped.
         """
         saved = self._store.load()
         node = await runtime_state.list_node(self._channel, GRANT_KEY)
@@ -99,7 +99,7 @@ class NodeReset:
         target = everything(self._machine, available)
         results = await asyncio.gather(*(self._widen(known, target, is_dry=is_dry) for known in found))
         kept = [
-            # A refusal is no proof that nothing happened: the next start asks.
+            # A refusal does not prove that nothing changed: the next start reads the pinning.
             replace(rows[result.container_id], acknowledged=None)
             for result in results
             if result.outcome == "refused" and result.container_id in rows
@@ -156,7 +156,7 @@ class NodeReset:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What to send, and what the container then has; nothing to send in the last three outcomes."""
+    """What to send, and what the container has before and after."""
 
     outcome: Outcome
     before: Pinning
@@ -165,16 +165,15 @@ class _Step:
 
 
 def _step(known: _Known, recorded: Pinning, target: Pinning) -> _Step:
-    """What widens this container.
+    """Return what widens this container.
 
-    Where the runtime has no record of a set, what it last confirmed to us counts; a container that neither the runtime
-    nor we know a set of is not limited.
+    Where the runtime has no record of a set, the last confirmed one counts; a container without either is not limited.
     """
     row = known.row
     confirmed = row.acknowledged if row is not None and row.acknowledged is not None else Pinning(None, None)
     before = Pinning(recorded.cpus or confirmed.cpus, recorded.mems or confirmed.mems)
-    ours = known.ours_of(target)
-    unknown = known.is_ours and before == Pinning(None, None)
+    ours = known.writable(target)
+    unknown = known.is_managed and before == Pinning(None, None)
     send = Pinning(
         ours.cpus if unknown or (before.cpus is not None and before.cpus != ours.cpus) else None,
         ours.mems if unknown or (before.mems is not None and before.mems != ours.mems) else None,
@@ -186,7 +185,7 @@ def _step(known: _Known, recorded: Pinning, target: Pinning) -> _Step:
 
 
 def _named(result: ResetContainer, labels: Mapping[str, str], known: _Known) -> ResetContainer:
-    """The result with the pod's names: from the kubelet's labels, else as saved, else its uid."""
+    """Return the result with the pod's names: from the kubelet's labels, else as saved, else its uid."""
     pod = known.row.grant.request.pod if known.row is not None else None
     return replace(
         result,

@@ -1,4 +1,4 @@
-"""What a reset says of the containers: values that the command prints."""
+"""The report of a reset, as the command prints it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -27,7 +27,7 @@ class ResetContainer:
 
 @dataclass(frozen=True, slots=True)
 class ResetReport:
-    """What became of the containers, by name; ``dropped`` is the number of saved grants that are forgotten."""
+    """The containers' outcomes, by name; ``dropped`` is the number of saved grants that were dropped."""
 
     target: Pinning
     containers: tuple[ResetContainer, ...]

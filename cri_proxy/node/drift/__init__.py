@@ -1,1 +1,1 @@
-"""Find cpusets that somebody else has rewritten."""
+"""Find and repair cpusets that other programs have rewritten."""

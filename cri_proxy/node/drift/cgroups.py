@@ -1,4 +1,4 @@
-"""What the kernel enforces on a process's container: the cpuset files of its cgroup, read only, v1 and v2.
+"""Read the cpuset that the kernel enforces on a container, from its cgroup's files, v1 and v2.
 
 Sources: cgroups(7) for ``/proc/PID/cgroup``, cpuset(7) for v1, the kernel's cgroup-v2 document for
 ``cpuset.cpus`` (empty = the parent's) and ``cpuset.cpus.effective``. Everything lies below a root given as an argument.
@@ -21,7 +21,7 @@ class Enforced:
 
     ``path`` is the cgroup below the mount, as the kernel prints it. ``has_escaped``: the process is not in its
     container's cgroup any more but above it, where v1 moves the processes of a cgroup whose CPUs all went offline.
-    ``online``: the CPUs that were online when this was read, None where that is not told.
+    ``online``: the CPUs that were online at the time, None where that is unknown.
     """
 
     path: str
@@ -33,15 +33,15 @@ class Enforced:
 
     @property
     def is_systemd_scope(self) -> bool:
-        """Whether systemd manages it too: a container's own scope unit (the systemd cgroup driver)."""
+        """Whether systemd manages it too: a scope unit of its own (the systemd cgroup driver)."""
         return self.path.endswith(".scope")
 
 
 class Cpusets(Protocol):
-    """Where cpusets are looked up."""
+    """The source of enforced cpusets."""
 
     def enforced(self, pid: int, container_id: str) -> Enforced | None:
-        """The cpuset of this container, whose process has this pid; None when it cannot be told. May block."""
+        """Return the cpuset of this container, whose process has this pid; None when it is unknown. May block."""
 
 
 class Cgroups:
@@ -52,10 +52,10 @@ class Cgroups:
         self._root = root
 
     def enforced(self, pid: int, container_id: str) -> Enforced | None:
-        """The cpuset of this container, whose process has this pid.
+        """Return the cpuset of this container, whose process has this pid.
 
-        None when it cannot be told: the process or cgroup is gone, the pid is somebody else's by now (the container's
-        id is in no part of its cgroup's path), or no cpuset controller is there to look at.
+        None when it is unknown: the process or cgroup is gone, the pid belongs to another process by now (the
+        container's id is in no part of its cgroup's path), or there is no cpuset controller.
         """
         text = _text(self._root / "proc" / str(pid) / "cgroup")
         if text is None:
@@ -73,7 +73,7 @@ class Cgroups:
 
 
 def _membership(text: str) -> tuple[bool, str]:
-    """(v1, path) of the hierarchy that has the cpuset controller: v1's where it is mounted, else the unified one."""
+    """Return (is v1, path) in the hierarchy with the cpuset controller: v1's if mounted, else the unified one."""
     unified = ""
     for line in text.splitlines():
         number, _, rest = line.partition(":")
@@ -86,7 +86,7 @@ def _membership(text: str) -> tuple[bool, str]:
 
 
 def _own_part(path: str, container_id: str) -> str:
-    """The container's own cgroup: its process may sit deeper, in a cgroup that it made itself. '' = not of it."""
+    """Return the container's own cgroup, '' for none; its process may be in a cgroup that it made below."""
     parts = path.split("/")
     if ".." in parts or not container_id:  # outside the cgroup namespace that we see
         return ""
@@ -95,14 +95,14 @@ def _own_part(path: str, container_id: str) -> str:
 
 
 def _is_above(path: str, text: str, container_id: str) -> bool:
-    """Whether this cgroup holds the one in which another controller still has the container."""
+    """Return whether this cgroup is above the one in which another controller still has the container."""
     paths = (line.split(":", 2)[-1] for line in text.splitlines())
     own = next((part for p in paths if (part := _own_part(p, container_id))), "")
     return own.startswith(path.rstrip("/") + "/")
 
 
 def _set(path: Path) -> CpuSet | None:
-    """The CPUs that this file lists; None when it does not."""
+    """Return the CPUs that this file lists; None without a valid list."""
     try:
         return CpuSet.parse(_text(path) or "") or None
     except CpuSetError:
@@ -110,7 +110,7 @@ def _set(path: Path) -> CpuSet | None:
 
 
 def _read(mount: Path, path: str) -> Enforced | None:
-    """v1 has the sets in the files themselves; on v2 an empty file means what is effective."""
+    """Read a cgroup's sets: v1 has them in the files, on v2 an empty file means the effective set."""
     directory = mount / path.lstrip("/")
     cpus, mems = _text(directory / "cpuset.cpus"), _text(directory / "cpuset.mems")
     if cpus is None or mems is None:
@@ -125,7 +125,7 @@ def _read(mount: Path, path: str) -> Enforced | None:
 
 
 def _text(path: Path) -> str | None:
-    """The file's content without white space around; None when it cannot be read."""
+    """Return the file's stripped content; None when it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:

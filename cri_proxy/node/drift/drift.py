@@ -1,10 +1,10 @@
-"""Somebody else rewrote a cpuset: found by a slow look at the cgroups, put back through the runtime, or left alone.
+"""Find cpusets that another program rewrote, by a slow look at the cgroups, and put them back or leave them.
 
-CRI cannot show it, for the runtime reports its own record. A container whose kernel set differs from what the runtime
-has acknowledged, twice in a row with no call about it in flight, is updated again. Whoever keeps rewriting it wins: a
-container that the runtime made differently from the start, or that was put back three times within an hour, is left to
-the other manager, by name, instead of fought over. Processes that the kernel has moved out of their cgroup (v1, when
-all its CPUs go offline) cannot be moved back by an update: an operator is told.
+CRI does not show it, because the runtime reports its own record. A container whose kernel set differs from what the
+runtime has acknowledged, twice in a row with no call about it in flight, is updated again. A manager that keeps
+rewriting it wins: a container that the runtime created differently, or that was put back three times within an hour,
+is left to that manager. Processes that the kernel has moved out of their cgroup (v1, when all its CPUs go offline)
+cannot be moved back by an update: a warning names them.
 """
 
 import asyncio
@@ -18,7 +18,6 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
 from cri_proxy.node.drift.cgroups import Cpusets, Enforced
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
-from cri_proxy.node.drift.suspects import suspect
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.sync.adoption import Adoption, LeftAlone
 from cri_proxy.state.rows import Row
@@ -28,13 +27,13 @@ from sysfs.model import Machine
 
 REPAIRS = 3
 WINDOW_SECONDS = 3600.0
-# How often the option is looked at while the check is off.
+# How often the option is read while the check is off.
 OFF_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class DriftProbes:
-    """How the kernel and the kubelet are looked at, and how often (seconds; 0 = never)."""
+    """How to read the kernel's cpusets and the kubelet's state files, and how often (seconds; 0 = never)."""
 
     cpusets: Cpusets
     managers: Callable[[], KubeletManagers]
@@ -45,7 +44,7 @@ class Drift:
     """Compares the kernel with the ledger. ``repairs`` counts what was put back."""
 
     def __init__(self, context: Context, effects: Effects, adoption: Adoption, probes: DriftProbes) -> None:
-        """Works on the node's shared parts."""
+        """Work on the node's shared parts."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects
@@ -54,11 +53,11 @@ class Drift:
         self._pids: dict[str, int] = {}
         self._repaired: dict[str, deque[float]] = {}
         self._left: dict[str, str] = {}
-        self._escaped: dict[str, tuple[str, CpuSet]] = {}  # what is said of it, and where its processes run
+        self._escaped: dict[str, tuple[str, CpuSet]] = {}  # the warning, and the CPUs that its processes run on
         self.repairs = 0
 
     async def watch(self) -> None:
-        """Check again and again, for ever, as often as the operator says."""
+        """Check as often as the operator configured, until cancelled."""
         while True:
             period = self._probes.period_seconds()
             await self._context.clock.sleep(period or OFF_SECONDS)
@@ -66,24 +65,24 @@ class Drift:
                 await self.check()
 
     def warnings(self) -> tuple[str, ...]:
-        """A sentence for each container that another manager or the kernel has elsewhere, by pod and container."""
+        """Return a sentence for each container that another manager or the kernel has moved, by pod and container."""
         texts = {**self._left, **{container_id: text for container_id, (text, _) in self._escaped.items()}}
         rows = ((self._ledger.holder(container_id), text) for container_id, text in texts.items())
         return tuple(sorted(f"{_name(row)}: {text}" for row, text in rows if row is not None))
 
     def left(self) -> tuple[Row, ...]:
-        """Containers that were left to another manager."""
+        """Return the containers that were left to another manager."""
         rows = (self._ledger.holder(container_id) for container_id in self._left)
         return tuple(row for row in rows if row is not None)
 
     def escaped(self) -> tuple[LeftAlone, ...]:
-        """Containers that the kernel has moved out of their cgroup, each with the CPUs that it runs on, by name."""
+        """Return the containers that the kernel has moved out of their cgroup with the CPUs they run on, by name."""
         rows = ((self._ledger.holder(container_id), cpus) for container_id, (_, cpus) in self._escaped.items())
         there = (LeftAlone(_name(row), cpus) for row, cpus in rows if row is not None)
         return tuple(sorted(there, key=lambda left: left.name))
 
     async def check(self) -> None:
-        """Look at every container that we pin, once; and again, alone, at those that differ."""
+        """Compare every pinned container once, and those that differ again under their lock."""
         rows = [row for row in self._ledger.active() if self._is_to_be_checked(row)]
         self._forget_gone()
         await asyncio.gather(*(self._learn_pid(row) for row in rows))
@@ -96,7 +95,7 @@ class Drift:
                 continue  # an update would change a cgroup that is empty
             elif not self._agrees(row, enforced):
                 await self._look_again(row)
-            else:  # the runtime made it as we said: whoever changes it later did not do so at its creation
+            else:  # created as decided: a later difference was not made at the creation
                 self._effects.untouched.discard(row.container_id)
 
     def _note_escape(self, row: Row, enforced: Enforced | None) -> None:
@@ -108,12 +107,12 @@ class Drift:
             "when all CPUs of a container go offline. Restart the container to have it on its own CPUs again"
         )
         if row.container_id not in self._escaped:
-            self._context.observer.noted(events.ESCAPED, **_who(row), reason=text)
+            self._context.observer.noted(events.ESCAPED, **_fields(row), reason=text)
             self._context.observer.happened(row, "escaped", text)
         self._escaped[row.container_id] = (text, enforced.cpus)
 
     async def _look_again(self, row: Row) -> None:
-        """Under the container's lock: nobody talks to the runtime about it while this is decided."""
+        """Compare again under the container's lock: no call to the runtime about it is under way."""
         async with self._effects.lock(row.key):
             pid = self._pids.get(row.container_id, 0)
             (enforced,) = await asyncio.to_thread(self._read, [(row, pid)])
@@ -122,30 +121,35 @@ class Drift:
             if current is None or enforced is None or found is None or not self._is_to_be_checked(current, alone=True):
                 return
             if not enforced.has_escaped and not self._agrees(current, enforced):
-                self._decide(current, enforced, found, managers)
+                self._repair_or_leave(current, enforced, found, managers)
         self._effects.schedule()
 
-    def _decide(self, row: Row, enforced: Enforced, found: Existing, managers: KubeletManagers) -> None:
+    def _repair_or_leave(self, row: Row, enforced: Enforced, found: Existing, managers: KubeletManagers) -> None:
         known = row.acknowledged
-        told = {cpus for cpus in (found.cpus, found.spec_cpus) if cpus is not None}
-        differs = known is not None and any(cpus != known.cpus for cpus in told)
-        who = suspect(enforced, self._machine, managers, runtime_differs=differs)
+        recorded = {cpus for cpus in (found.cpus, found.spec_cpus) if cpus is not None}
+        differs = known is not None and any(cpus != known.cpus for cpus in recorded)
+        writer = likely_writer(enforced, self._machine, managers, runtime_differs=differs)
         if differs and row.container_id in self._effects.untouched:
-            self._leave(row, enforced, f"the runtime gave it CPUs {enforced.cpus} when it was created: {who}")
+            self._leave(row, enforced, f"the runtime gave it CPUs {enforced.cpus} when it was created: {writer}")
         elif len(self._repaired_lately(row.container_id)) >= REPAIRS:
-            self._leave(row, enforced, f"put back {REPAIRS} times within an hour, again on {enforced.cpus}: {who}")
+            self._leave(row, enforced, f"put back {REPAIRS} times within an hour, again on {enforced.cpus}: {writer}")
         else:
-            self._put_back(row, enforced, who)
+            self._put_back(row, enforced, writer)
 
-    def _put_back(self, row: Row, enforced: Enforced, who: str) -> None:
-        """It may be anywhere between what is believed and what was seen, until an update is confirmed."""
+    def _put_back(self, row: Row, enforced: Enforced, writer: str) -> None:
+        """Have it updated; until that is confirmed it may be on the recorded and on the found CPUs."""
         self.repairs += 1
         self._repaired_lately(row.container_id).append(self._context.clock.monotonic_seconds())
         known = row.acknowledged or Pinning(None, None)
         self._context.observer.noted(
-            events.DRIFTED, **_who(row), cpus=str(enforced.cpus), mems=str(enforced.mems), was=str(known.cpus), by=who
+            events.DRIFTED,
+            **_fields(row),
+            cpus=str(enforced.cpus),
+            mems=str(enforced.mems),
+            was=str(known.cpus),
+            by=writer,
         )
-        self._context.observer.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {who}")
+        self._context.observer.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {writer}")
         has_cpus, has_mems = self._agrees_by_field(row, enforced)
         self._ledger.mark_unconfirmed(
             row.key,
@@ -153,10 +157,10 @@ class Drift:
         )
 
     def _leave(self, row: Row, enforced: Enforced, text: str) -> None:
-        """It is the other manager's from now on: not written by us, its CPUs withheld from exclusive use."""
+        """Leave it to the other manager: not updated any more, its CPUs withheld from exclusive use."""
         text = f"left alone, because another manager pins it: {text}"
         self._left[row.container_id] = text
-        self._context.observer.noted(events.LEFT_TO_ANOTHER, **_who(row), reason=text)
+        self._context.observer.noted(events.LEFT_TO_ANOTHER, **_fields(row), reason=text)
         self._context.observer.happened(row, "left-to-another", text)
         self._ledger.confirm(row.key, Pinning(enforced.cpus, enforced.mems or None))
         self._ledger.leave_to_another(row.container_id, enforced.cpus)
@@ -166,20 +170,20 @@ class Drift:
         return self._ledger.policy.machine
 
     def _is_to_be_checked(self, row: Row, *, alone: bool = False) -> bool:
-        """Whether it runs on CPUs that we wrote, and no call about it is under way (``alone``: but ours)."""
+        """Return whether it runs on CPUs that we wrote, and no call but ours (``alone``) about it is under way."""
         wanted = self._ledger.desired().get(row.key)
         if row.state != "running" or row.grant.kind is CpuKind.PRESERVE or wanted is None or wanted.cpus is None:
             return False
         if row.acknowledged is None or row.acknowledged.cpus is None:
             return False
-        in_doubt = self._ledger.unconfirmed(row.key) != Pinning(None, None)
-        return not in_doubt and (alone or not self._effects.is_busy(row.key))
+        is_unconfirmed = self._ledger.unconfirmed(row.key) != Pinning(None, None)
+        return not is_unconfirmed and (alone or not self._effects.is_busy(row.key))
 
     def _agrees(self, row: Row, enforced: Enforced) -> bool:
         return self._agrees_by_field(row, enforced) == (True, True)
 
     def _agrees_by_field(self, row: Row, enforced: Enforced) -> tuple[bool, bool]:
-        """Whether CPUs and memory nodes are as acknowledged. What is offline does not count: v1 drops it for good."""
+        """Return whether CPUs and memory nodes are as acknowledged; offline ones do not count, as v1 drops them."""
         known = row.acknowledged
         if known is None or known.cpus is None:
             return True, True
@@ -194,7 +198,7 @@ class Drift:
         return [self._probes.cpusets.enforced(pid, row.container_id) for row, pid in known]
 
     async def _learn_pid(self, row: Row) -> None:
-        """The runtime is asked once; the pid stays for as long as its cgroup bears the container's id."""
+        """Ask the runtime for the pid, once; it holds as long as its cgroup has the container's id."""
         if row.container_id not in self._pids:
             found = await self._inspect(row)
             if found is not None and found.pid:
@@ -204,7 +208,7 @@ class Drift:
         try:
             return await self._adoption.inspect(row.container_id)
         except (CallFailed, RuntimeUnavailable):
-            return None  # gone, or nobody to ask: the next check looks again
+            return None  # gone, or the runtime is away: the next check tries again
 
     def _repaired_lately(self, container_id: str) -> deque[float]:
         times = self._repaired.setdefault(container_id, deque())
@@ -224,6 +228,23 @@ def _name(row: Row) -> str:
     return f"{pod.namespace}/{pod.name}/{row.key.name}"
 
 
-def _who(row: Row) -> dict[str, object]:
+def _fields(row: Row) -> dict[str, object]:
     pod = row.grant.request.pod
     return {"namespace": pod.namespace, "pod": pod.name, "container": row.key.name}
+
+
+def likely_writer(enforced: Enforced, machine: Machine, managers: KubeletManagers, *, runtime_differs: bool) -> str:
+    """Name the likely writer of a cpuset with the evidence: a guess (pure).
+
+    ``runtime_differs``: the runtime's own record changed too.
+    """
+    everywhere = enforced.inherits_cpus or machine.online <= enforced.cpus
+    if runtime_differs:
+        return "the runtime's own record says so too, as after an NRI plugin or another client (crictl update)"
+    if managers.cpu_policy.lower() not in ("", "none") and enforced.cpus in managers.sets:
+        return f"likely the kubelet's CPU manager (policy {managers.cpu_policy}): the same set is in its state file"
+    if everywhere and enforced.is_systemd_scope:
+        return "likely systemd: its scope unit has no CPUs set, and a daemon-reload writes what the unit says"
+    if everywhere:
+        return "the set was cleared; the runtime's record is unchanged, so the cgroup was written directly"
+    return "the cgroup's files were written directly; neither the runtime nor the kubelet has this set on record"

@@ -1,6 +1,6 @@
-"""The kubelet's own CPU and memory managers, from the state files that they leave in the kubelet's directory.
+"""Detect the kubelet's own CPU and memory managers, by the state files in the kubelet's directory.
 
-Beside us they must be off: a static CPU manager writes its own cpusets into creates and, every ten seconds, into
+They must be off: a static CPU manager writes its own cpusets into creates and, every ten seconds, into
 updates. Sources: pkg/kubelet/cm/cpumanager/state (``cpu_manager_state``) and memorymanager/state of Kubernetes.
 """
 
@@ -24,14 +24,14 @@ MAX_STATE_BYTES = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class KubeletManagers:
-    """What the files say; '' = no file, or none that can be read. ``sets``: the CPU sets that the manager gives out."""
+    """What the files say; '' = no readable file. ``sets``: the CPU sets that the manager assigns."""
 
     cpu_policy: str = ""
     memory_policy: str = ""
     sets: tuple[CpuSet, ...] = ()
 
     def warnings(self) -> tuple[str, ...]:
-        """A sentence with the remedy for each manager that is on."""
+        """Return a sentence with the remedy for each manager that is on."""
         notes = []
         for what, policy, option, file in (
             ("CPU", self.cpu_policy, "cpuManagerPolicy: none", CPU_STATE),
@@ -39,24 +39,24 @@ class KubeletManagers:
         ):
             if policy.lower() not in _IDLE:
                 notes.append(
-                    f"the kubelet's {what} manager is on (policy {policy}) and pins containers beside us: set {option} "
+                    f"the kubelet's {what} manager is on (policy {policy}) and pins containers too: set {option} "
                     f"in the kubelet's configuration, delete {file} in its directory and restart the kubelet"
                 )
         return tuple(notes)
 
 
 class ManagerWatch:
-    """Looks after the kubelet's managers, and tells of each once."""
+    """Watches the kubelet's managers and warns of each once."""
 
-    def __init__(self, kubelet_root: Path, tell: Callable[[str], None]) -> None:
-        """``tell`` hears each new warning."""
+    def __init__(self, kubelet_root: Path, warn: Callable[[str], None]) -> None:
+        """``warn`` gets each new warning."""
         self._root = kubelet_root
-        self._tell = tell
+        self._warn = warn
         self._caller = ""
         self.found = KubeletManagers()
 
     def read(self) -> KubeletManagers:
-        """The state files as they are now. Blocks."""
+        """Return the state files as they are now. Blocks."""
         return read_managers(self._root)
 
     async def look(self) -> None:
@@ -65,30 +65,30 @@ class ManagerWatch:
         self.found = await asyncio.to_thread(self.read)
         for warning in self.found.warnings():
             if warning not in before:
-                self._tell(warning)
+                self._warn(warning)
 
     def note_cpuset(self, cpus: str, name: str) -> None:
-        """A call of the kubelet's about this container carried CPUs of its own: without a static manager none does."""
+        """Warn of a kubelet call that carries CPUs of its own: only a static manager sends them."""
         if cpus and not self._caller:
             self._caller = (
                 f"a call about {name} carried CPUs {cpus[:80]} of the caller's own, as the kubelet's static CPU "
                 f"manager sends them; they are replaced by ours. {_REMEDY}"
             )
-            self._tell(self._caller)
+            self._warn(self._caller)
 
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know now; the files beat what calls carried."""
+        """Return what an operator should know now; the files take precedence over what calls carried."""
         return self.found.warnings() or ((self._caller,) if self._caller else ())
 
 
 def read_managers(kubelet_root: Path) -> KubeletManagers:
-    """What the kubelet's state files say now. Blocks; call it from a thread."""
+    """Read the kubelet's state files. Blocks; call it from a thread."""
     cpu, memory = _state(kubelet_root / CPU_STATE), _state(kubelet_root / MEMORY_STATE)
     return KubeletManagers(_policy(cpu), _policy(memory), _sets(cpu))
 
 
 def _state(path: Path) -> dict[str, object]:
-    """The JSON object of this file; {} when there is none: the file is the kubelet's and may be anything."""
+    """Return the JSON object of this file; {} when there is none: the file is the kubelet's and may be anything."""
     try:
         with path.open("rb") as file:
             value = json.loads(file.read(MAX_STATE_BYTES))
@@ -103,7 +103,7 @@ def _policy(state: dict[str, object]) -> str:
 
 
 def _sets(state: dict[str, object]) -> tuple[CpuSet, ...]:
-    """The default set, then those of single containers (version 2 of the file: by pod uid and container name)."""
+    """Return the default set, then those of containers (version 2 of the file: by pod uid and container name)."""
     entries = state.get("entries")
     pods = entries.values() if isinstance(entries, dict) else ()
     texts = [state.get("defaultCpuSet"), *(text for pod in pods if isinstance(pod, dict) for text in pod.values())]

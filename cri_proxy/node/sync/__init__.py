@@ -1,1 +1,1 @@
-"""Hold the ledger against what the runtime has."""
+"""Compare the ledger with what the runtime has, and adopt what it lacks."""

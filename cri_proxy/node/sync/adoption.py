@@ -1,4 +1,4 @@
-"""Containers that run without a row of ours: read from the runtime, rebuilt from their annotation, or left alone."""
+"""Adopt containers without a row: read from the runtime, rebuilt from their annotation, or left alone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -22,7 +22,7 @@ _ENDS = {pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_DELETED_EVENT}
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A live container as read from the runtime; ``grant`` is what its annotation says it holds, else None."""
+    """A live container as read from the runtime; ``grant`` is what its annotation records, else None."""
 
     container: LiveContainer
     request: Request
@@ -31,12 +31,12 @@ class Adopted:
 
     @property
     def rank(self) -> tuple[int, int, int, str]:
-        """The order of placing: QoS class, most whole CPUs first, oldest first, id (spec section 8)."""
+        """The order of placing: QoS class, most whole CPUs first, oldest first, id (docs/placement.md, section 8)."""
         qos = _QOS_ORDER.index(self.request.pod.qos)
         return (qos, -(self.request.cpu_request_mcpu // 1000), self.container.created_at_ns, self.container.id)
 
     def row(self, grant: Grant, order: int) -> Row:
-        """The container as a row that holds ``grant``; a cold start counts from its creation, which is known."""
+        """Return a row with ``grant``; a cold start counts from the creation, which is known."""
         warm_at_seconds = None
         if grant.is_cold and self.container.state == "running":
             warm_at_seconds = self.container.created_at_ns / 1e9 + grant.request.preferences.cold_start_seconds
@@ -60,10 +60,10 @@ class LeftAlone:
 
 
 class Adoption:
-    """Reads containers that we have no row for."""
+    """Reads containers that have no row."""
 
     def __init__(self, context: Context, rules: Callable[[], NodeRules]) -> None:
-        """``rules`` gives the operator's present choices."""
+        """``rules`` returns the operator's present choices."""
         self._context = context
         self._rules = rules
         self._left: dict[str, LeftAlone] = {}
@@ -71,29 +71,29 @@ class Adoption:
         self._slots = runtime_state.status_slots()
 
     def is_left(self, container_id: str) -> bool:
-        """Whether this container was seen and left alone by the operator's choice."""
+        """Return whether this container was found and left alone by the operator's choice."""
         return container_id in self._left
 
     def left(self) -> tuple[LeftAlone, ...]:
-        """The containers that are left alone, by name."""
+        """Return the containers that are left alone, by name."""
         return tuple(sorted(self._left.values(), key=lambda left: left.name))
 
     def forget_left(self) -> bool:
-        """They are to be placed after all: the next check of the node finds them unknown. Whether there were any."""
+        """Let the next check of the node place the containers that are left alone; return whether there are any."""
         had_some, self._left = bool(self._left), {}
         self._withhold()
         return had_some
 
     def note_unplaced(self, container_id: str) -> None:
-        """A container was created while deciding failed: it waits for its place."""
+        """Note a container that was created while deciding failed: it waits for its place."""
         self._unplaced.add(container_id)
 
     def unplaced(self) -> tuple[str, ...]:
-        """Ids of the containers that still wait for their place, ascending."""
+        """Return the ids of the containers that still wait for their place, ascending."""
         return tuple(sorted(i for i in self._unplaced if self._context.ledger.holder(i) is None))
 
     def keep_left(self, live_ids: Collection[str]) -> None:
-        """Forget those left alone, or unplaced, that are no longer among these: their CPUs are free again."""
+        """Drop containers left alone or unplaced that are not among these; their CPUs are free again."""
         self._unplaced &= set(live_ids)
         kept = {container_id: left for container_id, left in self._left.items() if container_id in live_ids}
         if kept != self._left:
@@ -101,10 +101,9 @@ class Adoption:
             self._withhold()
 
     async def read_all(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> tuple[Adopted, ...]:
-        """Read these containers; those that vanish meanwhile, or are to be left alone, are left out.
+        """Read these containers; leave out those that vanish meanwhile or are to be left alone.
 
-        A container that is left alone but has a cpuset of its own has those CPUs withheld from exclusive use.
-        Raises RuntimeUnavailable.
+        The own cpuset of a container that is left alone is withheld from exclusive use. Raises RuntimeUnavailable.
         """
         read_ones = await asyncio.gather(*(self._read(c) for c in containers), return_exceptions=True)
         for failure in read_ones:
@@ -127,21 +126,21 @@ class Adoption:
         return tuple(kept)
 
     def _withhold(self) -> None:
-        """CPUs of a container that brought its own cpuset are not given to others alone."""
+        """Withhold the cpusets that containers brought along from exclusive use."""
         self._context.ledger.note_foreign({i: left.cpus for i, left in self._left.items() if left.cpus is not None})
 
     async def present_pinning(self, container_id: str) -> Pinning:
-        """What the runtime has recorded for this container. Raises CallFailed and RuntimeUnavailable."""
+        """Return what the runtime has recorded for this container. Raises CallFailed and RuntimeUnavailable."""
         return self._pinning(await self.inspect(container_id))
 
     async def inspect(self, container_id: str) -> Existing:
-        """The runtime's verbose status of this container. Raises CallFailed and RuntimeUnavailable."""
+        """Return the runtime's verbose status of this container. Raises CallFailed and RuntimeUnavailable."""
         async with self._slots:
             status = await runtime_state.container_status(self._context.channel, container_id)
         return read_status(status, pb.PodSandboxStatus())
 
     async def exits(self) -> AsyncIterator[str]:
-        """Ids of containers that end, from GetContainerEvents."""
+        """Yield the ids of containers that end, from GetContainerEvents."""
         stream = self._context.channel.stream(
             runtime_state.SERVICE + "GetContainerEvents", pb.GetEventsRequest().SerializeToString()
         )
@@ -169,5 +168,5 @@ class Adoption:
         return read_status(status, sandbox, domains=self._rules().domains, node_memory_bytes=capacity_bytes)
 
     def _pinning(self, found: Existing) -> Pinning:
-        """The runtime's record; without a cpuset the container can run anywhere."""
+        """Return the runtime's record; without a cpuset the container can run anywhere."""
         return Pinning(found.cpus or self._context.ledger.policy.machine.online, found.mems)

@@ -1,4 +1,4 @@
-"""Saved rows against what the runtime has: who is kept, who is gone, who is unknown (pure)."""
+"""Reconcile saved rows with the runtime's lists: what is kept, what is gone, what is unknown (pure)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,10 +11,10 @@ from policies.base import ContainerKey
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What comes out, each part sorted by container.
+    """The result, each part sorted by container.
 
-    ``rows`` are kept, with the state and id that the runtime gives; those without ``acknowledged`` must be asked
-    for. ``dropped`` are gone for good. ``unknown`` are live containers that no row speaks of.
+    ``rows`` are kept, with the runtime's state and id; the pinning of those without ``acknowledged`` must be read.
+    ``dropped`` are gone. ``unknown`` are live containers without a row.
     """
 
     rows: tuple[Row, ...]
@@ -23,10 +23,9 @@ class Reconciled:
 
 
 def reconcile(saved: Iterable[Row], node: LiveNode) -> Reconciled:
-    """Hold the saved rows against the runtime's lists.
+    """Compare the saved rows with the runtime's lists.
 
-    Of two live containers of one name the newer is the container and the older is left out: it is a remnant that
-    the kubelet collects (spec: user-demand rank 1, item 4).
+    Of two live containers of one name the newer counts; the older is a remnant that the kubelet collects.
     """
     newest = newest_by_key(node.containers)
     sandboxes = {sandbox_id for sandbox_id, _ in node.sandboxes}
@@ -39,7 +38,7 @@ def reconcile(saved: Iterable[Row], node: LiveNode) -> Reconciled:
         else:
             kept.append(match)
     held = {row.container_id for row in kept if row.state != "exited"}
-    # One that was stopped before it ever ran is still listed as created; it holds nothing until it is started.
+    # A container that was stopped before it ran is still listed as created; it holds nothing until it is started.
     released = {row.container_id for row in kept if row.state == "exited"}
     unknown = tuple(
         container
@@ -50,7 +49,7 @@ def reconcile(saved: Iterable[Row], node: LiveNode) -> Reconciled:
 
 
 def newest_by_key(containers: Iterable[LiveContainer]) -> dict[ContainerKey, LiveContainer]:
-    """The live containers, one a name; remnants of older attempts are left out."""
+    """Return the live containers, one a name, without remnants of older attempts."""
     newest: dict[ContainerKey, LiveContainer] = {}
     for container in containers:
         other = newest.get(container.key)
@@ -63,9 +62,9 @@ def newest_by_key(containers: Iterable[LiveContainer]) -> dict[ContainerKey, Liv
 
 def _reconciled(row: Row, live: LiveContainer | None, sandbox_exists: bool) -> Row | None:
     state = cast(Literal["created", "running"], live.state) if live is not None else None
-    # Four cases: ours and alive; created while nobody listened; gone but its pod is still there; gone.
+    # Four cases: known and alive; created while we were away; gone but its pod is still there; gone.
     if live is not None and state is not None and row.container_id == live.id and row.state != "exited":
-        # Nobody saw it start: what was written meanwhile may have been lost, and is sent again.
+        # Its start was not observed: what was written during it may be lost and is sent again.
         unseen = row.acknowledged if (row.state, state) == ("created", "running") else None
         return replace(row, state=state, unconfirmed=row.unconfirmed or unseen)
     if live is not None and state is not None and not row.container_id and row.sandbox_id == live.sandbox_id:

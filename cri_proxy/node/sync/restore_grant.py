@@ -1,8 +1,8 @@
-"""A grant out of what the runtime has: our annotation tells its parts at creation, the live cpuset wins (pure).
+"""Restore a grant from the runtime: the annotation has its parts at creation, the live cpuset wins (pure).
 
 The annotation stays as it was at creation while a container is resized, narrowed and warmed. Where the cpuset and the
-request tell what came of that, the grant is rebuilt to the bit; where they do not, the container is placed anew and
-wants back what it surely has.
+request determine the result, the grant is restored exactly. Elsewhere the container is placed again and asks for what
+it certainly has.
 """
 
 from dataclasses import dataclass, replace
@@ -16,21 +16,21 @@ from sysfs.model import Machine, MemoryKind
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """``grant`` None: placed anew by ``request``, which names what it had as far as that is known."""
+    """``grant`` None: to be placed again by ``request``, which names what it had as far as that is known."""
 
     request: Request
     grant: Grant | None = None
 
 
 def rebuild(found: Existing, machine: Machine) -> Rebuilt:
-    """What this container holds, as well as it can be told."""
-    anew = Rebuilt(found.request)
+    """Return what this container holds, as far as that can be determined."""
+    unknown = Rebuilt(found.request)
     if not found.grant_text or found.cpus is None:
-        return anew
+        return unknown
     try:
         parts = grant_parts_from_text(found.grant_text)
     except GrantTextError:
-        return anew
+        return unknown
     owned = parts.exclusive | parts.isolated
     if parts.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
         now = _owner_now(found.request, owned, found.cpus, machine)
@@ -39,13 +39,13 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
     elif owned <= found.cpus and _is_as_created(found.request, parts, machine):
         return Rebuilt(found.request, _grant(found, parts, owned, machine))
     if parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
-        return anew
+        return unknown
     previous = Previous(parts.pool, owned & found.cpus, _held(parts.added, owned & found.cpus))
     return Rebuilt(replace(found.request, previous=previous))
 
 
 def _owner_now(request: Request, owned: CpuSet, cpus: CpuSet, machine: Machine) -> CpuSet | None:
-    """What a container that shares nothing owns: all that it is on, and hidden siblings; None when nothing fits."""
+    """Return what a container that shares nothing owns: its CPUs and hidden siblings; None when nothing fits."""
     if cpus == owned or _hides_siblings(owned, cpus, machine):
         return owned
     is_resized = owned <= cpus or cpus <= owned
@@ -55,7 +55,7 @@ def _owner_now(request: Request, owned: CpuSet, cpus: CpuSet, machine: Machine) 
 
 
 def _hides_siblings(owned: CpuSet, cpus: CpuSet, machine: Machine) -> bool:
-    """Whether ``cpus`` are one thread of each of the cores that ``owned`` consists of."""
+    """Return whether ``cpus`` are one thread of each of the cores that ``owned`` consists of."""
     if not cpus <= owned:
         return False
     cores = [core.cpus & owned for core in machine.cores if not core.cpus.isdisjoint(owned)]
@@ -63,7 +63,7 @@ def _hides_siblings(owned: CpuSet, cpus: CpuSet, machine: Machine) -> bool:
 
 
 def _counts(request: Request, machine: Machine) -> tuple[int, int]:
-    """How many CPUs the whole part of the request may be: as asked, or rounded up to whole cores."""
+    """Return how many CPUs the whole part of the request may be: as asked, or rounded up to whole cores."""
     whole = request.cpu_request_mcpu // 1000
     threads = max(len(core.cpus) for core in machine.cores)
     return whole, -(-whole // threads) * threads
@@ -85,7 +85,7 @@ def _is_as_created(request: Request, parts: GrantParts, machine: Machine) -> boo
 
 
 def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) -> Grant:
-    """The grant with these CPUs; those that it was not created with came last, in one growth: more is not known."""
+    """Return the grant with these CPUs; those that it was not created with count as one growth, the last."""
     created = parts.exclusive | parts.isolated
     isolated = parts.isolated if owned == created else owned & machine.isolated
     mems = found.mems or parts.mems
@@ -104,11 +104,11 @@ def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) 
 
 
 def _held(added: tuple[CpuSet, ...], owned: CpuSet) -> tuple[CpuSet, ...]:
-    """The growths, oldest first, as far as they are still held."""
+    """Return the growths that are still held, oldest first."""
     return tuple(held for cpus in added if (held := cpus & owned))
 
 
 def _is_cold(request: Request, created: NodeSet, mems: NodeSet, machine: Machine) -> bool:
-    """Whether it asked for a cold start and has nothing but the PMEM that it began with."""
+    """Return whether it asked for a cold start and still has only the PMEM that it began with."""
     slow = NodeSet.of(node.id for node in machine.nodes if node.kind is MemoryKind.PMEM)
     return request.preferences.cold_start_seconds > 0 and bool(mems) and mems == created and mems <= slow

@@ -1,7 +1,7 @@
-"""Holds what we believe against what the runtime has: at start, for every unknown outcome, and slowly for ever.
+"""Compare the ledger with the runtime: at start, after every unknown outcome, and in the slow check.
 
-At start nothing that is right is touched: a saved grant whose pinning the runtime has acknowledged causes no
-call at all. What is unknown is asked for, what is unplaced is placed, what differs is updated, shrinks first.
+At start nothing correct is touched: a saved grant whose pinning the runtime has acknowledged causes no call. What is
+unknown is read, what is unplaced is placed, and what differs is updated, shrinks first.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from cri_proxy.state.rows import Row, Saved
 from policies.base import Allocations, Grant, Reinstated, Request
 
 RETRY_SECONDS = 0.2
-# After a start without an answer: looks at the container, RETRY_SECONDS apart.
+# Status calls after a start without an answer, RETRY_SECONDS apart.
 START_LOOKS = 50
 UNIMPLEMENTED = 12  # gRPC status
 
 
 class Resync:
-    """Asks the runtime and puts the ledger right."""
+    """Asks the runtime and corrects the ledger."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator, adoption: Adoption) -> None:
         """Ask nothing yet."""
@@ -40,7 +40,7 @@ class Resync:
         self._effects = effects
         self._coordinator = coordinator
         self._adoption = adoption
-        # Why the runtime could not be asked for its containers last time, and whose containers had ended by its word.
+        # Why the last list failed, and the containers that had ended by the last list that did not.
         self.problem = ""
         self.ended_ids: frozenset[str] = frozenset()
 
@@ -49,12 +49,12 @@ class Resync:
         while True:
             node = await self._first_list()
             try:
-                await self._take_up(saved, node)
+                await self._restore(saved, node)
                 return
-            except RuntimeUnavailable:  # half of the node would be unknown, and its CPUs seem free
+            except RuntimeUnavailable:  # a part of the node would be unknown and its CPUs seem free
                 await self._context.clock.sleep(RETRY_SECONDS)
 
-    async def _take_up(self, saved: Saved, node: runtime_state.LiveNode) -> None:
+    async def _restore(self, saved: Saved, node: runtime_state.LiveNode) -> None:
         found = reconcile(saved.rows, node)
         known_sandboxes = {sandbox_id for sandbox_id, _ in node.sandboxes}
         self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes if s.sandbox_id in known_sandboxes})
@@ -64,7 +64,7 @@ class Resync:
         adopted = await self._adoption.read_all(found.unknown)
         changed = [*await self._reinstate(adopted, self._ledger.next_order())]
         dropped = (row for row in saved.rows if row.key in found.dropped)
-        for row in sorted(dropped, key=lambda r: -r.created_order):  # the last to have moved others first
+        for row in sorted(dropped, key=lambda r: -r.created_order):  # latest first: it was the last to move others
             changed += self._coordinator.undo_displacement(row)
         self._context.persistence.save_later(changed, [*found.dropped, *gone])
         self._context.observer.forgotten(found.dropped)
@@ -77,34 +77,35 @@ class Resync:
         self._effects.schedule()
 
     async def _first_list(self) -> runtime_state.LiveNode:
-        """Everything that the runtime has, as soon as it answers; its absence is said once."""
-        told = False
+        """Return everything that the runtime has, once it answers; its absence is logged once."""
+        is_logged = False
         while True:
             try:
                 return await runtime_state.list_node(self._context.channel, GRANT_KEY)
             except (CallFailed, RuntimeUnavailable) as error:
-                if not told:
+                if not is_logged:
                     self._context.observer.noted(events.RUNTIME_AWAY, reason=str(error))
-                told = True
+                is_logged = True
                 await self._context.clock.sleep(RETRY_SECONDS)
 
     async def check_pod(self, pod_uid: str) -> None:
-        """Release what has ended in this pod; its sandboxes are listed, nothing else of the node."""
+        """Release what has ended in this pod; only its sandboxes are listed."""
         rows = self._ledger.of_pod(pod_uid)
         for sandbox_id in sorted({row.sandbox_id for row in rows}):
             await self._check([r for r in rows if r.sandbox_id == sandbox_id], sandbox_id)
 
     async def check_all(self, why: str) -> None:
-        """Hold every row against one full list; adopt what is unknown."""
+        """Compare every row with one full list; adopt what is unknown."""
         unknown = await self._check(tuple(self._ledger.rows()), "")
         if unknown:
             self._context.observer.noted(events.UNKNOWN_CONTAINERS, count=len(unknown), reason=why)
             await self.adopt(unknown)
 
     async def start_ended(self, container_id: str, let_go: Callable[[], None]) -> None:
-        """Nobody heard what came of a start: ``let_go`` once it runs or has ended, or is never going to.
+        """Wait out a start without an answer: call ``let_go`` once the container runs, has ended, or never will start.
 
-        Until then runc accepts updates and loses them (spec section 7), and whoever needs its CPUs waits.
+        Until then runc accepts updates and loses them (docs/placement.md, Enactment); containers that need its CPUs
+        wait.
         """
         try:
             for _ in range(START_LOOKS):
@@ -121,9 +122,9 @@ class Resync:
         await self.check_all("unknown start")
 
     async def adopt(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> None:
-        """Place running containers that nobody has placed: after a fault of ours, or restored from a checkpoint.
+        """Place running containers without a grant: after an internal error, or restored from a checkpoint.
 
-        ``may_leave``: ``adopt: leave`` applies, which is about containers that were there before us.
+        ``may_leave``: ``adopt: leave`` applies, which concerns containers that were there before the proxy.
         """
         order = self._ledger.next_order()
         try:
@@ -136,9 +137,9 @@ class Resync:
         self._effects.schedule()
 
     async def adopt_id(self, container_id: str) -> None:
-        """The same for one container that is known by its id alone."""
+        """Place one container that is known by its id alone."""
         if not self._coordinator.is_ready or self._adoption.is_left(container_id):
-            return  # it will be found when the saved state is taken up; or was, and left alone
+            return  # the restore will find it, or has found it and left it alone
         try:
             node = await runtime_state.list_node(self._context.channel, GRANT_KEY)
         except (CallFailed, RuntimeUnavailable) as error:
@@ -148,7 +149,7 @@ class Resync:
         await self.adopt(found, may_leave=False)
 
     async def watch(self) -> None:
-        """Hear of exits from the runtime's events where it has them; ends where it has none."""
+        """Release exits by the runtime's events; end where it has none."""
         while True:
             try:
                 async for container_id in self._adoption.exits():
@@ -165,10 +166,10 @@ class Resync:
             await self.check_all("event stream ended")
 
     async def _check(self, rows: Iterable[Row], sandbox_id: str) -> tuple[LiveContainer, ...]:
-        """Release and settle ``rows`` by a list of their sandbox or of the node; gives the unknown containers.
+        """Release and settle ``rows`` by a list of their sandbox or of the node; return the unknown containers.
 
-        Only rows as they were *before* the list was asked for are judged by it: a container created meanwhile is
-        missing from the list and well.
+        Only rows from *before* the list was requested are compared: a container that was created meanwhile is not in
+        the list.
         """
         before = [row for row in rows if row.state != "reserved"]
         sandboxes_before = tuple(self._ledger.sandboxes)
@@ -200,7 +201,7 @@ class Resync:
     def _forget_gone(
         self, before: Sequence[Row], sandboxes_before: Sequence[str], node: runtime_state.LiveNode
     ) -> None:
-        """Drop what is remembered of sandboxes that were removed behind our back."""
+        """Drop sandboxes that were removed without a call through the proxy."""
         present = {sandbox_id for sandbox_id, _ in node.sandboxes}
         for sandbox_id in {row.sandbox_id for row in before} | set(sandboxes_before):
             rows = self._ledger.of_sandbox(sandbox_id)
@@ -209,7 +210,7 @@ class Resync:
         self._adoption.keep_left({c.id for c in node.containers if c.is_live})
 
     def _is_unknown(self, container: LiveContainer) -> bool:
-        """Live, and nothing is held for it. One that was released and has not run since holds nothing."""
+        """Return whether it is live without a grant. A released container that has not run since holds nothing."""
         row = self._ledger.holder(container.id)
         if row is not None and (row.state in ACTIVE or container.state != "running"):
             return False
@@ -226,13 +227,13 @@ class Resync:
             self._coordinator.release(current, "exited" if listed is not None else "gone")
         elif listed is not None and listed.state == "running":
             if current.state == "created" and current.acknowledged and not self._effects.is_busy(current.key):
-                # Nobody saw it start: what was written meanwhile may have been lost, and is sent again.
+                # Its start was not observed: what was written during it may be lost and is sent again.
                 self._ledger.mark_unconfirmed(current.key, current.acknowledged)
             self._coordinator.set_state(self._ledger.get(current.key) or current, "running")
             self._effects.schedule()
 
     def _resolve(self, row: Row, newest: LiveContainer | None) -> None:
-        """A create whose outcome was unknown: the runtime has the container, or it never came to be."""
+        """Settle a create of unknown outcome: the runtime has the container, or it was never created."""
         if newest is None or newest.sandbox_id != row.sandbox_id or self._ledger.holder(newest.id) is not None:
             self._context.observer.not_created(row, "the runtime does not have it", code="not-found")
             self._ledger.drop(row.key)
@@ -252,7 +253,7 @@ class Resync:
         self._effects.schedule()
 
     async def _ask_unacknowledged(self, rows: Sequence[Row]) -> None:
-        """Learn the present pinning of rows whose last update has no known outcome."""
+        """Read the present pinning of rows whose last update has no known outcome."""
 
         async def ask(row: Row) -> None:
             try:
@@ -271,13 +272,13 @@ class Resync:
                     group.create_task(ask(row))
                 elif row.state in ACTIVE and row.acknowledged is not None:
                     self._ledger.confirm(row.key, row.acknowledged)
-                    if row.unconfirmed is not None:  # whoever sent it did not live to see the answer: it is sent again
+                    if row.unconfirmed is not None:  # sent by a process that ended before the answer: it is sent again
                         self._ledger.mark_unconfirmed(row.key, row.unconfirmed)
 
     async def _reinstate(self, found: Sequence[Adopted], order: int) -> tuple[Row, ...]:
-        """Put saved, rebuilt and new grants on the machine together; gives the rows that changed.
+        """Place saved, restored and new grants together; return the rows that changed.
 
-        ``order`` is when ``found`` were listed: whoever has been decided on since is newer than they.
+        ``order`` is when ``found`` were listed: a container that was decided on since is newer.
         """
         adopted: list[Adopted] = []
 
@@ -289,7 +290,7 @@ class Resync:
             return held.with_grants(*rebuilt.values()), [a.request for a in new]
 
         result = await replan(self._ledger, self._ledger.policy, inputs)
-        self._tell(result)
+        self._report(result)
         sources = {a.request.container: a for a in adopted}
         changed: list[Row] = []
         for grant in result.allocations.grants:
@@ -310,7 +311,7 @@ class Resync:
             return True
         return row.container_id not in ("", adopted.container.id) and row.created_order < order
 
-    def _tell(self, result: Reinstated) -> None:
+    def _report(self, result: Reinstated) -> None:
         before = self._ledger.allocations
         for key, reason in (*result.replaced, *result.unplaced):
             after = result.allocations.get(key)
@@ -319,5 +320,5 @@ class Resync:
 
 
 def _is_free(held: Allocations, grant: Grant) -> bool:
-    """Whether nobody else owns these CPUs: whoever has them now keeps them."""
+    """Return whether no other container owns these CPUs: the present owner keeps them."""
     return all(g.owned.isdisjoint(grant.owned) for g in held.grants if g.container != grant.container)

@@ -1,4 +1,4 @@
-"""What the runtime says it has, as values: asked over the proxy's own channel, never taken from the kubelet's lists."""
+"""The runtime's containers and sandboxes as values, read over the proxy's own channel."""
 
 import asyncio
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class LiveNode:
 
 
 async def list_node(channel: RuntimeChannel, grant_key: str) -> LiveNode:
-    """Two lists of the whole node. Raises CallFailed and RuntimeUnavailable."""
+    """List all sandboxes and containers. Raises CallFailed and RuntimeUnavailable."""
     sandboxes = await _sandboxes(channel)
     containers = await list_containers(channel, dict(sandboxes), grant_key)
     return LiveNode(containers, tuple(sorted(sandboxes.items())))
@@ -51,10 +51,10 @@ async def list_node(channel: RuntimeChannel, grant_key: str) -> LiveNode:
 async def list_containers(
     channel: RuntimeChannel, pod_uids: dict[str, str], grant_key: str, *, sandbox_id: str = ""
 ) -> tuple[LiveContainer, ...]:
-    """The containers of the node, or of one sandbox; ``pod_uids`` maps sandbox ids to pods.
+    """List the containers of the node, or of one sandbox; ``pod_uids`` maps sandbox ids to pods.
 
-    A container of a sandbox that is not in ``pod_uids`` is told by the kubelet's label io.kubernetes.pod.uid; where
-    there is no uid at all (crictl may leave it out) the sandbox's id stands in for it.
+    For a sandbox that is not in ``pod_uids`` the kubelet's label io.kubernetes.pod.uid counts; without any uid (crictl
+    may leave it out) the sandbox's id replaces it.
     """
     request = pb.ListContainersRequest()
     if sandbox_id:
@@ -76,7 +76,7 @@ async def list_containers(
 
 
 async def container_status(channel: RuntimeChannel, container_id: str) -> pb.ContainerStatusResponse:
-    """The verbose status of one container."""
+    """Return the verbose status of one container."""
     request = pb.ContainerStatusRequest(container_id=container_id, verbose=True)
     answer = await channel.unary(
         SERVICE + "ContainerStatus", request.SerializeToString(), timeout_seconds=STATUS_TIMEOUT_SECONDS
@@ -85,7 +85,7 @@ async def container_status(channel: RuntimeChannel, container_id: str) -> pb.Con
 
 
 async def sandbox_status(channel: RuntimeChannel, sandbox_id: str) -> pb.PodSandboxStatusResponse:
-    """The verbose status of one sandbox."""
+    """Return the verbose status of one sandbox."""
     request = pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id, verbose=True)
     answer = await channel.unary(
         SERVICE + "PodSandboxStatus", request.SerializeToString(), timeout_seconds=STATUS_TIMEOUT_SECONDS
@@ -94,7 +94,7 @@ async def sandbox_status(channel: RuntimeChannel, sandbox_id: str) -> pb.PodSand
 
 
 def status_slots() -> asyncio.Semaphore:
-    """Bounds the status calls in flight."""
+    """Return a bound for the status calls in flight."""
     return asyncio.Semaphore(STATUS_CONCURRENCY)
 
 

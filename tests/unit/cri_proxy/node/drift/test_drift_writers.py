@@ -1,8 +1,8 @@
-"""Who is named for a cpuset that somebody rewrote, by the evidence."""
+"""The program that is named for a rewritten cpuset, by the evidence."""
 
 from cri_proxy.node.drift.cgroups import Enforced
+from cri_proxy.node.drift.drift import likely_writer
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
-from cri_proxy.node.drift.suspects import suspect
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 
@@ -15,7 +15,7 @@ def named(
     cpus: str, *, path: str = "/kubepods/pod-1/1", managers: KubeletManagers = STATIC, record: bool = False
 ) -> str:
     enforced = Enforced(path, CpuSet.parse(cpus), NodeSet.parse("0"))
-    return suspect(enforced, MACHINE, managers, runtime_differs=record)
+    return likely_writer(enforced, MACHINE, managers, runtime_differs=record)
 
 
 def test_what_the_runtime_itself_has_on_record_came_through_it() -> None:
@@ -34,4 +34,4 @@ def test_a_scope_that_was_set_free_was_reloaded_by_systemd() -> None:
 
 
 def test_without_evidence_nobody_is_named() -> None:
-    assert named("2-3").startswith("somebody wrote the cgroup's files")
+    assert named("2-3").startswith("the cgroup's files")
