@@ -51,7 +51,7 @@ def device_number(path: Path) -> DeviceNumber | None:
     return DeviceNumber("block", os.major(number), os.minor(number), not is_device) if os.major(number) else None
 
 
-class DeviceLocator:
+class DeviceFinder:
     """Looks devices up below ``root``, the directory that holds ``sys/`` and ``dev/``. Reads files: not on the loop."""
 
     def __init__(

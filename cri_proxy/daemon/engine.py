@@ -13,7 +13,7 @@ from pathlib import Path
 from cri_proxy import events
 from cri_proxy.clock import SystemClock
 from cri_proxy.config.settings import Fallback, Settings
-from cri_proxy.cri.device_locality import DeviceLocator
+from cri_proxy.cri.device_locality import DeviceFinder
 from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.daemon.apply import Applier, Built, build_start
@@ -146,7 +146,7 @@ class Engine:
 
     def _reader(self, built: Built, pod_resources: PodResources) -> Reader:
         """CRI messages as requests on this machine, with hints from where its devices are."""
-        devices = DeviceLocator(self.settings.sysfs_root)
+        devices = DeviceFinder(self.settings.sysfs_root)
 
         async def hints_of(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
             paths, addresses, names = hint_paths(config), pci_addresses(config), cdi_names(config)

@@ -26,7 +26,7 @@ class Open(NamedTuple):
 OPEN: dict[str, Open] = {
     "cri_proxy": Open(phrases=6, names=1),
     "cri_proxy/daemon": Open(phrases=11),
-    "cri_proxy/node": Open(phrases=28, names=1, tiny=1),
+    "cri_proxy/node": Open(phrases=2),
     "cri_proxy/runtime": Open(phrases=6),
     "cri_proxy/simulate": Open(phrases=14),
     "cri_proxy/testbed": Open(phrases=2, names=1),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri.device_locality import DeviceLocator, DeviceNumber, device_number
+from cri_proxy.cri.device_locality import DeviceFinder, DeviceNumber, device_number
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -12,7 +12,7 @@ NVME = DeviceNumber("block", 259, 1)
 PCI = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0"
 
 
-def tree(root: Path, *, node: str = "1", cpus: str = "4-7") -> DeviceLocator:
+def tree(root: Path, *, node: str = "1", cpus: str = "4-7") -> DeviceFinder:
     """An NVMe partition behind a PCI device, and a virtual terminal; /dev paths are numbered by name."""
     partition = root / PCI / "nvme/nvme0/nvme0n1/nvme0n1p1"
     partition.mkdir(parents=True)
@@ -23,7 +23,7 @@ def tree(root: Path, *, node: str = "1", cpus: str = "4-7") -> DeviceLocator:
     link(root / "sys/dev/char/4:1", root / "sys/devices/virtual/tty/tty1")
     link(root / "sys/bus/pci/devices/0000:3b:00.0", root / PCI)
     numbers = {"mapped": DeviceNumber("block", 253, 0), "nvme0n1p1": NVME, "tty1": DeviceNumber("char", 4, 1)}
-    return DeviceLocator(root, lambda path: numbers.get(path.name))
+    return DeviceFinder(root, lambda path: numbers.get(path.name))
 
 
 def link(name: Path, target: Path) -> None:
@@ -82,7 +82,7 @@ def test_the_disk_of_the_root_file_system_attracts_nobody_but_who_asks_for_the_d
     tree(tmp_path)
     (tmp_path / PCI / "nvme/nvme0/nvme0n1/nvme0n1p1/partition").write_text("1\n")
     stored = replace(NVME, is_storage=True)
-    hints = DeviceLocator(tmp_path, lambda path: NVME if path.name == "nvme0n1p1" else stored)
+    hints = DeviceFinder(tmp_path, lambda path: NVME if path.name == "nvme0n1p1" else stored)
     assert hints.of(["/var/lib/kubelet/pods/1/volumes/kubernetes.io~empty-dir/x"]) == ()
     assert hints.of(["/dev/nvme0n1p1"]) == (hint("/dev/nvme0n1p1"),)
 
