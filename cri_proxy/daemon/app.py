@@ -1,9 +1,9 @@
-"""Wiring, signals, start and stop order; nothing else builds the daemon's objects.
+"""The daemon: start and stop order, and the process's signals.
 
-Start: lock; then the relay, and what needs no decision is served from here on; then what decides is loaded and built
-(``deciding``: machine, policy, store, node); then recovery, which opens the way for decisions. Stop: the relay first
-(held calls end or fail), then the node, the store, the lock. In the place of another process the relay comes after
-machine and policy, and the lock after the relay; to hand over, the relay ends last (``handover``).
+Start: the lock; the relay, which serves calls that need no decision from here on; then the engine is loaded and built
+(machine, policy, store, node); recovery enables decisions. Stop: the relay (held calls end or fail), the node, the
+store, the lock. When it replaces another process, the relay comes after machine and policy and the lock after the
+relay; when it is replaced, the relay ends last (``handover``).
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from cri_proxy.systemd import Watchdog, notify, passed_sockets, relay_works, wat
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import answers, socket_path
 
-if TYPE_CHECKING:  # loaded by ``_engine``
+if TYPE_CHECKING:  # loaded late, by ``_engine``
     from cri_proxy.daemon.engine import Engine, OpenEngine
     from cri_proxy.daemon.watchers import Watchers
     from cri_proxy.node.node import Node
@@ -45,17 +45,17 @@ class Relay(Protocol):
         """Open the socket."""
 
     async def leave(self) -> None:
-        """Take no new clients, ask those that are there to leave; calls go on."""
+        """Accept no new clients and ask the present ones to leave; calls go on."""
 
     async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
-        """Stop accepting, give calls this long to end; with ``for_streams`` those that have no end of their own too."""
+        """Stop accepting and give calls this long to end, endless streams only with ``for_streams``."""
 
     def socket_problem(self) -> str:
-        """Why nobody new can find it; '' while its socket is in its place."""
+        """Return why new clients cannot find it; '' while its socket is in place."""
 
 
 class Daemon:
-    """The whole daemon in one object: ``start``, ``stop``, and what the commands look at in between."""
+    """The daemon in one object: ``start``, ``stop``, and what tests and benchmarks read in between."""
 
     def __init__(self, settings: Settings, *, log: Log, machine: "Machine | None" = None) -> None:
         """Nothing is opened yet; ``machine`` replaces discovery (demo)."""
@@ -76,12 +76,12 @@ class Daemon:
 
     @property
     def node(self) -> "Node | None":
-        """What decides; None before it is there."""
+        """The node; None before the engine is open."""
         return self._opened.node if self._opened is not None else None
 
     @property
     def watchers(self) -> "Watchers | None":
-        """What follows changes; None before it is there."""
+        """The watchers of machine and configuration; None before the engine is open."""
         return self._opened.watchers if self._opened is not None else None
 
     async def start(self) -> None:
@@ -90,21 +90,21 @@ class Daemon:
         self._closing.callback(takeover.release)
         is_alone = takeover.predecessor is None
         if is_alone and self._can_serve_now():
-            # Nobody else serves the kubelet, and most of the start is still to come: what needs no decision passes.
+            # No other process serves the kubelet, and most of the start is still to come.
             await self._open_relays(self._settings.runtime_endpoint, take_over=False)
         engine = await asyncio.to_thread(_engine, self._settings, self._log, self._machine)
-        self._take(engine)
+        self._use(engine)
         endpoint = await self._runtime_endpoint(engine.machine)
         if not is_alone:
-            engine.require_readable_store()  # before anybody gives way to us
+            engine.require_readable_store()  # before the other process gives way
         await self._open_relays(endpoint, take_over=not is_alone)
         await takeover.wait_for_lock(self._log)
         opened = self._opened = await engine.open(
             endpoint, self._closing, traffic=self._traffic, socket_problem=self._socket_problem
         )
         self._gate.open(opened.interceptor)
-        # The kubelet may come: what needs no decision is served, and the rest waits for the runtime as it would
-        # without us. To wait for it here would keep the node down while the runtime is.
+        # The kubelet may connect: calls that need a decision wait for the runtime, as they would without a proxy.
+        # Waiting here would keep the node down as long as the runtime is.
         notify("READY=1\nSTATUS=waiting for the runtime")
         self._start_watchdog(endpoint)
         node = opened.node
@@ -113,15 +113,15 @@ class Daemon:
         node.background.start(takeover.after_predecessor(check), name="alone")
 
     def _can_serve_now(self) -> bool:
-        """Whether the runtime is known before the machine is, and the sockets may be changed after that.
+        """Return whether the runtime is known before the machine, and the sockets may change after that.
 
-        What systemd passes cannot be opened twice, should the settings in force turn out to be others; and under its
-        name callers wait anyway.
+        Sockets that systemd passes cannot be opened twice, if other settings turn out to be in force; and callers wait
+        at them anyway.
         """
         return self._settings.runtime_endpoint != EMBEDDED and not passed_sockets(os.environ, os.getpid())
 
-    def _take(self, engine: "Engine") -> None:
-        """From here on this one keeps the books, also of what went wrong before it was there."""
+    def _use(self, engine: "Engine") -> None:
+        """Use this engine and its settings, and let its journal record the relay's earlier errors."""
         self._engine, self._settings = engine, engine.settings
         for error in self._early_failures:
             engine.journal.relay_failed(error)
@@ -131,41 +131,41 @@ class Daemon:
         """Close everything in the reverse order."""
         notify("STOPPING=1")
         if self.node is None:
-            await self._gate.close(0.0)  # who waits for a decision waits in vain
+            await self._gate.close(0.0)  # no decision will come for held calls
         await self._close_relays(self._grace_seconds)
         await self._closing.aclose()
 
     def offer_handover(self) -> None:
-        """Let a new process take over, where that is not systemd's to do: it would miss the process that it started."""
+        """Let a new process take over, unless systemd supervises: it would miss the process that it started."""
         is_watched = os.environ.get("NOTIFY_SOCKET") or passed_sockets(os.environ, os.getpid())
         if self._takeover is not None and not is_watched and self._settings.runtime_endpoint != EMBEDDED:
             self._takeover.offer_handover()
 
     async def successor(self, asked: asyncio.Event) -> None:
-        """Wait until another process has taken our sockets' names and asked for the lock."""
+        """Wait until another process has taken the sockets' names and asked for the lock."""
         listens = [socket_path(name) for name in (self._settings.listen, self._settings.image_listen) if name]
         await wait_for_successor(asked, self._relays, listens, self._log)
 
     async def hand_over(self) -> None:
-        """Give place: no new clients, no held calls, no store, no lock; then let end what still passes."""
+        """Hand over: no new clients, no held calls, no store, no lock; then let passing calls end."""
         self._log.info(events.HANDING_OVER)
         for relay in self._relays:
             await relay.leave()
         await self._gate.close(HELD_SECONDS)
         await self._closing.aclose()
         self._log.info(events.HANDED_OVER)
-        self._grace_seconds = 0.0  # who is stopped from here on has been draining already
+        self._grace_seconds = 0.0  # a stop from here on: calls have had their time
         await self._close_relays(DRAIN_SECONDS, for_streams=True)
 
     async def _close_relays(self, grace_seconds: float, *, for_streams: bool = False) -> None:
         await asyncio.gather(*(relay.stop(grace_seconds, for_streams=for_streams) for relay in self._relays))
 
     def _start_watchdog(self, endpoint: str) -> None:
-        """Ping systemd, where it waits for that, as long as the kubelet could be served."""
+        """Ping systemd's watchdog, if there is one, as long as the relay works."""
         limit_seconds = watchdog_seconds(os.environ, os.getpid())
         if limit_seconds is None:
             return
-        reason = "new connections get no answer: systemd starts the daemon anew unless that changes"
+        reason = "new connections get no answer: systemd restarts the daemon unless that changes"
         works = partial(relay_works, socket_path(self._settings.listen), socket_path(endpoint))
         watchdog = Watchdog(limit_seconds, works, lambda: self._log.error(events.FAULT, what="relay", reason=reason))
         pinging = Tasks()
@@ -179,19 +179,19 @@ class Daemon:
             watchers.watch.ask()
         watchers.follow()
         self._log.info(events.READY, listen=self._settings.listen, runtime=self._settings.runtime_endpoint)
-        # What start-up made stays: the collector need not look at it again.
+        # Objects from start-up stay: the collector need not visit them again.
         gc.collect()
         gc.freeze()
         notify("STATUS=placing containers")
 
     def reload(self) -> None:
-        """Take the configuration over as it is now, changed or not: at once, or as soon as decisions are made."""
+        """Apply the configuration as it is now, changed or not: at once, or as soon as decisions are made."""
         self._reload_is_wanted = True
         if self.watchers is not None:
             self.watchers.watch.ask()
 
     async def _runtime_endpoint(self, machine: "Machine") -> str:
-        """The runtime's socket; the embedded runtime gets one beside our own, unless somebody has one there."""
+        """Return the runtime's socket; the embedded runtime gets one beside ours, unless another process has it."""
         if self._settings.runtime_endpoint != EMBEDDED:
             return self._settings.runtime_endpoint
         from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
@@ -208,7 +208,7 @@ class Daemon:
         return f"unix://{path}"
 
     async def _open_relays(self, endpoint: str, *, take_over: bool) -> None:
-        """Serve on the sockets of the settings in force, by their relay, and on no others."""
+        """Serve on the sockets of the settings in force, with their kind of relay, and on no others."""
         kind, images = self._settings.relay, (self._settings.image_listen, self._settings.image_endpoint)
         sockets = ((self._settings.listen, endpoint), *((images,) if all(images) else ()))
         if (kind, sockets) == self._served:
@@ -239,29 +239,29 @@ class Daemon:
 
 
 class PassAll:
-    """Wants nothing: the separate image socket is a plain relay."""
+    """The interceptor of the separate image socket: a plain relay."""
 
     def wants(self, method: str) -> Interest:
-        """Untouched bytes."""
+        """Pass every method."""
         return Interest.PASS
 
     async def on_request(self, call: Call) -> Verdict:
-        """Never asked."""
+        """Forward; never called."""
         return Forward()
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
-        """Never told."""
+        """Ignore; never called."""
 
 
 def _engine(settings: Settings, log: Log, machine: "Machine | None") -> "Engine":
-    """What decides, with these settings on this machine. Blocks: to load it is most of a start."""
+    """Load and build the engine. Blocks: loading is most of a start."""
     from cri_proxy.daemon.engine import Engine
 
     return Engine(settings, log, machine)
 
 
 def relay_of(kind: str) -> Callable[..., Relay]:
-    """The constructor of this kind of relay; grpcio is loaded only for ``grpc``."""
+    """Return the constructor of this kind of relay; grpcio is loaded only for ``grpc``."""
     if kind == "grpc":
         from cri_proxy.relay.grpcio.relay import GrpcRelay
 
@@ -297,7 +297,7 @@ async def _serve(settings: Settings, log: Log) -> int:
     loop.add_signal_handler(ASK, succeeded.set)
     try:
         await unless(stopping, daemon.start())
-        gc.freeze()  # what start-up made stays: the collector need not look at it
+        gc.freeze()  # objects from start-up stay: the collector need not visit them
         gc.enable()
         if not stopping.is_set():
             daemon.offer_handover()

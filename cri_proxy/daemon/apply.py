@@ -1,4 +1,4 @@
-"""A configuration on a machine, put in force: at start, and again when one of the two changes under a running node."""
+"""Build a policy for a configuration on a machine, and apply it when one of the two changes under a running node."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from sysfs.model import Machine
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a configuration amounts to on a machine. ``warnings`` are sentences for the operator."""
+    """A configuration resolved for a machine. ``warnings`` are sentences for the operator."""
 
     config: Config
     machine: Machine
@@ -38,33 +38,33 @@ class Built:
 
 
 def build(config: Config, machine: Machine, root: Path) -> Built:
-    """What it amounts to on this machine; cgroups are read below ``root``. Raises ConfigError, PolicyBaseError."""
+    """Resolve it for this machine; cgroups are read below ``root``. Raises ConfigError, PolicyBaseError."""
     resolved = policy_options(config, machine, root)
     policy = build_policy(config.policy, resolved.machine, resolved.options)
     return Built(config, resolved.machine, policy, (*resolved.warnings, *policy.notes))
 
 
 def build_anyway(config: Config, machine: Machine, root: Path) -> Built:
-    """The same for a machine that has changed under us: reserved CPUs that went away are made up for by others.
+    """Do the same for a machine that has changed: other CPUs replace reserved ones that went away.
 
-    Raises as ``build`` does when nothing helps.
+    Raises as ``build`` does when that does not help.
     """
     try:
         return build(config, machine, root)
     except ConfigError as error:
-        bearable = _with_fewer_reserved(config, machine, root)
-        if bearable is None:
+        reduced = _with_fewer_reserved(config, machine, root)
+        if reduced is None:
             raise
-        built = build(bearable, machine, root)
-        note = f"{error.key}: {error.problem}; reserved instead: {bearable.reserved.cpu}"
+        built = build(reduced, machine, root)
+        note = f"{error.key}: {error.problem}; reserved instead: {reduced.reserved.cpu}"
         return replace(built, config=config, warnings=(*built.warnings, note))
 
 
 def build_start(settings: Settings, host: Host) -> tuple[Settings, Fingerprint, Built]:
-    """What a daemon starts with on this machine, and the fingerprint of the machine from before it was discovered.
+    """Return what a daemon starts with on this machine, and the machine's fingerprint from before its discovery.
 
-    Where the machine cannot give what the file says, it starts with what was in force before. Blocks. Raises
-    ConfigError, PolicyBaseError and SysfsBaseError where nothing can be had.
+    Where the file does not fit the machine, that is the last known good configuration. Blocks. Raises ConfigError,
+    PolicyBaseError and SysfsBaseError where neither works.
     """
     seen = host.fingerprint(settings.config)
     machine, root = host.discover(), host.cgroup_root
@@ -78,24 +78,24 @@ def build_start(settings: Settings, host: Host) -> tuple[Settings, Fingerprint, 
         if kept is None:
             raise
     if kept.config == settings.config:
-        kept = settings  # CPUs went away since: that is not held against what was in force
+        kept = settings  # CPUs went away since: the configuration itself is the same
     try:
         built = build_anyway(kept.config, machine, root)
     except (ConfigError, PolicyBaseError) as error:
         raise replace(problem, problem=f"{problem.problem}; nor can what was in force before be had: {error}") from None
-    # The directories that were looked at are those of the file.
+    # The directories in use are those of the file.
     kept = replace(kept, sysfs_root=settings.sysfs_root, state_dir=settings.state_dir)
     return kept, host.fingerprint(kept.config), built
 
 
 def _of_file(error: ConfigError | PolicyBaseError, settings: Settings) -> ConfigError:
-    """The problem as one of the configuration's file."""
+    """Return the problem as one of the configuration's file."""
     key, problem = (error.key, error.problem) if isinstance(error, ConfigError) else ("", str(error))
     return ConfigError(str(settings.source.file), 0, key, problem)
 
 
 def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config | None:
-    """The configuration with those of its reserved CPUs that are left, or as many others; None: they are no list."""
+    """Return the configuration with the reserved CPUs that are left, or as many others; None without a list."""
     wanted = config.reserved.cpu
     if not isinstance(wanted, CpuList):
         return None
@@ -121,7 +121,7 @@ class Applier:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def change(self, built: Built, *, must_fit: bool) -> str:
-        """Put this in force as a whole; '' or why not, then nothing has changed (never so without ``must_fit``)."""
+        """Put this in force as a whole; return '' or why not, then nothing has changed (only with ``must_fit``)."""
         result = await reconfigure(self.node, built.policy, NodeRules.of(built.config), must_fit=must_fit)
         if isinstance(result, NotReconfigured):
             return result.text
@@ -131,7 +131,7 @@ class Applier:
         return ""
 
     async def take_machine(self, host: Host, said: Callable[[], Sequence[str]]) -> str:
-        """Put the machine as it is now in force; '' or why not. ``said`` are the configuration's own warnings."""
+        """Put the present machine in force; return '' or why not. ``said`` are the configuration's own warnings."""
         async with self.lock:
             before = self.node.context.ledger.policy.machine
             try:
@@ -146,10 +146,10 @@ class Applier:
             return problem
 
     async def take_config(self, host: Host, config: Config, said: Sequence[str]) -> str:
-        """Put this configuration in force on the machine as it was found last; '' or why not: then nothing changed.
+        """Put this configuration in force on the machine as found last; return '' or why not, then nothing changed.
 
-        What the machine cannot give, and what takes from a container what it was granted, is refused. CPUs that
-        went away since are not held against a configuration that says nothing new of CPUs.
+        It is refused where it does not fit the machine or takes a grant away. CPUs that went away since do not count
+        against a configuration whose CPU options are unchanged.
         """
         async with self.lock:
             built = await self._build(host, config)
@@ -158,13 +158,13 @@ class Applier:
             return await self.change(_with_warnings(built, said), must_fit=True)
 
     async def plan_config(self, host: Host, config: Config) -> Planned:
-        """What ``take_config`` would come to now; nothing changes."""
+        """Return what ``take_config`` would do now; nothing changes."""
         async with self.lock:
             built = await self._build(host, config)
             return Planned(built, ()) if isinstance(built, str) else await plan(self.node, built.policy)
 
     async def _build(self, host: Host, config: Config) -> Built | str:
-        """What it amounts to on the machine as it was found last, or why it does not."""
+        """Resolve it for the machine as found last, or return why that fails."""
         old = self.in_force.config
         is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
         make = build if is_about_cpus else build_anyway

@@ -1,7 +1,7 @@
-"""What decides: machine, policy, store and node, and what shows them and follows their changes.
+"""The engine of the daemon: machine, policy, store and node, with their status, watchers and HTTP server.
 
-Nearly all of the daemon's code: ``app`` loads it while the relay serves already, builds it once, and opens it when it
-is this process's turn.
+Nearly all of the daemon's code. ``app`` loads it while the relay serves already, builds it once, and opens it when
+this process may decide.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ _STORE = "state.db"
 
 @dataclass(frozen=True, slots=True)
 class OpenEngine:
-    """What is there once it is open. ``interceptor`` is the relay's way to the node's decisions."""
+    """The open engine. ``interceptor`` gives the relay the node's decisions."""
 
     node: Node
     watchers: Watchers
@@ -58,19 +58,19 @@ class OpenEngine:
 
 
 class Engine:
-    """Built, and not open yet."""
+    """Built at once; ``open`` starts it."""
 
     def __init__(self, settings: Settings, log: Log, machine: Machine | None = None) -> None:
-        """Work out what the configuration comes to on this machine; say what an operator must know of that.
+        """Resolve the configuration for this machine, and log the warnings.
 
         ``machine`` replaces discovery. Blocks. Raises ConfigError, PolicyBaseError and SysfsBaseError.
         """
         self._log = log
         self._host = Host(settings, log, machine)
         self.settings, self._seen, self._built = build_start(settings, self._host)
-        """What is in force: not what was asked for, where that cannot be had."""
+        """The settings in force: the last known good ones where the file does not work."""
         if self.settings.fallback is not None:
-            self._tell_kept(self.settings.fallback)
+            self._log_kept(self.settings.fallback)
         self._warnings = (*self.settings.warnings, *self._built.warnings)
         for warning in self._warnings:
             log.warning(events.CONFIG_WARNING, reason=warning)
@@ -79,7 +79,7 @@ class Engine:
 
     @property
     def machine(self) -> Machine:
-        """The node's hardware as it was found."""
+        """The node's hardware as discovered."""
         return self._built.machine
 
     def require_readable_store(self) -> None:
@@ -89,7 +89,7 @@ class Engine:
     async def open(
         self, endpoint: str, closing: AsyncExitStack, *, traffic: Traffic, socket_problem: Callable[[], str]
     ) -> OpenEngine:
-        """Open everything in order, in front of this runtime; ``closing`` closes it. Nothing is recovered yet.
+        """Open everything in order, in front of this runtime; ``closing`` closes it. Nothing is restored yet.
 
         ``traffic`` and ``socket_problem`` are the relays'. Raises CriProxyError.
         """
@@ -124,13 +124,13 @@ class Engine:
 
     def _open_store(self, closing: AsyncExitStack) -> Store:
         store = Store.open_or_wait(self.settings.state_dir / _STORE)
-        closing.push_async_callback(store.close)  # the node closes it first, where the start gets that far
+        closing.push_async_callback(store.close)  # if the start gets so far, the node closes it first
         if store.recovered:
             self._log.error(events.STORE_DAMAGED, reason=store.recovered)
         return store
 
-    def _tell_kept(self, fallback: Fallback) -> None:
-        """Say as loudly as can be that the file is not what is in force."""
+    def _log_kept(self, fallback: Fallback) -> None:
+        """Log as an error that the file is not in force."""
         change_logging(self.settings.config.log.level, self.settings.config.log.format)
         kept, problem = fallback.kept, fallback.problem
         self._log.error(
@@ -141,16 +141,16 @@ class Engine:
             reason=problem.problem,
             in_force_since=kept.since,
             sha256=kept.digest[:12],
-            remedy=f"correct {problem.path}: it is taken over at once, without a restart",
+            remedy=f"correct {problem.path}: it is applied at once, without a restart",
         )
 
     def _reader(self, built: Built, pod_resources: PodResources) -> Reader:
-        """CRI messages as requests on this machine, with hints from where its devices are."""
+        """Return the reader of CRI messages for this machine, with the locality of its devices."""
         devices = DeviceFinder(self.settings.sysfs_root)
 
         async def hints_of(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
             paths, addresses, names = hint_paths(config), pci_addresses(config), cdi_names(config)
-            # Files of a device that is being reset can take their time: never on the loop.
+            # Files of a device that is being reset are slow: never on the loop.
             return await asyncio.to_thread(devices.of, paths, addresses, names) if paths or names else ()
 
         memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
@@ -158,7 +158,7 @@ class Engine:
         return Reader(memory_bytes, built.config.annotation_domains, hints_of, asked)
 
     def _pod_resources(self, node: Node, closing: AsyncExitStack) -> PodResources:
-        """The kubelet's word on devices; whether it is asked, the configuration in force says."""
+        """Return the client of the kubelet's device list; the configuration in force says whether it is asked."""
         channel = RuntimeClient(f"unix://{Path(self.settings.config.kubelet_root) / SOCKET}")
 
         def known() -> NodeSet:

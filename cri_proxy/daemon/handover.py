@@ -1,8 +1,8 @@
-"""One daemon in the place of another that runs: who asks, who gives way, and in which order (ADR 10).
+"""Replace a running daemon by a new one without a gap (docs/adr/0010).
 
-The new process takes the sockets' names, then asks the old one by SIGUSR2, then waits for the lock. The old one is
-found by what it wrote into the lock file, and pinned by a descriptor before that is believed: a process that has its
-number by chance is never signalled. One that does not offer to hand over is not signalled either.
+The new process takes the sockets' names, asks the old one by SIGUSR2, and waits for the lock. It finds the old one by
+its entry in the lock file and opens a pidfd before it checks that entry, so that no other process with a reused pid is
+ever signalled. A process that does not offer to hand over is not signalled either.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from cri_proxy.unix_socket import answers
 
 ASK: Final = signal.SIGUSR2
 HELD_SECONDS: Final = 5.0
-"""How long calls that a decision was made for may take to end before the old process gives the lock away."""
+"""How long the old process waits for decided calls before it gives the lock away."""
 DRAIN_SECONDS: Final = 300.0
 """How long streams and long calls of the old process's clients go on after that."""
-_LOOK_SECONDS: Final = 0.02
-_LONG_SECONDS: Final = 30.0  # the old one's own bounds, and some
+_RETRY_SECONDS: Final = 0.02
+_REPORT_SECONDS: Final = 30.0  # above the old one's own bounds
 
 
 class Predecessor:
-    """The process that decides now, and has offered to hand over."""
+    """The process that holds the lock and offers to hand over."""
 
     def __init__(self, pid: int, descriptor: int) -> None:
         """``descriptor`` is its pidfd_open(2); use ``find``."""
@@ -37,7 +37,7 @@ class Predecessor:
 
     @classmethod
     def find(cls, held: LockHeld) -> Self:
-        """Who holds the lock. Raises LockHeld when that process cannot be found or does not hand over."""
+        """Return the holder of the lock. Raises LockHeld when it cannot be found or does not hand over."""
         why = "it does not offer to hand over"
         if held.pid and held.started_ticks:
             try:
@@ -45,16 +45,16 @@ class Predecessor:
             except OSError as error:
                 why = f"it cannot be found from here ({error.strerror}); does it run in another container?"
             else:
-                # From here on the number is that process's, whatever happens to it.
+                # From here on the descriptor names this process, even after its end.
                 if started_ticks(held.pid) == held.started_ticks:
                     return cls(held.pid, descriptor)
                 os.close(descriptor)
-                why = "its number belongs to another process here; does it run in another container?"
+                why = "its pid belongs to another process here; does it run in another container?"
         problem = f"process {held.pid} decides here and nothing can be taken over: {why}; stop it first"
         raise LockHeld(held.path, problem, held.pid) from None
 
     async def ended(self) -> None:
-        """Wait until it is gone: then its descriptor can be read."""
+        """Wait until it has ended: then its descriptor is readable."""
         gone, loop = asyncio.Event(), asyncio.get_running_loop()
         loop.add_reader(self._descriptor, gone.set)
         try:
@@ -63,19 +63,19 @@ class Predecessor:
             loop.remove_reader(self._descriptor)
 
     def ask(self) -> None:
-        """Ask it to hand over; one that has gone meanwhile has done so."""
+        """Ask it to hand over; one that has ended meanwhile has done so."""
         try:
             signal.pidfd_send_signal(self._descriptor, ASK)
         except ProcessLookupError:
             return
 
     def close(self) -> None:
-        """Forget it."""
+        """Close its descriptor."""
         os.close(self._descriptor)
 
 
 class Takeover:
-    """When it is for this process to decide: at once where nobody else does, else after the predecessor's."""
+    """How the process gets the lock: at once where it is free, else after its predecessor hands over."""
 
     def __init__(self, state_dir: Path, lock: DeciderLock | None, predecessor: Predecessor | None = None) -> None:
         """Use ``begin``."""
@@ -86,7 +86,7 @@ class Takeover:
 
     @classmethod
     def begin(cls, state_dir: Path, *, takes_over: bool) -> Self:
-        """Take the lock, or with ``takes_over`` find who has it and stand in line. Raises LockHeld, StoreError."""
+        """Take the lock, or with ``takes_over`` queue behind its holder. Raises LockHeld, StoreError."""
         try:
             return cls(state_dir, DeciderLock.acquire(state_dir))
         except LockHeld as held:
@@ -100,9 +100,9 @@ class Takeover:
         return takeover
 
     async def wait_for_lock(self, log: Log) -> None:
-        """Ask the predecessor, if there is one, and wait for the lock for as long as it takes.
+        """Ask the predecessor, if there is one, and wait for the lock as long as it takes.
 
-        Its sockets' names must be ours by now. It cannot be withdrawn: whoever has been asked leaves.
+        Its sockets' names must be ours by now: the request cannot be withdrawn.
         """
         predecessor = self.predecessor
         if self._lock is not None or predecessor is None:
@@ -110,32 +110,32 @@ class Takeover:
         log.info(events.TAKING_OVER, pid=predecessor.pid)
         predecessor.ask()
         loop = asyncio.get_running_loop()
-        begun_at, told = loop.time(), False
+        begun_at, is_reported = loop.time(), False
         while self._lock is None:
             try:
                 self._lock = DeciderLock.acquire(self._state_dir)
             except LockHeld:
-                if not told and loop.time() - begun_at > _LONG_SECONDS:
-                    told = True
+                if not is_reported and loop.time() - begun_at > _REPORT_SECONDS:
+                    is_reported = True
                     reason = "it was asked to hand over and still decides: kill it if it is stuck"
                     log.error(events.FAULT, what=f"process {predecessor.pid}", reason=reason)
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
         self._leave_queue()
         log.info(events.TAKEN_OVER, pid=predecessor.pid, seconds=round(loop.time() - begun_at, 3))
 
     def offer_handover(self) -> None:
-        """Let others take over from us."""
+        """Let a later process take over."""
         if self._lock is not None:
             self._lock.offer_handover()
 
     async def after_predecessor(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Act as soon as the predecessor is gone; never where there was none."""
+        """Call ``act`` once the predecessor has ended; never where there was none."""
         if self.predecessor is not None:
             await self.predecessor.ended()
             await act()
 
     def release(self) -> None:
-        """Let the next one decide."""
+        """Release the lock, or the place in the queue."""
         self._leave_queue()
         if self._lock is not None:
             self._lock.release()
@@ -147,29 +147,29 @@ class Takeover:
 
 
 class Listening(Protocol):
-    """What is asked of a relay here."""
+    """A relay, as far as it is used here."""
 
     def socket_problem(self) -> str:
-        """Why nobody new can find it; '' while its socket is in its place."""
+        """Return why new clients cannot find it; '' while its socket is in place."""
 
 
 async def wait_for_successor(
     asked: asyncio.Event, relays: Iterable[Listening], listens: Iterable[Path], log: Log
 ) -> None:
-    """Wait until somebody asks for our place who has taken it already: all of our names lead to another listener.
+    """Wait until a process asks to take over that listens on all of our sockets' names.
 
-    A signal without that is a mistake, and the node would be without a proxy: it is logged and nothing else.
+    Without that listener the signal is a mistake and would leave the node without a proxy: it is only logged.
     """
     while True:
         await asked.wait()
         asked.clear()
         if all(relay.socket_problem() for relay in relays) and all(answers(path) for path in listens):
             return
-        log.warning(events.NOT_HANDED_OVER, reason=f"{ASK.name} came, but nobody has taken the socket's place")
+        log.warning(events.NOT_HANDED_OVER, reason=f"{ASK.name} came, but no other process listens on the sockets")
 
 
 async def unless(stopping: asyncio.Event, work: Coroutine[object, object, None]) -> None:
-    """Run this until it ends; when ``stopping`` is set it is cancelled. Raises what it raises."""
+    """Run this until it ends, or cancel it when ``stopping`` is set. Raises what it raises."""
     tasks = Tasks(lambda error: None)  # it is raised below
     running = tasks.start(work)
     waiting = tasks.start(_set(stopping))

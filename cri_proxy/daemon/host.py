@@ -1,4 +1,4 @@
-"""The machine below the daemon as it is now: discovered, or handed in and then never changing (demo, tests)."""
+"""The host's machine: discovered, or given and then constant (demo, tests)."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ from sysfs.reader import DirectoryTree
 
 
 class Host:
-    """Discovers, and remembers what it found last."""
+    """Discovers the machine and keeps the last result."""
 
     def __init__(self, settings: Settings, log: Log, machine: Machine | None = None) -> None:
-        """``machine`` replaces discovery. Its cgroups are not this node's: those would cut its CPUs."""
+        """``machine`` replaces discovery, and the cgroups of this host do not apply to it."""
         self._root = settings.sysfs_root
         self._log = log
         self._given = machine
@@ -27,11 +27,11 @@ class Host:
 
     @property
     def is_given(self) -> bool:
-        """Whether the machine was handed in."""
+        """Whether the machine was given."""
         return self._given is not None
 
     def discover(self) -> Machine:
-        """As it is now, its notes logged. Blocks; raises SysfsBaseError."""
+        """Discover the machine as it is now and log its notes. Blocks; raises SysfsBaseError."""
         machine = self._given or discover(self._root)
         for note in machine.notes:
             self._log.warning(events.MACHINE_NOTE, reason=note)
@@ -39,9 +39,9 @@ class Host:
         return machine
 
     def machine(self) -> Machine:
-        """As it was discovered last; for the first time as ``discover``."""
+        """Return the machine as discovered last, by ``discover`` at the first time."""
         return self._found or self.discover()
 
     def fingerprint(self, config: Config) -> Fingerprint:
-        """What tells that the machine, or the cgroup that its available CPUs follow, has changed. Blocks."""
+        """Return a value that changes with the machine and the cgroup that bounds its available CPUs. Blocks."""
         return (*fingerprint(DirectoryTree(self._root)), available_now(config, self.cgroup_root))

@@ -1,7 +1,7 @@
-"""The configuration in force, and how it came to be: a new one is taken over as a whole, or the old one stays.
+"""Reload the configuration: apply a new one as a whole, or keep the old one.
 
-What can only be read at start keeps its value, and a warning says that a restart is needed for the new one: to refuse
-the rest because of it would leave an operator who edits two lines without either.
+An option that is read at start only keeps its value, and a warning says that a restart is needed. To refuse the rest
+because of it would leave an operator who edits two lines without either.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,21 +24,21 @@ from cri_proxy.node.status.model import ConfigurationView, ReloadView
 
 Result = Literal["applied", "unchanged", "rejected"]
 
-# Puts a configuration with its warnings in force; '' or why not, then nothing has changed.
+# Puts a configuration with its warnings in force; returns '' or why not, then nothing has changed.
 Apply = Callable[[Config, tuple[str, ...]], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the file and the command line say, before it is known what of it can be had while running."""
+    """The file with the command line over it, before options that need a restart are kept back."""
 
     config: Config
     warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
-    """An option that is read at start only: what runs, and what the configuration says."""
+class NeedsRestart:
+    """A changed option that needs a restart: the running value and the configured one."""
 
     key: str
     running: str
@@ -48,18 +48,18 @@ class Late:
         return f"{self.key}: {self.running} stays until a restart; the configuration says {self.wanted}"
 
 
-def held_back(started: Config, wanted: Config) -> tuple[Config, tuple[Late, ...]]:
-    """What of ``wanted`` can be had by a daemon that was started with ``started``, and what waits for a restart."""
+def split_by_restart(started: Config, wanted: Config) -> tuple[Config, tuple[NeedsRestart, ...]]:
+    """Split ``wanted`` into what a daemon started with ``started`` can apply, and what needs a restart."""
     fixed = [known for known in known_options() if not known.option.is_reloadable]
     late = tuple(
-        Late(known.key, show_value(before), show_value(after))
+        NeedsRestart(known.key, show_value(before), show_value(after))
         for known, before, after in differences(started, wanted, fixed)
     )
     return with_values(wanted, ((known, value_of(started, known)) for known in fixed)), late
 
 
 class Reloader:
-    """Holds what is in force; ``take`` is what ``config.files.watch`` calls."""
+    """Holds the configuration in force; ``config.files.watch`` calls ``take``."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Reloader:
         self.is_kept = instead is not None
         """Whether the daemon has started with what was in force before, and nothing was taken over since."""
         self._wanted = Wanted(settings.config, settings.warnings)
-        self._late: tuple[Late, ...] = ()
+        self._late: tuple[NeedsRestart, ...] = ()
         self._counts: dict[Result, int] = {"applied": 0, "unchanged": 0, "rejected": 0}
         self._since_seconds = now_seconds
         self._last: ReloadView | None = None
@@ -101,14 +101,14 @@ class Reloader:
         self.config = settings.config
         """The configuration in force."""
         self.file_warnings = settings.warnings
-        """Sentences about what it says, without the machine's part."""
+        """Sentences about the configuration, without those about the machine."""
 
     async def take(self, source: Source, is_asked: bool) -> None:
-        """Take over what was found, or leave everything as it is; say so everywhere. Systemd is told around it."""
+        """Apply what was found or keep everything, and report the result; systemd is notified before and after."""
         began_seconds = self._clock.monotonic_seconds()
         self._tell(systemd.reloading())
         result: Result = "rejected"
-        reason = "a fault of ours, see the log"
+        reason = "an internal error, see the log"
         try:
             result, reason = await self._attempt(source, is_asked=is_asked)
         finally:
@@ -132,15 +132,15 @@ class Reloader:
         )
 
     async def _attempt(self, source: Source, *, is_asked: bool) -> tuple[Result, str]:
-        """What became of it, and why."""
+        """Return the result and the reason."""
         try:
             from_file, wanted = self._read(source)
         except ConfigError as error:
             return "rejected", str(error)
         if wanted == self._wanted and not is_asked:
-            self._now(source, from_file)
+            self._note_in_force(source, from_file)
             return "unchanged", ""
-        config, late = held_back(self._settings.config, wanted.config)
+        config, late = split_by_restart(self._settings.config, wanted.config)
         warnings = (*wanted.warnings, *map(str, late))
         problem = await self._apply(config, warnings)
         if problem:
@@ -148,12 +148,12 @@ class Reloader:
         self._wanted, self._late = wanted, late
         self.config, self.file_warnings = config, warnings
         self._since_seconds = self._clock.now_seconds()
-        self._now(source, from_file)
+        self._note_in_force(source, from_file)
         return "applied", ""
 
-    def _now(self, source: Source, from_file: Config) -> None:
-        """From now on the configuration in force stands here."""
-        config = held_back(self._settings.from_file, from_file)[0]
+    def _note_in_force(self, source: Source, from_file: Config) -> None:
+        """Note where the configuration in force stands now."""
+        config = split_by_restart(self._settings.from_file, from_file)[0]
         path, digest = self.in_force.path, source.digest
         self.in_force = KnownGood(config, path, source.file, source.group, digest, self._since_seconds)
         self._has_text, self.is_kept = bool(source.text.strip()), False
@@ -161,7 +161,7 @@ class Reloader:
             self._keep(self.in_force)
 
     def _read(self, source: Source) -> tuple[Config, Wanted]:
-        """What this says alone, and together with the command line. Raises ConfigError."""
+        """Return the configuration of the file, and with the command line over it. Raises ConfigError."""
         place, path = self._settings.location, source.file
         if place is None:
             return self._settings.from_file, self._wanted
@@ -170,14 +170,14 @@ class Reloader:
         wanted = Wanted(self._laid_over(loaded.config, path), (*loaded.warnings, *place.warnings()))
         return loaded.config, wanted
 
-    def would_be(self, text: str, group: str) -> tuple[Config, tuple[Late, ...]]:
-        """What would be applied if this text stood in the file, and what would wait. Raises ConfigError."""
+    def would_be(self, text: str, group: str) -> tuple[Config, tuple[NeedsRestart, ...]]:
+        """Return what this text in the file would apply, and what would need a restart. Raises ConfigError."""
         found = Source(self.in_force.file, text, group)
         self._refuse_emptied(found)
         place = self._settings.location or ConfigLocation(
             found.file, self._settings.node_name, self._settings.node_group
         )
-        return held_back(self._settings.config, self._laid_over(load_source(place, found).config, found.file))
+        return split_by_restart(self._settings.config, self._laid_over(load_source(place, found).config, found.file))
 
     def _refuse_emptied(self, source: Source) -> None:
         """Raise for an empty file where there was one: it is being written, or the disk is full."""
@@ -185,25 +185,25 @@ class Reloader:
             raise ConfigError(str(source.file), 0, "", EMPTY_FILE)
 
     def _laid_over(self, config: Config, path: Path) -> Config:
-        """The configuration with the command line over it. Raises ConfigError where options contradict each other."""
+        """Return the configuration with the command line over it. Raises ConfigError for contradicting options."""
         config = with_values(config, self._settings.overrides)
         settings_for(config, config_path=path)
         return config
 
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know now: a configuration that is not in force, changes that are found late."""
+        """Return what an operator should know now: a configuration that is not in force, and why."""
         said = []
         if self._last is not None and self._last.outcome == "rejected" and self.is_kept:
             said.append(
                 "the daemon has started with the configuration that was in force before, because the file cannot be "
-                f"taken: {self._last.reason}; correct it, and it is taken over at once"
+                f"taken: {self._last.reason}; correct it, and it is applied at once"
             )
         elif self._last is not None and self._last.outcome == "rejected":
             said.append(f"the configuration has changed and was rejected, the old one stays: {self._last.reason}")
         return tuple(said)
 
     def view(self) -> ConfigurationView:
-        """For ``status``."""
+        """Return the configuration's part of the status."""
         return ConfigurationView(
             file=str(self.in_force.file) if self._settings.location else "",
             group=self._settings.node_group or self.in_force.group,

@@ -31,24 +31,24 @@ class LastKnownGood:
     """Writes the configuration in force for the next start: one write at a time; keep only the newest pending one."""
 
     def __init__(self, directory: Path, tasks: Tasks, observer: Observer) -> None:
-        """``directory`` is the state's; nothing is written yet."""
+        """``directory`` is the state's."""
         self._directory = directory
         self._tasks = tasks
         self._observer = observer
         self._next: KnownGood | None = None
         self._is_writing = False
         self.problem = ""
-        """Why the newest could not be kept; '' = it was, or is about to be."""
+        """Why the newest could not be written; '' = it was, or is about to be."""
 
     def keep(self, kept: KnownGood) -> None:
-        """Have the next start find this."""
+        """Write this for the next start, in the background."""
         self._next = kept
         if not self._is_writing:
             self._is_writing = True
             self._tasks.start(self._write(), name="keep the configuration")
 
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know."""
+        """Return what an operator should know."""
         return (f"a start with an invalid file would not find this configuration: {self.problem}",) * bool(self.problem)
 
     async def _write(self) -> None:
@@ -70,7 +70,7 @@ class LastKnownGood:
 
 
 class Watchers:
-    """Nothing is watched before ``follow``; a reload that is asked for earlier is made then."""
+    """Watches from ``follow`` on; a reload that is requested earlier is made then."""
 
     def __init__(
         self, settings: Settings, applier: Applier, host: Host, *, clock: Clock, observer: Observer, seen: Fingerprint
@@ -112,7 +112,7 @@ class Watchers:
             node.keep_doing(self.watch.poll, "configuration poll")
 
     async def plan(self, text: str, group: str) -> PlanView:
-        """What it would come to if this text stood in the configuration's file; nothing changes."""
+        """Return what this text in the configuration's file would change; nothing changes yet."""
         try:
             config, late = self.reloader.would_be(text, group)
         except ConfigError as error:

@@ -13,7 +13,7 @@ from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known
 from cri_proxy.config.settings import Fallback, Settings, settings_for
 from cri_proxy.config.values import with_values
-from cri_proxy.daemon.reload import Reloader, held_back
+from cri_proxy.daemon.reload import Reloader, split_by_restart
 from cri_proxy.errors import ConfigError
 from tests.fakes.clock import ManualClock
 from tests.fakes.reloads import Heard
@@ -171,7 +171,7 @@ async def test_who_takes_it_back_needs_no_restart(scene: Scene) -> None:
 def test_every_option_that_does_not_reload_is_held_back(known: Known) -> None:
     texts = {"relay": "grpc", "http": "off", "nodeName": "n", "nodeGroup": "g"}
     wanted = load_source(ConfigLocation(FILE), Source(FILE, f"{known.key}: {texts.get(known.key, '/x')}")).config
-    config, late = held_back(Config(), wanted)
+    config, late = split_by_restart(Config(), wanted)
     assert config == Config()
     assert [each.key for each in late] == [known.key]
 
@@ -190,7 +190,7 @@ async def test_a_fault_of_ours_does_not_leave_systemd_waiting(scene: Scene) -> N
     with pytest.raises(ZeroDivisionError):
         await scene.take("adopt: pin")
     assert scene.told[-1] == "READY=1"
-    assert "a fault of ours" in scene.reloader.warnings()[0]
+    assert "an internal error" in scene.reloader.warnings()[0]
 
 
 async def test_reloads_are_counted_by_outcome(scene: Scene) -> None:
