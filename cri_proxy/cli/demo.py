@@ -54,7 +54,7 @@ async def _play(pace_seconds: float) -> None:
     print(f"An emulated machine: {demo.about}.")
     print(f"  {demo.legend}\n")
     try:
-        async for scene in demo.scenes():
+        async for scene in demo.steps():
             print(paint(f"{scene.number:>2}. {scene.caption}", "bold", colours=colours))
             print("\n".join(f"      {row}" for row in scene.cpus))
             print("\n".join(f"    {line}" for line in scene.news) + "\n", flush=True)

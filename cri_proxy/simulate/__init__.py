@@ -1,1 +1,1 @@
-"""Scenarios played through the real interceptor and coordinator on the in-memory runtime."""
+"""Run scenarios through the real interceptor and coordinator, on the in-memory runtime."""

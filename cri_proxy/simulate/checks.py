@@ -1,7 +1,7 @@
-"""What an author got wrong in the steps themselves: found before anything is played, whatever the node would answer.
+"""Check a scenario's steps before they run.
 
-A refusal (the machine is full, the container has ended or was removed) is an answer; a name that no step before
-gives, or an option that no running daemon takes on, cannot be answered.
+A refusal by the node (the machine is full, the container has ended) is a result. A name that no earlier step created,
+or an option that no running daemon accepts, is a mistake in the scenario.
 """
 
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ from cri_proxy.simulate.scenario.model import (
     Tamper,
 )
 
-# Containers by (namespace, pod), as the steps so far name them.
+# Containers by (namespace, pod), as the steps so far create them.
 _Names = dict[tuple[str, str], tuple[str, ...]]
 _DEFAULT_NAMESPACE = "default"
 
 
 def check_steps(scenario: Scenario) -> None:
-    """Raises ScenarioError for the first step with a mistake, with its line and its number as in the answers."""
+    """Raise ScenarioError for the first step with a mistake, with its line and its number as in the results."""
     names: _Names = {}
     for index, step in enumerate(scenario.steps):
         problem = _problem(step.action, names)
@@ -38,7 +38,7 @@ def check_steps(scenario: Scenario) -> None:
 
 
 def _problem(action: Action, names: _Names) -> str:
-    """Why this step cannot be meant; '' when it can."""
+    """Return what is wrong with this step; '' when nothing is."""
     match action:
         case OnContainer() | Resize() | Tamper():
             pod, _, name = action.container.rpartition("/")
@@ -53,7 +53,7 @@ def _problem(action: Action, names: _Names) -> str:
 
 
 def _premature(create: Create, names: _Names) -> str:
-    """An ephemeral container is one of a pod that runs already."""
+    """Return the problem with an ephemeral container of a pod that does not run yet, else ''."""
     early = [c.name for c in create.containers if c.role is ContainerRole.EPHEMERAL]
     if early and _pod_of(create, names) not in names:
         return f"{early[0]} is an ephemeral container: create pod {create.pod} without it before"
@@ -61,7 +61,7 @@ def _premature(create: Create, names: _Names) -> str:
 
 
 def _pod_of(create: Create, names: _Names) -> tuple[str, str]:
-    """The pod that a create step makes or adds to; without a namespace the only one of that name."""
+    """Return the pod that a create step makes or adds to; without a namespace the only one of that name."""
     if create.namespace is not None:
         return create.namespace, create.pod
     found = _pods_named(create.pod, names)
@@ -88,7 +88,7 @@ def _unknown_container(pod: str, name: str, names: _Names) -> str:
 
 
 def _needs_restart(change: Mapping[str, object]) -> str:
-    """All options that need a restart are keys of the top."""
+    """Return the problem with an option that needs a restart, else ''. All of those are top-level keys."""
     fixed = {known.key.casefold(): known.key for known in known_options() if not known.option.is_reloadable}
     found = [fixed[key.casefold()] for key in change if key.casefold() in fixed]
     return f"{found[0]} cannot be reconfigured: it needs a restart of the daemon; set it in config:" if found else ""

@@ -1,4 +1,4 @@
-"""The demo's play: a described machine, a handful of pods, and one sentence before each."""
+"""The scenario of ``cri-proxy demo``: a described machine, a handful of pods, a sentence and a picture for each."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from string import ascii_uppercase
 from cri_proxy.clock import SystemClock
 from cri_proxy.node.status.model import ExplainView, StatusView
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome
-from cri_proxy.simulate.report import change, place
+from cri_proxy.simulate.report import change_text, placement_text
 from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.parse import parse_scenario
@@ -62,12 +62,12 @@ CAPTIONS = (
     "web is Burstable: it shares the CPUs of one NUMA node, wide enough for its limit",
     "database is Guaranteed and asks for 4 CPUs: whole cores of one node, its own",
     "trader asks for exactly 1 CPU: one that the kernel isolates",
-    "proxy and runtime restart: nobody moves",
+    "proxy and runtime restart: no container moves",
     "stream asks for 2.5 CPUs: two of its own, half of a shared one",
     "cache is annotated to sit near the database",
     "replica is annotated to stay away from it: another node",
     "report prefers to share, two levels above the best place: the whole machine",
-    "giant asks for more than there is, and is told so",
+    "giant asks for more than there is and is refused",
 )
 SHARED, RESERVED, ISOLATED, MANY = "·", "r", "i", "#"
 LEGEND = f"a letter: owned by that container alone   {SHARED} shared   {RESERVED} reserved   {ISOLATED} isolated, free"
@@ -77,16 +77,16 @@ EXPLAINED = ("cache", "redis")
 
 @dataclass(frozen=True, slots=True)
 class OwnerLetters:
-    """The letters of containers, given in the order in which they first owned CPUs, and kept."""
+    """The letters of containers, in the order in which they first owned CPUs; a container keeps its letter."""
 
     letters: tuple[tuple[str, str], ...] = ()
 
     def letter(self, container: str) -> str:
-        """Its letter, or '' when it never owned any."""
+        """Return its letter, or '' when it never owned CPUs."""
         return dict(self.letters).get(container, "")
 
     def with_owners(self, seen: Mapping[str, ContainerState]) -> "OwnerLetters":
-        """The same, and a letter for whoever owns CPUs now and has none; past Z everybody is ``#``."""
+        """Return these letters and new ones for containers that own CPUs and have none; ``#`` after Z."""
         letters = list(self.letters)
         known = dict(letters)
         for name, container in seen.items():
@@ -97,7 +97,7 @@ class OwnerLetters:
 
 @dataclass(frozen=True, slots=True)
 class DemoStep:
-    """What the demo shows of one step. ``cpus`` are the rows of the picture, ``news`` what is new in words."""
+    """What the demo shows of one step: ``cpus`` are the rows of the picture, ``news`` says what changed."""
 
     number: int
     caption: str
@@ -106,45 +106,45 @@ class DemoStep:
 
 
 def demo_scenario() -> Scenario:
-    """The scenario behind the demo."""
+    """Return the scenario of the demo."""
     return parse_scenario(SCENARIO, "demo")
 
 
 class Demo:
-    """Plays the scenario, step by step."""
+    """Runs the scenario, step by step."""
 
     def __init__(self) -> None:
-        """On the machine's clock: the times shown are real ones."""
+        """Build the node, on the system's clock: the times shown are real ones."""
         scenario = demo_scenario()
         self.about = scenario.about
         self.legend = LEGEND
-        self._player = ScenarioRunner(scenario, SystemClock())
+        self._runner = ScenarioRunner(scenario, SystemClock())
         self._owners = OwnerLetters()
 
-    async def scenes(self) -> AsyncIterator[DemoStep]:
-        """Every step as it is done."""
-        await self._player.open()
-        async for outcome in self._player.play():
+    async def steps(self) -> AsyncIterator[DemoStep]:
+        """Yield every step as soon as it is done."""
+        await self._runner.open()
+        async for outcome in self._runner.run():
             self._owners = self._owners.with_owners(outcome.containers)
             yield DemoStep(
                 outcome.index + 1, CAPTIONS[outcome.index], tuple(self._news(outcome)), tuple(self._cpus(outcome))
             )
 
     def status(self) -> StatusView:
-        """The node as ``status`` shows it."""
-        return self._player.simulated.view().status()
+        """Return the node as ``status`` shows it."""
+        return self._runner.simulated.view().status()
 
     def explain(self) -> ExplainView:
-        """Why one container sits where it sits."""
-        return self._player.simulated.view().explain(*EXPLAINED)
+        """Return why one container is where it is."""
+        return self._runner.simulated.view().explain(*EXPLAINED)
 
     async def close(self) -> None:
-        """End the node."""
-        await self._player.close()
+        """Close the node."""
+        await self._runner.close()
 
     def _cpus(self, outcome: StepOutcome) -> list[str]:
-        reserved = self._player.pool_views()[0].reserved
-        return grid(self._player.machine, reserved, outcome.containers, self._owners)
+        reserved = self._runner.pool_views()[0].reserved
+        return grid(self._runner.machine, reserved, outcome.containers, self._owners)
 
     def _news(self, outcome: StepOutcome) -> list[str]:
         news = [f"refused: {problem}" for problem in outcome.problems]
@@ -152,13 +152,13 @@ class Demo:
             seen = outcome.containers.get(name)
             if seen is not None:
                 letter = self._owners.letter(name)
-                news.append(f"{f'{letter} = ' if letter else ''}{name}: {place(seen)}")
-        news += [f"makes room: {moved.container}: {change(moved)}" for moved in outcome.updated]
-        return news or ["nothing changed for anybody"]
+                news.append(f"{f'{letter} = ' if letter else ''}{name}: {placement_text(seen)}")
+        news += [f"makes room: {moved.container}: {change_text(moved)}" for moved in outcome.updated]
+        return news or ["no container changed"]
 
 
 def grid(machine: Machine, reserved: CpuSet, seen: Mapping[str, ContainerState], owners: OwnerLetters) -> list[str]:
-    """A row for each package: its NUMA nodes with their CPUs, thread siblings side by side."""
+    """Return a row for each package: its NUMA nodes with their CPUs, thread siblings side by side."""
     marks = dict.fromkeys(machine.online, SHARED)
     marks |= dict.fromkeys(machine.isolated, ISOLATED)
     marks |= dict.fromkeys(reserved, RESERVED)

@@ -1,4 +1,4 @@
-"""What can be wrong with a scenario: the file, the line, and a sentence with the remedy."""
+"""Errors of scenarios: the file, the line, and a sentence with the remedy."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from cri_proxy.errors import CriProxyError
 
 @dataclass(eq=False)
 class ScenarioError(CriProxyError):
-    """A scenario that cannot be played. ``line`` counts from 1; 0 = unknown."""
+    """A scenario that cannot be run. ``line`` counts from 1; 0 = unknown."""
 
     source: str
     line: int
@@ -19,7 +19,7 @@ class ScenarioError(CriProxyError):
 
 @dataclass(eq=False)
 class ExpectationError(CriProxyError):
-    """An expression of ``expect`` that has no truth value: what is wrong, and what would do."""
+    """An expression of ``expect`` that has no truth value: the problem and the remedy."""
 
     problem: str
 

@@ -1,4 +1,4 @@
-"""What a kubelet does to pods, step by step: sandboxes, containers and their attempts, resizes, removal."""
+"""The kubelet of a scenario: sandboxes, containers and their attempts, resizes, removal."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,24 +10,24 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.pods import Attempt, FoundContainer, KnownPod, Pods, StepError
 from cri_proxy.simulate.scenario.amounts import DeclaredPod, resized
-from cri_proxy.simulate.scenario.devices import give
+from cri_proxy.simulate.scenario.devices import attach
 from cri_proxy.simulate.scenario.model import ContainerRole, Create, Delete, NewContainer, OnContainer, OnPods, Resize
 
 _STATIC = {"kubernetes.io/config.source": "file"}
 
 
 class SimulatedKubelet:
-    """The kubelet of a scenario. What is said no to is in ``refused`` until the next step."""
+    """Carries out the steps on pods; ``refused`` has the refusals of the current step by container."""
 
     def __init__(self, simulated: SimulatedNode, pods: Pods, is_live: Callable[[Attempt], bool]) -> None:
-        """``is_live`` tells whether this attempt was created or running after the last step."""
+        """``is_live`` says whether this attempt was created or running after the last step."""
         self._simulated = simulated
         self._pods = pods
         self._is_live = is_live
         self.refused: dict[str, str] = {}
 
-    async def act(self, action: OnPods) -> str:
-        """Do it; '' or what was said no to. Raises CallFailed, RuntimeUnavailable and StepError."""
+    async def carry_out(self, action: OnPods) -> str:
+        """Carry out a step; return '' or the refusal. Raises CallFailed, RuntimeUnavailable and StepError."""
         match action:
             case Create():
                 return await self._create(action)
@@ -44,7 +44,7 @@ class SimulatedKubelet:
         return ""
 
     async def _create(self, create: Create) -> str:
-        """The sandbox if it is new, then the containers one by one; a refused one doesn't stop the others."""
+        """Create the sandbox if it is new, then the containers one by one; a refused one does not stop the others."""
         known = self._pods.existing(create)
         for container in create.containers:
             self._require_new(create, container, known)
@@ -64,24 +64,24 @@ class SimulatedKubelet:
         return "; ".join(f"{name}: {error}" for name, error in errors.items())
 
     def _require_new(self, create: Create, container: NewContainer, known: KnownPod | None) -> None:
-        """What is asked for is not there yet, and can be made."""
+        """Raise StepError for a container that runs already, or a device that the machine lacks."""
         earlier = known.attempt(container.name) if known is not None else None
         if earlier is not None and self._is_live(earlier):
             raise StepError(f"{create.pod}/{container.name} runs already; use restart-container or another name")
-        there = [device.address for device in self._simulated.machine.devices]
-        missing = [given.address for given in container.attachments if given.address and given.address not in there]
+        there = [known.address for known in self._simulated.machine.devices]
+        missing = [device.address for device in container.attachments if device.address and device.address not in there]
         if missing:
             raise StepError(f"the machine has no device {missing[0]}; it has {', '.join(there) or 'none'}")
 
     async def _run_sandbox(self, spec: DeclaredPod) -> str:
-        # Not through Kubelet.run_sandbox: no log directory is made on this host for a pod that is none.
+        # Not through Kubelet.run_sandbox, which makes a log directory on this host.
         kubelet = self._simulated.kubelet
         request = pb.RunPodSandboxRequest(config=sandbox_config(spec, kubelet.node))
         _mark_static(spec, request.config)
         return (await kubelet.call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
 
     async def _try_to_run(self, spec: DeclaredPod, container: NewContainer) -> str:
-        """Start it; an init container runs to its end at once, which nobody announces."""
+        """Create and start a container; return '' or the refusal. An init container ends at once, without an event."""
         pod = self._pods.named(f"{spec.namespace}/{spec.name}")
         planned = next(c for c in spec.containers if c.name == container.name)
         try:
@@ -93,15 +93,15 @@ class SimulatedKubelet:
         return ""
 
     async def _run(self, pod: KnownPod, spec: ContainerSpec) -> str:
-        """The next attempt of this container; the one before it is removed afterwards, as kubelets do."""
+        """Run the next attempt of this container and return its id; then remove the earlier one, as kubelets do."""
         kubelet = self._simulated.kubelet
         earlier = pod.attempt(spec.name)
         number = earlier.number + 1 if earlier is not None else 0
         request = create_request(pod.spec, spec, pod.sandbox_id, node=kubelet.node, attempt=number)
         _mark_static(pod.spec, request.sandbox_config)
         asked = pod.asked[spec.name]
-        self._simulated.places.learn(asked.attachments)
-        give(request.config, asked.attachments)
+        self._simulated.devices.add(asked.attachments)
+        attach(request.config, asked.attachments)
         request.config.linux.resources.cpuset_cpus = str(asked.cpuset_cpus)
         container_id = (await kubelet.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
         self._pods.put(pod.with_attempt(Attempt(spec, container_id, number)))
@@ -156,6 +156,6 @@ class SimulatedKubelet:
 
 
 def _mark_static(spec: DeclaredPod, config: pb.PodSandboxConfig) -> None:
-    """What the kubelet writes on the sandbox of a pod that is a file of the node."""
+    """Add the annotations that the kubelet gives to the sandbox of a static pod."""
     if spec.is_static:
         config.annotations.update(_STATIC | {"kubernetes.io/config.hash": spec.pod_uid})

@@ -60,9 +60,9 @@ def with_offline(machine: Machine, cpus: CpuSet) -> Machine:
 
 
 def whole_machine(source: str | Mapping[str, object]) -> tuple[Machine, CpuSet]:
-    """The machine with every CPU that can come online, and those that are off at first.
+    """Return the machine with every CPU that can come online, and the CPUs that are offline at first.
 
-    A capture knows nothing of the CPUs that were offline then. Raises SysfsBaseError.
+    A capture has no details of CPUs that were offline then, so only a description has any. Raises SysfsBaseError.
     """
     if not isinstance(source, Mapping) or "offline" not in source:
         return load_machine(source), CpuSet()
@@ -71,7 +71,7 @@ def whole_machine(source: str | Mapping[str, object]) -> tuple[Machine, CpuSet]:
 
 
 def machine_source(scenario: Scenario) -> str | Mapping[str, object]:
-    """The machine as ``load_machine`` takes it; a path counts from the scenario's directory if it is there."""
+    """Return the machine as ``load_machine`` takes it; a path in the scenario's directory goes first."""
     machine = scenario.machine
     if isinstance(machine, Mapping) or machine == "host" or Path(machine).is_absolute():
         return machine

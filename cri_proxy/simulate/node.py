@@ -1,6 +1,6 @@
 """A node in memory: the machine, the embedded runtime, and the real coordinator and interceptor in front of it.
 
-Nothing here decides: a scenario's containers go the way that a kubelet's go on a real node.
+Nothing here decides: a scenario's containers take the path that a kubelet's take on a real node.
 """
 
 from collections.abc import Mapping
@@ -42,46 +42,46 @@ from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
 NONE = CpuSet()
-# Nothing lies below it: a machine that is not this host has no cgroups whose CPUs could count.
+# An empty root: the cgroups of this host say nothing about the CPUs of a simulated machine.
 NO_ROOT = Path("/dev/null")
 
 
 class FaultLog:
-    """Implements ``journal.Log``: keeps faults of ours and updates that failed, which no scenario may hide."""
+    """Implements ``journal.Log``: collects internal errors and failed updates, which every step has to report."""
 
     def __init__(self) -> None:
-        """Nothing has gone wrong."""
+        """Begin without problems."""
         self._problems: list[str] = []
 
     def debug(self, event: str, **fields: object) -> None:
-        """A step shows what was decided."""
+        """Drop it: a step shows what was decided."""
 
     def info(self, event: str, **fields: object) -> None:
-        """Every step tells what it did by itself."""
+        """Drop it: a step shows what it did."""
 
     def warning(self, event: str, **fields: object) -> None:
-        """Refusals reach the caller; annotations that were not understood are in the journal."""
+        """Drop it: refusals reach the caller, and the journal has annotations that were not understood."""
 
     def error(self, event: str, **fields: object) -> None:
-        """Keep it."""
+        """Collect it."""
         where = f" in {fields['where']}" if event == events.FAULT and fields.get("where") else ""
         self._problems.append(f"{event}{where}: {fields.get('reason', '')}")
 
     def take(self) -> tuple[str, ...]:
-        """What has gone wrong since the last call."""
+        """Return the problems since the last call."""
         taken, self._problems = tuple(self._problems), []
         return taken
 
 
 class EmbeddedCpusets:
-    """Implements ``drift.cgroups.Cpusets``: what the simulated kernel enforces, whatever the runtime has on record."""
+    """Implements ``drift.cgroups.Cpusets``: what the simulated kernel enforces, whatever the runtime has recorded."""
 
     def __init__(self, runtime: EmbeddedRuntime) -> None:
-        """Looks at the containers of this runtime."""
+        """Use the containers of this runtime."""
         self._node = runtime.node
 
     def enforced(self, pid: int, container_id: str) -> Enforced | None:
-        """The cpuset of this container; None when its process is not the one with this pid, or is gone."""
+        """Return the cpuset of this container; None when its process has another pid, or is gone."""
         container = self._node.containers.get(container_id)
         if container is None or not container.running or container.pid != pid:
             return None
@@ -92,18 +92,18 @@ class EmbeddedCpusets:
 
 
 class SimulatedNode:
-    """One node. ``open`` makes it; after each step ``settle`` waits until everything has come to rest."""
+    """One node: ``recover`` first, ``settle`` after each step, ``close`` last."""
 
     def __init__(
         self, machine: Machine, options: Mapping[str, object], clock: Clock | None = None, *, offline: CpuSet = NONE
     ) -> None:
-        """``clock`` None: one that makes every run the same. ``offline`` CPUs of the machine are off at first.
+        """Build it; ``clock`` None: a deterministic one. ``offline`` CPUs of the machine are offline at first.
 
-        Raises ConfigError and PolicyBaseError for options that do not do on this machine.
+        Raises ConfigError and PolicyBaseError for options that are wrong on this machine.
         """
         self._whole = machine
         self.machine = with_offline(machine, offline)
-        self.places = DeviceLocator(self.machine)
+        self.devices = DeviceLocator(self.machine)
         self._options = options
         self._built = build(read_config(options), self.machine, NO_ROOT)
         self._clock: Clock = clock if clock is not None else ScenarioClock()
@@ -111,7 +111,7 @@ class SimulatedNode:
         self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
         self._channel = self.runtime.channel()
         self._store = MemoryStore()
-        # Made when the first container is told of its resources: most scenarios write no file.
+        # Created for the first container with resource files: most scenarios write none.
         self._files_root = Path(gettempdir()) / f"cri-proxy-simulate-{token_hex(8)}"
         self._is_serving = True
         self._notices = 0
@@ -120,7 +120,7 @@ class SimulatedNode:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the daemon would warn of at its start, one sentence each."""
+        """The daemon's warnings at its start, one sentence each."""
         return (*self.machine.notes, *self._built.warnings)
 
     @property
@@ -130,46 +130,46 @@ class SimulatedNode:
 
     @property
     def notices(self) -> int:
-        """How many commands have been run in containers to tell them of changes, since the node was made."""
+        """How many ``notify-exec`` commands have been run in containers since the node was built."""
         return self._notices + self.node.resource_files.notifier.run
 
     def view(self) -> NodeView:
-        """The node as the commands see a daemon's."""
+        """Return the node as the daemon's commands see it."""
         return self._view
 
     async def recover(self) -> None:
-        """Hold what was saved against the runtime; decisions are made from here on."""
+        """Compare what was saved with the runtime; decisions are made from now on."""
         await self.node.recover()
 
     async def settle(self) -> tuple[str, ...]:
-        """Wait until nothing is under way; gives what has gone wrong inside since the last time."""
+        """Wait until nothing is in progress; return the internal problems since the last call."""
         await self.node.settle()
         return self._faults.take()
 
     async def restart_proxy(self, *, loses_state: bool = False) -> None:
-        """End the proxy; a new one starts from what the old one had saved, or without it."""
-        await self._leave(loses_state=loses_state)
-        await self._come_back()
+        """Restart the proxy, from what it had saved or without it."""
+        await self._stop(loses_state=loses_state)
+        await self._start()
 
     async def restart_runtime(self) -> None:
-        """End the runtime and bring it back under its containers; the proxy notices and looks."""
+        """Restart the runtime under its containers; the proxy notices and resynchronises."""
         self.runtime.restart()
         if self._is_serving:
             await self.node.resync.check_all("the runtime restarted")
 
     async def restart_both(self, *, loses_state: bool = False) -> None:
-        """Both at once."""
-        await self._leave(loses_state=loses_state)
+        """Restart both at once."""
+        await self._stop(loses_state=loses_state)
         self.runtime.restart()
-        await self._come_back()
+        await self._start()
 
     async def notice_exits(self) -> None:
-        """Let the slow check come by: an exit is announced by nothing else on old runtimes."""
+        """Run the periodic check: on old runtimes nothing else reports an exit."""
         if self._is_serving:
             await self.node.resync.check_all("slow check")
 
     async def advance(self, seconds: float) -> None:
-        """Let so much time pass: what is due is done, then every slow check comes by once."""
+        """Let time pass: do what is due, then run every periodic check once."""
         await self._clock.sleep(seconds)
         if self._is_serving:
             self.node.cold_starts.end_due()
@@ -179,42 +179,42 @@ class SimulatedNode:
             await self.node.drift.check()
 
     async def reset(self) -> None:
-        """Uninstall: the proxy ends, every container is widened, the kubelet is pointed at the runtime again."""
-        await self._leave()
+        """Uninstall: stop the proxy, widen every container, and point the kubelet at the runtime."""
+        await self._stop()
         await NodeReset(self._channel, self._store, self.machine, self._files_root).run(self.machine.online)
         self._open()
         self._is_serving = False
         self.kubelet = Kubelet(self._channel, self.kubelet.node)
 
     def tamper(self, container_id: str, cpus: CpuSet | None, mems: NodeSet | None) -> None:
-        """Somebody writes to the container's cgroup; the runtime's record stays as it is."""
+        """Write to the container's cgroup as another process would; the runtime's record stays."""
         container = self.runtime.node.containers[container_id]
         container.kernel_cpus = container.kernel_cpus if cpus is None else str(cpus)
         container.kernel_mems = container.kernel_mems if mems is None else str(mems)
 
     async def take_offline(self, cpus: CpuSet) -> str:
-        """These CPUs go; '' or why not."""
+        """Take CPUs offline; return '' or why not."""
         return await self._use_machine(cpus, self.machine.offline | cpus)
 
     async def bring_online(self, cpus: CpuSet) -> str:
-        """These CPUs come back; '' or why not."""
+        """Bring CPUs online; return '' or why not."""
         return await self._use_machine(cpus, self.machine.offline - cpus)
 
     async def _use_machine(self, changed: CpuSet, offline: CpuSet) -> str:
-        """The kernel has other CPUs from now on, whatever the configuration makes of that."""
+        """Change the CPUs of kernel and machine, then rebuild the policy; return '' or the problem."""
         known = self._whole.online
         if not changed <= known or known <= offline:
             return f"the machine has CPUs {known}, and one of them stays online"
         self.machine = self.runtime.node.machine = with_offline(self._whole, offline & known)
-        self.places.use(self.machine)
+        self.devices.use(self.machine)
         try:
             built = build_anyway(self._built.config, self.machine, NO_ROOT)
         except (ConfigError, PolicyBaseError) as error:
-            return f"the machine cannot be taken over: {error}"
+            return f"the machine cannot be used: {error}"
         return await self._put_in_force(built, must_fit=False)
 
     async def reconfigure(self, change: Mapping[str, object]) -> str:
-        """Lay these options over the present ones; '' or why it was not done, then nothing has changed."""
+        """Merge these options into the current ones; return '' or why not, in which case nothing has changed."""
         options = merged(self._options, change)
         try:
             built = build(read_config(options), self.machine, NO_ROOT)
@@ -227,13 +227,13 @@ class SimulatedNode:
         return problem
 
     async def _put_in_force(self, built: Built, *, must_fit: bool) -> str:
-        """'' or why not; without a proxy it is what the next one starts from."""
+        """Apply what was built; return '' or why not. While the proxy is stopped, its next start uses it."""
         problem = await self._applier.change(built, must_fit=must_fit) if self._is_serving else ""
         self._built = self._built if problem else built
         return problem
 
     async def close(self) -> None:
-        """End it all, and remove what containers were told."""
+        """Close proxy and runtime, and remove the resource files."""
         await self.node.close()
         await self._channel.close()
         rmtree(self._files_root, ignore_errors=True)
@@ -242,7 +242,7 @@ class SimulatedNode:
         return int(self._clock.now_seconds() * 1e9)
 
     def _open(self) -> None:
-        """A proxy in front of the runtime, as a start makes it."""
+        """Build a proxy in front of the runtime, as a start of the daemon does."""
         built = self._built
         self.journal = Journal(self._faults, self._clock)
         environment = Environment(
@@ -263,16 +263,16 @@ class SimulatedNode:
         self.kubelet = Kubelet(relay, pods.Node(_memory_bytes(self.machine)))
 
     def _reader(self, built: Built) -> Reader:
-        """CRI messages as requests on this machine, with hints from where its devices are."""
-        return Reader(_memory_bytes(built.machine), built.config.annotation_domains, self.places.hints_of)
+        """Return a reader of CRI messages for this machine, with the locality of its devices."""
+        return Reader(_memory_bytes(built.machine), built.config.annotation_domains, self.devices.hints_of)
 
-    async def _come_back(self) -> None:
+    async def _start(self) -> None:
         self._open()
         self._is_serving = True
         await self.recover()
 
-    async def _leave(self, *, loses_state: bool = False) -> None:
-        """What a process leaves behind when it ends: what was saved, if nobody loses it."""
+    async def _stop(self, *, loses_state: bool = False) -> None:
+        """Close the proxy; keep what it saved, unless that is to be lost."""
         await self.node.settle()
         self._notices = self.notices
         saved = self._store.load()
@@ -285,13 +285,13 @@ def _memory_bytes(machine: Machine) -> int:
 
 
 def merged(before: Mapping[str, object], change: Mapping[str, object]) -> dict[str, object]:
-    """The options of both; the change wins, key by key, whatever the case of the keys.
+    """Return the options of both; the change wins, key by key, whatever the case of the keys.
 
     >>> merged({"topologyAware": {"PinCPU": True}}, {"topologyaware": {"PinMemory": False}})
     {'topologyAware': {'PinCPU': True, 'PinMemory': False}}
     """
     result = dict(before)
-    spelled = {str(key).casefold(): key for key in before}  # a NUMA node under memoryKinds is a number
+    spelled = {str(key).casefold(): key for key in before}
     for given, value in change.items():
         key = spelled.get(str(given).casefold(), given)
         earlier = result.get(key)
@@ -303,5 +303,5 @@ def merged(before: Mapping[str, object], change: Mapping[str, object]) -> dict[s
 
 
 def read_config(options: Mapping[str, object]) -> Config:
-    """These options as the daemon understands them. Raises ConfigError, whose line is not the scenario's."""
+    """Return these options as the daemon reads them. Raises ConfigError, whose line is not the scenario's."""
     return parse_config(yaml.safe_dump(dict(options), sort_keys=False, allow_unicode=True))

@@ -1,4 +1,4 @@
-"""What a step did: every container as the runtime has it now, who was moved, and what was said no to."""
+"""The outcome of a step: every container as the runtime has it now, which ones moved, and refusals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ class ContainerState:
     """A container after a step.
 
     ``cpus`` and ``mems`` are what the runtime has recorded (empty: nothing). ``cpus`` is made of ``exclusive``,
-    ``isolated``, ``reserved`` and ``shared``. A container that has ended holds nothing, whatever is on record.
-    ``kernel_cpus`` and ``kernel_mems`` are what the kernel lets it use, which the runtime need not know.
-    ``told`` are the variables of its ``resources.sh``; empty when it is not told. ``cpu_quota`` 0 = no limit.
+    ``isolated``, ``reserved`` and ``shared``. A container that has ended holds nothing, whatever is recorded.
+    ``kernel_cpus`` and ``kernel_mems`` are what the kernel lets it use, which may differ from the record.
+    ``resource_variables`` are those of its ``resources.sh``; empty without one. ``cpu_quota`` 0 = no limit.
     """
 
     id: str
@@ -31,7 +31,7 @@ class ContainerState:
     kernel_mems: NodeSet = NodeSet()
     cpu_shares: int = 0
     cpu_quota: int = 0
-    told: Mapping[str, str] = field(default_factory=dict)
+    resource_variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_live(self) -> bool:
@@ -39,7 +39,7 @@ class ContainerState:
         return self.state in {"created", "running"}
 
     def json_value(self) -> dict[str, object]:
-        """The value of ``simulate -o json`` (design section 5.2)."""
+        """Return the value of ``simulate -o json`` (docs/reference/scenarios.md, Answers)."""
         return {
             "cpus": str(self.cpus),
             "mems": str(self.mems),
@@ -55,7 +55,7 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True)
 class MovedContainer:
-    """A container that another one's step moved: its sets before and after."""
+    """A container that moved in a step that does not name it: its state before and after."""
 
     container: str
     before: ContainerState
@@ -64,13 +64,13 @@ class MovedContainer:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What came of a step: ``problems`` are what was said no to, one sentence each.
+    """The outcome of a step; ``problems`` are its refusals, one sentence each.
 
-    ``containers`` are all that exist, ``updated`` those that the step did not name and that are on other CPUs or
-    memory nodes now. ``named`` are the containers that the step is about, ``reasons`` why they are where they are.
-    ``refused`` has a sentence for each container that was said no to, ``codes`` the codes of the reasons of every
-    container's last decision, ``update_calls`` counts the UpdateContainerResources that the runtime got,
-    ``notices`` the commands that containers were told by.
+    ``containers`` are all that exist, ``updated`` those that the step does not name and that are on other CPUs or
+    memory nodes now. ``named`` are the containers that the step names, ``reasons`` why they are where they are.
+    ``refused`` has a sentence for each refused container, ``codes`` the reason codes of every container's last
+    decision. ``update_calls`` counts the UpdateContainerResources that the runtime got, ``notices`` the ``notify-exec``
+    commands that were run.
     """
 
     index: int
@@ -88,7 +88,7 @@ class StepOutcome:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that the step asked for was done, or is true."""
+        """Whether everything was done, or every expectation is met."""
         return not self.problems
 
     @property
@@ -97,7 +97,7 @@ class StepOutcome:
         return "; ".join(self.problems)
 
     def json_value(self) -> dict[str, object]:
-        """The value of ``simulate -o json`` (design section 5.2)."""
+        """Return the value of ``simulate -o json`` (docs/reference/scenarios.md, Answers)."""
         return {
             "index": self.index,
             "step": self.step,
@@ -111,7 +111,7 @@ class StepOutcome:
 def moved_between(
     before: Mapping[str, ContainerState], after: Mapping[str, ContainerState], named: tuple[str, ...]
 ) -> tuple[MovedContainer, ...]:
-    """The containers that lived through a step that does not name them, and came out on other sets."""
+    """Return the containers that ran through a step that does not name them and have other sets now."""
     return tuple(
         MovedContainer(name, old, new)
         for name, new in after.items()

@@ -1,4 +1,4 @@
-"""The pods of a scenario as its kubelet knows them: specifications, sandboxes, and the present attempt of each name."""
+"""The pods of a scenario as its kubelet knows them: specifications, sandboxes, and the current attempt of each name."""
 
 import hashlib
 import uuid
@@ -14,7 +14,7 @@ from policies.base import ContainerKey, QosClass
 
 @dataclass(eq=False)
 class StepError(CriProxyError):
-    """A step names a pod or container that is not there, or makes one that is."""
+    """A step names a pod or container that does not exist, or creates one that does."""
 
     problem: str
 
@@ -24,7 +24,7 @@ class StepError(CriProxyError):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A container of a pod as it was last made. ``id`` is the runtime's."""
+    """A container of a pod as it was last created. ``id`` is the runtime's."""
 
     spec: ContainerSpec
     id: str
@@ -44,18 +44,18 @@ class KnownPod:
     asked: Mapping[str, NewContainer] = field(default_factory=dict)
 
     def attempt(self, name: str) -> Attempt | None:
-        """The container of this name, or None."""
+        """Return the container of this name, or None."""
         return next((a for a in self.attempts if a.spec.name == name), None)
 
     def with_attempt(self, attempt: Attempt) -> "KnownPod":
-        """The pod with this container added, or in the place of the one of its name."""
+        """Return the pod with this container, which replaces the one of its name."""
         names = [a.spec.name for a in self.attempts]
         if attempt.spec.name not in names:
             return replace(self, attempts=(*self.attempts, attempt))
         return replace(self, attempts=tuple(attempt if a.spec.name == attempt.spec.name else a for a in self.attempts))
 
     def without(self, name: str) -> "KnownPod":
-        """The pod without this container."""
+        """Return the pod without this container."""
         return replace(self, attempts=tuple(a for a in self.attempts if a.spec.name != name))
 
 
@@ -69,43 +69,43 @@ class FoundContainer:
 
 
 class Pods:
-    """All pods of the node. A name that two namespaces use is written with its namespace, in results too."""
+    """All pods of the node. A name used in two namespaces is written with its namespace, in results too."""
 
     def __init__(self, scenario: Scenario) -> None:
-        """The scenario tells which names are used in several namespaces."""
+        """Find in the scenario the names that several namespaces use."""
         self._pods: dict[tuple[str, str], KnownPod] = {}
         self._made: dict[tuple[str, str], int] = {}
         spaces: dict[str, set[str]] = {}
         for step in scenario.steps:
             if isinstance(step.action, Create):
                 spaces.setdefault(step.action.pod, set()).add(step.action.namespace or "")
-        # A later create of the same pod may leave the namespace out: that is no other namespace.
+        # A later create of the same pod may leave the namespace out; that does not count as another one.
         self._ambiguous = {pod for pod, found in spaces.items() if len(found - {""}) > 1}
 
     def __iter__(self) -> Iterator[KnownPod]:
         return iter(tuple(self._pods.values()))
 
     def name_of(self, pod: PodSpec, container: str) -> str:
-        """The container's name in results."""
+        """Return the container's name in results."""
         return f"{self._pod_name(pod)}/{container}"
 
     def key_of(self, pod: PodSpec, container: str) -> ContainerKey:
-        """The container's key in the ledger."""
+        """Return the container's key in the ledger."""
         return ContainerKey(pod.pod_uid, container)
 
     def put(self, pod: KnownPod) -> None:
-        """Remember this pod as it is now."""
+        """Record this pod as it is now."""
         key = pod.spec.namespace, pod.spec.name
         if key not in self._pods:
             self._made[key] = self._made.get(key, 0) + 1
         self._pods[key] = pod
 
     def drop(self, pod: KnownPod) -> None:
-        """Forget this pod."""
+        """Remove this pod."""
         self._pods.pop((pod.spec.namespace, pod.spec.name), None)
 
     def named(self, reference: str) -> KnownPod:
-        """The pod ``name`` or ``namespace/name``. Raises StepError."""
+        """Return the pod ``name`` or ``namespace/name``. Raises StepError."""
         namespace, _, name = reference.rpartition("/")
         found = [p for p in self if p.spec.name == name and namespace in ("", p.spec.namespace)]
         if len(found) == 1:
@@ -116,7 +116,7 @@ class Pods:
         raise StepError(f"there is no pod {reference}; there are {there or 'none'}")
 
     def container(self, reference: str) -> FoundContainer:
-        """The container ``pod/name`` or ``namespace/pod/name``. Raises StepError."""
+        """Return the container ``pod/name`` or ``namespace/pod/name``. Raises StepError."""
         pod_reference, _, name = reference.rpartition("/")
         pod = self.named(pod_reference)
         attempt = pod.attempt(name)
@@ -126,14 +126,14 @@ class Pods:
         return FoundContainer(self.name_of(pod.spec, name), pod, attempt)
 
     def existing(self, create: Create) -> KnownPod | None:
-        """The pod that a create step adds to; None when it makes a new one."""
+        """Return the pod that a create step adds to; None when it makes a new one."""
         if create.namespace is not None:
             return self._pods.get((create.namespace, create.pod))
         found = [p for p in self if p.spec.name == create.pod]
         return found[0] if len(found) == 1 else self._pods.get(("default", create.pod))
 
     def planned(self, create: Create) -> DeclaredPod:
-        """The pod as this step wants it: a new one, or the known one with more containers."""
+        """Return the pod as this step defines it: a new one, or the known one with more containers."""
         known = self.existing(create)
         qos = create.qos if known is None else known.spec.qos
         added = tuple(_spec(container, qos) for container in create.containers)
@@ -149,16 +149,16 @@ class Pods:
 
 
 def _spec(container: NewContainer, qos: QosClass | None) -> ContainerSpec:
-    """The container; an ephemeral one asks for nothing, whatever its pod's class is."""
+    """Return the container; an ephemeral one requests nothing, whatever its pod's class."""
     if container.role is ContainerRole.EPHEMERAL:
         return ContainerSpec(container.name)
     return container_spec(container.name, container.amounts, qos)
 
 
 def new_pod(create: Create, containers: tuple[ContainerSpec, ...], made_before: int = 0) -> DeclaredPod:
-    """The pod of a create step; its QoS class follows from the containers if the step does not tell.
+    """Return the pod of a create step; without a QoS class in the step, it follows from the containers.
 
-    ``made_before``: how many pods of this name there were; each has a uid of its own, unless the pod is static.
+    ``made_before``: how many pods of this name there were; each has its own uid, unless the pod is static.
     """
     plain = PodSpec(create.pod, containers)
     namespace = create.namespace or "default"
@@ -175,7 +175,7 @@ def new_pod(create: Create, containers: tuple[ContainerSpec, ...], made_before: 
 
 
 def _uid(name: str, made_before: int, *, is_static: bool) -> str:
-    """'' = the one that follows from the name. A static pod's is a hash of its manifest, in hexadecimal digits."""
+    """Return a uid; '' = the one that follows from the name. A static pod's is a hexadecimal hash, as the kubelet's."""
     if is_static:
         return hashlib.sha256(name.encode()).hexdigest()[:32]
     return str(uuid.uuid5(POD_NAMESPACE_UUID, f"{name}/{made_before}")) if made_before else ""

@@ -1,4 +1,4 @@
-"""A scenario told to people: what every step did, to whom, and why."""
+"""Results of a scenario as text: what every step did, to which containers, and why."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -29,7 +29,7 @@ _DONE = {"stop": "stopped", "exit": "has ended", "restart-container": "restarted
 
 
 def heading(scenario: Scenario, machine: Machine, pools: Sequence[PoolView], warnings: Iterable[str]) -> list[str]:
-    """The lines before the first step."""
+    """Return the lines before the first step."""
     lines = [f"{scenario.source}:{scenario.line}{': ' + scenario.about if scenario.about else ''}"]
     parts = [
         count(len(machine.packages), "package"),
@@ -45,8 +45,8 @@ def heading(scenario: Scenario, machine: Machine, pools: Sequence[PoolView], war
     return lines
 
 
-def tell(step: Step, outcome: StepOutcome) -> list[str]:
-    """The lines of one step."""
+def step_lines(step: Step, outcome: StepOutcome) -> list[str]:
+    """Return the lines of one step."""
     lines = [f"{outcome.index:>3}  {headline(step.action)}"]
     if outcome.is_expectation:
         return [*lines, *(f"     NO: {problem}" for problem in outcome.problems)]
@@ -54,17 +54,17 @@ def tell(step: Step, outcome: StepOutcome) -> list[str]:
     for name in outcome.named:
         seen = outcome.containers.get(name)
         if seen is not None and seen.is_live:
-            lines.append(f"     {name}: {place(seen)}")
+            lines.append(f"     {name}: {placement_text(seen)}")
             lines += [f"         {reason}" for reason in outcome.reasons.get(name, ())]
-    lines += [f"     moved {moved.container}: {change(moved)}" for moved in outcome.updated]
+    lines += [f"     moved {moved.container}: {change_text(moved)}" for moved in outcome.updated]
     if isinstance(step.action, OnNode) and not isinstance(step.action, Tamper) and outcome.ok and not outcome.updated:
         again = f"; {count(outcome.update_calls, 'update')} sent again" if outcome.update_calls else ""
-        lines.append(f"     nobody moved{again}")
+        lines.append(f"     no container moved{again}")
     return lines
 
 
 def summary(outcomes: Sequence[StepOutcome]) -> str:
-    """The line after the last step."""
+    """Return the line after the last step."""
     expectations = [o for o in outcomes if o.is_expectation]
     others = [o for o in outcomes if not o.is_expectation]
     refused = sum(not o.ok for o in others)
@@ -76,7 +76,7 @@ def summary(outcomes: Sequence[StepOutcome]) -> str:
 
 
 def headline(action: Action) -> str:
-    """A step in one line."""
+    """Return a step in one line."""
     match action:
         case Create():
             names = ", ".join(container.name for container in action.containers)
@@ -113,20 +113,20 @@ def _node_headline(action: OnNode) -> str:
         case Tamper():
             files = (("cpuset.cpus", action.cpus), ("cpuset.mems", action.mems))
             written = ", ".join(f"{ids or 'nothing'} to {name}" for name, ids in files if ids is not None)
-            return f"somebody writes {written} of {action.container}"
+            return f"another process writes {written} of {action.container}"
         case _:
             assert_never(action)
 
 
-def place(seen: ContainerState) -> str:
-    """Where a container is, in one line: what the runtime has on record, made of what the policy granted."""
+def placement_text(seen: ContainerState) -> str:
+    """Return where a container is, in one line: what the runtime has recorded, by the kinds that were granted."""
     memory = f"{plural(seen.mems, 'memory node')} {seen.mems}" if seen.mems else "memory not pinned"
     return f"{_cpus(seen)}, {memory}{f', {seen.pool}' if seen.pool else ''}{_elsewhere(seen)}"
 
 
 def _cpus(seen: ContainerState) -> str:
     if not seen.cpus:
-        return "CPUs not pinned"  # whatever is booked for it: under PinCPU false nobody is kept off these CPUs
+        return "CPUs not pinned"  # under PinCPU false other containers may use the CPUs booked for it
     kinds = (
         (seen.isolated & seen.cpus, "isolated"),
         (seen.exclusive & seen.cpus, "exclusive"),
@@ -141,7 +141,7 @@ def _cpus(seen: ContainerState) -> str:
 
 
 def _elsewhere(seen: ContainerState) -> str:
-    """What the kernel enforces, where it is not what the runtime has on record."""
+    """Return what the kernel enforces, where it differs from the runtime's record."""
     parts = [
         f"{what} {kernel}"
         for what, recorded, kernel in (("CPUs", seen.cpus, seen.kernel_cpus), ("nodes", seen.mems, seen.kernel_mems))
@@ -150,8 +150,8 @@ def _elsewhere(seen: ContainerState) -> str:
     return f"; the kernel says {' and '.join(parts)}" if parts else ""
 
 
-def change(moved: MovedContainer) -> str:
-    """What changed for a container that was moved."""
+def change_text(moved: MovedContainer) -> str:
+    """Return what changed for a container that moved."""
     parts = []
     if moved.before.cpus != moved.after.cpus:
         parts.append(f"CPUs {moved.before.cpus or 'any'} -> {moved.after.cpus or 'any'}")
@@ -161,12 +161,12 @@ def change(moved: MovedContainer) -> str:
 
 
 def plural(ids: IdSet, word: str) -> str:
-    """The word for one or several."""
+    """Return the word for one or several."""
     return word if len(ids) == 1 else f"{word}s"
 
 
 def count(number: int, word: str) -> str:
-    """A number of things.
+    """Return a number of things.
 
     >>> count(1, "CPU"), count(2, "CPU")
     ('1 CPU', '2 CPUs')

@@ -1,4 +1,4 @@
-"""Scenario files, performed: one answer per document, as data and as text."""
+"""Run scenario files: one result per document, as data and as text."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cri_proxy.simulate.clock import InlineExecutor
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.outcome import StepOutcome
-from cri_proxy.simulate.report import heading, summary, tell
+from cri_proxy.simulate.report import heading, step_lines, summary
 from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.parse import read_scenarios
@@ -15,7 +15,7 @@ from cri_proxy.simulate.scenario.parse import read_scenarios
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """What came of one document. ``error`` is '' unless it could not be played at all."""
+    """The result of one document. ``error`` is '' unless it could not be run at all."""
 
     outcomes: tuple[StepOutcome, ...]
     text: str
@@ -24,52 +24,52 @@ class ScenarioResult:
 
     @property
     def is_good(self) -> bool:
-        """Played, and every expectation met. A refused container is an answer like any other."""
+        """Whether it ran and every expectation is met. A refused container is a result like any other."""
         return not self.error and all(o.ok for o in self.outcomes if o.is_expectation)
 
     def json_value(self) -> dict[str, object]:
-        """The answer of ``simulate -o json`` (design section 5.2)."""
+        """Return the value of ``simulate -o json`` (docs/reference/scenarios.md, Answers)."""
         if self.error:
             return {"error": self.error}
         return {"steps": [o.json_value() for o in self.outcomes], "warnings": list(self.warnings)}
 
 
 def run_files(paths: Iterable[str]) -> Iterator[ScenarioResult]:
-    """Every document of every file, in order."""
+    """Run every document of every file, in order."""
     for path in paths:
         for found in read_scenarios(path):
-            yield failed(found) if isinstance(found, ScenarioError) else run_scenario(found)
+            yield failed_result(found) if isinstance(found, ScenarioError) else run_scenario(found)
 
 
 def run_scenario(scenario: Scenario) -> ScenarioResult:
-    """Play one scenario from an empty node."""
-    made: list[ScenarioResult] = []
+    """Run one scenario on an empty node."""
+    results: list[ScenarioResult] = []
     try:
-        # Not the coroutine's result: asyncio.run formats that of its finished task while it puts signal handlers
-        # back (Handlers(handler) in signal.py), which for a long scenario takes as long as the scenario.
-        asyncio.run(_perform(scenario, made))
+        # Not the coroutine's result: asyncio.run formats the result of its finished task while it restores signal
+        # handlers (Handlers(handler) in signal.py), which for a long scenario takes as long as the scenario.
+        asyncio.run(_run(scenario, results))
     except ScenarioError as error:
-        return failed(error)
-    return made[0]
+        return failed_result(error)
+    return results[0]
 
 
-def failed(error: ScenarioError) -> ScenarioResult:
-    """A document that cannot be played."""
+def failed_result(error: ScenarioError) -> ScenarioResult:
+    """Return the result of a document that cannot be run."""
     return ScenarioResult((), f"{error}", error=str(error))
 
 
-async def _perform(scenario: Scenario, made: list[ScenarioResult]) -> None:
+async def _run(scenario: Scenario, results: list[ScenarioResult]) -> None:
     asyncio.get_running_loop().set_default_executor(InlineExecutor())
-    player = ScenarioRunner(scenario)
-    await player.open()
+    runner = ScenarioRunner(scenario)
+    await runner.open()
     try:
-        warnings = player.simulated.warnings
-        lines = heading(scenario, player.machine, player.pool_views(), warnings)
+        warnings = runner.simulated.warnings
+        lines = heading(scenario, runner.machine, runner.pool_views(), warnings)
         outcomes = []
-        async for outcome in player.play():
-            lines += tell(scenario.steps[outcome.index], outcome)
+        async for outcome in runner.run():
+            lines += step_lines(scenario.steps[outcome.index], outcome)
             outcomes.append(outcome)
         lines.append(summary(outcomes))
-        made.append(ScenarioResult(tuple(outcomes), "\n".join(lines), warnings))
+        results.append(ScenarioResult(tuple(outcomes), "\n".join(lines), warnings))
     finally:
-        await player.close()
+        await runner.close()

@@ -1,4 +1,4 @@
-"""Plays the steps of a scenario on a node in memory, and looks at every container after each."""
+"""Run the steps of a scenario on a node in memory, and record every container after each."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import assert_never
@@ -31,7 +31,7 @@ from cri_proxy.simulate.scenario.model import (
     Step,
     Tamper,
 )
-from cri_proxy.simulate.snapshot import codes_of, reasons_for, see
+from cri_proxy.simulate.snapshot import codes_of, container_states, reasons_for
 from policies.base import PoolView
 from policies.errors import PolicyBaseError
 from sysfs.errors import SysfsBaseError
@@ -39,12 +39,12 @@ from sysfs.model import Machine
 
 
 class ScenarioRunner:
-    """One scenario on its node. ``open`` first, ``close`` last."""
+    """Runs one scenario on its node: ``open`` first, ``close`` last."""
 
     def __init__(self, scenario: Scenario, clock: Clock | None = None) -> None:
-        """Build the node; ``clock`` None: one that makes every run the same.
+        """Build the node; ``clock`` None: a deterministic one.
 
-        Raises ScenarioError when the machine or the configuration does not do, or a step cannot be meant.
+        Raises ScenarioError for a mistake in the machine, the configuration or a step.
         """
         self.scenario = scenario
         check_steps(scenario)
@@ -63,7 +63,7 @@ class ScenarioRunner:
 
     @property
     def machine(self) -> Machine:
-        """The machine as it is now."""
+        """The machine with the CPUs that are online now."""
         return self.simulated.machine
 
     async def open(self) -> None:
@@ -71,15 +71,15 @@ class ScenarioRunner:
         await self.simulated.recover()
 
     async def close(self) -> None:
-        """End the node."""
+        """Close the node."""
         await self.simulated.close()
 
     def pool_views(self) -> tuple[PoolView, ...]:
-        """The pool tree now."""
+        """Return the pool tree now."""
         return self.simulated.policy.pools(self.simulated.node.context.ledger.allocations)
 
-    async def play(self) -> AsyncIterator[StepOutcome]:
-        """Every step, in order; one that is refused doesn't stop the others."""
+    async def run(self) -> AsyncIterator[StepOutcome]:
+        """Run every step, in order; a refused one does not stop the others."""
         for index, step in enumerate(self.scenario.steps):
             yield await self._step(index, step)
 
@@ -93,7 +93,7 @@ class ScenarioRunner:
         updates, notices = len(self.simulated.runtime.updates), self.simulated.notices
         error = await self._try(action)
         faults = await self.simulated.settle()
-        self._seen = see(self.simulated, self._pods)
+        self._seen = container_states(self.simulated, self._pods)
         outcome = StepOutcome(
             index,
             step.written,
@@ -111,9 +111,9 @@ class ScenarioRunner:
         return outcome
 
     async def _try(self, action: Action) -> str:
-        """Do it; '' or why it was not done."""
+        """Carry out a step; return '' or why it failed."""
         try:
-            return await self._act(action)
+            return await self._carry_out(action)
         except CallFailed as error:
             return error.message
         except RuntimeUnavailable as error:
@@ -121,10 +121,10 @@ class ScenarioRunner:
         except StepError as error:
             return str(error)
 
-    async def _act(self, action: Action) -> str:
+    async def _carry_out(self, action: Action) -> str:
         match action:
             case Create() | OnContainer() | Resize() | Delete():
-                return await self._kubelet.act(action)
+                return await self._kubelet.carry_out(action)
             case Expect():
                 return "; ".join(self._unmet(action))
             case _:
@@ -165,7 +165,7 @@ class ScenarioRunner:
         return any(seen.is_live and seen.id == attempt.id for seen in self._seen.values())
 
     def _unmet(self, expect: Expect) -> tuple[str, ...]:
-        """The expectations that are not met, each with the values that were found."""
+        """Return the expectations that are not met, each with the values found."""
         functions = vocabulary(self.machine, self.pool_views(), self._seen, self._last)
         unmet = []
         for text in expect.expressions:
@@ -179,7 +179,7 @@ class ScenarioRunner:
         return tuple(unmet)
 
     def _named(self, action: Action) -> tuple[str, ...]:
-        """The containers that a step is about, by their names in results."""
+        """Return the containers that a step names, as results name them."""
         try:
             match action:
                 case Create():

@@ -1,4 +1,4 @@
-"""Looking at the node from outside: what the runtime has on record, beside what the ledger says it is made of."""
+"""Record the containers of the node: what the runtime has, and which kinds of CPUs the ledger says they are."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,19 +18,19 @@ from sysfs.cpuset import CpuSet, NodeSet
 _STATES = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
 
 
-def see(simulated: SimulatedNode, pods: Pods) -> dict[str, ContainerState]:
-    """Every container that exists, by name, sorted."""
+def container_states(simulated: SimulatedNode, pods: Pods) -> dict[str, ContainerState]:
+    """Return every container that exists, by name, sorted."""
     pools = simulated.policy.pools(simulated.node.context.ledger.allocations)
     reserved = pools[0].reserved if pools else CpuSet()
     seen = {
-        pods.name_of(pod.spec, attempt.spec.name): _see(simulated, pod, attempt, reserved)
+        pods.name_of(pod.spec, attempt.spec.name): _container_state(simulated, pod, attempt, reserved)
         for pod in pods
         for attempt in pod.attempts
     }
     return {name: seen[name] for name in sorted(seen)}
 
 
-def _see(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> ContainerState:
+def _container_state(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> ContainerState:
     container = simulated.runtime.node.containers.get(attempt.id)
     state = _STATES.get(container.state, "exited") if container is not None else "exited"
     if state == "exited":
@@ -56,12 +56,12 @@ def _see(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, reserved: Cp
         kernel_mems=kernel_mems,
         cpu_shares=record.cpu_shares,
         cpu_quota=max(0, record.cpu_quota),
-        told=_told(container.config.mounts) if container is not None else {},
+        resource_variables=_resource_variables(container.config.mounts) if container is not None else {},
     )
 
 
-def _told(mounts: Iterable[pb.Mount]) -> dict[str, str]:
-    """What the container reads in its ``resources.sh``, by variable."""
+def _resource_variables(mounts: Iterable[pb.Mount]) -> dict[str, str]:
+    """Return what the container reads in its ``resources.sh``, by variable."""
     root = next((Path(mount.host_path) for mount in mounts if mount.container_path == RESOURCE_FILES), None)
     if root is None:
         return {}
@@ -76,7 +76,7 @@ def _grant(simulated: SimulatedNode, key: ContainerKey, container_id: str) -> Gr
 
 
 def codes_of(simulated: SimulatedNode, pods: Pods) -> dict[str, tuple[str, ...]]:
-    """The codes of the reasons of the last decision about every container, refused ones too, by name."""
+    """Return the reason codes of the last decision about every container, refused ones too, by name."""
     found = {}
     for pod in pods:
         for container in pod.spec.containers:
@@ -91,7 +91,7 @@ def _decided(record: DecisionRecord) -> tuple[Reason, ...]:
 
 
 def reasons_for(simulated: SimulatedNode, key: ContainerKey) -> tuple[str, ...]:
-    """Why the container is where it is: its annotations that count for nothing, and what the last decision says."""
+    """Return why the container is where it is: its annotations without effect, and the reasons of the last decision."""
     record = simulated.journal.record_of(key)
     if record is None:
         return ()

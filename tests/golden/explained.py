@@ -30,7 +30,7 @@ async def _explained(scenario: str, names: list[str]) -> list[str]:
     player = ScenarioRunner(parse_scenario(scenario, str(PAGE)))
     await player.open()
     try:
-        async for _ in player.play():
+        async for _ in player.run():
             pass
         view = player.simulated.view()
         return [render_explain(view.explain(pod, container or None)) for pod, _, container in map(_parts, names)]

@@ -28,7 +28,6 @@ OPEN: dict[str, Open] = {
     "cri_proxy/daemon": Open(phrases=11),
     "cri_proxy/node": Open(phrases=2),
     "cri_proxy/runtime": Open(phrases=6),
-    "cri_proxy/simulate": Open(phrases=14),
     "cri_proxy/testbed": Open(phrases=2, names=1),
     "cri_proxy/tryout": Open(phrases=3),
     "policies/hardware": Open(phrases=1),

@@ -1,8 +1,8 @@
-"""The expressions of ``expect``: Python's syntax for sets and comparisons, walked over by us, never evaluated.
+"""The expressions of ``expect``: Python's syntax for sets and comparisons, interpreted here and never passed to Python.
 
 Values are truth values, whole numbers, texts, and sets of numbers or texts. There are no names but those of the
-functions given, no attributes, no subscripts and no arithmetic that grows: what an expression can do is listed
-in ``_NODES``. A text that is compared or combined with a set of numbers is read as a CPU list.
+functions, no attributes, no subscripts and no arithmetic that grows: ``_NODES`` lists what an expression may hold. A
+text beside a set of numbers is read as a CPU list.
 """
 
 import ast
@@ -21,7 +21,7 @@ Function = Callable[..., Value]
 MAX_LENGTH = 2000
 MAX_DEPTH = 30
 
-# What does not go together (a set and a number) raises TypeError, which becomes an error of ours.
+# Operands that do not match (a set and a number) raise TypeError, which becomes an ExpectationError.
 _COMPARE: Mapping[type[ast.cmpop], Callable[..., bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -63,14 +63,14 @@ _NODES = (
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Whether an expression is true; ``shown`` tells the values that it compared, for when it is not."""
+    """Whether an expression is true; ``shown`` are the values that it compares, for when it is not."""
 
     is_true: bool
     shown: str
 
 
 def check(text: str) -> str:
-    """What is wrong with the form of an expression, before there is anything to ask; '' when nothing is."""
+    """Return what is wrong with the syntax of an expression; '' when nothing is."""
     try:
         _parse(text)
     except ExpectationError as error:
@@ -79,14 +79,14 @@ def check(text: str) -> str:
 
 
 def evaluate(text: str, functions: Mapping[str, Function]) -> Evaluation:
-    """The truth of an expression. Raises ExpectationError when it has none."""
+    """Evaluate an expression. Raises ExpectationError when it has no truth value."""
     tree = _parse(text)
     value = _Evaluator(functions).value(tree.body)
     return Evaluation(bool(value), _comparison(tree.body, functions) or show(value))
 
 
 def show(value: object) -> str:
-    """A value for people: a set of numbers as a CPU list.
+    """Return a value for people: a set of numbers as a CPU list.
 
     >>> show(frozenset({1, 2, 3})), show(frozenset())
     ('1-3', 'nothing')
@@ -130,16 +130,16 @@ def _check_nodes(tree: ast.AST) -> None:
 
 
 def _comparison(node: ast.expr, functions: Mapping[str, Function]) -> str:
-    """The two sides of a comparison; '' for anything else."""
+    """Return the two sides of a comparison; '' for anything else."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return ""
-    walk = _Evaluator(functions)
-    left, right = _alike(walk.value(node.left), walk.value(node.comparators[0]))
+    evaluator = _Evaluator(functions)
+    left, right = _alike(evaluator.value(node.left), evaluator.value(node.comparators[0]))
     return f"left is {show(left)}, right is {show(right)}"
 
 
 class _Evaluator:
-    """The value of each node; ``_check_nodes`` has been here before."""
+    """Computes the value of each node, after ``_check_nodes``."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self._functions = functions
@@ -216,7 +216,7 @@ class _Evaluator:
 
 
 def _alike(left: Value, right: Value) -> tuple[Value, Value]:
-    """A text beside a set of numbers is read as a CPU list."""
+    """Return both operands; a text beside a set of numbers becomes a CPU list."""
     if isinstance(left, str) and _holds_numbers(right):
         return _members(left), right
     if isinstance(right, str) and _holds_numbers(left):

@@ -1,4 +1,4 @@
-"""The functions of ``expect``: what can be asked about containers, about the machine, and about the last step."""
+"""The functions of ``expect``: about containers, the machine, sets, and the last step."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -68,7 +68,7 @@ STEP_FUNCTIONS = {
 def vocabulary(
     machine: Machine, pools: Iterable[PoolView], seen: Mapping[str, ContainerState], last: StepOutcome | None
 ) -> Mapping[str, Function]:
-    """Every function by its name."""
+    """Return every function by its name."""
     return {
         **_about_containers(seen),
         **_about_machine(machine, tuple(pools)),
@@ -87,7 +87,7 @@ def _about_containers(seen: Mapping[str, ContainerState]) -> dict[str, Function]
         return seen[name].state if isinstance(name, str) and name in seen else "gone"
 
     def told(name: Value, variable: Value) -> str:
-        variables = find(name).told
+        variables = find(name).resource_variables
         return variables[_known("variable", variable, variables)] if variables else ""
 
     return {

@@ -1,4 +1,4 @@
-"""CPU and memory of a container: what a scenario says, and the figures of the pod specification that it means."""
+"""CPU and memory of a container: the amounts of a scenario, and the figures of the pod specification they stand for."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ UPDATE_KEYS = ("container", "cpuset_cpus", *AMOUNT_KEYS)
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPod(PodSpec):
-    """A pod whose QoS class is told, because a scenario need not spell out every container of it.
+    """A pod with a declared QoS class, because a scenario need not spell out every container of it.
 
-    ``is_static``: the kubelet made it from a file of the node.
+    ``is_static``: the kubelet created it from a file of the node.
     """
 
     declared_qos: QosClass = QosClass.BURSTABLE
@@ -26,12 +26,12 @@ class DeclaredPod(PodSpec):
 
     @property
     def qos(self) -> QosClass:
-        """The class that was told."""
+        """The declared class."""
         return self.declared_qos
 
 
 def amounts_of(part: Field, values: Mapping[str, Field], qos: QosClass | None) -> Amounts:
-    """What these keys ask for. Raises ScenarioError for what no pod of this class could ask for."""
+    """Return the amounts of these keys. Raises ScenarioError for what no pod of this class can request."""
     found = Amounts(
         cpu_mcpu=_amount(values, "cpu", parse_mcpu),
         cpu_request_mcpu=_amount(values, "cpu_request", parse_mcpu),
@@ -57,7 +57,7 @@ def _amount(values: Mapping[str, Field], key: str, parse: Callable[[str], int]) 
 
 
 def _contradiction(found: Amounts, qos: QosClass | None) -> str:
-    """Why no container of such a pod asks for this; '' when one may."""
+    """Return why no container of such a pod can request this; '' when one can."""
     request, limit = found.cpu_request_mcpu or found.cpu_mcpu, found.cpu_limit_mcpu
     both = request is not None and limit is not None
     is_guaranteed = qos is QosClass.GUARANTEED
@@ -87,7 +87,7 @@ def _contradiction(found: Amounts, qos: QosClass | None) -> str:
 
 
 def container_spec(name: str, amounts: Amounts, qos: QosClass | None) -> ContainerSpec:
-    """The container of a pod of this class; None = the class shall follow from the containers."""
+    """Return the container of a pod of this class; None = the class follows from the containers."""
     cpu, memory = amounts.cpu_mcpu, amounts.memory_bytes
     if qos is QosClass.GUARANTEED:
         cpu = cpu or amounts.cpu_limit_mcpu or amounts.cpu_request_mcpu
@@ -104,7 +104,7 @@ def container_spec(name: str, amounts: Amounts, qos: QosClass | None) -> Contain
 
 
 def resized(before: ContainerSpec, change: Amounts, qos: QosClass) -> ContainerSpec:
-    """The container after a resize; what the change does not speak of stays, the QoS class always does (KEP-1287)."""
+    """Return the container after a resize; amounts that are not given stay, and so does the QoS class (KEP-1287)."""
     cpu, memory = change.cpu_mcpu, change.memory_bytes
     if qos is QosClass.GUARANTEED:
         cpu = cpu or change.cpu_limit_mcpu or change.cpu_request_mcpu or before.cpu_limit_mcpu

@@ -1,7 +1,7 @@
-"""Devices and mounts of a container: as a scenario writes them, as CRI carries them, and where they are on the machine.
+"""Devices and mounts of a container: read from a scenario, written to CRI, and located on the machine.
 
-A host path tells its place when it spells a PCI address, as the names that udev gives do (``/dev/dri/by-path/
-pci-0000:10:00.0-render``, ``/sys/bus/pci/devices/...``), or when the scenario says what it lies ``on``.
+A host path has a place when it contains a PCI address, as names of udev do (``/dev/dri/by-path/
+pci-0000:10:00.0-render``, ``/sys/bus/pci/devices/...``), or when the scenario says which device it is ``on``.
 """
 
 import re
@@ -16,7 +16,7 @@ from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 from sysfs.pci import is_address
 
-# How a device plugin would name the devices that it hands out (CDI: vendor/class=device).
+# How a device plugin would name its devices (CDI: vendor/class=device).
 CDI_KIND = "cri-proxy.io/pci"
 DEVICE_KEYS = ("path", "on", "container")
 MOUNT_KEYS = (*DEVICE_KEYS, "read_only")
@@ -24,7 +24,7 @@ _ADDRESS_IN_PATH = re.compile(r"(?<![0-9a-f])([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]
 
 
 def read_device(item: Field) -> Attachment:
-    """A device: a PCI address, a host path, or a mapping with what the path is ``on``. Raises ScenarioError."""
+    """Read a device: a PCI address, a host path, or a mapping with what the path is ``on``. Raises ScenarioError."""
     if not item.is_scalar:
         return _mapped(item, DEVICE_KEYS, "a device")
     text = item.text("devices")
@@ -32,7 +32,7 @@ def read_device(item: Field) -> Attachment:
 
 
 def read_mount(item: Field) -> Attachment:
-    """A mount: a host path, or a mapping with what it lies ``on``. Raises ScenarioError."""
+    """Read a mount: a host path, or a mapping with what it is ``on``. Raises ScenarioError."""
     if not item.is_scalar:
         return _mapped(item, MOUNT_KEYS, "a mount")
     if not item.text("mounts").startswith("/"):
@@ -60,7 +60,7 @@ def _mapped(item: Field, keys: Sequence[str], what: str) -> Attachment:
 
 
 def _address(value: Field, what: str) -> str:
-    """A PCI address, as machines and CDI names spell it."""
+    """Return a PCI address, as machines and CDI names spell it. Raises ScenarioError."""
     text = value.text(what).lower()
     full = text if text.count(":") == 2 else f"0000:{text}"
     if not is_address(full):
@@ -68,8 +68,8 @@ def _address(value: Field, what: str) -> str:
     return full
 
 
-def give(config: pb.ContainerConfig, attachments: Sequence[Attachment]) -> None:
-    """Write these into the container that is to be made, as a kubelet does."""
+def attach(config: pb.ContainerConfig, attachments: Sequence[Attachment]) -> None:
+    """Add these to the container to be created, as a kubelet does."""
     for item in attachments:
         if not item.path:
             config.CDI_devices.add(name=f"{CDI_KIND}={item.address}")
@@ -80,23 +80,23 @@ def give(config: pb.ContainerConfig, attachments: Sequence[Attachment]) -> None:
 
 
 class DeviceLocator:
-    """Where things of the host are: told by the machine, as sysfs tells it on a node."""
+    """Locates devices and host paths on the machine, as sysfs does on a node."""
 
     def __init__(self, machine: Machine) -> None:
-        """Nothing lies on a device yet."""
+        """Know no path yet."""
         self._on: dict[str, str] = {}
         self.use(machine)
 
     def use(self, machine: Machine) -> None:
-        """The devices are where this machine has them."""
+        """Use the devices of this machine."""
         self._devices = {device.address: device for device in machine.devices}
 
-    def learn(self, attachments: Sequence[Attachment]) -> None:
-        """From now on these paths are known."""
+    def add(self, attachments: Sequence[Attachment]) -> None:
+        """Remember the devices that these paths are on."""
         self._on.update({item.path: item.address for item in attachments if item.path and item.address})
 
     async def hints_of(self, config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
-        """The hints of a container's devices and mounts, in the order of the real reader."""
+        """Return the locality of a container's devices and mounts, in the order of the real reader."""
         named = [(path, self._on.get(path, "")) for path in hint_paths(config)]
         named += [(address, address) for address in pci_addresses(config)]
         found = [(source, self._devices[address]) for source, address in named if address in self._devices]

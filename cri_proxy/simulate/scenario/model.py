@@ -1,4 +1,4 @@
-"""Scenarios as values: a machine, a configuration, and the steps that pods and operators take."""
+"""Scenarios as values: a machine, a configuration, and steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from typing import Literal
 from policies.base import Labels, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 
-# What a container of a Guaranteed pod is given when the scenario only speaks of CPUs.
+# The memory of a container of a Guaranteed pod when the scenario gives none.
 DEFAULT_MEMORY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What a container asks for, as the scenario says it; None = not said.
+    """What a container requests, as the scenario says; None = not given.
 
     ``cpu_mcpu`` and ``memory_bytes`` are short for request and limit alike (request only in a Burstable pod).
     """
@@ -28,22 +28,22 @@ class Amounts:
 
     @property
     def is_empty(self) -> bool:
-        """True when nothing is asked for."""
+        """True when nothing is requested."""
         return self == Amounts()
 
 
 class ContainerRole(StrEnum):
-    """What a container is to its pod. The kubelet starts init containers and sidecars before the others."""
+    """The role of a container in its pod. The kubelet starts init containers and sidecars before the others."""
 
     REGULAR = "regular"
-    INIT = "init"  # runs to its end before the next container is made
-    SIDECAR = "sidecar"  # an init container whose restartPolicy is Always: it stays
-    EPHEMERAL = "ephemeral"  # as of ``kubectl debug``: comes later, and may ask for nothing
+    INIT = "init"  # runs to its end before the next container is created
+    SIDECAR = "sidecar"  # an init container with restartPolicy Always: it keeps running
+    EPHEMERAL = "ephemeral"  # as of ``kubectl debug``: joins later, and may request nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A device or mount that a container is given.
+    """A device or mount of a container.
 
     ``path`` is the host's ('' = a CDI device), ``address`` the PCI device of the machine behind it ('' = none).
     """
@@ -57,9 +57,9 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class NewContainer:
-    """A container of a create step, with the devices and mounts that it is given.
+    """A container of a create step, with its devices and mounts.
 
-    ``cpuset_cpus`` are CPUs that it brings along, as from a kubelet whose own CPU manager is on; empty = none.
+    ``cpuset_cpus`` are CPUs that the kubelet sends, as with its own CPU manager; empty = none.
     """
 
     name: str
@@ -71,10 +71,10 @@ class NewContainer:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make a pod with containers, or more containers of a pod that exists.
+    """Create a pod with containers, or more containers of a pod that exists.
 
     ``namespace`` None: the pod's, or ``default``. ``qos`` None: what follows from the containers, or the pod's.
-    ``is_static``: its manifest is a file of the node, so that it has the same uid whenever it is made.
+    ``is_static``: its manifest is a file of the node, so it has the same uid whenever it is created.
     """
 
     pod: str
@@ -88,7 +88,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class OnContainer:
-    """Something that happens to one container, named ``pod/container`` or ``namespace/pod/container``."""
+    """Stop, end or restart one container, named ``pod/container`` or ``namespace/pod/container``."""
 
     what: Literal["stop", "exit", "restart-container"]
     container: str
@@ -96,7 +96,7 @@ class OnContainer:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """The kubelet resizes a container in place, or its own CPU manager sends a set."""
+    """Resize a container in place, or send a set as the kubelet's own CPU manager does."""
 
     container: str
     amounts: Amounts
@@ -105,23 +105,23 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A pod is removed, named ``pod`` or ``namespace/pod``."""
+    """Remove a pod, named ``pod`` or ``namespace/pod``."""
 
     pod: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """The operator changes these options; all others stay as they are."""
+    """Change these options of the configuration; all others stay."""
 
     config: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The proxy, the runtime, or both end and come back. Containers live on.
+    """Restart the proxy, the runtime, or both. Containers keep running.
 
-    ``loses_state``: what the proxy had saved is gone.
+    ``loses_state``: what the proxy had saved is lost.
     """
 
     what: Literal["proxy", "runtime", "both"]
@@ -130,19 +130,19 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class ResetNode:
-    """The operator uninstalls: the proxy ends, every container is widened, calls go straight to the runtime."""
+    """Run ``cri-proxy reset``: the proxy ends, every container is widened, calls go to the runtime directly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Nothing happens for so long but what the proxy does by itself."""
+    """Let time pass, in which only the proxy's own timers act."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class CpuHotplug:
-    """CPUs go offline, or come back online."""
+    """Take CPUs offline, or bring them online."""
 
     what: Literal["offline", "online"]
     cpus: CpuSet
@@ -150,7 +150,7 @@ class CpuHotplug:
 
 @dataclass(frozen=True, slots=True)
 class Tamper:
-    """Somebody else rewrites a container's cgroup behind the runtime's back; None leaves that file as it is."""
+    """Rewrite a container's cgroup without the runtime; None leaves that file as it is."""
 
     container: str
     cpus: CpuSet | None = None
@@ -159,7 +159,7 @@ class Tamper:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """Expressions that must be true now."""
+    """Check that these expressions are true."""
 
     expressions: tuple[str, ...]
 
@@ -171,7 +171,7 @@ Action = OnPods | OnNode | Expect
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step; ``written`` is it as the file has it, ``line`` where."""
+    """One step; ``written`` is the step as in the file, ``line`` its line."""
 
     action: Action
     written: object
@@ -180,7 +180,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One document. ``source`` names the file, ``about`` says in a sentence what it shows ('' = nothing said)."""
+    """One document. ``source`` names the file, ``about`` says in a sentence what it shows ('' = not given)."""
 
     source: str
     line: int

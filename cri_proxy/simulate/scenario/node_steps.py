@@ -1,4 +1,4 @@
-"""The steps that operators, the hardware and time take, from YAML."""
+"""Read the steps of operators, hardware and time from YAML."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -13,7 +13,7 @@ TAMPER_KEYS = ("container", "cpus", "mems")
 
 
 def options(part: Field | None, what: str) -> Mapping[str, object]:
-    """A mapping of the daemon's options; none where nothing stands. Raises ScenarioError."""
+    """Read a mapping of the daemon's options; empty where nothing is given. Raises ScenarioError."""
     if part is None or part.is_null:
         return {}
     value = part.plain()
@@ -23,28 +23,28 @@ def options(part: Field | None, what: str) -> Mapping[str, object]:
 
 
 def restart(value: Field) -> Restart:
-    """Who restarts, and whether the proxy's state is there then. Raises ScenarioError."""
+    """Read what restarts, and whether the proxy's state is lost. Raises ScenarioError."""
     fields = {"what": value} if value.is_scalar else value.mapping(RESTART_KEYS, "restart")
     if "what" not in fields:
         raise value.refuse("restart: what is missing; give proxy, runtime or both")
     loses_state = "loses_state" in fields and fields["loses_state"].truth("loses_state")
     match fields["what"].text("restart"):
         case "runtime" if loses_state:
-            raise value.refuse("restart: the runtime has no state of ours to lose; give proxy or both")
+            raise value.refuse("restart: the runtime has no state of the proxy to lose; give proxy or both")
         case ("proxy" | "runtime" | "both") as what:
             return Restart(what, loses_state)
     raise value.refuse(f"restart: expected proxy, runtime or both, got {fields['what'].shown()}")
 
 
 def reset(value: Field) -> ResetNode:
-    """There is nothing to say about a reset. Raises ScenarioError."""
+    """Read a reset, which has no details. Raises ScenarioError."""
     if value.is_null or (value.is_scalar and value.text("reset") == "true"):
         return ResetNode()
     raise value.refuse(f"reset: expected true, got {value.shown()}")
 
 
 def advance(value: Field) -> Advance:
-    """How much time passes, in seconds. Raises ScenarioError."""
+    """Read how much time passes, in seconds. Raises ScenarioError."""
     try:
         seconds = float(value.text("advance"))
     except ValueError:
@@ -55,17 +55,17 @@ def advance(value: Field) -> Advance:
 
 
 def offline(value: Field) -> CpuHotplug:
-    """CPUs that go. Raises ScenarioError."""
+    """Read CPUs that go offline. Raises ScenarioError."""
     return CpuHotplug("offline", _cpus(value, "offline"))
 
 
 def online(value: Field) -> CpuHotplug:
-    """CPUs that come back. Raises ScenarioError."""
+    """Read CPUs that come online. Raises ScenarioError."""
     return CpuHotplug("online", _cpus(value, "online"))
 
 
 def tamper(value: Field) -> Tamper:
-    """What somebody writes into a container's cgroup. Raises ScenarioError."""
+    """Read what is written into a container's cgroup. Raises ScenarioError."""
     fields = value.mapping(TAMPER_KEYS, "tamper")
     if "container" not in fields:
         raise value.refuse("tamper: container is missing; name it as pod/container")

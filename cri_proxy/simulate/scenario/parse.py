@@ -1,4 +1,4 @@
-"""Scenario files: YAML documents into values, strictly, every complaint with its line (design section 5.2)."""
+"""Read scenario files (docs/reference/scenarios.md): YAML documents into values; every error names its line."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -39,9 +39,9 @@ STEP_KEYS = (
 
 
 def read_scenarios(path: str) -> Iterator[Scenario | ScenarioError]:
-    """Every document of a file as a scenario, or what is wrong with it; ``-`` is standard input.
+    """Yield every document of a file as a scenario, or its error; ``-`` is standard input.
 
-    A document that is wrong does not stop those after it; text that is no YAML ends the file. Raises nothing.
+    A wrong document does not stop those after it; text that is not YAML ends the file. Raises nothing.
     """
     try:
         text = _read(path)
@@ -55,7 +55,7 @@ def read_scenarios(path: str) -> Iterator[Scenario | ScenarioError]:
 
 
 def parse_scenario(text: str, source: str = "scenario") -> Scenario:
-    """The one scenario of this text. Raises ScenarioError."""
+    """Return the only scenario of this text. Raises ScenarioError."""
     found = list(documents(text, source))
     if len(found) != 1:
         raise ScenarioError(source, 0, f"expected one document, got {len(found)}")
@@ -120,7 +120,7 @@ def _expect(value: Field) -> Expect:
         text = item.text("expect")
         problem = check(text)
         if problem:
-            # most often the name of a pool, of which ' #' begins a comment
+            # Most often the name of a pool: its ' #' begins a comment.
             remedy = "; in quotes, YAML takes no # for a comment" if text.count("'") % 2 else ""
             raise item.refuse(f"expect: {text}: {problem}{remedy}")
         expressions.append(text)

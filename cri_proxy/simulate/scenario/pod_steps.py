@@ -1,4 +1,4 @@
-"""The steps that a kubelet takes, from YAML: pods, their containers, resizes, and the names that steps go by."""
+"""Read the steps of a kubelet from YAML: pods, their containers, resizes, and the names of pods and containers."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _QOS = {"guaranteed": QosClass.GUARANTEED, "burstable": QosClass.BURSTABLE, "bes
 
 
 def create(value: Field) -> Create:
-    """A pod, or more containers of one. Raises ScenarioError."""
+    """Read a pod, or more containers of one. Raises ScenarioError."""
     fields = value.mapping(CREATE_KEYS, "create")
     for key in ("pod", "containers"):
         if key not in fields:
@@ -41,7 +41,7 @@ def create(value: Field) -> Create:
 
 
 def _check_order(part: Field, containers: tuple[NewContainer, ...]) -> None:
-    """Refuse an order that no kubelet knows."""
+    """Raise ScenarioError for an order of containers that no kubelet creates."""
     later = False
     for container in containers:
         if container.role in (ContainerRole.INIT, ContainerRole.SIDECAR) and later:
@@ -76,12 +76,12 @@ def _amounts(item: Field, fields: Mapping[str, Field], qos: QosClass | None, rol
     if role is not ContainerRole.EPHEMERAL:
         return amounts_of(item, fields, qos)
     if not amounts_of(item, fields, None).is_empty:
-        raise item.refuse("an ephemeral container asks for nothing; leave cpu and memory out")
+        raise item.refuse("an ephemeral container requests nothing; leave cpu and memory out")
     return Amounts()
 
 
 def update(value: Field) -> Resize:
-    """A resize in place. Raises ScenarioError."""
+    """Read a resize in place. Raises ScenarioError."""
     fields = value.mapping(UPDATE_KEYS, "update")
     if "container" not in fields:
         raise value.refuse("update: container is missing; name it as pod/container")
@@ -110,7 +110,7 @@ def _qos(value: Field | None) -> QosClass | None:
 
 
 def _pairs(value: Field | None, what: str) -> Labels:
-    """Texts by key, sorted; a list or mapping as an annotation's value is its JSON."""
+    """Return texts by key, sorted; a list or mapping as an annotation's value becomes JSON."""
     if value is None or value.is_null:
         return ()
     found = {
@@ -121,7 +121,7 @@ def _pairs(value: Field | None, what: str) -> Labels:
 
 
 def name_of(value: Field, what: str) -> str:
-    """A name of a pod, namespace or container. Raises ScenarioError."""
+    """Read the name of a pod, namespace or container. Raises ScenarioError."""
     text = value.text(what)
     if not text or "/" in text or text != text.strip():
         raise value.refuse(f"{what}: expected a name without slashes, got {value.shown()}")
@@ -129,7 +129,7 @@ def name_of(value: Field, what: str) -> str:
 
 
 def container_reference(value: Field, what: str) -> str:
-    """``pod/container`` or ``namespace/pod/container``. Raises ScenarioError."""
+    """Read ``pod/container`` or ``namespace/pod/container``. Raises ScenarioError."""
     text = value.text(what)
     if len(text.split("/")) not in {2, 3} or not all(text.split("/")):
         raise value.refuse(f"{what}: expected pod/container or namespace/pod/container, got {value.shown()}")
@@ -137,7 +137,7 @@ def container_reference(value: Field, what: str) -> str:
 
 
 def pod_reference(value: Field) -> str:
-    """``pod`` or ``namespace/pod``. Raises ScenarioError."""
+    """Read ``pod`` or ``namespace/pod``. Raises ScenarioError."""
     text = value.text("delete")
     if len(text.split("/")) not in {1, 2} or not all(text.split("/")):
         raise value.refuse(f"delete: expected a pod's name, or namespace/pod, got {value.shown()}")

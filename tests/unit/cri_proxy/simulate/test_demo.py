@@ -7,7 +7,7 @@ from cri_proxy.simulate.run_files import run_scenario
 async def played() -> tuple[list[DemoStep], Demo]:
     """Every scene."""
     demo = Demo()
-    scenes = [scene async for scene in demo.scenes()]
+    scenes = [scene async for scene in demo.steps()]
     await demo.close()
     return scenes, demo
 
@@ -40,7 +40,7 @@ async def test_the_picture_fills_and_the_restart_changes_nothing() -> None:
     scenes, _ = await played()
     restart = next(i for i, scene in enumerate(scenes) if "restart" in scene.caption)
     assert scenes[restart].cpus == scenes[restart - 1].cpus
-    assert scenes[restart].news == ("nothing changed for anybody",)
+    assert scenes[restart].news == ("no container changed",)
     letters = [len({mark for row in scene.cpus for mark in row if mark.isupper()}) for scene in scenes]
     assert letters == sorted(letters)
     assert letters[-1] == 5

@@ -15,7 +15,7 @@ async def played(*steps: str) -> tuple[list[StepOutcome], SimulatedNode]:
     """What came of every step, and the node as it was left."""
     player = ScenarioRunner(parse_scenario(MACHINE + CONFIG + "".join(f"- {step}\n" for step in steps)))
     await player.open()
-    outcomes = [outcome async for outcome in player.play()]
+    outcomes = [outcome async for outcome in player.run()]
     await player.close()
     return outcomes, player.simulated
 

@@ -84,7 +84,7 @@ async def test_cpus_that_went_and_came_back_are_there_again(simulated: Simulated
 
 async def test_a_machine_that_no_configuration_fits_stays_as_it_was_for_the_policy(simulated: SimulatedNode) -> None:
     await simulated.reconfigure({"availableResources": {"cpu": "cpuset:0,3"}})
-    assert (await simulated.take_offline(CpuSet.parse("0,3"))).startswith("the machine cannot be taken over:")
+    assert (await simulated.take_offline(CpuSet.parse("0,3"))).startswith("the machine cannot be used:")
     assert (str(simulated.machine.online), str(simulated.policy.machine.online)) == ("1-2", "0-3")
 
 

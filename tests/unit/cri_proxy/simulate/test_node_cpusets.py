@@ -17,7 +17,7 @@ async def look(*, wrong_pid: int = 0) -> tuple[str, str]:
     """The CPUs that are enforced on the only container, and the end of its cgroup's path; '' when there are none."""
     player = ScenarioRunner(parse_scenario(SCENARIO))
     await player.open()
-    _ = [outcome async for outcome in player.play()]
+    _ = [outcome async for outcome in player.run()]
     (container,) = player.simulated.runtime.node.containers.values()
     found = EmbeddedCpusets(player.simulated.runtime).enforced(container.pid + wrong_pid, container.id)
     await player.close()

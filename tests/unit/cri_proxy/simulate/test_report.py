@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.simulate.outcome import ContainerState, MovedContainer, StepOutcome
-from cri_proxy.simulate.report import change, heading, headline, place, summary, tell
+from cri_proxy.simulate.report import change_text, heading, headline, placement_text, step_lines, summary
 from cri_proxy.simulate.run_files import run_scenario
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from sysfs.cpuset import CpuSet, NodeSet
@@ -34,7 +34,7 @@ OWNING = ContainerState(
         ("advance: 30", "30 seconds pass"),
         ("offline: 3", "CPU 3 goes offline"),
         ("online: 2-3", "CPUs 2-3 go online"),
-        ("tamper: {container: web/a, cpus: 0-1}", "somebody writes 0-1 to cpuset.cpus of web/a"),
+        ("tamper: {container: web/a, cpus: 0-1}", "another process writes 0-1 to cpuset.cpus of web/a"),
         ("expect: [ok(), not ok()]", "expect ok(); not ok()"),
     ],
 )
@@ -43,19 +43,19 @@ def test_a_step_has_one_line(step: str, line: str) -> None:
 
 
 def test_a_place_says_what_the_cpus_are_to_the_container() -> None:
-    assert place(SHARING) == "CPUs 4-7 shared (250m), memory node 1"
-    assert place(OWNING) == "CPU 2 exclusive, memory node 0, root"
-    assert place(ContainerState("id", "running")) == "CPUs not pinned, memory not pinned"
+    assert placement_text(SHARING) == "CPUs 4-7 shared (250m), memory node 1"
+    assert placement_text(OWNING) == "CPU 2 exclusive, memory node 0, root"
+    assert placement_text(ContainerState("id", "running")) == "CPUs not pinned, memory not pinned"
 
 
 def test_thread_siblings_that_are_left_idle_are_called_hidden() -> None:
     quiet = ContainerState("id", "running", CpuSet.parse("2"), NodeSet.parse("0"), exclusive=CpuSet.parse("2-3"))
-    assert place(quiet) == "CPU 2 exclusive + CPU 3 hidden, memory node 0"
+    assert placement_text(quiet) == "CPU 2 exclusive + CPU 3 hidden, memory node 0"
 
 
 def test_what_the_kernel_enforces_is_told_where_it_is_something_else() -> None:
     drifted = replace(OWNING, kernel_cpus=CpuSet.parse("0-3"), kernel_mems=NodeSet.parse("0"))
-    assert place(drifted) == "CPU 2 exclusive, memory node 0, root; the kernel says CPUs 0-3"
+    assert placement_text(drifted) == "CPU 2 exclusive, memory node 0, root; the kernel says CPUs 0-3"
 
 
 def test_cpus_that_are_granted_and_not_pinned_are_not_called_exclusive() -> None:
@@ -67,9 +67,9 @@ def test_cpus_that_are_granted_and_not_pinned_are_not_called_exclusive() -> None
 
 
 def test_a_move_says_what_changed_and_nothing_else() -> None:
-    assert change(MovedContainer("a", SHARING, OWNING)) == "CPUs 4-7 -> 2, memory nodes 1 -> 0"
+    assert change_text(MovedContainer("a", SHARING, OWNING)) == "CPUs 4-7 -> 2, memory nodes 1 -> 0"
     assert (
-        change(MovedContainer("a", SHARING, ContainerState("id", "running", CpuSet(), NodeSet.parse("1"))))
+        change_text(MovedContainer("a", SHARING, ContainerState("id", "running", CpuSet(), NodeSet.parse("1"))))
         == "CPUs 4-7 -> any"
     )
 
@@ -85,7 +85,7 @@ def test_a_step_tells_refusals_places_reasons_and_moves() -> None:
         named=("a/c", "a/d"),
         reasons={"a/c": ("because",)},
     )
-    assert tell(step, outcome) == [
+    assert step_lines(step, outcome) == [
         "  0  create pod a: c, d",
         "     REFUSED: d: full",
         "     a/c: CPU 2 exclusive, memory node 0, root",
@@ -96,14 +96,17 @@ def test_a_step_tells_refusals_places_reasons_and_moves() -> None:
 
 def test_a_restart_that_moves_nobody_says_so() -> None:
     step = parse_scenario("machine: host\nsteps: [restart: both]").steps[0]
-    assert tell(step, StepOutcome(0, step.written, (), {})) == ["  0  restart proxy and runtime", "     nobody moved"]
+    assert step_lines(step, StepOutcome(0, step.written, (), {})) == [
+        "  0  restart proxy and runtime",
+        "     no container moved",
+    ]
 
 
 def test_a_check_that_puts_something_right_says_so_and_tampering_is_no_move() -> None:
     steps = parse_scenario("machine: host\nsteps:\n- advance: 60\n- tamper: {container: a/b, cpus: 1}").steps
     repaired = StepOutcome(0, steps[0].written, (), {}, update_calls=1)
-    assert tell(steps[0], repaired)[1:] == ["     nobody moved; 1 update sent again"]
-    assert tell(steps[1], StepOutcome(1, steps[1].written, (), {}))[1:] == []
+    assert step_lines(steps[0], repaired)[1:] == ["     no container moved; 1 update sent again"]
+    assert step_lines(steps[1], StepOutcome(1, steps[1].written, (), {}))[1:] == []
 
 
 def test_the_heading_says_what_is_played_on_what() -> None:

@@ -19,7 +19,7 @@ async def played(scenario: Scenario) -> tuple[list[StepOutcome], int]:
     """What came of every step, and how many updates the runtime got."""
     player = ScenarioRunner(scenario)
     await player.open()
-    outcomes = [outcome async for outcome in player.play()]
+    outcomes = [outcome async for outcome in player.run()]
     await player.close()
     return outcomes, len(player.simulated.runtime.updates)
 

@@ -49,7 +49,7 @@ WEB = ContainerState(
     kernel_mems=NodeSet.parse("0-1"),
     cpu_shares=2560,
     cpu_quota=250_000,
-    told={"EXCLUSIVE_CPUS": "2-3", "HBM_MEMS": ""},
+    resource_variables={"EXCLUSIVE_CPUS": "2-3", "HBM_MEMS": ""},
 )
 LAST = StepOutcome(
     1,

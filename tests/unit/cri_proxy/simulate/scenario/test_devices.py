@@ -4,7 +4,7 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.devices import DeviceLocator, give, read_device, read_mount
+from cri_proxy.simulate.scenario.devices import DeviceLocator, attach, read_device, read_mount
 from cri_proxy.simulate.scenario.fields import documents
 from cri_proxy.simulate.scenario.model import Attachment
 from sysfs.descriptions.machine import describe
@@ -32,8 +32,8 @@ def mount(text: str) -> Attachment:
 async def hints(*given: Attachment) -> list[tuple[str, str]]:
     """(source, nodes) of a container that is given these."""
     places, config = DeviceLocator(MACHINE), pb.ContainerConfig()
-    places.learn(given)
-    give(config, given)
+    places.add(given)
+    attach(config, given)
     return [(hint.source, str(hint.nodes)) for hint in await places.hints_of(config)]
 
 

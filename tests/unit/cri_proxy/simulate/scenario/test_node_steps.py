@@ -25,7 +25,7 @@ def test_a_restart_may_lose_the_state() -> None:
         ("restart: all", "expected proxy, runtime or both, got 'all'"),
         ("reconfigure: 3", "expected a mapping of options"),
         ("restart: {loses_state: true}", "restart: what is missing"),
-        ("restart: {what: runtime, loses_state: true}", "no state of ours to lose"),
+        ("restart: {what: runtime, loses_state: true}", "no state of the proxy to lose"),
         ("restart: {what: proxy, lost: true}", "unknown key 'lost'"),
         ("reset: everything", "expected true, got 'everything'"),
         ("advance: -1", "expected a number of seconds above 0, got '-1'"),

@@ -61,7 +61,7 @@ def test_a_container_may_bring_cpus_of_its_own() -> None:
         ("{pod: web, static: 1, containers: []}", "static: expected true or false"),
         ("{pod: web, containers: [{name: a}, {name: b, init: true}]}", "b: init containers and sidecars stand before"),
         ("{pod: web, containers: [{name: a, init: true, sidecar: true}]}", "not init and sidecar"),
-        ("{pod: web, containers: [{name: a, ephemeral: true, cpu: 1}]}", "an ephemeral container asks for nothing"),
+        ("{pod: web, containers: [{name: a, ephemeral: true, cpu: 1}]}", "an ephemeral container requests nothing"),
         ("{pod: web, containers: [{name: a, int: true}]}", "did you mean 'init'?"),
         ("{pod: web, containers: [{name: a, cpuset_cpus: all}]}", "cpuset_cpus: expected a list"),
     ],
