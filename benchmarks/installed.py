@@ -29,7 +29,7 @@ def install(directory: Path) -> Path:
         files = distribution(name).files or ()
         for top in sorted({file.parts[0] for file in files} - {"..", "__pycache__"}):
             _copy(Path(str(distribution(name).locate_file(top))), library)
-    compiling = (str(python), "-m", "compileall", "-q", "-j0", "--invalidation-mode", "unchecked-hash", str(library))
+    compiling = (str(python), str(ROOT / "packaging" / "deb" / "compile.py"), str(library), "/")
     subprocess.run(compiling, check=True, env=environment() | {"PYTHONNODEBUGRANGES": "1"})
     text = (ROOT / "packaging" / "deb" / "cri-proxy").read_text()
     program.write_text(text.replace("/usr/bin/python3", str(python)).replace("/usr/lib/cri-proxy", str(library)))

@@ -36,8 +36,7 @@ rm -rf "$lib/bin" "$lib"/setuptools* "$lib/pkg_resources" "$lib/_distutils_hack"
 find "$lib" \( -name '*.pyi' -o -name '*.pyx' -o -name '*.c' -o -name __pycache__ \) -prune -exec rm -rf {} +
 # What pip notes for itself, this machine's paths among it.
 rm -f "$lib"/*.dist-info/RECORD "$lib"/*.dist-info/INSTALLER "$lib"/*.dist-info/REQUESTED "$lib"/*.dist-info/direct_url.json
-# Columns, which only a traceback on a terminal would underline, are half a megabyte of the daemon's memory.
-PYTHONNODEBUGRANGES=1 "$python" -m compileall -q -j0 -s "$root" --invalidation-mode unchecked-hash "$lib"
+PYTHONNODEBUGRANGES=1 "$python" $here/compile.py "$lib" "$root"
 
 install -D -m 755 $here/cri-proxy "$root/usr/bin/cri-proxy"
 install -D -m 755 packaging/kubelet/check_kubelet.py "$root/usr/sbin/cri-proxy-check-kubelet"
