@@ -36,9 +36,9 @@ class CpuKind(StrEnum):
 
 
 class Threads(StrEnum):
-    """What becomes of the thread siblings of a container's CPUs."""
+    """How the thread siblings of a container's CPUs are used."""
 
-    ANY = "any"  # they may be anybody's
+    ANY = "any"  # any container may have them
     OWN_CORE = "own-core"  # whole cores are owned, siblings included
     HIDE = "hide"  # as own-core, and one thread of each core is run on
 
@@ -64,7 +64,7 @@ class BurstLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ContainerKey:
-    """Whom a grant belongs to: it outlives container ids and restarts (spec section 8)."""
+    """The owner of a grant. It outlives container ids and restarts (docs/placement.md, Restart and faults)."""
 
     pod_uid: str
     name: str
@@ -72,7 +72,7 @@ class ContainerKey:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """The pod of a container, as its sandbox tells it."""
+    """The pod of a container, read from its sandbox."""
 
     uid: str
     name: str
@@ -95,7 +95,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Affinity:
-    """A wish towards other containers; a negative weight pushes. ``scope`` None = the same pod."""
+    """A preference for other containers; a negative weight repels. ``scope`` None = the same pod."""
 
     match: Expression
     weight: int = 1
@@ -113,7 +113,7 @@ class DeviceLocality:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What annotations ask for; None = nothing said, the policy's options decide."""
+    """What annotations ask for. Where they say nothing (None), the policy's options decide."""
 
     prefer_isolated: bool | None = None
     require_isolated: bool = False
@@ -125,7 +125,7 @@ class Preferences:
     threads: Threads | None = None
     priority: CpuPriority | None = None
     burst_level: BurstLevel | None = None
-    memory_kinds: tuple[MemoryKind, ...] = ()  # sorted; () = nothing said: every kind but HBM
+    memory_kinds: tuple[MemoryKind, ...] = ()  # sorted; () = every kind but HBM
     strict_memory: bool = False  # refuse rather than use other kinds of memory, or more than there is
     strict_hints: bool = False  # refuse rather than run far from a device
     spread_by_hints: bool | None = None  # owned CPUs near each device; False = wherever in the pool
@@ -136,9 +136,9 @@ class Preferences:
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """What the container held before (an earlier attempt, or the size before a resize): wanted again.
+    """What the container held before (an earlier attempt, or the size before a resize) and should get again.
 
-    ``only_there``: not in a wider pool; for one that has lost some of its CPUs and has to move anyway.
+    ``only_there``: not in a wider pool. Set for a container that lost some of its CPUs and has to move anyway.
     """
 
     pool: str
@@ -167,7 +167,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a container holds. Its cpuset follows from this and from everybody else's grant (``pinnings``)."""
+    """What a container holds. Its cpuset follows from this and from all other grants (``pinnings``)."""
 
     request: Request
     pool: str  # pool name; '' for kinds that have none
@@ -182,7 +182,7 @@ class Grant:
 
     @property
     def container(self) -> ContainerKey:
-        """Whose grant this is."""
+        """The owner."""
         return self.request.container
 
     @property
@@ -192,7 +192,7 @@ class Grant:
 
     @property
     def as_previous(self) -> Previous | None:
-        """What a new attempt or size of this container wants again; None for kinds that have no place of their own."""
+        """What a new attempt or size of this container should get again; None for kinds without a place."""
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
             return None
         return Previous(self.pool, self.owned, self.added)
@@ -203,18 +203,20 @@ class Allocations:
     """All grants of the node, sorted by container, and CPUs withheld from exclusive use."""
 
     grants: tuple[Grant, ...] = ()
-    withheld: CpuSet = CpuSet()  # used by containers that brought a cpuset of their own (spec section 5)
+    withheld: CpuSet = (
+        CpuSet()
+    )  # used by containers that brought a cpuset of their own (docs/placement.md, Choosing CPUs)
 
     def _index(self, container: ContainerKey) -> int:
         return bisect_left(self.grants, container, key=lambda g: g.container)
 
     def get(self, container: ContainerKey) -> Grant | None:
-        """The grant of this container, or None."""
+        """Return the grant of this container, or None."""
         i = self._index(container)
         return self.grants[i] if i < len(self.grants) and self.grants[i].container == container else None
 
     def with_grants(self, *grants: Grant) -> Self:
-        """These grants added, each replacing an older one of the same container."""
+        """Return a copy with these grants, each in place of an older one of the same container."""
         merged = list(self.grants)
         for grant in grants:
             i = bisect_left(merged, grant.container, key=lambda g: g.container)
@@ -223,7 +225,7 @@ class Allocations:
         return replace(self, grants=tuple(merged))
 
     def without(self, container: ContainerKey) -> Self:
-        """The same without this container's grant (no error if it has none)."""
+        """Return a copy without this container's grant. It may have none."""
         i = self._index(container)
         if i == len(self.grants) or self.grants[i].container != container:
             return self
@@ -232,7 +234,7 @@ class Allocations:
 
 @dataclass(frozen=True, slots=True)
 class Pinning:
-    """What is written for a container. None = that field is not ours to write. Never an empty set."""
+    """What is written for a container. None = the field is not written. Never an empty set."""
 
     cpus: CpuSet | None
     mems: NodeSet | None
@@ -251,7 +253,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why: ``code`` for machines (bounded set, used as a metric label), ``text`` one sentence for people."""
+    """A reason: ``code`` for machines (a bounded set, used as a metric label), ``text`` one sentence for people."""
 
     code: str
     text: str
@@ -259,7 +261,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One pool as it was considered: its key, field by field in order of comparison, and what came of it."""
+    """A pool as it was considered: its key, field by field in the order of comparison, and the outcome."""
 
     pool: str
     key: tuple[tuple[str, int | float | str], ...]
@@ -273,14 +275,14 @@ class Placed:
     grant: Grant
     pinning: Pinning
     updates: tuple[Update, ...] = ()  # containers whose pinning changes, sorted by container
-    moved: tuple[Grant, ...] = ()  # others, lifted to a wider pool or to more memory nodes to make room
+    moved: tuple[Grant, ...] = ()  # others that get a wider pool or more memory nodes to make room
     reasons: tuple[Reason, ...] = ()
     ranking: tuple[Ranked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The container has no place: the machine is full, or a strict wish cannot be met."""
+    """The container has no place: the machine is full, or a strict preference cannot be met."""
 
     reason: Reason
     ranking: tuple[Ranked, ...] = ()
@@ -291,7 +293,7 @@ Decision = Placed | Rejected
 
 @dataclass(frozen=True, slots=True)
 class Reinstated:
-    """Saved grants and new requests put on a machine: at start, and after a change of options or topology."""
+    """Saved grants and new requests, put on a machine: at start, and after a change of options or topology."""
 
     allocations: Allocations
     kept: tuple[ContainerKey, ...]
@@ -313,7 +315,7 @@ class Reinstated:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """What an option decided where no annotation did: ``field`` is one of ``Preferences``, ``value`` in words."""
+    """What an option decided where no annotation did. ``field`` is one of ``Preferences``, ``value`` is in words."""
 
     field: str
     value: str

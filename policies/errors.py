@@ -1,4 +1,4 @@
-"""What can be wrong with a policy before any container is placed: a name or an option, and the remedy."""
+"""Errors that precede any placement: an unknown policy, or options that cannot be used."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Match expressions over containers: keys, joint keys and operators (spec section 3).
+"""Match expressions over containers: keys, joint keys and operators (docs/placement.md, Affinity).
 
 Their meaning is what users of cri-resource-manager and nri-plugins know: keys name, namespace, qosclass, id, labels/K,
 tags/K and pod/...; a key with a dot is a label; ``:a:b`` joins the values of several keys.
@@ -39,7 +39,7 @@ _KUBELET_LABELS = {
 
 
 def matches(expression: Expression, container: Request) -> bool:
-    """True when the container satisfies the expression; an unknown operator matches nothing."""
+    """Return whether the container satisfies the expression. An unknown operator matches nothing."""
     if expression.operator == "AlwaysTrue":
         return True
     test = _OPERATORS.get(expression.operator)
@@ -47,7 +47,7 @@ def matches(expression: Expression, container: Request) -> bool:
 
 
 def expression_text(expression: Expression) -> str:
-    """The expression in words, of bounded length.
+    """Return the expression in words, of bounded length.
 
     >>> expression_text(Expression("name", "In", ("c0", "c1")))
     'name In c0, c1'
@@ -83,7 +83,7 @@ _OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = Mappin
 
 
 def _value(key: str, container: Request) -> str | None:
-    """The value of a key, joint or simple; None when the container has none. A joint key exists if any part does."""
+    """Return the value of a key, joint or simple, or None. A joint key exists if any part does."""
     if key[:1] != ":":
         return _simple_value(key, container)
     keys, separator = split_joint_key(key)
@@ -95,7 +95,7 @@ def _value(key: str, container: Request) -> str | None:
 
 @lru_cache(maxsize=128)  # one key is looked up in many containers
 def split_joint_key(key: str) -> tuple[tuple[str, ...], str]:
-    """The keys of a joint key and what separates their values.
+    """Return the keys of a joint key and what separates their values.
 
     ``:a:b`` joins with colons; ``:KVa KV b`` style, ``:`` followed by two separator characters, names the one
     between keys (K) and the one between values (V).

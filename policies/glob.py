@@ -1,8 +1,8 @@
 """Shell globs whose cost is bounded: one pass over the pattern, whatever its shape (pure).
 
 ``*`` any text, ``?`` any character, ``[a-z]`` one of these, ``[!a-z]`` or ``[^a-z]`` one that is not (POSIX 2.13,
-glob(7)). A bracket that is never closed stands for itself. Anybody who may create a pod
-writes patterns, so little of them is cached and nothing backtracks: all places that the pattern can have reached are
+glob(7)). A bracket that is never closed stands for itself. The owners of pods write patterns, so little of them is
+cached and nothing backtracks: all places that the pattern can have reached are
 followed at once, as the bits of an integer.
 """
 
@@ -14,7 +14,7 @@ _STAR, _STARS, _ANY = "*", "**", "?"
 
 
 def is_like(text: str, pattern: str, separator: str = "") -> bool:
-    """Whether the whole text matches. With a separator ``*``, ``?`` and sets stop at it, and ``**`` does not.
+    """Return whether the whole text matches. With a separator ``*``, ``?`` and sets stop at it, and ``**`` does not.
 
     >>> is_like("nginx-1", "ng*-[0-9]"), is_like("/dev/dri/card0", "/dev/*", "/")
     (True, False)
@@ -43,20 +43,20 @@ def is_like(text: str, pattern: str, separator: str = "") -> bool:
 
 @lru_cache(maxsize=4)  # one text is held against many patterns in turn
 def _places(text: str) -> Mapping[str, int]:
-    """Where each character is in the text, as bits."""
+    """Return where each character is in the text, as bits."""
     places = dict.fromkeys(text, 0)
     for i, char in enumerate(text):
         places[char] |= 1 << i
     return MappingProxyType(places)
 
 
-@lru_cache(maxsize=128)  # the patterns of two lists of preferences
+@lru_cache(maxsize=128)  # the patterns of two lists of expressions
 def _parsed(pattern: str, *, with_stars: bool) -> tuple[str, ...]:
     return tuple(_tokens(pattern, with_stars=with_stars))
 
 
 def _has_parts(text: str, parts: list[str]) -> bool:
-    """Whether the text is these parts in this order with anything between them: what most patterns ask."""
+    """Return whether the text is these parts in this order with anything between them: what most patterns ask."""
     if len(parts) == 1:
         return text == parts[0]
     first, *middle, last = parts
@@ -72,12 +72,12 @@ def _has_parts(text: str, parts: list[str]) -> bool:
 
 
 def _onwards(reached: int, passable: int) -> int:
-    """These places and all that follow them across passable characters: the carry of an addition runs there."""
+    """Return these places and all that follow them across passable characters: the carry of an addition runs there."""
     return (((reached & passable) + passable) ^ passable) | reached
 
 
 def _of_set(token: str, places: Mapping[str, int]) -> int:
-    """Where the text has a character that the set ``[...]`` names; beyond its end the bits are arbitrary."""
+    """Return where the text has a character of the set ``[...]``; beyond its end the bits are arbitrary."""
     members = token[1:-1]
     is_negated = members[0] in "!^" and len(members) > 1
     singles, ranges = _members(members[1:] if is_negated else members)
@@ -93,7 +93,7 @@ def _of_set(token: str, places: Mapping[str, int]) -> int:
 
 @lru_cache(maxsize=128)
 def _members(members: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    """The characters and the ranges that a set names."""
+    """Return the characters and the ranges that a set names."""
     singles: set[str] = set()
     ranges: set[tuple[str, str]] = set()
     i = 0
@@ -108,7 +108,7 @@ def _members(members: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
 
 
 def _tokens(pattern: str, *, with_stars: bool) -> Iterator[str]:
-    """The pattern in parts: ``*``, ``**``, ``?``, a whole set, or one character; ``[*]`` stands for a plain star."""
+    """Yield the pattern in parts: ``*``, ``**``, ``?``, a whole set, or one character; ``[*]`` is a plain star."""
     i = 0
     while i < len(pattern):
         char = pattern[i]
@@ -126,7 +126,7 @@ def _tokens(pattern: str, *, with_stars: bool) -> Iterator[str]:
 
 
 def _end_of_set(pattern: str, start: int) -> int:
-    """Behind the ``]`` of the set that begins here; 0 when there is none. A ``]`` at once is a member."""
+    """Return the place behind the ``]`` of the set that begins here, or 0. A ``]`` at the start is a member."""
     first = start + 1
     if pattern[first : first + 1] in ("!", "^"):
         first += 1

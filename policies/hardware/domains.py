@@ -56,12 +56,12 @@ class Domains:
 
 
 def build_domains(machine: Machine) -> Domains:
-    """Nest what the machine has. CPUs of no package are held by the root alone."""
+    """Nest the domains of the machine. Only the root holds CPUs of no package."""
     notes: list[str] = []
     branches: list[tuple[Package, tuple[tuple[Level, Sets], ...]]] = []
     for package in machine.packages:
-        levels, told = _nesting_levels(machine, package)
-        notes.extend(told)
+        levels, omitted = _nesting_levels(machine, package)
+        notes.extend(omitted)
         branches.append((package, levels))
     count = 1
     children = []
@@ -79,7 +79,7 @@ def build_domains(machine: Machine) -> Domains:
 
 
 def cores_inside(domain: Domain) -> frozenset[int]:
-    """The masks of the cores in this domain."""
+    """Return the masks of the cores in this domain."""
     if domain.level is Level.CORE:
         return frozenset((domain.cpus,))
     return frozenset(core for child in domain.children for core in cores_inside(child))
@@ -101,7 +101,7 @@ def _candidates(machine: Machine, package: Package) -> tuple[tuple[Level, Sets],
 
 
 def _nesting_levels(machine: Machine, package: Package) -> tuple[tuple[tuple[Level, Sets], ...], list[str]]:
-    """The levels of this package whose sets each lie in one set of the level above, and notes on the others."""
+    """Return the levels of this package whose sets each lie in one set of the level above, and notes on the others."""
     parents = [package.cpus.mask]
     kept: list[tuple[Level, Sets]] = []
     notes: list[str] = []
@@ -120,7 +120,7 @@ def _nesting_levels(machine: Machine, package: Package) -> tuple[tuple[tuple[Lev
 
 
 def _first_stray(sets: Sets, parents: list[int]) -> int | None:
-    """The id of the first set that overlaps another or sticks out of its parent, or None."""
+    """Return the id of the first set that overlaps another or sticks out of its parent, or None."""
     seen = 0
     for i, cpus in sets:
         if cpus & seen:
@@ -135,7 +135,7 @@ def _first_stray(sets: Sets, parents: list[int]) -> int | None:
 def _grow(
     package: Package, level: Level, own: tuple[int, int], levels: tuple[tuple[Level, Sets], ...], index: int
 ) -> tuple[Domain, int]:
-    """The domain of this set with everything inside it, and the next free index."""
+    """Build the domain of this set with everything inside it. Return it and the next free index."""
     rest = own[1]
     children: list[Domain] = []
     following = index + 1
@@ -147,7 +147,7 @@ def _grow(
         for _, cpus in sets:
             rest &= ~cpus
     if level is not Level.CORE:
-        # Every CPU lies in a core, so that whoever walks down to the cores sees all of them.
+        # Every CPU lies in a core, so that a walk down to the cores sees all of them.
         singles = _single_cpus(package.id, rest, following)
         children.extend(singles)
         following += len(singles)
@@ -155,5 +155,5 @@ def _grow(
 
 
 def _single_cpus(package: int, cpus: int, index: int) -> list[Domain]:
-    """A core of its own for each of these CPUs."""
+    """Return a core of its own for each of these CPUs."""
     return [Domain(index + n, Level.CORE, package, cpu, 1 << cpu, ()) for n, cpu in enumerate(CpuSet(cpus))]

@@ -1,4 +1,4 @@
-"""Machine -> the pool tree: root > package > die > NUMA node > L3 domain (spec section 1).
+"""Machine -> the pool tree: root > package > die > NUMA node > L3 domain (docs/placement.md, Machine and pools).
 
 A level with a single child is left out, as hardware has it: pool names must not change when the available
 CPUs do. Pools without available CPUs are dropped.
@@ -68,7 +68,7 @@ class PoolTree:
         return self.pools[0]
 
     def named(self, name: str) -> Pool:
-        """The pool of this name; the root when there is none (a grant of another machine)."""
+        """Return the pool of this name, or the root where there is none (a grant of another machine)."""
         return self.pools[self.by_name.get(name, 0)]
 
 
@@ -142,7 +142,7 @@ class _Site:
 
 
 def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...]) -> int:
-    """Append the pool of this domain and of everything below; give its index."""
+    """Append the pool of this domain and of everything below. Return its index."""
     split = site.split
     index = len(pools)
     pools.append(_bare_pool(site, domain, index, tuple(pools[i] for i in parents)))
@@ -160,7 +160,7 @@ def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...
 
 
 def _bare_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...]) -> Pool:
-    """The pool without what only its children tell."""
+    """Return the pool without what follows from its children."""
     machine, split = site.machine, site.split
     mems = _own_memory(machine, domain)
     if not mems and parents:
@@ -186,7 +186,7 @@ def _bare_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...
 
 
 def _own_memory(machine: Machine, domain: Domain) -> int:
-    """Nodes with memory that belong to the domain's CPUs, and CPU-less ones nearest to them; all for the root."""
+    """Return the nodes with memory of the domain's CPUs, and the CPU-less ones nearest to them; for the root all."""
     if domain.level is Level.ROOT:
         return machine.memory_nodes.mask
     homes = 0
@@ -218,7 +218,7 @@ def _name(machine: Machine, domain: Domain, parents: tuple[Pool, ...]) -> str:
 
 
 def _pool_children(site: _Site, domain: Domain) -> tuple[Domain, ...]:
-    """The domains that become child pools: an only child is left out in favour of its own children."""
+    """Return the domains that become child pools. An only child is left out in favour of its own children."""
     children = domain.children
     if not children:
         return ()

@@ -1,6 +1,6 @@
-"""Which CPUs are faster than others, and in which order to take them for a wish.
+"""Which CPUs are faster than others, and in which order to take them for a preferred priority.
 
-Told by sysfs, per package and kind of core: ``cpufreq/base_frequency`` (kernel, admin-guide/pm/intel_pstate.rst: set
+Read from sysfs, per package and kind of core: ``cpufreq/base_frequency`` (kernel, admin-guide/pm/intel_pstate.rst: set
 apart by Speed Select's base frequency feature) and ``cpufreq/energy_performance_preference`` (same document, "Energy
 vs Performance Hints").
 """
@@ -12,8 +12,8 @@ from types import MappingProxyType
 from policies.base import CpuPriority
 from sysfs.model import CoreKind, Cpu, Machine
 
-# Ascending laziness. The numbers are those that intel_pstate writes for the words; what has no number of its own lies
-# between its neighbours. Any other word is no preference that we know.
+# From performance to power saving, with the numbers that intel_pstate writes for the words. What has no number of its
+# own lies between its neighbours. Any other word is no known preference.
 _ENERGY_PREFERENCES = {
     "performance": 0,
     "balance_performance": 128,
@@ -38,29 +38,29 @@ class Speeds:
 
 
 def speeds_of(machine: Machine) -> Speeds:
-    """High: not the lowest base frequency, or not the laziest preference. Low: the lowest, the laziest, or E cores.
+    """Sort the CPUs into high (not the lowest base frequency, or not the most power-saving preference), low and normal.
 
-    Compared within a package and a kind of core, so that performance cores are normal where only their kind sets them
-    apart. What sysfs does not tell counts for nothing.
+    Low are the others of that comparison, and efficiency cores. CPUs are compared within a package and a kind of core,
+    so that performance cores are normal where only their kind sets them apart. What sysfs lacks counts for nothing.
     """
     efficient = _mask(c for c in machine.cpus if c.kind is CoreKind.EFFICIENCY)
-    fast = slow = eager = lazy = 0
+    fast = slow = performance = saving = 0
     for package in machine.packages:
         for kind in CoreKind:
             group = [c for c in machine.cpus if c.package == package.id and c.kind is kind]
             low, high = _split({c.id: -c.base_frequency_khz for c in group if c.base_frequency_khz > 0})
             slow, fast = slow | low, fast | high
             low, high = _split({c.id: n for c in group if (n := _energy_preference(c.energy_preference)) is not None})
-            lazy, eager = lazy | low, eager | high
-    high = (fast | eager) & ~efficient
-    low = (slow | lazy | efficient) & ~high
+            saving, performance = saving | low, performance | high
+    high = (fast | performance) & ~efficient
+    low = (slow | saving | efficient) & ~high
     return Speeds(high, machine.online.mask & ~high & ~low, low, fast, efficient)
 
 
 def priority_masks_of(machine: Machine) -> PriorityMasks:
-    """Per wish, the masks to take owned CPUs from. One kind of core serves a request if it can.
+    """Return the masks to take owned CPUs from, per priority. One kind of core serves a request if it can.
 
-    Without a wish: a high base frequency, performance cores, efficiency cores, all.
+    Without a priority: a high base frequency, performance cores, efficiency cores, all.
     """
     s, every = speeds_of(machine), machine.online.mask
     strong = every & ~s.efficient
@@ -74,7 +74,7 @@ def priority_masks_of(machine: Machine) -> PriorityMasks:
 
 
 def _without_repeats(masks: tuple[int, ...], every: int) -> tuple[int, ...]:
-    """The masks that have CPUs, each once, up to the first that has all."""
+    """Return the masks that have CPUs, each once, up to the first that has all."""
     result: list[int] = []
     for mask in (*masks, every):
         if mask == every:
@@ -89,7 +89,7 @@ def _mask(cpus: Iterable[Cpu]) -> int:
 
 
 def _split(values: Mapping[int, int]) -> tuple[int, int]:
-    """(CPUs with the largest value, the others) as masks; nothing where all are equal."""
+    """Return (CPUs with the largest value, the others) as masks; nothing where all are equal."""
     worst = max(values.values(), default=0)
     low = sum(1 << cpu for cpu, value in values.items() if value == worst)
     high = sum(1 << cpu for cpu, value in values.items() if value != worst)
@@ -97,7 +97,7 @@ def _split(values: Mapping[int, int]) -> tuple[int, int]:
 
 
 def _energy_preference(preference: str) -> int | None:
-    """0 for performance to 255 for power; None for words that say nothing. Some drivers write the number."""
+    """Return 0 for performance to 255 for power, None for unknown words. Some drivers write the number."""
     known = _ENERGY_PREFERENCES.get(preference)
     if known is None and preference.isascii() and preference.isdigit() and len(preference) <= 3:
         return int(preference)

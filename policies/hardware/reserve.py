@@ -6,10 +6,10 @@ from sysfs.model import Core, Machine
 
 
 def choose_reserved(machine: Machine, available: CpuSet, mcpu: int) -> CpuSet:
-    """``mcpu`` rounded up to CPUs, on the lowest-numbered whole cores of the available CPUs.
+    """Choose ``mcpu`` rounded up to CPUs, on the lowest-numbered whole cores of the available CPUs.
 
     Cores with kernel-isolated, unavailable or offline siblings come after the whole ones. Raises
-    PolicyOptionsError when more is asked than there is.
+    PolicyOptionsError where there are fewer.
     """
     usable = available & machine.online
     count = -(-mcpu // 1000)

@@ -6,7 +6,7 @@ Shifts = tuple[tuple[int, int], ...]  # (n, mask of the CPUs that have a sibling
 
 
 def one_thread_per_core(shifts: Shifts, cpus: int) -> int:
-    """Of CPUs that are thread siblings only the lowest one; never empty unless ``cpus`` is."""
+    """Return the lowest of the CPUs of each core; never empty unless ``cpus`` is."""
     hidden = 0
     for shift, siblings in shifts:
         hidden |= cpus << shift & siblings
@@ -14,7 +14,7 @@ def one_thread_per_core(shifts: Shifts, cpus: int) -> int:
 
 
 def siblings_of(shifts: Shifts, cpus: int) -> int:
-    """The other threads of the cores of these CPUs."""
+    """Return the other threads of the cores of these CPUs."""
     found = 0
     for shift, siblings in shifts:
         found |= cpus << shift & siblings | (cpus & siblings) >> shift
@@ -22,7 +22,10 @@ def siblings_of(shifts: Shifts, cpus: int) -> int:
 
 
 def sibling_shifts(cores: Iterable[int]) -> Shifts:
-    """How far apart siblings are numbered, given the masks of the cores: few entries, as kernels number regularly."""
+    """Return how far apart siblings are numbered, given the masks of the cores.
+
+    Kernels number regularly, so there are few entries.
+    """
     masks: dict[int, int] = {}
     for core in cores:
         rest = core

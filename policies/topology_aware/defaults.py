@@ -1,4 +1,4 @@
-"""What options decide of a request where its annotations say nothing: the other half of its ``origins``."""
+"""What options decide about a request where its annotations say nothing."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -51,7 +51,7 @@ def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Defaul
 
 
 def _of_affinities(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
-    """Colocation is skipped where a container has affinities of its own (spec section 3)."""
+    """Yield colocation, unless the container has affinities of its own (docs/placement.md, Affinity)."""
     if request.affinities:
         return
     if options.colocate_pods:
@@ -62,9 +62,9 @@ def _of_affinities(request: Request, options: TopologyAwareOptions) -> Iterator[
 
 def _of_pinning(options: TopologyAwareOptions) -> Iterator[Default]:
     if not options.pin_cpu:
-        yield _default("preserve_cpu", "nobody's are written", "PinCPU", False)
+        yield _default("preserve_cpu", "those of no container are written", "PinCPU", False)
     if not options.pin_memory:
-        yield _default("preserve_memory", "nobody's are written", "PinMemory", False)
+        yield _default("preserve_memory", "those of no container are written", "PinMemory", False)
 
 
 def _reserved_by(namespace: str, options: TopologyAwareOptions) -> str:

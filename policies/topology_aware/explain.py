@@ -1,4 +1,4 @@
-"""Why a pool was chosen, why others were not, and why a container is refused: reasons and the told ranking."""
+"""Why a pool was chosen, why others were not, and why a container is refused: reasons and the ranking."""
 
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,7 @@ from sysfs.cpuset import CpuSet
 
 @dataclass(frozen=True, slots=True)
 class PoolChoice:
-    """A pool that gives what is asked. ``best`` is the pool that was ranked first, and made the offer."""
+    """A pool that gives what is asked. ``best`` is the pool that was ranked first and made the offer."""
 
     pool: Pool
     best: int
@@ -30,7 +30,7 @@ class PoolChoice:
 
 
 def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoice) -> tuple[Reason, ...]:
-    """The reasons of a placement, what led to it first, the pool last."""
+    """Return the reasons of a placement, what led to it first, the pool last."""
     pools = context.tree.pools
     why = list(found.reasons)
     offer, previous = found.offer, context.request.previous
@@ -41,10 +41,10 @@ def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoic
     used_up = _used_up(context, found)
     if used_up:
         why.append(reasons.emptied(used_up))
-    wished = context.demand.isolation is not Isolation.NO and (
+    prefers_isolated = context.demand.isolation is not Isolation.NO and (
         context.tree.root.isolated or context.request.preferences.prefer_isolated
     )
-    if wished and not offer.isolated:
+    if prefers_isolated and not offer.isolated:
         exist = bool(context.tree.root.isolated)
         why.append(reasons.isolated_short(pools[found.best].name, context.demand.whole, exist=exist))
     owned = CpuSet(found.taken.exclusive | found.taken.isolated)
@@ -59,7 +59,7 @@ def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoic
 
 
 def _used_up(context: PlacementContext, found: PoolChoice) -> tuple[str, ...]:
-    """Pools whose last shared CPU is taken while containers without a share sit in them."""
+    """Return the pools whose last shared CPU is taken although containers without a CPU request share them."""
     supply, taken = context.supply, found.taken.exclusive
     return tuple(
         pool.name
@@ -69,14 +69,14 @@ def _used_up(context: PlacementContext, found: PoolChoice) -> tuple[str, ...]:
 
 
 def ranked_pools(context: PlacementContext, ranking: Ranking, found: PoolChoice | None) -> tuple[Ranked, ...]:
-    """The pools best first, each with what came of it; without ``found`` none gave what was asked."""
+    """Return the pools best first, each with its outcome. Without ``found`` none gave what was asked."""
     outcomes = []
     for pool in context.tree.pools:
         i = pool.index
         if found is not None and i == found.pool.index:
             outcomes.append("chosen")
         elif found is not None and i == found.best:
-            outcomes.append(f"best; {found.pool.name} is above it as wished")
+            outcomes.append(f"best; {found.pool.name} is above it, as requested")
         elif ranking.keys[i].fits:
             outcomes.append("not tried")
         else:
@@ -100,7 +100,7 @@ def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:
 
 
 def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
-    """No pool gives what is asked: what was wanted, what was free, where."""
+    """Return the refusal where no pool gives what is asked: what was wanted, what was free, where."""
     pools, supply, demand = context.tree.pools, context.supply, context.demand
     free_isolated = supply.free_isolated(0).bit_count()
     if demand.isolation is Isolation.REQUIRE and free_isolated < demand.whole:
@@ -117,7 +117,7 @@ def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
 
 
 def hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
-    """The refusal, if there is a place for the container but none near its devices; else None."""
+    """Return the refusal if there is a place for the container but none near its devices, else None."""
     if not context.demand.strict_hints:
         return None
     lenient = replace(context, demand=replace(context.demand, strict_hints=False, threads=Threads.ANY))
@@ -137,7 +137,7 @@ def hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
 
 
 def why_not_near(context: PlacementContext, pool: Pool) -> str:
-    """Why this pool is refused for the sake of the devices; empty when they are not the reason."""
+    """Return why the devices rule this pool out, or ''."""
     reach = reach_in(context, pool)
     if reach == ANYWHERE:
         return ""
@@ -148,7 +148,7 @@ def why_not_near(context: PlacementContext, pool: Pool) -> str:
 
 
 def _gives_near(context: PlacementContext, room: Room, cpus: int) -> int:
-    """How many of these CPUs the container could own, all of one kind; not those that others who share there need."""
+    """Return how many of these CPUs the container could own, all of one kind; sharers keep what they need."""
     isolated = (context.supply.free_isolated(0) & cpus).bit_count()
     if context.demand.isolation is Isolation.REQUIRE:
         return isolated
@@ -168,6 +168,6 @@ def _ownable(context: PlacementContext, pool: Pool) -> int:
 
 
 def _where(context: PlacementContext, cpus: int) -> str:
-    """The pool that these CPUs are, else their list."""
+    """Return the name of the pool that has just these CPUs, else their list."""
     pool = next((p.name for p in context.tree.pools if p.hardware == cpus), "")
     return pool or (f"CPUs {CpuSet(cpus)}" if cpus else "no CPU of this machine")

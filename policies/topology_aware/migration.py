@@ -1,7 +1,7 @@
-"""Making room when a pool has the CPU time but fragments below it block: shared grants move to wider pools.
+"""Move shared grants to wider pools, where a pool has the CPU time but fragments below it are in the way.
 
-A pool keeps a whole CPU for a fraction that is granted in it. Four nodes with 500m each keep four CPUs; lifted to
-the root the same grants need two.
+A pool keeps a whole CPU for a fraction that is granted in it. Four nodes with 500m each keep four CPUs; in the root
+the same grants need two.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from policies.topology_aware.supply.supply import Supply, givable
 
 
 class _Plan:
-    """The shared accounts while lifts are tried; never leaves this module."""
+    """The shared accounts while moves are tried; never leaves this module."""
 
     def __init__(self, context: PlacementContext, pool: Pool) -> None:
         self._case = context
@@ -27,7 +27,7 @@ class _Plan:
         self._keep[0] = int(context.supply.needs_root_cpu)
 
     def gives(self) -> int:
-        """How many CPUs the pool's subtree can give up now."""
+        """Return how many CPUs the pool's subtree can give up now."""
         return givable(self._supply, self._granted, self._keep)[0][self._pool.index]
 
     def shift(self, mcpu: int, low: int, high: int) -> None:
@@ -42,21 +42,21 @@ class _Plan:
         self.shift(-mcpu, low, high)
 
     def gives_after(self, mcpu: int, low: int) -> int:
-        """How many CPUs could be given if this much were lifted from ``low`` to the pool."""
+        """Return how many CPUs could be given if this much moved from ``low`` to the pool."""
         self.shift(mcpu, low, self._pool.index)
         result = self.gives()
         self.restore(mcpu, low, self._pool.index)
         return result
 
     def overhang(self, pool: int) -> int:
-        """The part of a CPU that the pool's shared account reaches into its last one: 1 to 1000."""
+        """Return how much of its last CPU the pool's shared account needs: 1 to 1000."""
         return (self._granted[pool] - 1) % 1000 + 1
 
 
 def plan_migrations(context: PlacementContext, pool: Pool, count: int) -> tuple[Grant, ...] | None:
-    """Grants in wider pools, few of them, so that what is below ``pool`` gives ``count`` CPUs; None if impossible.
+    """Return few grants in wider pools, so that the pools below ``pool`` give ``count`` CPUs; None if impossible.
 
-    Whether the pool itself has the CPU time is not looked at: that is what the caller starts from.
+    The caller knows that the pool itself has the CPU time.
 
     The smallest grant that frees a CPU goes first, then by container; where none does alone, the largest of
     the pool that is nearest to freeing one. What turns out to be needless is taken back, and what moves goes no
@@ -78,7 +78,7 @@ def plan_migrations(context: PlacementContext, pool: Pool, count: int) -> tuple[
 
 
 def _takeable(context: PlacementContext, pool: Pool) -> Supply:
-    """The supply in which CPUs count as withheld that the container may not own: off its devices, on broken cores."""
+    """Return the supply in which CPUs that the container may not own are withheld: off its devices, on broken cores."""
     supply = context.supply
     usable = supply.shared[0] & ~supply.withheld & reach_in(context, pool)
     if context.demand.threads is not Threads.ANY:
@@ -87,7 +87,7 @@ def _takeable(context: PlacementContext, pool: Pool) -> Supply:
 
 
 def _candidates(context: PlacementContext, pool: Pool) -> dict[int, list[Grant]]:
-    """Grants with a share in the pools below, per pool, smallest first; not those that must be near their devices."""
+    """Return the grants with a share in each pool below, smallest first, but those that must be near their devices."""
     result: dict[int, list[Grant]] = {}
     for grant in context.others:
         home = context.tree.named(grant.pool).index
@@ -100,7 +100,7 @@ def _candidates(context: PlacementContext, pool: Pool) -> dict[int, list[Grant]]
 
 
 def _next_migration(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, int] | None:
-    """(pool, position) of the grant to lift next, or None when none is left."""
+    """Return (pool, position) of the grant to move next, or None when none is left."""
     now = plan.gives()
     freeing: list[tuple[int, ContainerKey, int, int]] = []
     for low, grants in waiting.items():
@@ -117,7 +117,7 @@ def _next_migration(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, 
 
 
 def _smallest_freeing(plan: _Plan, grants: list[Grant], low: int, now: int) -> int:
-    """The position of the smallest grant that frees a CPU when lifted; the largest one is known to."""
+    """Return the position of the smallest grant that frees a CPU when moved; the largest one is known to."""
     first, last = 0, len(grants) - 1
     while first < last:
         middle = (first + last) // 2

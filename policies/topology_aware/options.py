@@ -42,9 +42,9 @@ class TopologyAwareOptions(PolicyOptions):
         tuple[str, ...],
         Option("ReservedPoolNamespaces", "Namespaces (shell globs) on the reserved CPUs besides kube-system"),
     ] = ()
-    colocate_pods: Annotated[bool, Option("ColocatePods", "Draw the containers of a pod together")] = False
+    colocate_pods: Annotated[bool, Option("ColocatePods", "Keep the containers of a pod near each other")] = False
     colocate_namespaces: Annotated[
-        bool, Option("ColocateNamespaces", "Draw the containers of a namespace together")
+        bool, Option("ColocateNamespaces", "Keep the containers of a namespace near each other")
     ] = False
     l3_pools: Annotated[
         Literal["auto", "true", "false"],
@@ -61,8 +61,8 @@ class TopologyAwareOptions(PolicyOptions):
         Threads,
         Option(
             "Hyperthreads",
-            "Thread siblings, unless an annotation says. any: they may be anybody's; own-core: exclusive CPUs are "
-            "whole cores; hide: as own-core, and only one thread of each core is used, of shared CPUs too",
+            "Thread siblings, unless an annotation says. any: any container may have them; own-core: exclusive CPUs "
+            "are whole cores; hide: as own-core, and only one thread of each core is used, of shared CPUs too",
         ),
     ] = Threads.ANY
     cpu_priority: Annotated[

@@ -1,4 +1,4 @@
-"""What every container is pinned to, as it follows from all grants, and whose pinning a change touches."""
+"""What every container is pinned to, which follows from all grants, and which pinnings a change touches."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from sysfs.cpuset import CpuSet
 
 
 def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: TopologyAwareOptions) -> Pinning:
-    """The pinning of one grant. ``effective`` is ``supply.effective()``."""
+    """Return the pinning of one grant. ``effective`` is ``supply.effective()``."""
     mems = grant.mems if options.pin_memory and grant.mems and not grant.request.preferences.preserve_memory else None
     if not options.pin_cpu or grant.kind is CpuKind.PRESERVE:
         return Pinning(None, mems)
@@ -23,7 +23,7 @@ def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options
 
 
 def _shared_of(grant: Grant, supply: Supply, effective: tuple[int, ...]) -> int:
-    """The CPUs that it runs on with others."""
+    """Return the CPUs that it shares with others."""
     kind = grant.kind
     if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
         return effective[supply.tree.by_name.get(grant.pool, 0)]
@@ -31,17 +31,17 @@ def _shared_of(grant: Grant, supply: Supply, effective: tuple[int, ...]) -> int:
 
 
 def _one_of_each_core(supply: Supply, owned: int, shared: int) -> int:
-    """The lowest thread of every core that it may run on; where it owns one, one that it owns.
+    """Return the lowest thread of every core that it may run on; where it owns one, one that it owns.
 
     The siblings of shared CPUs stay in the shared set: others may use them.
     """
     shifts = supply.tree.sibling_shifts
-    mine = one_thread_per_core(shifts, owned)
-    return mine | one_thread_per_core(shifts, shared) & ~siblings_of(shifts, owned)
+    own_threads = one_thread_per_core(shifts, owned)
+    return own_threads | one_thread_per_core(shifts, shared) & ~siblings_of(shifts, owned)
 
 
 def all_pinnings(grants: Iterable[Grant], supply: Supply, options: TopologyAwareOptions) -> dict[ContainerKey, Pinning]:
-    """The pinning of every container, in the order of the grants."""
+    """Return the pinning of every container, in the order of the grants."""
     effective = supply.effective()
     return {g.container: pinning_of(g, supply, effective, options) for g in grants}
 
@@ -49,7 +49,7 @@ def all_pinnings(grants: Iterable[Grant], supply: Supply, options: TopologyAware
 def changed_pinnings(
     before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
 ) -> tuple[Update, ...]:
-    """Updates of those whose pinning differs. ``grants`` are (before, after) pairs sorted by container."""
+    """Return an update for each pinning that differs. ``grants`` are (before, after) pairs sorted by container."""
     old, new = before.effective(), after.effective()
     touched = {p.name for p, a, b in zip(before.tree.pools, old, new, strict=True) if a != b}
     reserved_moves = before.reserved_set() != after.reserved_set()
@@ -64,7 +64,7 @@ def changed_pinnings(
 
 
 def _is_touched(grant: Grant, touched: set[str], *, reserved_moves: bool) -> bool:
-    """True when the grant's cpuset follows from a set that changes. An unknown pool counts as the root."""
+    """Return whether the grant's cpuset follows from a set that changes. An unknown pool counts as the root."""
     kind = grant.kind
     if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
         return grant.pool in touched

@@ -1,8 +1,8 @@
-"""Choosing the pool and the CPUs of one container, in three passes; the place where a decision is made.
+"""Choose the pool and the CPUs of one container, in three passes.
 
 1. Every pool keeps what it owes, and a pool whose shared set is used keeps a CPU.
 2. Only if no pool can give what is asked: pools that hold nothing but containers without a CPU request may be emptied.
-3. Only if that is not enough: shared grants are lifted to wider pools (``lift``).
+3. Only if that is not enough: shared grants move to wider pools (``migration``).
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A grant, the grants of others that move for it, and why."""
+    """A grant, the grants of others that change for it, and the reasons."""
 
     grant: Grant
     moved: tuple[Grant, ...] = ()
@@ -34,7 +34,7 @@ class Placement:
 
 
 def place(context: PlacementContext) -> Placement | Rejected:
-    """Where this container goes."""
+    """Decide where this container goes."""
     if context.demand.conflict:
         return Rejected(reasons.strict_conflict(context.demand.conflict))
     match context.demand.kind:
@@ -69,13 +69,13 @@ def _place_reserved(context: PlacementContext) -> Placement | Rejected:
 
 
 def _place_in_pool(context: PlacementContext) -> Placement | Rejected:
-    """On whole cores where they are wished for, else on threads of any."""
+    """Place on whole cores where they are preferred and there are enough, else on threads of any core."""
     if context.demand.threads is Threads.ANY:
         return _search(context)
     demand = without_whole_cores(context.demand, context.request)
     previous = context.request.previous
     if previous is not None and len(previous.owned) == demand.whole != context.demand.whole:
-        # It has done without whole cores so far: it keeps exactly what it had.
+        # It had no whole cores so far: it keeps exactly what it had.
         again = _search(replace(context, demand=demand))
         if isinstance(again, Placement) and again.grant.owned == previous.owned:
             return again
@@ -89,7 +89,7 @@ def _place_in_pool(context: PlacementContext) -> Placement | Rejected:
 
 
 def _search(context: PlacementContext) -> Placement | Rejected:
-    """The first that comes of the three passes; what refuses last is what is told."""
+    """Return the first placement of the three passes, or the refusal of the last."""
     lenient = room_of(context.supply, keep_busy=False)
     pulls = fixed_scores_of(context)
     refused: Rejected | None = None
@@ -104,7 +104,7 @@ def _search(context: PlacementContext) -> Placement | Rejected:
 
 
 def _without_memory(context: PlacementContext, ranking: Ranking) -> Rejected | None:
-    """The refusal of a container that found CPUs, but not the memory that it strictly wants; None without CPUs."""
+    """Return the refusal for want of memory under a strict preference; None if no pool has the CPUs."""
     for i in ranking.order:
         if ranking.offers[i].fits and not ranking.keys[i].fits:
             memory = _memory_in(context, context.tree.pools[i], ())
@@ -115,7 +115,7 @@ def _without_memory(context: PlacementContext, ranking: Ranking) -> Rejected | N
 def _first_placement(
     context: PlacementContext, ranking: Ranking, choices: Iterable[PoolChoice]
 ) -> Placement | Rejected | None:
-    """The best that gives CPUs and, under a strict wish, memory; None when nobody gives CPUs at all."""
+    """Return the best placement with CPUs and, under a strict preference, memory; None if no pool has the CPUs."""
     refused = None
     for found in choices:
         memory = _memory_in(context, found.pool, found.moved, found.taken)
@@ -128,9 +128,9 @@ def _first_placement(
 def _memory_in(
     context: PlacementContext, pool: Pool, moved: tuple[Grant, ...], taken: Taken | None = None
 ) -> MemoryPlan | Reason:
-    """The container's memory in this pool, beside the others as ``moved`` leaves them."""
-    lifted = {g.container: g for g in moved}
-    others = [lifted.get(g.container, g) for g in context.others] if lifted else context.others
+    """Plan the container's memory in this pool, beside the others as ``moved`` leaves them."""
+    by_container = {g.container: g for g in moved}
+    others = [by_container.get(g.container, g) for g in context.others] if moved else context.others
     supply = _with_moved(context, moved) if moved else context.supply
     owned = CpuSet(taken.exclusive | taken.isolated) if taken is not None else CpuSet()
     held = context.own.mems if context.own is not None else NodeSet()
@@ -138,14 +138,14 @@ def _memory_in(
 
 
 def _choices(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:
-    """Pools that give the CPUs that are asked for, best first, displaced upward if so wished."""
+    """Yield the pools that give the requested CPUs, best first; wider ones where an annotation asks for levels up."""
     pools = context.tree.pools
     for i in ranking.order:
         if not ranking.keys[i].fits:
             return
         offer = ranking.offers[i]
         room = ranking.lenient if offer.previous else ranking.room
-        for pool in _displaced(context, i, was_here=bool(offer.previous)):
+        for pool in _levels_up(context, i, was_here=bool(offer.previous)):
             taken = take(context, pool, offer, room.give)
             if taken is not None:
                 why = (
@@ -155,10 +155,10 @@ def _choices(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice
                 break
 
 
-def _displaced(context: PlacementContext, best: int, *, was_here: bool) -> Iterator[Pool]:
-    """The pool that lies as far above the best one as is wished; those below it, where a strict wish forbids that.
+def _levels_up(context: PlacementContext, best: int, *, was_here: bool) -> Iterator[Pool]:
+    """Yield the pool so many levels above the best one, then those below it, which a strict preference may need.
 
-    An earlier pool is where displacement led to: it is not displaced again.
+    The pool where the container was before is already so many levels up.
     """
     path = context.tree.pools[best].path
     levels = 0 if was_here else min(context.demand.levels_up, len(path) - 1)
@@ -166,7 +166,7 @@ def _displaced(context: PlacementContext, best: int, *, was_here: bool) -> Itera
 
 
 def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:
-    """Pools that have the CPU time once shared grants have moved up, the fewest moves first."""
+    """Yield the pools that give the requested CPUs once shared grants have moved up, the fewest moves first."""
     demand = context.demand
     plans: list[tuple[int, int, tuple[Grant, ...]]] = []
     for position, i in enumerate(ranking.order):
@@ -183,10 +183,10 @@ def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[Po
     for _, position, moved in sorted(plans, key=lambda plan: plan[:2]):
         i = ranking.order[position]
         pool = context.tree.pools[i]
-        lifted = replace(context, supply=_with_moved(context, moved))
-        room = room_of(lifted.supply, keep_busy=False)
-        offer = offers_of(lifted, room, room)[i]
-        taken = take(lifted, pool, offer, room.give)
+        after = replace(context, supply=_with_moved(context, moved))
+        room = room_of(after.supply, keep_busy=False)
+        offer = offers_of(after, room, room)[i]
+        taken = take(after, pool, offer, room.give)
         if taken is not None:
             yield PoolChoice(pool, i, offer, taken, moved, (reasons.lifted(moved),))
 
@@ -209,7 +209,7 @@ def _placement(context: PlacementContext, ranking: Ranking, found: PoolChoice, m
         added=added_after(context, found.offer, taken),
         is_cold=memory.is_cold,
     )
-    # A grant that is lifted and widened is in both: the widened one is of the lifted one.
+    # A grant that moves and is widened is in both: the widened one is of the moved one.
     moved = {g.container: g for g in (*found.moved, *memory.widened)}
     why = (*memory.reasons, *choice_reasons(context, ranking, found))
     return Placement(grant, tuple(moved[key] for key in sorted(moved)), why, ranked_pools(context, ranking, found))

@@ -1,4 +1,4 @@
-"""The topology-aware policy: wiring of pools, scoring, CPU choice and pinning into one Policy."""
+"""The topology-aware policy: pools, scores, the choice of CPUs and pinning, in one ``Policy``."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ from policies.policy import Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.locality.affinity import affinity_reasons
-from policies.topology_aware.memory.grants import warmed
+from policies.topology_aware.memory.grants import after_cold_start
 from policies.topology_aware.memory.home import default_kinds_of
 from policies.topology_aware.memory.narrow import narrowed
 from policies.topology_aware.options import TopologyAwareOptions
@@ -41,7 +41,7 @@ L3_POOLS = {"auto": None, "true": True, "false": False}
 
 
 class TopologyAware(Policy):
-    """Places on pools that follow the hardware. All that changes is a cache of the last allocations summed up."""
+    """Places on pools that follow the hardware. Nothing in it changes but a cache of the last supply."""
 
     name = "topology-aware"
 
@@ -55,7 +55,7 @@ class TopologyAware(Policy):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One sentence for every level that the pools leave out as it does not nest, and for want of ordinary CPUs."""
+        """A sentence for each hardware level that does not nest, and one where ordinary CPUs are missing."""
         return self._tree.notes
 
     def _supply(self, held: Allocations) -> Supply:
@@ -78,15 +78,15 @@ class TopologyAware(Policy):
         return context, place(context)
 
     def defaults(self, request: Request) -> tuple[Default, ...]:
-        """What options decide of this request where it says nothing itself."""
+        """Return the options that decide a part of this request on which its annotations say nothing."""
         return defaults_of(request, self._options)
 
     def affinity_reasons(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
-        """Who draws this container to a pool or pushes it away by affinity, strongest first, a sentence each."""
+        """Return a sentence for each container that attracts or repels this one by affinity, strongest first."""
         return affinity_reasons(self._tree, self._options, held, request)
 
     def decide(self, held: Allocations, request: Request) -> Decision:
-        """Where this container goes, given what others hold."""
+        """Decide where this container goes, given what others hold."""
         before = self._supply(held)
         context, placement = self._place(PolicyState(held, before), request)
         if isinstance(placement, Rejected):
@@ -108,11 +108,11 @@ class TopologyAware(Policy):
         )
 
     def pinnings(self, held: Allocations) -> Pinnings:
-        """What every container should be pinned to now."""
+        """Return what every container should be pinned to now."""
         return all_pinnings(held.grants, self._supply(held), self._options)
 
     def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
-        """Whose pinning changes when this container's grant goes."""
+        """Return the updates of others that follow when this container's grant is released."""
         own = held.get(container)
         if own is None:
             return ()
@@ -121,16 +121,16 @@ class TopologyAware(Policy):
         return changed_pinnings(before, before.minus(own), others, self._options)
 
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
-        """Grants that can come back to fewer memory nodes now that there is room; a bounded number, best first."""
+        """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first."""
         return narrowed(self._supply(held), held.grants)
 
     def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
-        """What changes when this container's cold start is over: its own grant. Nothing if it is not cold."""
+        """Return the container's grant with DRAM; nothing if it has no cold start."""
         own = held.get(container)
-        return (warmed(self._supply(held), own),) if own is not None and own.is_cold else ()
+        return (after_cold_start(self._supply(held), own),) if own is not None and own.is_cold else ()
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
-        """Keep every grant that is legal here, re-place the others, then place ``requests``; refuses nothing."""
+        """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing."""
 
         def placed(state: PolicyState, request: Request) -> Placement | Rejected:
             return self._place(state, request)[1]
@@ -138,20 +138,23 @@ class TopologyAware(Policy):
         return reinstate(ReinstateContext(self._tree, self._options, placed), held, requests)
 
     def fallback(self, held: Allocations) -> Pinning:
-        """The root's shared set (else the reserved CPUs) and memory nodes but HBM. No CPUs when every one is owned."""
+        """Return the root's shared set, else the reserved CPUs, and its memory nodes but HBM.
+
+        Without a CPU where every one is owned.
+        """
         supply = self._supply(held)
         cpus = CpuSet(supply.effective()[0]) or None
         mems = NodeSet(default_kinds_of(supply.memory.nodes, self._tree.root.mems)) or None
         return Pinning(cpus if self._options.pin_cpu else None, mems if self._options.pin_memory else None)
 
     def pools(self, held: Allocations) -> tuple[PoolView, ...]:
-        """The pool tree, parents before children."""
+        """Return the pool tree, parents before children."""
         supply = self._supply(held)
         return pool_views(supply, room_of(supply, keep_busy=True))
 
 
 def pool_views(supply: Supply, room: Room) -> tuple[PoolView, ...]:
-    """Every pool with what is left in it, parents before children."""
+    """Return every pool with what is left in it, parents before children."""
     pools, memory = supply.tree.pools, supply.memory
     return tuple(
         PoolView(

@@ -1,4 +1,4 @@
-"""The pools as one pass of the search sees them: what each would give, its key, and the order."""
+"""Rank the pools for one pass of the search: what each would give, its key, and the order."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ _WIDER = len(Level)
 
 @dataclass(frozen=True, slots=True)
 class FixedScores:
-    """What draws the container to pools whatever they can give; one entry per pool."""
+    """What a request scores in each pool, whatever the pool can give."""
 
     affinity: tuple[float, ...]
     hints: tuple[float, ...]
@@ -40,7 +40,7 @@ class FixedScores:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The pools as one pass sees them; ``order`` is best first. ``lenient`` is the rule for earlier pools."""
+    """The pools in one pass; ``order`` is best first. ``lenient`` is the rule for pools where the container was."""
 
     room: Room
     lenient: Room
@@ -50,7 +50,7 @@ class Ranking:
 
 
 def fixed_scores_of(context: PlacementContext) -> FixedScores:
-    """What draws this container where."""
+    """Return the scores that no pass changes."""
     return FixedScores(
         affinity_scores(context.tree, context.options, context.request, context.others),
         hint_scores(context.tree, context.request.hints),
@@ -60,7 +60,7 @@ def fixed_scores_of(context: PlacementContext) -> FixedScores:
 
 
 def rank(context: PlacementContext, pulls: FixedScores, room: Room, lenient: Room) -> Ranking:
-    """Every pool with its offer and key under the rule of ``room``."""
+    """Rank every pool, with its offer and key under the rule of ``room``."""
     offers = offers_of(context, room, lenient)
     keys = _keys(context, pulls, room, offers)
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
@@ -107,15 +107,15 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
 
 
 def _may_be_here(context: PlacementContext, memory: MemoryOffer) -> bool:
-    """Memory is never a reason to refuse a pool unless a strict wish says so (spec section 6)."""
+    """Return whether memory allows this pool. Only a strict preference refuses one (docs/placement.md, Memory)."""
     return not context.request.preferences.strict_memory or bool(memory.room)
 
 
 def burst_ranks(tree: PoolTree, wanted: BurstLevel | None) -> tuple[int, ...]:
-    """Per pool, 0 at the wanted level, less the farther from it; a narrower pool beats a wider one. All 0 for None.
+    """Return 0 for pools at the wanted level, less the farther from it; a narrower pool beats a wider one.
 
-    A level that the machine lacks, or that was left out as an only child, is the pool that has its CPUs: on a
-    machine with one package the root is the package too.
+    0 everywhere for None. A level that the machine lacks, or that was left out as an only child, is the pool that has
+    its CPUs: on a machine with one package the root is the package too.
     """
     if wanted is None:
         return (0,) * len(tree.pools)

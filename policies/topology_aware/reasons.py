@@ -20,7 +20,7 @@ def _cpus_are(cpus: CpuSet) -> str:
 
 
 def given_text(exclusive: int, isolated: int, shared_mcpu: int) -> str:
-    """So many CPUs of each kind, in words."""
+    """Return so many CPUs of each kind, in words."""
     parts = [_plural(n, f"{kind} CPU") for n, kind in ((exclusive, "exclusive"), (isolated, "isolated")) if n]
     if shared_mcpu:
         parts.append(f"{shared_mcpu}m shared")
@@ -28,7 +28,7 @@ def given_text(exclusive: int, isolated: int, shared_mcpu: int) -> str:
 
 
 def wanted_text(demand: Demand) -> str:
-    """What is asked, in words."""
+    """Return what is asked, in words."""
     strict = demand.isolation is Isolation.REQUIRE
     return given_text(0 if strict else demand.whole, demand.whole if strict else 0, demand.shared_mcpu)
 
@@ -40,7 +40,7 @@ def preserved(*, wants_isolated: bool) -> Reason:
 
 
 def reserved(cpus: CpuSet, *, by_annotation: bool) -> Reason:
-    """It runs on the reserved CPUs, or on the root's shared set if there are none."""
+    """The container runs on the reserved CPUs, or on the root's shared set if there are none."""
     why = "asked for by annotation" if by_annotation else "its namespace is reserved"
     where = f"the reserved {_cpus(cpus)}" if cpus else "the shared set of the root, as no CPU is reserved"
     return Reason(ReasonCode.RESERVED, f"runs on {where}: {why}")
@@ -55,12 +55,12 @@ def pool_chosen(pool: str, gives: str, runner_up: str, field: str) -> Reason:
 
 
 def levels_up(best: str, pool: str, levels: int) -> Reason:
-    """It was asked to sit higher in the tree."""
+    """An annotation asks for a wider pool."""
     return Reason(ReasonCode.LEVELS_UP, f"{_plural(levels, 'level')} above the best pool {best} was asked for: {pool}")
 
 
 def previous_kept(kept: CpuSet, previous: Previous, *, holds: bool) -> Reason:
-    """It has its earlier CPUs, or those that it ``holds`` at this moment."""
+    """The container has its earlier CPUs again, or keeps those that it ``holds``."""
     if not holds:
         text = f"its earlier {_cpus(kept)} {'was free and is' if len(kept) == 1 else 'were free and are'} kept"
     elif kept == previous.owned:
@@ -72,14 +72,14 @@ def previous_kept(kept: CpuSet, previous: Previous, *, holds: bool) -> Reason:
 
 
 def previous_lost(previous: Previous, *, holds: bool) -> Reason:
-    """Its earlier place is taken; what it ``holds`` at this moment does not go with what it asks for now."""
+    """The earlier place is taken, or what the container ``holds`` does not suit what it asks for now."""
     what = _cpus(previous.owned) if previous.owned else f"pool {previous.pool}"
     text = f"its {what} cannot be kept" if holds else f"its earlier {what} could not be had again"
-    return Reason(ReasonCode.PREVIOUS_LOST, f"{text}: placed anew")
+    return Reason(ReasonCode.PREVIOUS_LOST, f"{text}: placed again")
 
 
 def isolated_short(pool: str, wanted: int, *, exist: bool) -> Reason:
-    """It takes ordinary CPUs since isolated ones ran out, or none ``exist`` at all."""
+    """The container takes ordinary CPUs since isolated ones ran out, or none ``exist`` at all."""
     text = f"{pool} has fewer than {wanted} isolated CPUs free" if wanted > 1 else f"{pool} has no isolated CPU free"
     if not exist:
         text = "this node has no kernel-isolated CPUs for containers"
@@ -88,15 +88,15 @@ def isolated_short(pool: str, wanted: int, *, exist: bool) -> Reason:
 
 
 def no_whole_cores(wanted: int) -> Reason:
-    """Whole cores were wished for; no pool has enough of them."""
+    """Whole cores are preferred, and no pool has enough of them."""
     return Reason(
         ReasonCode.NO_WHOLE_CORES,
-        f"no pool has the whole cores for {_plural(wanted, 'CPU')}: thread siblings may be anybody's",
+        f"no pool has the whole cores for {_plural(wanted, 'CPU')}: any container may have the thread siblings",
     )
 
 
 def cpus_picked(cpus: CpuSet, how: str) -> Reason:
-    """Which CPUs it owns, and how they were picked."""
+    """Which CPUs the container owns, and how they were picked."""
     return Reason(ReasonCode.CPUS_PICKED, f"{_cpus(cpus)}: {how}")
 
 
@@ -109,7 +109,7 @@ def emptied(pools: tuple[str, ...]) -> Reason:
 
 
 def displaced(cpus: CpuSet, count: int) -> Reason:
-    """Others lose or gain CPUs by this."""
+    """Others lose or gain CPUs by this decision."""
     if not cpus:
         return Reason(ReasonCode.DISPLACED, f"{_plural(count, 'other container')} changed")
     return Reason(
@@ -118,7 +118,7 @@ def displaced(cpus: CpuSet, count: int) -> Reason:
 
 
 def lifted(moved: tuple[Grant, ...]) -> Reason:
-    """Others were lifted to wider pools."""
+    """Others moved to wider pools."""
     names = ", ".join(f"{g.request.pod.name}/{g.container.name} to {g.pool}" for g in moved)
     return Reason(ReasonCode.LIFTED, f"{_plural(len(moved), 'container')} moved to a wider pool to make room: {names}")
 
@@ -133,23 +133,25 @@ def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: i
 
 
 def too_small(free_mcpu: int, whole: int) -> str:
-    """Why a pool was refused, for the ranking."""
+    """Return why a pool was refused, for the ranking."""
     return f"too small: {free_mcpu}m free, of which {_plural(whole, 'CPU')} can be owned"
 
 
 def isolated_missing(demand: Demand, free: int, *, exist: bool) -> Reason:
-    """A strict wish for isolated CPUs cannot be met: too few are free, or none ``exist`` at all."""
+    """A strict preference for isolated CPUs cannot be met: too few are free, or none ``exist`` at all."""
     there = f"free isolated CPUs in root: {free}" if exist else "this node has no such CPUs for containers"
     return Reason(ReasonCode.STRICT_ISOLATED, f"wanted {wanted_text(demand)}; {there}")
 
 
 def strict_conflict(conflict: str) -> Reason:
-    """A strict wish for isolated CPUs beside another wish that excludes it; ``conflict`` names that one."""
+    """Another preference, which ``conflict`` names, excludes a strict one for isolated CPUs."""
     return Reason(ReasonCode.STRICT_CONFLICT, f"require-isolated-cpus cannot be met: {conflict}")
 
 
 def hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: str, free_mcpu: int) -> Reason:
-    """A strict wish for hints cannot be met. ``near``: (device, where it is, CPUs free to own there).
+    """A strict preference for device localities cannot be met.
+
+    ``near``: (device, where it is, CPUs free to own there).
 
     ``pool`` is the best one that is near all devices, with ``free_mcpu`` left; '' if there is none.
     """
@@ -179,7 +181,7 @@ def illegal(problem: str) -> Reason:
 
 
 def demoted() -> Reason:
-    """A grant given up so that others have a CPU at all."""
+    """A grant was given up so that others have a CPU at all."""
     return Reason(
         ReasonCode.DEMOTED, "its exclusive CPUs were given up: a container without a share would have had no CPU at all"
     )

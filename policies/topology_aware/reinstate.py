@@ -1,4 +1,4 @@
-"""Putting saved grants and new requests on a machine: what is legal stays, the fewest move, none is refused."""
+"""Put saved grants and new requests on a machine: what is legal stays, the fewest move, none is refused."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ from policies.topology_aware.memory import reasons as memory_reasons
 from policies.topology_aware.memory.grants import in_pool
 from policies.topology_aware.memory.plan import MemoryPlan
 from policies.topology_aware.memory.restore import (
+    keeping_zone,
     missing_nodes,
     plan_leniently,
-    rezoned_again,
+    rezoned,
     widened_for_promises,
-    with_zone_of,
 )
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.place import Placement
@@ -37,7 +37,7 @@ _QOS_ORDER = {QosClass.GUARANTEED: 0, QosClass.BURSTABLE: 1, QosClass.BEST_EFFOR
 
 @dataclass(frozen=True, slots=True)
 class PolicyState:
-    """Grants and what they leave: the two always belong together."""
+    """Grants and the supply that they leave. The two always belong together."""
 
     held: Allocations
     supply: Supply
@@ -48,19 +48,19 @@ Placer = Callable[[PolicyState, Request], Placement | Rejected]
 
 @dataclass(frozen=True, slots=True)
 class ReinstateContext:
-    """What decides here: the pools, the options, and who places under them."""
+    """What a reinstatement works with: the pools, the options, and the function that places under them."""
 
     tree: PoolTree
     options: TopologyAwareOptions
     place: Placer
 
 
-def reinstate(rules: ReinstateContext, held: Allocations, requests: Sequence[Request]) -> Reinstated:
-    """Keep every grant that is legal here, re-place the others, then place the requests in their order.
+def reinstate(context: ReinstateContext, held: Allocations, requests: Sequence[Request]) -> Reinstated:
+    """Keep every grant that is legal here, place the others again, then place the requests in their order.
 
-    Where ``place`` rejects, the container shares the root with nothing booked, and is reported.
+    A container that ``place`` rejects shares the root with nothing booked, and is reported.
     """
-    work = _Reinstatement(rules, held)
+    work = _Reinstatement(context, held)
     illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
     work.rezone()
     for grant, reason in illegal:
@@ -73,31 +73,32 @@ def reinstate(rules: ReinstateContext, held: Allocations, requests: Sequence[Req
 
 
 def _urgency(grant: Grant) -> tuple[int, int, int, ContainerKey]:
-    """Smallest first. What was let through under the policy none owns nothing: its request tells its size."""
+    """Return the order in which grants are kept, smallest first."""
     request = grant.request
+    # A container from under the policy none owns nothing; its request says how large it is.
     return (_QOS_ORDER[request.pod.qos], -len(grant.owned), -request.cpu_request_mcpu, grant.container)
 
 
 class _Reinstatement:
-    """The standing while it is rebuilt; never leaves this module."""
+    """The state while it is rebuilt; never leaves this module."""
 
-    def __init__(self, rules: ReinstateContext, held: Allocations) -> None:
-        self._rules = rules
-        self._tree = rules.tree
+    def __init__(self, context: ReinstateContext, held: Allocations) -> None:
+        self._context = context
+        self._tree = context.tree
         empty = Allocations((), held.withheld)
-        self._state = PolicyState(empty, empty_supply(rules.tree, held.withheld.mask))
+        self._state = PolicyState(empty, empty_supply(context.tree, held.withheld.mask))
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}
-        self._homeless: list[Grant] = []  # as they were saved
+        self._without_nodes: list[Grant] = []  # memory nodes of theirs are gone; as they were saved
 
     @property
     def has_changed(self) -> bool:
-        """False where every grant was kept as it is, as after a restart: then nothing at all changes."""
+        """Return whether any grant differs from the saved one. After a restart none does, and nothing changes."""
         return bool(self._replaced or self._unplaced)
 
     def keep(self, grant: Grant) -> Reason | None:
-        """Take the grant over as it is, or say why not. Memory nodes that are gone are no reason: ``rezone``."""
-        problem = why_illegal(self._rules, self._state.supply, grant)
+        """Keep the grant as it is, or return why not. Memory nodes that are gone are no reason (``rezone``)."""
+        problem = why_illegal(self._context, self._state.supply, grant)
         if problem:
             return reasons.illegal(problem)
         supply = self._state.supply.plus(grant)
@@ -105,28 +106,28 @@ class _Reinstatement:
             return reasons.illegal(f"{grant.pool} no longer covers {grant.shared_mcpu}m beside what others hold")
         self._state = PolicyState(self._state.held.with_grants(grant), supply)
         if missing_nodes(supply, grant):
-            self._homeless.append(grant)
+            self._without_nodes.append(grant)
         return None
 
     def rezone(self) -> None:
-        """Give those who lost memory nodes what is left of them, and others instead; they keep their CPUs."""
-        for saved in self._homeless:
+        """Give containers that lost memory nodes what is left of them, and others instead. They keep their CPUs."""
+        for saved in self._without_nodes:
             held = self._state.held
-            own = held.get(saved.container) or saved  # widened for another one, maybe
+            own = held.get(saved.container) or saved  # maybe widened for another one
             supply = self._state.supply.minus(own)
-            *others, mine = rezoned_again(supply, held.without(own.container).grants, own)
+            *others, grant = rezoned(supply, held.without(own.container).grants, own)
             self._moved(others)
-            self._take(*others, mine)
-            self._replaced[own.container] = memory_reasons.rezoned(mine.mems.mask, gone=missing_nodes(supply, saved))
+            self._take(*others, grant)
+            self._replaced[own.container] = memory_reasons.rezoned(grant.mems.mask, gone=missing_nodes(supply, saved))
 
     def relieve(self) -> None:
-        """Widen zones that hold less than is promised in them: their nodes may have less memory than they had."""
+        """Widen zones in which more is promised than they hold. Their nodes may have less memory than before."""
         for grant in widened_for_promises(self._state.supply, self._state.held.grants):
             self._take(grant)
             self._note(grant, memory_reasons.rezoned(grant.mems.mask, gone=0))
 
     def again(self, grant: Grant) -> Request:
-        """The request of a grant that cannot be kept, wanting back its pool and what can be had of its CPUs."""
+        """Return the request of a grant that cannot be kept, with its pool and what is free of its CPUs as previous."""
         root, supply = self._tree.root, self._state.supply
         previous = grant.as_previous
         if previous is not None:
@@ -136,7 +137,7 @@ class _Reinstatement:
         return replace(grant.request, previous=previous)
 
     def resized(self, request: Request) -> Request:
-        """A new request of a container that holds something wants that back."""
+        """Return the new request of a container with what it holds as previous."""
         own = self._state.held.get(request.container)
         if own is None or request.previous is not None:
             return request
@@ -144,24 +145,24 @@ class _Reinstatement:
 
     def add(self, request: Request, reason: Reason, *, keep: Request, old: Grant | None = None) -> None:
         """Place a container; ``keep`` is the request that its grant remembers, ``old`` what it runs on now."""
-        placement = self._rules.place(self._state, request)
+        placement = self._context.place(self._state, request)
         if isinstance(placement, Rejected):
             self._share_root(keep, placement.reason)
             return
         grant = replace(placement.grant, request=keep)
         self._moved(placement.moved)
-        self._take(*placement.moved, grant if old is None else with_zone_of(self._state.supply, old, grant))
+        self._take(*placement.moved, grant if old is None else keeping_zone(self._state.supply, old, grant))
         self._replaced[keep.container] = reason
 
     def _moved(self, grants: Sequence[Grant]) -> None:
-        """Note why others are not where they were: lifted to another pool, or only to more memory nodes."""
+        """Record why others changed: they moved to a wider pool, or got more memory nodes."""
         for grant in grants:
             before = self._state.held.get(grant.container)
-            lifted = before is None or before.pool != grant.pool
-            self._note(grant, reasons.lifted((grant,)) if lifted else memory_reasons.others_widened((grant,)))
+            has_moved = before is None or before.pool != grant.pool
+            self._note(grant, reasons.lifted((grant,)) if has_moved else memory_reasons.others_widened((grant,)))
 
     def _note(self, grant: Grant, reason: Reason) -> None:
-        """Remember why a grant differs from the saved one, unless something worse is known of it."""
+        """Record why a grant differs from the saved one, unless a graver reason is recorded."""
         if grant.container not in self._unplaced:
             self._replaced.setdefault(grant.container, reason)
 
@@ -170,8 +171,7 @@ class _Reinstatement:
             self._give_up_one()
         root = self._tree.root
         plan = self._root_memory(request)
-        demand = demand_of(request, self._rules.options, self._tree.threads_per_core)
-        # Somebody shares by now: on what, the kind tells.
+        demand = demand_of(request, self._context.options, self._tree.threads_per_core)
         kind = CpuKind.RESERVED if demand.kind is CpuKind.RESERVED else CpuKind.SHARED
         grant = Grant(
             request, root.name, kind, reserved_mcpu=demand.reserved_mcpu, mems=plan.mems, is_cold=plan.is_cold
@@ -204,20 +204,20 @@ class _Reinstatement:
         self._state = PolicyState(self._state.held.with_grants(*grants), supply)
 
     def result(self) -> Reinstated:
-        """What came of it; kept are those whose grant is the same as before."""
+        """Return the outcome. Containers whose grant is the same as before are kept."""
         return Reinstated.of(self._state.held, self._replaced, self._unplaced)
 
 
-def why_illegal(rules: ReinstateContext, supply: Supply, grant: Grant) -> str:
-    """What makes a saved grant impossible here beside those already kept; '' when nothing does.
+def why_illegal(context: ReinstateContext, supply: Supply, grant: Grant) -> str:
+    """Return what makes a saved grant impossible here beside those already kept, or ''.
 
-    Options that only say what new containers prefer make no grant illegal: nobody moves for them.
+    Options that only say what new containers prefer make no grant illegal: no container moves for them.
     """
-    tree = rules.tree
+    tree = context.tree
     if grant.kind is CpuKind.PRESERVE:
-        # Without the wish to be left alone it is what the policy none left of a container.
+        # Without the annotation to preserve its cpuset, the grant was made under the policy none.
         return "" if grant.request.preferences.preserve_cpu else "it was not placed under the policy none"
-    other_kind = _why_other_kind(rules.options, grant)
+    other_kind = _why_other_kind(context.options, grant)
     if other_kind:
         return other_kind
     if grant.pool not in tree.by_name:
@@ -228,7 +228,7 @@ def why_illegal(rules: ReinstateContext, supply: Supply, grant: Grant) -> str:
 
 
 def _why_other_kind(options: TopologyAwareOptions, grant: Grant) -> str:
-    """Containers that belong on the reserved CPUs run there and no others do; preserved ones are let go."""
+    """Return why the container is now of another kind: on the reserved CPUs, off them, or preserved."""
     request = grant.request
     wanted = demand_of(request, options).kind
     if wanted is CpuKind.PRESERVE:

@@ -1,4 +1,4 @@
-"""One key tuple per pool: its field names are the documentation of the order, and what ``explain`` prints."""
+"""The key of a pool: ``explain`` prints its fields, in the order of comparison."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,12 +7,12 @@ from policies.base import Ranked
 
 
 class Key(NamedTuple):
-    """How good a pool is for a request. Compared field by field, larger is better; spec section 4."""
+    """How good a pool is for a request, field by field; larger is better (docs/placement.md, Choosing the pool)."""
 
     fits: int  # 1: the pool can give what is asked and every pool keeps what it owes
     previous: int  # the container's earlier pool (deepest), or one above it with the earlier CPUs free
     isolated: int  # 1: has the kernel-isolated CPUs that are preferred
-    affinity: float  # weighted pull of containers already placed, minus push
+    affinity: float  # weights of containers that attract, minus those that repel
     hints: float  # nearness to the container's devices, 0 to 1
     hint_depth: int  # among pools at the devices, the deeper one
     memory: int  # 2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there
@@ -23,10 +23,10 @@ class Key(NamedTuple):
     few_nodes: int  # minus the number of memory nodes: local memory first
     priority: int  # 1: can give all CPUs to be owned from those of the preferred priority
     depth: int  # deeper pools are smaller and closer
-    undisturbed: int  # 1: nobody has to be given more memory nodes to make room
+    undisturbed: int  # 1: no other container has to get more memory nodes
     quiet: int  # minus the containers that share this pool, for a container that shares
     cores: int  # CPUs to be owned that can be on wholly free cores
-    left: int  # CPU time left afterwards (isolated CPUs left, for those who get one): spreads
+    left: int  # CPU time left afterwards (isolated CPUs, where the container gets one): spreads
     first: int  # minus the pool's index: the lowest id wins the last tie
 
 
@@ -70,7 +70,7 @@ MEANINGS = {
     "few_nodes": "minus the number of memory nodes",
     "priority": "1: has enough CPUs of the preferred priority",
     "depth": "deeper pools are smaller and closer",
-    "undisturbed": "1: nobody has to be given more memory nodes",
+    "undisturbed": "1: no other container has to get more memory nodes",
     "quiet": "minus the containers that share it",
     "cores": "how many of its own CPUs can be on wholly free cores",
     "left": "what is left in it afterwards",
@@ -79,12 +79,12 @@ MEANINGS = {
 
 
 def deciding_field(better: Key, worse: Key) -> str:
-    """The name of the first field in which two keys differ."""
+    """Return the name of the first field in which two keys differ."""
     pairs = zip(Key._fields, better, worse, strict=True)
     return next((name for name, a, b in pairs if a != b), Key._fields[-1])
 
 
 def ranked(names: Sequence[str], keys: Sequence[Key], outcomes: Sequence[str]) -> tuple[Ranked, ...]:
-    """The pools best first, with their keys and what came of them."""
+    """Return the pools best first, with their keys and outcomes."""
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
     return tuple(Ranked(names[i], tuple(zip(Key._fields, keys[i], strict=True)), outcomes[i]) for i in order)

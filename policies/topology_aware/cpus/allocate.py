@@ -1,4 +1,4 @@
-"""Taking the CPUs of an offer: kept ones, whole cores, near devices, of the preferred priority, within the limits."""
+"""Take the CPUs of an offer: kept ones, whole cores, near devices, of the preferred priority, within the limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from sysfs.cpuset import CpuSet
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The CPUs that a pool gives, as masks, and in a few words for people how they were picked."""
+    """The CPUs that a pool gives, as masks, and in words how they were picked."""
 
     exclusive: int
     isolated: int
@@ -26,7 +26,7 @@ class Taken:
 
 
 def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int]) -> Taken | None:
-    """The CPUs of this offer, or None when the pool cannot give them after all. ``give`` bounds the pools below."""
+    """Take the CPUs of this offer; None when the pool cannot give them after all. ``give`` bounds the pools below."""
     supply = context.supply
     reach = reach_in(context, pool)
     if not reach:
@@ -61,7 +61,7 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
 
 
 def added_after(context: PlacementContext, offer: Offer, taken: Taken) -> tuple[CpuSet, ...]:
-    """``Grant.added`` of what is taken: the ages of kept CPUs, and those that come now as the newest."""
+    """Return ``Grant.added`` of what is taken: the kept CPUs by age, then the new ones."""
     if not offer.keep:
         return ()
     kept = [batch & offer.keep for batch in additions(context.request.previous)]
@@ -70,7 +70,7 @@ def added_after(context: PlacementContext, offer: Offer, taken: Taken) -> tuple[
 
 
 def _places(context: PlacementContext, pool: Pool, reach: int) -> tuple[Locality, ...]:
-    """Where the owned CPUs are to be; none if the devices are near all of the pool, or it was declined."""
+    """Return where owned CPUs should be; nothing if the devices are near all of the pool, or the pod declines it."""
     declined = context.request.preferences.spread_by_hints is False and reach == ANYWHERE
     if declined or not context.request.hints:
         return ()
@@ -82,24 +82,23 @@ def _pick(candidates: CandidateCpus, pool: Pool, count: int, places: tuple[Local
 
 
 def _pick_beside(candidates: CandidateCpus, pool: Pool, count: int, held: int) -> int:
-    """Plain picking; with whole cores, those of which the container holds a part are completed first."""
-    mine = completing(candidates.tree, held, candidates.free & pool.cpus, count) if candidates.whole and held else 0
-    if mine and within_limits(candidates.tree, pool, mine, candidates.limits):
-        left = count - mine.bit_count()
-        rest = replace(
-            candidates, free=candidates.free & ~mine, limits=reduced(candidates.tree, candidates.limits, mine)
-        )
+    """Pick CPUs. For whole cores, those of which the container holds a part are completed first."""
+    own = completing(candidates.tree, held, candidates.free & pool.cpus, count) if candidates.whole and held else 0
+    if own and within_limits(candidates.tree, pool, own, candidates.limits):
+        left = count - own.bit_count()
+        rest = replace(candidates, free=candidates.free & ~own, limits=reduced(candidates.tree, candidates.limits, own))
         more = pick_cpus(rest, pool, left) if left else 0
         if more or not left:
-            return mine | more
+            return own | more
     return pick_cpus(candidates, pool, count)
 
 
 def pick_near(candidates: CandidateCpus, pool: Pool, count: int, places: Sequence[Locality], held: int = 0) -> int:
-    """``count`` CPUs as a mask, near each place as many; 0 when that cannot be had.
+    """Pick ``count`` CPUs as a mask, the same number near each place; 0 when that is impossible.
 
-    Where the number does not divide, or not so many are free at each place: one (a core, if whole ones are wanted)
-    near each, the rest beside these. ``held`` are CPUs that the container keeps; they count where they are.
+    This is nri-plugins' picking by hints. Where the number does not divide, or not so many are free at each place: one
+    (a core, if whole ones are preferred) near each, the rest beside these. ``held`` are CPUs that the container keeps;
+    they count where they are.
     """
     step = candidates.tree.threads_per_core if candidates.whole else 1
     steps = (count + held.bit_count()) // step
@@ -114,7 +113,7 @@ def pick_near(candidates: CandidateCpus, pool: Pool, count: int, places: Sequenc
 def _pick_shares(
     candidates: CandidateCpus, pool: Pool, count: int, places: Sequence[Locality], *, share: int, held: int
 ) -> int:
-    """At least ``share`` CPUs near each place, those that are ``held`` included."""
+    """Pick at least ``share`` CPUs near each place, those that are ``held`` included."""
     taken = 0
     for place in places:
         missing = share - ((held | taken) & place.cpus).bit_count()

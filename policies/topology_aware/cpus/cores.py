@@ -6,7 +6,7 @@ from policies.hardware.pools import PoolTree
 
 
 def on_free_cores(tree: PoolTree, free: int) -> int:
-    """The CPUs of ``free`` whose core has all of its online threads in it."""
+    """Return the CPUs of ``free`` whose core has all of its online threads in it."""
     whole = 0
     for core in tree.cores:
         if not core & ~free:
@@ -15,7 +15,7 @@ def on_free_cores(tree: PoolTree, free: int) -> int:
 
 
 def whole_core_counts(tree: PoolTree, free: int, count: int) -> tuple[int, ...]:
-    """Per pool, how many of ``count`` CPUs could be on cores that are wholly free; an odd one out never counts."""
+    """Return per pool how many of ``count`` CPUs could be on wholly free cores; an odd one out never counts."""
     whole, threads = 0, 1
     for core in tree.cores:
         if not core & ~free:
@@ -26,7 +26,7 @@ def whole_core_counts(tree: PoolTree, free: int, count: int) -> tuple[int, ...]:
 
 
 def inner_on_cores(tree: PoolTree, free: int, give: Sequence[int]) -> tuple[int, ...]:
-    """Per pool, how many CPUs its subtree can give up as whole cores; ``give`` bounds the pools below.
+    """Return per pool how many CPUs its subtree can give up as whole cores; ``give`` bounds the pools below.
 
     ``free`` are CPUs on wholly free cores. A bound that would break a core is rounded down.
     """
@@ -40,14 +40,14 @@ def inner_on_cores(tree: PoolTree, free: int, give: Sequence[int]) -> tuple[int,
 
 
 def smallest_core(tree: PoolTree, free: int) -> int:
-    """The threads of the smallest core in ``free``, of which no core is only a part; 1 if there is none."""
+    """Return the threads of the smallest core in ``free``, of which no core is only a part; 1 if there is none."""
     if tree.smallest_core == tree.threads_per_core:
         return tree.threads_per_core
     return min((core.bit_count() for core in tree.cores if core & free), default=1)
 
 
 def core_sizes(tree: PoolTree, free: int) -> tuple[tuple[int, int], ...]:
-    """(threads, mask of the wholly free cores with so many), most threads first."""
+    """Return (threads, mask of the wholly free cores with so many), most threads first."""
     by_size: dict[int, int] = {}
     for core in tree.cores:
         if not core & ~free:
@@ -56,11 +56,11 @@ def core_sizes(tree: PoolTree, free: int) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(by_size.items(), reverse=True))
 
 
-def completing(tree: PoolTree, mine: int, free: int, count: int) -> int:
-    """At most ``count`` CPUs of ``free`` that complete cores of which the rest is ``mine`` already."""
+def completing(tree: PoolTree, own: int, free: int, count: int) -> int:
+    """Return at most ``count`` CPUs of ``free`` that complete cores of which the rest is ``own`` already."""
     result = 0
     for core in tree.cores:
         part = core & free
-        if core & mine and part and not core & ~(mine | part) and (result | part).bit_count() <= count:
+        if core & own and part and not core & ~(own | part) and (result | part).bit_count() <= count:
             result |= part
     return result

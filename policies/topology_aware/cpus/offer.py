@@ -1,4 +1,4 @@
-"""What every pool would give to a request, and whether it can: counts; CPUs are taken from the chosen pool only."""
+"""Count what every pool would give to a request. CPUs are taken from the chosen pool only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from policies.topology_aware.supply.supply import Room
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one pool would give. ``keep`` are CPUs that the container had before and gets again.
+    """What one pool would give. ``keep`` are CPUs that the container had before and keeps.
 
     ``sliced`` ordinary CPUs and ``isolated`` ones are owned alone, kept ones included. ``previous`` is above zero
     for the container's earlier pool and those above it, if the earlier CPUs can be had: deeper ones higher.
@@ -32,8 +32,8 @@ class Offer:
 class _Remaining:
     """What is free for one request under one rule, and what its preferences leave of that.
 
-    ``ordinary`` and ``isolated`` are masks; with a wish for whole cores, of CPUs on wholly free ones, and ``inner``
-    is what the pools can give of them. ``reach`` has the CPUs of each pool that a strict wish for hints leaves.
+    ``ordinary`` and ``isolated`` are masks; where whole cores are preferred, of CPUs on wholly free ones, and ``inner``
+    is what the pools can give of them. ``reach`` has the CPUs of each pool near enough to the devices.
     """
 
     room: Room
@@ -45,10 +45,10 @@ class _Remaining:
 
 
 def offers_of(context: PlacementContext, room: Room, lenient: Room) -> tuple[Offer, ...]:
-    """What every pool would give under the rule of ``room``.
+    """Return what every pool would give under the rule of ``room``.
 
-    ``lenient`` is for pools where the container was before: it must not move because others without a share
-    have moved in meanwhile.
+    ``lenient`` is for pools where the container was before: it must not move because others without a CPU request have
+    moved in meanwhile.
     """
     remaining = _remaining(context, room, lenient)
     return tuple(_offer(context, remaining, pool) for pool in context.tree.pools)
@@ -85,7 +85,7 @@ def _offer(context: PlacementContext, remaining: _Remaining, pool: Pool) -> Offe
 
 
 def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: int, keep: int | None) -> bool:
-    """``keep`` is None where the container was not before."""
+    """Return whether the pool can give this. ``keep`` is None where the container was not before."""
     demand, i = context.demand, pool.index
     room = remaining.room if keep is None else remaining.lenient
     if not remaining.reach[i]:
@@ -103,7 +103,7 @@ def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: 
 
 
 def _has_such_cpus(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: int, keep: int) -> bool:
-    """Enough whole cores where such are wanted, and enough CPUs near the devices where that is a strict wish."""
+    """Return whether there are enough whole cores, and enough CPUs near the devices, where these are wanted."""
     reach = remaining.reach[pool.index]
     # Kept CPUs count as free ones here, so that what completes their cores is among these.
     ordinary = pool.sharable & remaining.ordinary & reach & ~keep

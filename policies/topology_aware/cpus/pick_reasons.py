@@ -1,4 +1,4 @@
-"""How CPUs were picked, in words, told from the result: whole cores, threads of broken cores, near devices."""
+"""Describe how CPUs were picked, from the result: whole cores, threads of broken cores, near devices."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class PickedCpus:
 
 
 def how_picked(tree: PoolTree, pool: Pool, picked: PickedCpus) -> str:
-    """A fragment of a sentence, such as ``2 whole cores of NUMA node #1``."""
+    """Return a part of a sentence, such as ``2 whole cores of NUMA node #1``."""
     new = picked.owned & ~picked.kept
     parts = [f"{picked.kept.bit_count()} kept"] if picked.kept else []
     if new:
@@ -38,7 +38,7 @@ def how_picked(tree: PoolTree, pool: Pool, picked: PickedCpus) -> str:
 
 
 def _cores_of(tree: PoolTree, pool: Pool, picked: PickedCpus, new: int) -> list[str]:
-    """The new CPUs by what became of their cores."""
+    """Return the new CPUs by the state of their cores."""
     home = _smallest_home(tree, pool, new)
     if new == home.sharable and new.bit_count() > tree.threads_per_core:
         return [f"the whole of {home.name}"]
@@ -72,7 +72,7 @@ def _smallest_home(tree: PoolTree, pool: Pool, cpus: int) -> Pool:
 
 
 def _near(picked: PickedCpus) -> str:
-    """How many CPUs are near each device; empty where the devices are no matter, or some got none."""
+    """Return how many CPUs are near each device; '' where there are no devices, or one has none near."""
     counts = [(picked.owned & place.cpus).bit_count() for place in picked.places]
     if not counts or not all(counts):
         return ""

@@ -1,4 +1,4 @@
-"""Taking CPUs from a pool, packed: whole idle domains first, whole cores next, threads of broken cores last.
+"""Pick CPUs of a pool, packed: whole idle domains first, whole cores next, threads of broken cores last.
 
 Walks the hardware tree inside the pool. A domain that can give all that is wanted is preferred over several; among
 such, the one that has the smallest domain that can, then where fewer cores are shared with others afterwards, then
@@ -17,7 +17,7 @@ from policies.topology_aware.cpus.cores import core_sizes
 
 @dataclass(frozen=True, slots=True)
 class CandidateCpus:
-    """What may be taken: ``free`` CPUs, at most ``limits[i]`` of pool i; ``near`` are CPUs to stay close to.
+    """CPUs that may be picked: ``free`` ones, at most ``limits[i]`` of pool i; ``near`` are CPUs to stay close to.
 
     ``whole``: only cores of which every online thread is free, and all threads of them.
     """
@@ -40,9 +40,9 @@ class _Counts:
 
 
 def pick_cpus(candidates: CandidateCpus, pool: Pool, count: int) -> int:
-    """``count`` CPUs of the pool as a mask, or 0 when the pool cannot give that many.
+    """Return ``count`` CPUs of the pool as a mask, or 0 when the pool cannot give that many.
 
-    What a wish or the machine sets apart is not mixed where one part can serve the request alone.
+    CPUs of different priority or kind are not mixed where one part can serve the request alone.
     """
     top = _domain_of(candidates.tree.domains.root, pool)
     for preferred in candidates.tree.priority_masks[candidates.priority]:
@@ -61,7 +61,7 @@ def _pick_any(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) ->
 
 
 def _pick_cores(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) -> int:
-    """Whole cores, those with the most threads first: a smaller one serves only what no larger one is small enough for.
+    """Pick whole cores, those with the most threads first: smaller ones serve only a rest that larger ones exceed.
 
     Cores of one size are picked like CPUs, with limits that are multiples of the size.
     """
@@ -77,16 +77,16 @@ def _pick_cores(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) 
 
 
 def reduced(tree: PoolTree, limits: Sequence[int], taken: int) -> Sequence[int]:
-    """What is left of the limits when these CPUs have been taken."""
+    """Return what is left of the limits when these CPUs have been taken."""
     if not taken:
         return limits
     return [n - (taken & p.cpus).bit_count() for n, p in zip(limits, tree.pools, strict=True)]
 
 
 def priority_fits(tree: PoolTree, free: int, count: int, priority: CpuPriority) -> tuple[int, ...]:
-    """Per pool, 1 if it can give so many of the ``free`` CPUs from those that this priority prefers, else 0.
+    """Return per pool 1 if it can give so many of the ``free`` CPUs from those that this priority prefers, else 0.
 
-    1 everywhere without a priority, and where nothing tells the CPUs of the machine apart.
+    1 everywhere without a priority, and where all CPUs of the machine are alike.
     """
     preferred = tree.priority_masks[priority]
     if priority is CpuPriority.NONE or len(preferred) == 1:
@@ -95,7 +95,7 @@ def priority_fits(tree: PoolTree, free: int, count: int, priority: CpuPriority) 
 
 
 def within_limits(tree: PoolTree, pool: Pool, cpus: int, limits: Sequence[int]) -> bool:
-    """True when no pool below this one would have to give more than it may."""
+    """Return whether no pool below this one would have to give more than it may."""
     return all((cpus & tree.pools[i].cpus).bit_count() <= limits[i] for i in range(pool.index + 1, pool.end))
 
 
@@ -172,7 +172,7 @@ def _fit_key(
 
 
 def _tightest(counts: _Counts, domain: Domain, count: int) -> int:
-    """The size of the smallest domain in here that can give all: a whole NUMA node before halves of two."""
+    """Return the size of the smallest domain in here that can give all: a whole NUMA node before halves of two."""
     inner = [_tightest(counts, c, count) for c in domain.children if counts.give[c.index] >= count]
     return min(inner, default=domain.cpus.bit_count())
 

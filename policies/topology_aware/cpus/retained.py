@@ -1,4 +1,4 @@
-"""CPUs that a container held before: which of them it gets again, and how old they are."""
+"""CPUs that a container held before: which of them it keeps, and in which order they came."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from policies.topology_aware.supply.supply import Room
 
 @dataclass(frozen=True, slots=True)
 class _EarlierCpus:
-    """Earlier CPUs that can be had, by kind: masks."""
+    """Earlier CPUs that are free, by kind: masks."""
 
     ordinary: int
     isolated: int
@@ -23,9 +23,9 @@ class _EarlierCpus:
 
 
 def retained(context: PlacementContext, room: Room, pool: Pool, reach: int) -> tuple[int, int]:
-    """(rank, CPUs to keep) if this is the container's earlier pool or above it, else zeros.
+    """Return (rank, CPUs to keep) if this is the container's earlier pool or above it, else zeros.
 
-    The rank is higher for deeper pools. CPUs outside ``reach`` are not wanted again.
+    The rank is higher for deeper pools. CPUs outside ``reach`` are not kept.
     """
     previous = context.request.previous
     if previous is None:
@@ -46,7 +46,7 @@ def retained(context: PlacementContext, room: Room, pool: Pool, reach: int) -> t
 
 
 def _keepable(context: PlacementContext, pool: Pool, owned: int) -> int:
-    """All earlier CPUs if no fewer are asked, else as many of them as are asked; 0 if they cannot be had."""
+    """Return all earlier CPUs if no fewer are asked, else as many as are asked; 0 if they are not free."""
     ordinary = owned & context.supply.shared[pool.index] & ~context.supply.withheld
     isolated = owned & context.supply.free_isolated(pool.index)
     count = context.demand.whole
@@ -62,7 +62,7 @@ def _keepable(context: PlacementContext, pool: Pool, owned: int) -> int:
 
 
 def _oldest(context: PlacementContext, pool: Pool, free: _EarlierCpus, count: int) -> int:
-    """So many of the earlier CPUs that are free: what was added last is given back first (spec section 7)."""
+    """Return so many of the free earlier CPUs, without those added last (docs/placement.md, Enactment)."""
     kept = 0
     for batch in additions(context.request.previous):
         here = _EarlierCpus(free.ordinary & batch, free.isolated & batch)
@@ -83,7 +83,7 @@ def _pick_of_one_age(context: PlacementContext, pool: Pool, free: _EarlierCpus, 
 
 
 def _pick_among(context: PlacementContext, pool: Pool, cpus: int, count: int, near: int) -> int:
-    """So many of these, on whole cores if such are wanted and the earlier ones were."""
+    """Return so many of these, on whole cores if such are preferred and the earlier ones were."""
     unbounded = [cpus.bit_count()] * len(context.tree.pools)
     candidates = CandidateCpus(context.tree, cpus, unbounded, near, context.demand.priority)
     if context.demand.threads is not Threads.ANY and (cores := pick_cpus(replace(candidates, whole=True), pool, count)):
@@ -92,7 +92,7 @@ def _pick_among(context: PlacementContext, pool: Pool, cpus: int, count: int, ne
 
 
 def additions(previous: Previous | None) -> tuple[int, ...]:
-    """The earlier CPUs as masks, in the order in which they came; every CPU is in one of them."""
+    """Return the earlier CPUs as masks, in the order in which they came; every CPU is in one of them."""
     if previous is None:
         return ()
     batches: list[int] = []

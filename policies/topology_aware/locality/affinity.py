@@ -1,4 +1,4 @@
-"""Weighted attraction and repulsion between containers (spec section 3): scores of pools, and who pulls where."""
+"""Weighted attraction and repulsion between containers (docs/placement.md, Affinity)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ IMPLICIT: tuple[Implicit, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """How much another container draws this one (negative: pushes) to the pool it is in, and by whose preferences."""
+    """How much another container attracts this one (negative: repels) to its pool, and by which affinities."""
 
     container: ContainerKey
     pool: str
@@ -56,7 +56,7 @@ class Pull:
 def affinity_scores(
     tree: PoolTree, options: TopologyAwareOptions, request: Request, others: Iterable[Grant]
 ) -> tuple[float, ...]:
-    """Per pool, how much the preferences of this container and of the others towards it pull there.
+    """Return per pool how much the affinities of this container, and of others to it, attract it there.
 
     A weight counts fully in the pool where the other container is, and 0.75 per link above and below it.
     """
@@ -72,7 +72,7 @@ def affinity_scores(
 
 
 def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, others: Iterable[Grant]) -> tuple[Pull, ...]:
-    """Whom the scores come from: the strongest ``MAX_PULLS``, strongest first, then by container."""
+    """Return the containers behind the scores: at most ``MAX_PULLS``, strongest first, then by container."""
     own = [(affinity, _own_text(affinity)) for affinity in request.affinities]
     own += [(affinity, name) for name, affinity in implied(options, request)]
     found = []
@@ -88,7 +88,7 @@ def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, other
 def affinity_reasons(
     tree: PoolTree, options: TopologyAwareOptions, held: Allocations, request: Request
 ) -> tuple[Reason, ...]:
-    """A sentence for each of the strongest pulls and pushes, strongest first; its own grant in ``held`` is ignored."""
+    """Return a sentence for each of these containers. The request's own grant in ``held`` is ignored."""
     others = held.without(request.container)
     return tuple(Reason(AFFINITY, _pull_text(pull, others)) for pull in pulls(tree, options, request, others.grants))
 
@@ -105,19 +105,19 @@ def _pull_text(pull: Pull, others: Allocations) -> str:
 
 
 def implied(options: TopologyAwareOptions, request: Request) -> tuple[tuple[str, Affinity], ...]:
-    """(option, affinity) that options give this container; none where it has affinities of its own."""
+    """Return (option, affinity) that options give this container; nothing where it has affinities of its own."""
     if request.affinities:
         return ()
     return tuple((row.name, affinity) for row in IMPLICIT if row.applies(options) for affinity in row.adds(request))
 
 
 def affinity_weight(subject: Request, other: Request) -> int:
-    """The sum of the weights of the subject's affinities that the other container matches."""
+    """Return the sum of the weights of the subject's affinities that the other container matches."""
     return _weight(subject.affinities, subject, other)
 
 
 def _is_somewhere(grant: Grant) -> bool:
-    """Reserved and preserved containers are in no pool that anybody could be near."""
+    """Return whether the container is in a pool: reserved and preserved ones are not."""
     return grant.kind is not CpuKind.PRESERVE and grant.kind is not CpuKind.RESERVED
 
 
@@ -134,14 +134,14 @@ def _bounded(affinity: Affinity) -> int:
 
 
 def _meets(affinity: Affinity, subject: Request, other: Request) -> bool:
-    """Whether the other container is in scope and matches."""
+    """Return whether the other container is in scope and matches."""
     if affinity.scope is None:
         return subject.pod.uid == other.pod.uid and matches(affinity.match, other)
     return matches(affinity.scope, other) and matches(affinity.match, other)
 
 
 def _met(own: Sequence[tuple[Affinity, str]], request: Request, grant: Grant) -> Iterator[tuple[int, str]]:
-    """(weight, in words) of each affinity that draws the two together or apart, first the container's own."""
+    """Yield (weight, in words) of each affinity between the two, the container's own first."""
     other = grant.request
     for affinity, text in own:
         if _meets(affinity, request, other):
@@ -152,7 +152,7 @@ def _met(own: Sequence[tuple[Affinity, str]], request: Request, grant: Grant) ->
 
 
 def _why(met: Sequence[tuple[int, str]]) -> str:
-    """The strongest few of these, in the order given."""
+    """Return the strongest few of these, in the order given."""
     strongest = sorted(range(len(met)), key=lambda i: -abs(met[i][0]))[:_MAX_REASONS]
     text = "; ".join(met[i][1] for i in sorted(strongest))
     return text if len(met) <= _MAX_REASONS else f"{text}; and {len(met) - _MAX_REASONS} more"

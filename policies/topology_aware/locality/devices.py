@@ -1,4 +1,4 @@
-"""Where a container's devices are: how near a pool is to them, and which CPUs are local to which."""
+"""Where a container's devices are: how near a pool is to them, and which CPUs are near which."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from sysfs.model import Machine
 
 @dataclass(frozen=True, slots=True)
 class Locality:
-    """CPUs (a mask) that are local to one or more devices, named by their hints' sources."""
+    """CPUs (a mask) that are near one or more devices, which ``sources`` name."""
 
     sources: tuple[str, ...]
     cpus: int
 
 
 def hint_scores(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> tuple[float, ...]:
-    """Per pool, the mean nearness to each hint: 0 (far from all) to 1 (at each). All zero when no hint says anything.
+    """Return per pool the mean nearness to each device: 0 (far from all) to 1 (at each). All 0 without localities.
 
     A pool is at a device when all of the pool is local to it, or all that is local to it is in the pool; in between
     counts the part. The mean, not the product: with two devices on different nodes, a pool that holds both wins.
     """
-    telling = [m for m in (_cpus_or_nodes(tree.machine, h) for h in hints) if m[0] or m[1]]
-    if not telling:
+    known = [m for m in (_cpus_or_nodes(tree.machine, h) for h in hints) if m[0] or m[1]]
+    if not known:
         return (0.0,) * len(tree.pools)
-    return tuple(round(sum(_nearness(p, m) for m in telling) / len(telling), 6) for p in tree.pools)
+    return tuple(round(sum(_nearness(p, m) for m in known) / len(known), 6) for p in tree.pools)
 
 
 def local_cpus(machine: Machine, hint: DeviceLocality) -> int | None:
-    """The online CPUs near this hint's device; None when it says nothing, as all are near it.
+    """Return the online CPUs near this device; None when all are, or nothing is known.
 
-    CPUs are believed before nodes. Near a node without CPUs are those of the nodes closest to it.
+    CPUs count before nodes. Near a node without CPUs are those of the nodes closest to it.
     """
     cpus = hint.cpus.mask & machine.online.mask or _cpus_of(machine, hint.nodes)
     if not cpus:
@@ -44,7 +44,7 @@ def local_cpus(machine: Machine, hint: DeviceLocality) -> int | None:
 
 
 def localities(machine: Machine, hints: Iterable[DeviceLocality], within: int) -> tuple[Locality, ...]:
-    """The distinct sets of CPUs local to devices, cut to ``within`` and less than all of it; the smallest first."""
+    """Return the distinct sets of CPUs near devices, cut to ``within`` and less than all of it; the smallest first."""
     sources: dict[int, list[str]] = {}
     for hint in hints:
         cpus = (local_cpus(machine, hint) or 0) & within
@@ -57,7 +57,7 @@ def localities(machine: Machine, hints: Iterable[DeviceLocality], within: int) -
 
 
 def _cpus_or_nodes(machine: Machine, hint: DeviceLocality) -> tuple[int, int]:
-    """(CPU mask, node mask) of the hint: CPUs first, else the CPUs of its nodes. Nothing if it names all."""
+    """Return (CPU mask, node mask) of a locality: its CPUs, else those of its nodes. Nothing if it names all."""
     cpus = hint.cpus.mask & machine.online.mask or _cpus_of(machine, hint.nodes)
     if cpus == machine.online.mask:
         return 0, 0

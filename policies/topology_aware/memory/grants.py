@@ -9,12 +9,12 @@ from sysfs.cpuset import NodeSet
 
 
 def is_ours(grant: Grant) -> bool:
-    """Whether we write the memory nodes of this container."""
+    """Return whether the memory nodes of this container are ours to write."""
     return bool(grant.mems) and grant.kind is not CpuKind.PRESERVE and not grant.request.preferences.preserve_memory
 
 
 def home_zone(supply: Supply, grant: Grant) -> int:
-    """Where the grant belongs in its pool: without DRAM while its cold start lasts; 0 where there is no such place."""
+    """Return the home zone of the grant in its pool, without DRAM while its cold start lasts; 0 if there is none."""
     if not is_ours(grant):
         return 0
     tree, nodes = supply.tree, supply.memory.nodes
@@ -23,15 +23,15 @@ def home_zone(supply: Supply, grant: Grant) -> int:
 
 
 def in_pool(supply: Supply, grant: Grant, pool: str) -> Grant:
-    """The grant in another pool: its zone grows by the home zone there, so that no page moves."""
+    """Return the grant in another pool. Its zone grows by the home zone there, so that no page moves."""
     moved = replace(grant, pool=pool)
     return replace(moved, mems=grant.mems | NodeSet(home_zone(supply, moved)))
 
 
-def warmed(supply: Supply, grant: Grant) -> Grant:
-    """The grant with its cold start over: DRAM comes to its zone.
+def after_cold_start(supply: Supply, grant: Grant) -> Grant:
+    """Return the grant after its cold start, with DRAM in its zone.
 
-    Nobody has to make room for that: a zone that grows leaves every promise as easy to keep as before.
+    Others need not make room: a zone that grows leaves every promise as easy to keep as before.
     """
-    warm = replace(grant, is_cold=False)
-    return replace(warm, mems=grant.mems | NodeSet(home_zone(supply, warm)))
+    grant = replace(grant, is_cold=False)
+    return replace(grant, mems=grant.mems | NodeSet(home_zone(supply, grant)))

@@ -1,4 +1,4 @@
-"""A container's home zone: the memory nodes it gets where there is room. It follows from machine, pool and request."""
+"""The home zone of a container: the memory nodes that it gets where there is room."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from sysfs.model import Machine, MemoryKind
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """``zone`` is 0 where a strict wish cannot be met: ``refused`` says why, as the end of a sentence.
+    """A home zone. ``zone`` is 0 where a strict preference cannot be met: ``refused`` ends a sentence that says why.
 
     ``in_pool``: the pool itself has memory of every kind that is asked for. ``absent`` are kinds asked for that the
     machine does not have; ``added_normal`` nodes that are there because all others hold movable memory only.
@@ -26,12 +26,12 @@ class Home:
 
 
 def home_of(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request, *, owns: bool) -> Home:
-    """The home zone in this pool. ``owns``: the container has CPUs of its own, which its hints may spread."""
+    """Return the home zone in this pool. ``owns``: the container has CPUs of its own, which its devices may spread."""
     wanted = wanted_kinds(request)
     asked = request.preferences.memory_kinds
     mask = nodes.of_kinds(wanted)
     absent = tuple(kind for kind in asked if not nodes.of_kind(kind))
-    # Who starts cold is to be where there is slow memory to start on.
+    # A cold start needs a pool with slow memory.
     needed = (*asked, MemoryKind.PMEM) if request.preferences.cold_start_seconds and nodes.pmem else asked
     in_pool = bool(pool.mems & mask) and all(pool.mems & nodes.of_kind(kind) for kind in needed)
     strict = request.preferences.strict_memory
@@ -45,15 +45,15 @@ def home_of(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request, 
 
 
 def default_kinds_of(nodes: MemoryNodes, mems: int) -> int:
-    """Of these nodes those that anybody gets; all of them where there is nothing but HBM."""
+    """Return those of these nodes that every container may get; all of them where there is only HBM."""
     return mems & nodes.of_kinds(DEFAULT_KINDS) or mems
 
 
 def _of_wanted_kinds(nodes: MemoryNodes, pool: Pool, request: Request, spread: int) -> int:
-    """The pool's nodes of the wanted kinds (or those ``spread`` by hints), and the nearest of kinds that it lacks."""
+    """Return the pool's nodes of the wanted kinds (or ``spread``, near devices), and the nearest of kinds it lacks."""
     wanted = wanted_kinds(request)
     zone = spread or pool.mems & nodes.of_kinds(wanted)
-    # Who asks for nothing in particular gets what is at hand: no far PMEM only because a machine has some.
+    # A container that asks for no kind gets what its pool has, and no far PMEM.
     lacking = request.preferences.memory_kinds or (() if zone else wanted)
     start = zone or pool.mems
     for kind in lacking:
@@ -63,7 +63,7 @@ def _of_wanted_kinds(nodes: MemoryNodes, pool: Pool, request: Request, spread: i
 
 
 def _normal_for(nodes: MemoryNodes, zone: int, wanted: int, *, strict: bool) -> int | None:
-    """Normal memory for a zone that has none: the nearest of the wanted kinds, else of another; None = not allowed."""
+    """Return normal memory for a zone without any: of the wanted kinds, else of another; None = not allowed."""
     if zone & nodes.normal or not nodes.normal:
         return 0
     if wanted & nodes.normal:
@@ -75,7 +75,7 @@ def _normal_for(nodes: MemoryNodes, zone: int, wanted: int, *, strict: bool) -> 
 
 
 def _spread(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request) -> int:
-    """The memory at the container's devices, where they are at several places in the pool; else 0."""
+    """Return the memory at the container's devices if they are at several places in the pool, else 0."""
     if request.preferences.spread_by_hints is False:
         return 0
     places = {_memory_at(machine, nodes, hint) for hint in request.hints}
@@ -88,7 +88,7 @@ def _spread(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request) 
 
 
 def _memory_at(machine: Machine, nodes: MemoryNodes, hint: DeviceLocality) -> int:
-    """The memory nodes that a hint names, or those of the CPUs that it names."""
+    """Return the memory nodes that a locality names, or those of the CPUs that it names."""
     if hint.nodes:
         return hint.nodes.mask & nodes.every
     return sum(1 << n.id for n in machine.nodes if n.cpus.mask & hint.cpus.mask) & nodes.every
@@ -96,14 +96,14 @@ def _memory_at(machine: Machine, nodes: MemoryNodes, hint: DeviceLocality) -> in
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
-    """``zone`` is the home without DRAM; 0 where there is no cold start, and ``missing`` says why if one was asked."""
+    """A cold start. ``zone`` is home without DRAM; where it is 0 there is none, and ``missing`` says why."""
 
     zone: int = 0
     missing: str = ""
 
 
 def cold_start(nodes: MemoryNodes, home: Home, request: Request) -> ColdStart:
-    """The zone of a container whose DRAM is withheld at first: PMEM, if that can be all it has for a while."""
+    """Return the zone of a container whose DRAM is withheld at first: PMEM, if it can do without other memory."""
     if not request.preferences.cold_start_seconds or not home.zone:
         return ColdStart()
     kinds = wanted_kinds(request)

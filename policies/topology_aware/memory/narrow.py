@@ -1,8 +1,8 @@
-"""The way back: zones that were widened come home when there is room again.
+"""Narrow widened zones towards home when there is room again.
 
-Narrowing moves pages, which takes seconds per gigabyte (cpuset.mems in Documentation/admin-guide/cgroup-v2.rst), so
-few move at a time, the fewest bytes first, and nobody moves unless all promises can really be kept afterwards. Where
-they cannot be kept as it is, room that has returned is for those who share too few nodes: they are widened first.
+Narrowing moves pages, which takes seconds per gigabyte (cpuset.mems in Documentation/admin-guide/cgroup-v2.rst). So few
+containers move at a time, the fewest bytes first, and only if all promises can be kept afterwards. Where they cannot be
+kept as it is, containers that share too few nodes are widened first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,9 +37,9 @@ class _Wide:
 
 
 def narrowed(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:
-    """Grants with fewer memory nodes, in the order in which to move them; () when nobody can come closer to home.
+    """Return grants with fewer memory nodes, in the order in which to move them.
 
-    Or grants with more of them, where more is promised in some nodes than these hold, and others have room.
+    Where more is promised in some nodes than these hold, and others have room: grants with more nodes.
     """
     account = supply.memory
     if not account.holds:
@@ -50,7 +50,7 @@ def narrowed(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:
     moved: list[Grant] = []
     refused: set[tuple[int, int]] = set()
     for one in sorted(wide, key=lambda w: (w.promised_bytes, w.grant.container)):
-        for target in _way_home(account.nodes, one):
+        for target in _narrower_zones(account.nodes, one):
             # Where one did not fit, a larger one that comes from the same zone does not fit either.
             after = None if (one.zone, target) in refused else _after(account, one, target)
             if after is not None:
@@ -64,7 +64,7 @@ def narrowed(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:
 
 
 def _wide(supply: Supply, grants: Sequence[Grant]) -> list[_Wide]:
-    """Those who could come closer to home. Reserved containers stay where they are."""
+    """Return the grants that could come closer to home. Reserved containers stay where they are."""
     homes: dict[tuple[object, ...], int] = {}
     found = []
     for grant in grants:
@@ -73,7 +73,7 @@ def _wide(supply: Supply, grants: Sequence[Grant]) -> list[_Wide]:
         if grant.request.hints:
             home = home_zone(supply, grant)
         else:
-            # Without hints it follows from so little that most containers of a pool share it.
+            # Without devices it follows from so little that most containers of a pool have the same.
             preferences = grant.request.preferences
             key = (
                 grant.pool,
@@ -91,8 +91,8 @@ def _wide(supply: Supply, grants: Sequence[Grant]) -> list[_Wide]:
     return found
 
 
-def _way_home(nodes: MemoryNodes, wide: _Wide) -> Iterator[int]:
-    """The home zone, then wider ones as widening would make them; all of them narrower than the present one."""
+def _narrower_zones(nodes: MemoryNodes, wide: _Wide) -> Iterator[int]:
+    """Yield the home zone, then wider ones as widening would make them, all narrower than the present one."""
     zone = wide.home
     while zone != wide.zone:
         yield zone
@@ -101,7 +101,7 @@ def _way_home(nodes: MemoryNodes, wide: _Wide) -> Iterator[int]:
 
 
 def _after(account: MemoryAccount, wide: _Wide, target: int) -> MemoryAccount | None:
-    """The account after this move; None when promises would be broken by it."""
+    """Return the account after this move, or None if a promise could not be kept."""
     nodes = account.nodes
     if promised_inside(account.zones, target) + wide.promised_bytes > nodes.capacity(target):
         return None

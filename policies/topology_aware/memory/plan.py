@@ -1,11 +1,11 @@
-"""Memory for one container: what every pool could give, cheaply, and a real plan for the pool that is chosen."""
+"""Plan the memory of one container: a cheap offer of every pool, and a plan in the pool that is chosen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from policies.base import Grant, Reason, Request
 from policies.hardware.pools import Pool
-from policies.topology_aware.memory import reasons as say
+from policies.topology_aware.memory import reasons
 from policies.topology_aware.memory.home import Home, cold_start, home_of
 from policies.topology_aware.memory.widen import widened
 from policies.topology_aware.supply.demand import Demand
@@ -26,11 +26,13 @@ from sysfs.cpuset import CpuSet, NodeSet
 
 @dataclass(frozen=True, slots=True)
 class MemoryOffer:
-    """What one pool could give. ``zone`` is the home zone: 0 where a strict wish cannot be met or memory is not ours.
+    """What one pool could give.
+
+    ``zone`` is the home zone, 0 where a strict preference cannot be met or memory is not ours to write.
 
     ``room``: 2 = the zone has room, at most after containers of a lower QoS class were given more nodes; 1 = only if
     its own zone, or that of its equals, is widened; 0 = the machine has less left of what it may use. ``as_is``: 1 =
-    there is room and nobody is widened. ``kinds``: 1 = the pool itself has the wanted kinds. ``holds_limit``: 1 = the
+    there is room without widening others. ``kinds``: 1 = the pool itself has the wanted kinds. ``holds_limit``: 1 = the
     zone is as large as the memory limit, or there is no limit.
     """
 
@@ -54,7 +56,7 @@ _REFUSED = MemoryOffer(0, 0, 0, 0, 0)
 
 
 def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[MemoryOffer, ...]:
-    """What every pool could give; ``supply`` is without the container's own grant."""
+    """Return what every pool could give. ``supply`` is without the container's own grant."""
     pools, account = supply.tree.pools, supply.memory
     if request.preferences.preserve_memory or not account.nodes.every:
         return (_NOT_OURS,) * len(pools)
@@ -74,7 +76,7 @@ def _offer(account: MemoryAccount, request: Request, home: Home, rooms: dict[int
 
 
 def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[int, _Room]:
-    """The room of each zone: the promises are laid out once or twice, and each zone is asked for the rest."""
+    """Return the room of each zone. The promises are laid out once or twice, and each zone is tried on top."""
     wanted = promised_bytes(request)
     if not wanted:
         return dict.fromkeys(zones, _Room(2, 1))
@@ -89,7 +91,7 @@ def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[in
 
 
 def _taking(account: MemoryAccount, promises: tuple[ZonePromise, ...], zones: set[int], wanted: int) -> set[int]:
-    """The zones that could take so many bytes beside these promises."""
+    """Return the zones that could take so many bytes beside these promises."""
     # Most full zones are found by their own sum; the packing is asked for the rest.
     free = {zone for zone in zones if promised_inside(promises, zone) + wanted <= account.nodes.capacity(zone)}
     packing = packed(account.nodes, promises) if free else None
@@ -98,7 +100,7 @@ def _taking(account: MemoryAccount, promises: tuple[ZonePromise, ...], zones: se
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """The container's zone (empty = not written), and the others' grants that get more memory nodes for it."""
+    """The container's zone (empty = not written), and grants of others that get more memory nodes for it."""
 
     mems: NodeSet
     is_cold: bool = False
@@ -109,7 +111,7 @@ class MemoryPlan:
 def plan_memory(
     supply: Supply, others: Sequence[Grant], request: Request, pool: Pool, *, owned: CpuSet, held: NodeSet = NodeSet()
 ) -> MemoryPlan | Reason:
-    """The zone in this pool, beside ``others``; a Reason only where a strict wish cannot be met.
+    """Plan the zone in this pool, beside ``others``. Return a Reason where a strict preference cannot be met.
 
     ``supply`` is that of ``others``. ``held`` is the zone of a running container: it is kept, and widened where it
     must be, so that none of its pages moves. A cold start that is over does not begin again.
@@ -119,18 +121,20 @@ def plan_memory(
         return MemoryPlan(NodeSet())
     home = home_of(supply.tree.machine, account.nodes, pool, request, owns=bool(owned))
     if home.refused:
-        return say.strict_memory(wanted_kinds(request), home.refused)
+        return reasons.strict_memory(wanted_kinds(request), home.refused)
     context = _MemoryContext(account, others, request, home, held.mask & account.nodes.every)
     why = _about(context)
     cold = cold_start(account.nodes, home, request)
     if cold.zone and not context.held & account.nodes.dram:
         plan = _planned(context, cold.zone, account.nodes.pmem | cold.zone)
         if plan is not None:
-            text = say.starts_cold(plan.mems.mask, home.zone & ~plan.mems.mask, request.preferences.cold_start_seconds)
+            text = reasons.starts_cold(
+                plan.mems.mask, home.zone & ~plan.mems.mask, request.preferences.cold_start_seconds
+            )
             return replace(plan, is_cold=True, reasons=(*why, *plan.reasons, text))
-        why = (*why, say.no_cold_start(f"PMEM does not have {say.amount_text(promised_bytes(request))} left"))
+        why = (*why, reasons.no_cold_start(f"PMEM does not have {reasons.amount_text(promised_bytes(request))} left"))
     elif cold.missing and not context.held:
-        why = (*why, say.no_cold_start(cold.missing))
+        why = (*why, reasons.no_cold_start(cold.missing))
     plan = _planned(context, home.zone, widest_zone(account.nodes, request))
     if plan is not None:
         return replace(plan, reasons=(*why, *plan.reasons))
@@ -139,7 +143,7 @@ def plan_memory(
 
 @dataclass(frozen=True, slots=True)
 class _MemoryContext:
-    """One container in its circumstances."""
+    """A container, the memory promised to others, and what it holds."""
 
     account: MemoryAccount
     others: Sequence[Grant]
@@ -149,16 +153,16 @@ class _MemoryContext:
 
 
 def _about(context: _MemoryContext) -> tuple[Reason, ...]:
-    """What is to be told of the home zone itself."""
+    """Return the reasons that concern the home zone itself."""
     home = context.home
-    why = [say.kinds_absent(home.absent, home.zone)] if home.absent else []
+    why = [reasons.kinds_absent(home.absent, home.zone)] if home.absent else []
     if home.added_normal and context.request.preferences.memory_kinds:
-        why.append(say.normal_added(home.added_normal))
+        why.append(reasons.normal_added(home.added_normal))
     return tuple(why)
 
 
 def _planned(context: _MemoryContext, home: int, most: int) -> MemoryPlan | None:
-    """The plan that starts from this zone and may widen it to ``most``; None where not even that has room."""
+    """Plan from this zone, which may be widened to ``most``. Return None where not even that has room."""
     zone = context.held | home
     request, nodes = context.request, context.account.nodes
     wanted = promised_bytes(request)
@@ -171,17 +175,17 @@ def _planned(context: _MemoryContext, home: int, most: int) -> MemoryPlan | None
     zones = dict(widened(nodes, (*promises_of(nodes, context.others), mine)))
     mems = zones.pop(request.container, zone)
     moved = tuple(replace(g, mems=NodeSet(zones[g.container])) for g in context.others if g.container in zones)
-    why = [say.widened(home, mems, wanted)] if mems != zone else []
+    why = [reasons.widened(home, mems, wanted)] if mems != zone else []
     if moved:
-        why.append(say.others_widened(moved))
+        why.append(reasons.others_widened(moved))
     return MemoryPlan(NodeSet(mems), widened=moved, reasons=tuple(why))
 
 
 def _without_room(context: _MemoryContext, why: tuple[Reason, ...]) -> MemoryPlan | Reason:
-    """Too little memory anywhere: refused under a strict wish, else the kernel may look in every node."""
+    """Plan without enough memory anywhere: refuse under a strict preference, else allow every node."""
     request, nodes = context.request, context.account.nodes
     wanted = promised_bytes(request)
     zone = widest_zone(nodes, request) | context.held
     if request.preferences.strict_memory:
-        return say.strict_memory(wanted_kinds(request), say.no_room(zone, wanted))
-    return MemoryPlan(NodeSet(zone), reasons=(*why, say.short(zone, wanted)))
+        return reasons.strict_memory(wanted_kinds(request), reasons.no_room(zone, wanted))
+    return MemoryPlan(NodeSet(zone), reasons=(*why, reasons.short(zone, wanted)))

@@ -11,7 +11,7 @@ _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 
 
 def amount_text(amount_bytes: int) -> str:
-    """An amount of memory in words.
+    """Return an amount of memory in words.
 
     >>> amount_text(3 << 29), amount_text(64 << 20), amount_text(5)
     ('1.5 GiB', '64 MiB', '5 bytes')
@@ -23,7 +23,7 @@ def amount_text(amount_bytes: int) -> str:
 
 
 def kinds_text(kinds: Sequence[MemoryKind]) -> str:
-    """Kinds of memory in words.
+    """Return kinds of memory in words.
 
     >>> kinds_text((MemoryKind.DRAM, MemoryKind.PMEM))
     'DRAM and PMEM'
@@ -32,7 +32,7 @@ def kinds_text(kinds: Sequence[MemoryKind]) -> str:
 
 
 def nodes_text(zone: int) -> str:
-    """Nodes in words.
+    """Return memory nodes in words.
 
     >>> nodes_text(0b10), nodes_text(0b111)
     ('memory node 1', 'memory nodes 0-2')
@@ -46,33 +46,33 @@ def _verb(zone: int, singular: str, plural: str) -> str:
 
 
 def widened(home: int, zone: int, promised_bytes: int) -> Reason:
-    """Its own zone is wider than it would be on an empty machine."""
+    """The container's zone is wider than on an empty machine."""
     text = f"{amount_text(promised_bytes)} do not fit in {nodes_text(home)} beside what others are promised"
     return Reason(ReasonCode.MEMORY_WIDENED, f"{text}: it gets {nodes_text(zone)}")
 
 
 def others_widened(others: Sequence[Grant]) -> Reason:
-    """Others get more memory nodes so that it fits."""
+    """Others get more memory nodes so that this one fits."""
     count = f"{len(others)} container{' gets' if len(others) == 1 else 's get'}"
     names = ", ".join(f"{g.request.pod.name}/{g.container.name} now {g.mems}" for g in others)
     return Reason(ReasonCode.MEMORY_OTHERS_WIDENED, f"{count} more memory nodes to make room: {names}")
 
 
 def short(zone: int, promised_bytes: int) -> Reason:
-    """The machine is promised more memory than it has."""
-    text = f"this machine does not have {amount_text(promised_bytes)} of memory left that nobody else is promised"
+    """More memory is promised than the machine has."""
+    text = f"this machine does not have {amount_text(promised_bytes)} of memory left that is not promised to others"
     return Reason(ReasonCode.MEMORY_SHORT, f"{text}: it gets {nodes_text(zone)}")
 
 
 def kinds_absent(absent: Sequence[MemoryKind], zone: int) -> Reason:
-    """It asks for kinds of memory that are not there."""
+    """The machine lacks kinds of memory that the container asks for."""
     return Reason(
         ReasonCode.MEMORY_KINDS_ABSENT, f"this machine has no {kinds_text(absent)}: it gets {nodes_text(zone)}"
     )
 
 
 def normal_added(added: int) -> Reason:
-    """Its zone would be movable memory only."""
+    """The zone would be movable memory only."""
     text = "what it asks for is movable memory only, in which the kernel cannot keep its part"
     return Reason(
         ReasonCode.MEMORY_NORMAL_ADDED, f"{text}: {nodes_text(added)} {_verb(added, 'comes', 'come')} with it"
@@ -88,19 +88,19 @@ def starts_cold(zone: int, withheld: int, seconds: int) -> Reason:
 
 
 def no_cold_start(why: str) -> Reason:
-    """A cold start was asked for and cannot be."""
+    """A cold start that was asked for is not possible."""
     return Reason(ReasonCode.NO_COLD_START, f"no cold start: {why}")
 
 
 def strict_memory(kinds: Sequence[MemoryKind], why: str) -> Reason:
-    """A strict wish for kinds of memory cannot be met."""
+    """A strict preference for kinds of memory cannot be met."""
     return Reason(ReasonCode.STRICT_MEMORY, f"wanted memory of kind {kinds_text(kinds)} and no other; {why}")
 
 
 def no_room(zone: int, promised_bytes: int) -> str:
-    """Why a strict wish fails where the kinds exist."""
+    """Return why a strict preference cannot be met although the kinds exist."""
     have = _verb(zone, "does not have", "do not have")
-    return f"{nodes_text(zone)} {have} {amount_text(promised_bytes)} left that nobody else is promised"
+    return f"{nodes_text(zone)} {have} {amount_text(promised_bytes)} left that is not promised to others"
 
 
 def rezoned(zone: int, *, gone: int) -> Reason:

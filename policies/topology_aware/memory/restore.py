@@ -1,11 +1,11 @@
-"""The zones of saved grants on a machine that may have changed since: what is legal stays, nobody loses its CPUs."""
+"""Adapt the zones of saved grants to a machine that may have changed. No container loses its CPUs for that."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from policies.base import Grant, Request
 from policies.hardware.pools import Pool
-from policies.topology_aware.memory.grants import is_ours, warmed
+from policies.topology_aware.memory.grants import after_cold_start, is_ours
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.memory.widen import widened
 from policies.topology_aware.supply.memory_account import promises_of
@@ -14,12 +14,12 @@ from sysfs.cpuset import CpuSet, NodeSet
 
 
 def missing_nodes(supply: Supply, grant: Grant) -> int:
-    """The memory nodes of the grant that this machine does not have (any more)."""
+    """Return the memory nodes of the grant that this machine lacks."""
     return grant.mems.mask & ~supply.memory.nodes.every if is_ours(grant) else 0
 
 
-def rezoned_again(supply: Supply, others: Sequence[Grant], grant: Grant) -> tuple[Grant, ...]:
-    """The grant with a zone of nodes that are there, and others that get more nodes for it; the grant comes last.
+def rezoned(supply: Supply, others: Sequence[Grant], grant: Grant) -> tuple[Grant, ...]:
+    """Return grants of others that get more nodes, and last this grant with a zone of nodes that are there.
 
     ``supply`` is that of ``others``. What is left of its zone is kept. A cold start that is over stays over.
     """
@@ -33,7 +33,7 @@ def rezoned_again(supply: Supply, others: Sequence[Grant], grant: Grant) -> tupl
 def plan_leniently(
     supply: Supply, others: Sequence[Grant], request: Request, pool: Pool, *, owned: CpuSet, held: NodeSet = NodeSet()
 ) -> MemoryPlan:
-    """The plan for a container that runs and must be somewhere: where a strict wish would refuse it, without that."""
+    """Plan for a container that runs already. A strict preference that would refuse it is dropped."""
     plan = plan_memory(supply, others, request, pool, owned=owned, held=held)
     if isinstance(plan, MemoryPlan):
         return plan
@@ -42,17 +42,17 @@ def plan_leniently(
     return found if isinstance(found, MemoryPlan) else MemoryPlan(NodeSet(supply.memory.nodes.every))
 
 
-def with_zone_of(supply: Supply, old: Grant, new: Grant) -> Grant:
-    """The new grant of a container that runs on the old one: its zone has all of the old one's, so no page moves."""
+def keeping_zone(supply: Supply, old: Grant, new: Grant) -> Grant:
+    """Return the new grant with the zone of the old one as well, on which the container runs: no page moves."""
     if not is_ours(old) or not is_ours(new):
         return new
     if new.is_cold and not old.is_cold:
-        new = warmed(supply, new)
+        new = after_cold_start(supply, new)
     return replace(new, mems=new.mems | NodeSet(old.mems.mask & supply.memory.nodes.every))
 
 
 def widened_for_promises(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:
-    """Those who get more nodes because the present zones cannot hold all that is promised; mostly nobody."""
+    """Return grants that get more nodes because the present zones cannot hold all that is promised."""
     if supply.memory.holds:
         return ()
     zones = widened(supply.memory.nodes, promises_of(supply.memory.nodes, grants))

@@ -1,8 +1,8 @@
-"""Widening: where zones are promised more than they have, some containers get more nodes. Nobody jumps, nobody shrinks.
+"""Widen zones in which more is promised than they have.
 
-A zone only ever grows to a superset of itself, so no page moves. Who widens, in this order: lower QoS class, the
-container that is decided on (it has no pages yet), smaller, then by container. Other kinds of memory are drawn in
-last: DRAM, then PMEM, then HBM.
+A zone only grows to a superset of itself, so no page moves. Containers widen in this order: lower QoS class, the
+container that is decided on (it has no pages yet), smaller, then by container. Other kinds of memory are added last:
+DRAM, then PMEM, then HBM.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,16 +20,16 @@ _EXTRA_KINDS = tuple(KINDS[:count] for count in range(len(KINDS) + 1))
 
 @dataclass(frozen=True, slots=True)
 class _Widening:
-    """A claim and the zone with which it would leave an overflowing one."""
+    """A promise, and the wider zone with which it leaves an overflowing one."""
 
     promise: Promise
     zone: int
 
 
 def widened(nodes: MemoryNodes, promises: Iterable[Promise]) -> Mapping[ContainerKey, int]:
-    """The new zones of those who must widen so that nothing overflows; nobody that need not.
+    """Return the new zones of containers that must widen so that nothing overflows.
 
-    Where even the widest zones would not do, that overflow is left as it is and nobody moves for it.
+    Where even the widest zones would not do, the overflow is left as it is.
     """
     now = {c.container: c for c in promises if c.promised_bytes}
     before = dict(now)
@@ -51,7 +51,7 @@ def _zone_promises(promises: Iterable[Promise]) -> tuple[tuple[int, int], ...]:
 
 
 def _widenings(nodes: MemoryNodes, promises: Iterable[Promise], overflow: Overflow) -> Sequence[_Widening]:
-    """Who leaves the overflowing zone, and for where, so that the excess is gone; empty if that cannot be."""
+    """Return the widenings that remove the excess of the overflowing zone; empty if that is impossible."""
     inside = [c for c in promises if not c.zone & ~overflow.zone and c.widest & ~overflow.zone]
     waiting = sorted(inside, key=lambda c: (c.priority, not c.is_new, c.promised_bytes, c.container))
     widenings: list[_Widening] = []
@@ -77,14 +77,14 @@ def _may(promise: Promise, ceiling: int, left_bytes: int) -> bool:
 
 
 def _zone_outside(nodes: MemoryNodes, promise: Promise, overflowing: int, extra: tuple[MemoryKind, ...]) -> int:
-    """The claim's zone grown by the overflowing one and the nearest nodes around that; 0 where none are allowed."""
+    """Return the zone plus the overflowing one and the nearest nodes around that; 0 where none are allowed."""
     kinds = {*nodes.kinds_in(promise.zone), *extra}
     new = nodes.expand(overflowing, kinds, promise.widest)
     return promise.zone | (overflowing & nodes.of_kinds(kinds) & promise.widest) | new if new else 0
 
 
 def _needed(widenings: Sequence[_Widening], spare_bytes: int) -> Sequence[_Widening]:
-    """Without those whose bytes are spare: a large one at the end may do alone what smaller ones began."""
+    """Drop widenings whose bytes are spare: a large one at the end may do alone what smaller ones began."""
     needed = []
     for found in reversed(widenings):
         if found.promise.promised_bytes <= spare_bytes:

@@ -1,4 +1,4 @@
-"""One request in its circumstances: what every step of a placement looks at."""
+"""What every step of a placement looks at."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,10 @@ from policies.topology_aware.supply.supply import Supply
 
 @dataclass(frozen=True, slots=True)
 class PlacementContext:
-    """One request in its circumstances. ``supply`` and ``others`` are without a grant of the container itself.
+    """A request, and what the machine and others leave to it.
 
-    ``own`` is that grant: where there is one this is about a new size of a container that runs.
+    ``supply`` and ``others`` are without a grant of the container itself. ``own`` is that grant, where a container
+    that runs gets a new size.
     """
 
     tree: PoolTree
@@ -26,5 +27,5 @@ class PlacementContext:
 
     @property
     def holds(self) -> bool:
-        """Whether the container has a grant already."""
+        """Return whether the container has a grant already."""
         return self.own is not None

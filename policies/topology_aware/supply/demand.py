@@ -1,4 +1,4 @@
-"""Request + options -> what kind of CPUs, and how many (spec section 2)."""
+"""The CPUs that a request amounts to: kind and number (docs/placement.md, What a container asks for)."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,13 +17,13 @@ class Isolation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one container is to get. ``kind`` is PRESERVE, RESERVED, or SHARED for everything that is placed in a pool.
+    """What one container should get. ``kind`` is PRESERVE, RESERVED, or SHARED for everything that is placed in a pool.
 
     ``whole`` CPUs are owned alone (isolated ones if wanted and free), ``shared_mcpu`` comes from the shared set.
     ``whole`` is a multiple of ``threads_per_core`` where whole cores are wanted (``threads``), else as asked.
     ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 = no preference.
     ``burst_level`` is how wide the pool should be for a Burstable container without a limit; None = no preference.
-    ``conflict`` is what else was asked for that makes the strict wish for isolated CPUs impossible; '' = nothing.
+    ``conflict`` is what else was asked for that makes the strict preference for isolated CPUs impossible; '' = nothing.
     """
 
     kind: CpuKind
@@ -41,12 +41,12 @@ class Demand:
 
     @property
     def is_zero(self) -> bool:
-        """True for containers that ask for no CPU time at all: they only need some CPU to share."""
+        """Return whether the container asks for no CPU time: it only needs some CPU to share."""
         return not self.whole and not self.shared_mcpu
 
 
 def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core: int = 1) -> Demand:
-    """What this request amounts to under these options. Annotated preferences beat options.
+    """Return what this request amounts to under these options. Annotations override options.
 
     ``threads_per_core`` is the most threads that a core of the machine has.
     """
@@ -79,18 +79,18 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
 
 
 def without_whole_cores(demand: Demand, request: Request) -> Demand:
-    """The same for threads of any cores: when no pool has so many whole ones."""
+    """Return the demand for threads of any cores, for when no pool has so many whole ones."""
     whole = (request.cpu_request_mcpu - demand.shared_mcpu) // 1000
     return replace(demand, whole=whole, threads=Threads.ANY)
 
 
 def _burst_level(request: Request, options: TopologyAwareOptions) -> BurstLevel | None:
-    """The level for a container that may use all the CPU time it finds; None for one with a limit."""
+    """Return the level for a container that may use all the CPU time it finds; None for one with a limit."""
     return None if request.cpu_limit_mcpu is not None else request.preferences.burst_level or options.unlimited_burst
 
 
 def _conflict(request: Request, mcpu: int, *, reserved: bool) -> str:
-    """Why a strict wish for isolated CPUs can be met by no machine, as the end of a sentence."""
+    """Return why no machine can meet a strict preference for isolated CPUs, as the end of a sentence."""
     preferences = request.preferences
     if not preferences.require_isolated:
         return ""
@@ -107,7 +107,7 @@ def _conflict(request: Request, mcpu: int, *, reserved: bool) -> str:
 
 
 def _wants_exclusive(request: Request, options: TopologyAwareOptions) -> bool:
-    """True when the integer part is to be owned alone: by default for Guaranteed pods (seed: 2.5 = 2 + 500m)."""
+    """Return whether the integer part is owned alone: by default for Guaranteed pods (2.5 CPUs = 2 + 500m)."""
     preferences = request.preferences
     if preferences.levels_up:
         return False
@@ -121,7 +121,7 @@ def _wants_exclusive(request: Request, options: TopologyAwareOptions) -> bool:
 
 
 def _isolation(request: Request, options: TopologyAwareOptions) -> Isolation:
-    """By default for exactly one CPU of a Guaranteed pod; for any other number only when annotated."""
+    """Return how isolated CPUs are preferred: by default for exactly one CPU of a Guaranteed pod."""
     preferences = request.preferences
     if preferences.require_isolated:
         return Isolation.REQUIRE

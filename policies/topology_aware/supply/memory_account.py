@@ -1,4 +1,4 @@
-"""The memory that is promised: each grant's zone and bytes, summed up per zone."""
+"""The memory that is promised: the zone and bytes of each grant, summed up per zone."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from policies.topology_aware.supply.memory_packing import ZonePromise, in_order,
 from sysfs.model import MemoryKind
 
 PRIORITY = {QosClass.BEST_EFFORT: 0, QosClass.BURSTABLE: 1, QosClass.GUARANTEED: 2}
-FIRST = PRIORITY[QosClass.GUARANTEED]  # for these the others give way
+FIRST = PRIORITY[QosClass.GUARANTEED]  # others are widened for these
 
 
 def promised_bytes(request: Request) -> int:
-    """What a container counts for: its memory request, or the limit where there is no request."""
+    """Return what a container counts for: its memory request, or the limit where there is no request."""
     return request.memory_request_bytes or request.memory_limit_bytes or 0
 
 
 def wanted_kinds(request: Request) -> tuple[MemoryKind, ...]:
-    """The kinds of memory that a container asks for; every kind but HBM if it does not say."""
+    """Return the kinds of memory that a container asks for; every kind but HBM if it names none."""
     return request.preferences.memory_kinds or DEFAULT_KINDS
 
 
@@ -35,9 +35,9 @@ class Promise:
 
 
 def promise_of(nodes: MemoryNodes, grant: Grant) -> Promise:
-    """The claim of a grant. Memory that we do not write counts in the whole machine.
+    """Return the promise of a grant. Memory that is not written counts in the whole machine.
 
-    Reserved containers and those that are left alone stay where they are; a strict wish keeps a container within
+    Reserved containers and those that are left alone stay where they are. A strict preference keeps a container within
     its kinds, a cold start that lasts within PMEM.
     """
     request = grant.request
@@ -52,7 +52,7 @@ def promise_of(nodes: MemoryNodes, grant: Grant) -> Promise:
 
 
 def widest_zone(nodes: MemoryNodes, request: Request) -> int:
-    """The most nodes that a container may come to: all, or under a strict wish those of its kinds."""
+    """Return the most nodes that a container may get: all, or under a strict preference those of its kinds."""
     return nodes.of_kinds(wanted_kinds(request)) if request.preferences.strict_memory else nodes.every
 
 
@@ -69,11 +69,11 @@ class MemoryAccount:
     yielding: tuple[ZonePromise, ...] = ()
 
     def plus(self, *promises: Promise) -> "MemoryAccount":
-        """The same with these promises made."""
+        """Return the account with these promises made."""
         return self._changed(promises, 1)
 
     def minus(self, *promises: Promise) -> "MemoryAccount":
-        """The same with these promises taken back."""
+        """Return the account with these promises taken back."""
         return self._changed(promises, -1)
 
     def _changed(self, promises: Iterable[Promise], sign: int) -> "MemoryAccount":
@@ -89,12 +89,12 @@ class MemoryAccount:
 
     @property
     def holds(self) -> bool:
-        """True when all promises can be kept at once."""
+        """Return whether all promises can be kept at once."""
         return packed(self.nodes, self.zones) is not None
 
     @property
     def could_hold(self) -> bool:
-        """True when they could be if zones were widened."""
+        """Return whether all could be kept if zones were widened."""
         return packed(self.nodes, self.widest) is not None
 
 
@@ -106,5 +106,5 @@ def _summed(promises: Iterable[ZonePromise], changes: Iterable[ZonePromise]) -> 
 
 
 def promises_of(nodes: MemoryNodes, grants: Iterable[Grant]) -> tuple[Promise, ...]:
-    """The claims of these grants."""
+    """Return the promises of these grants."""
     return tuple(promise_of(nodes, grant) for grant in grants)

@@ -1,4 +1,4 @@
-"""The memory of a machine by kind and by distance: what zones are made of. Sets of nodes are masks of any width."""
+"""The memory nodes of a machine by kind and by distance. Sets of nodes are masks of any width."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -6,17 +6,15 @@ from types import MappingProxyType
 
 from sysfs.model import Machine, MemoryKind
 
-# In this order other kinds are drawn in where those that were asked for run out.
+# The order in which other kinds are added where those that were asked for run out.
 KINDS = (MemoryKind.DRAM, MemoryKind.PMEM, MemoryKind.HBM)
-DEFAULT_KINDS = (
-    MemoryKind.DRAM,
-    MemoryKind.PMEM,
-)  # what a container gets that asks for no kind: HBM is for who asks for it
-_UNKNOWN = 255  # a distance that the firmware does not tell
+# What a container gets that names no kind. HBM is scarce: only a container that asks for it gets it.
+DEFAULT_KINDS = (MemoryKind.DRAM, MemoryKind.PMEM)
+_UNKNOWN = 255  # a distance that the firmware does not give
 
 
 def node_ids(mask: int) -> Iterator[int]:
-    """The nodes of a mask, lowest first.
+    """Yield the nodes of a mask, lowest first.
 
     >>> list(node_ids(0b1010))
     [1, 3]
@@ -45,7 +43,7 @@ class MemoryNodes:
     near: Mapping[int, tuple[tuple[int, int], ...]]
 
     def of_kind(self, kind: MemoryKind) -> int:
-        """The nodes of one kind."""
+        """Return the nodes of one kind."""
         match kind:
             case MemoryKind.DRAM:
                 return self.dram
@@ -55,22 +53,22 @@ class MemoryNodes:
                 return self.hbm
 
     def of_kinds(self, kinds: Iterable[MemoryKind]) -> int:
-        """The nodes of any of these kinds."""
+        """Return the nodes of any of these kinds."""
         mask = 0
         for kind in kinds:
             mask |= self.of_kind(kind)
         return mask
 
     def kinds_in(self, zone: int) -> tuple[MemoryKind, ...]:
-        """The kinds of memory in a zone, DRAM first."""
+        """Return the kinds of memory in a zone, DRAM first."""
         return tuple(kind for kind in KINDS if zone & self.of_kind(kind))
 
     def capacity(self, zone: int) -> int:
-        """The bytes of a zone."""
+        """Return the bytes of a zone."""
         return sum(self.capacity_bytes[node] for node in node_ids(zone & self.every))
 
     def nearest(self, zone: int, wanted: int) -> int:
-        """Those of the wanted nodes, none of the zone's own, that are closest to any node of the zone; 0 = none."""
+        """Return the wanted nodes outside the zone that are closest to any node of it; 0 = none."""
         found, least = 0, _UNKNOWN + 1
         wanted &= self.every & ~zone
         for node in node_ids(zone & self.every) if wanted else ():
@@ -84,7 +82,7 @@ class MemoryNodes:
         return found
 
     def expand(self, zone: int, kinds: Iterable[MemoryKind], within: int) -> int:
-        """What comes to a zone that is expanded: for each kind its nearest new nodes, of those ``within``."""
+        """Return what expanding a zone adds: for each kind its nearest new nodes, of those ``within``."""
         added = 0
         for kind in kinds:
             added |= self.nearest(zone, self.of_kind(kind) & within)
@@ -92,7 +90,7 @@ class MemoryNodes:
 
 
 def memory_nodes_of(machine: Machine) -> MemoryNodes:
-    """The memory of this machine."""
+    """Return the memory of this machine."""
     nodes = [n for n in machine.nodes if n.memory_bytes]
     near = {}
     for node in nodes:

@@ -1,4 +1,4 @@
-"""Whether promises of memory can all be kept at once: exact, for any zones, nested or crossing.
+"""Whether all promises of memory can be kept at once: exact, for any zones, nested or crossing.
 
 A container's memory may lie on any nodes of its zone. By Hall's theorem all promises can be kept exactly when no
 union of zones is promised more than it has; looking at single zones is not enough where zones cross. There are too
@@ -23,7 +23,7 @@ class Overflow:
 
 
 class Packing:
-    """Promises laid out on the nodes. Made and thrown away within one decision."""
+    """Promises laid out on the nodes. Lives within one decision."""
 
     def __init__(self, nodes: MemoryNodes) -> None:
         """Nothing is promised yet."""
@@ -32,7 +32,7 @@ class Packing:
         self._laid: dict[int, dict[int, int]] = {}
 
     def add(self, zone: int, amount_bytes: int) -> int:
-        """Lay out a promise, moving others within their zones for it; the bytes that found no place."""
+        """Lay out a promise, moving others within their zones for it. Return the bytes that found no place."""
         left = self._fill(zone, amount_bytes)
         while left:
             moved = self._augment(zone, left)
@@ -42,7 +42,7 @@ class Packing:
         return 0
 
     def takes(self, zone: int, amount_bytes: int) -> bool:
-        """Whether this promise could be kept as well. Changes nothing."""
+        """Return whether this promise could be kept as well. Change nothing."""
         if sum(self._free[node] for node in node_ids(zone)) >= amount_bytes:
             return True
         trial = Packing(self._nodes)
@@ -51,7 +51,7 @@ class Packing:
         return not trial.add(zone, amount_bytes)
 
     def reach(self, zone: int) -> int:
-        """All nodes that a promise in this zone can be given, at once or by moving others within their zones."""
+        """Return all nodes that a promise in this zone can be given, directly or by moving others in their zones."""
         reached = seen = zone
         while seen:
             node = seen & -seen
@@ -63,7 +63,7 @@ class Packing:
         return reached
 
     def _fill(self, zone: int, amount_bytes: int) -> int:
-        """Use what is free in the zone; the bytes that are left."""
+        """Use what is free in the zone. Return the bytes that are left."""
         where = self._laid.setdefault(zone, {})
         for node in node_ids(zone):
             if not amount_bytes:
@@ -76,7 +76,7 @@ class Packing:
         return amount_bytes
 
     def _augment(self, zone: int, most_bytes: int) -> int:
-        """Push others along the shortest chain that ends at a free node, and use the room; 0 = there is none."""
+        """Move others along the shortest chain that ends at a free node, and use the room; 0 = there is none."""
         came: dict[int, tuple[int, int]] = dict.fromkeys(node_ids(zone), (zone, -1))
         queue = list(came)
         for node in queue:  # grows while we walk it
@@ -110,12 +110,12 @@ class Packing:
 
 
 def in_order(promises: Iterable[ZonePromise]) -> tuple[ZonePromise, ...]:
-    """Narrow zones before wide ones, then by their nodes: nested zones fill up without anything being moved."""
+    """Sort narrow zones before wide ones, then by their nodes. Nested zones fill up so without any move."""
     return tuple(sorted(promises, key=lambda b: (b[0].bit_count(), b[0])))
 
 
 def packed(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> Packing | None:
-    """The promises laid out; None when not all can be kept. ``burdens`` as ``in_order`` gives them."""
+    """Lay out the promises, as ``in_order`` gives them; None when not all can be kept."""
     packing = Packing(nodes)
     return None if any(packing.add(zone, amount) for zone, amount in promises) else packing
 
@@ -123,9 +123,9 @@ def packed(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> Packing | Non
 def first_overflow(
     nodes: MemoryNodes, promises: tuple[ZonePromise, ...], tolerated: frozenset[int] = frozenset()
 ) -> Overflow | None:
-    """The first union of zones that is promised too much, narrow zones looked at first; None when there is none.
+    """Return the first union of zones that is promised too much, narrow zones first; None when there is none.
 
-    Unions that are ``tolerated`` are passed over. The answer does not depend on how the promises are laid out: what
+    Unions that are ``tolerated`` are skipped. The answer does not depend on how the promises are laid out: what
     can be reached from the first zone that does not fit is the smallest such union with it.
     """
     packing = Packing(nodes)
@@ -143,5 +143,5 @@ def first_overflow(
 
 
 def promised_inside(promises: Iterable[ZonePromise], zone: int) -> int:
-    """The bytes promised to containers that can only be in this zone."""
+    """Return the bytes promised to containers that can only be in this zone."""
     return sum(amount for one, amount in promises if not one & ~zone)

@@ -1,6 +1,6 @@
-"""What is left: the grants summed up per pool, and what every pool can still give. Masks and plain integers.
+"""The grants summed up per pool, and what every pool can still give. Masks and plain integers.
 
-The rule that all of it serves (spec section 5): in every pool, 1000 x the CPUs of the shared set is at least the
+The rule (docs/placement.md, Choosing CPUs): in every pool, 1000 x the CPUs of the shared set is at least the
 shared capacity granted in the pool's subtree, and a pool whose shared set is used keeps at least one CPU.
 """
 
@@ -17,7 +17,7 @@ from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 class Supply:
     """The grants of a moment, summed up. Tuples have one entry per pool.
 
-    ``shared`` are the shared sets: sharable CPUs that nobody owns. ``granted_mcpu`` are sums over the subtree;
+    ``shared`` are the shared sets: sharable CPUs without an owner. ``granted_mcpu`` are sums over the subtree;
     ``sharers`` counts the containers that use this pool's shared set, ``resting`` those of them that are booked with
     no CPU time. ``withheld`` CPUs are shared but not given away. ``memory`` is what is promised of it, by zones.
     """
@@ -34,20 +34,20 @@ class Supply:
 
     @property
     def needs_root_cpu(self) -> bool:
-        """True when the last CPU of the root's shared set must stay: someone without a share has only that."""
+        """Return whether the last CPU of the root's shared set must stay: some container has no other."""
         return not self.tree.root.reserved and (self.reserved_users > 0 or any(self.unbooked_sharers))
 
     @property
     def has_shared_cpus(self) -> bool:
-        """True when there is a CPU for containers that own none: shared in the root, or reserved."""
+        """Return whether there is a CPU for containers that own none: shared in the root, or reserved."""
         return bool(self.shared[0] or self.tree.root.reserved)
 
     def plus(self, *grants: Grant) -> "Supply":
-        """The same with these grants taken."""
+        """Return the supply with these grants taken."""
         return self._changed(grants, 1)
 
     def minus(self, *grants: Grant) -> "Supply":
-        """The same with these grants given back."""
+        """Return the supply with these grants given back."""
         return self._changed(grants, -1)
 
     def _changed(self, grants: tuple[Grant, ...], sign: int) -> "Supply":
@@ -65,8 +65,8 @@ class Supply:
                 continue
             path = tree.named(grant.pool).path
             here = path[0]
-            mine = grant.exclusive.mask | grant.isolated.mask
-            owned = owned | mine if sign > 0 else owned & ~mine
+            own = grant.exclusive.mask | grant.isolated.mask
+            owned = owned | own if sign > 0 else owned & ~own
             if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
                 sharers[here] += sign
                 if not grant.shared_mcpu:
@@ -90,7 +90,7 @@ class Supply:
         )
 
     def effective(self) -> tuple[int, ...]:
-        """Per pool, what its sharers run on: its shared set, the nearest non-empty one above, or the reserved CPUs."""
+        """Return per pool what its sharers run on: its shared set, the nearest non-empty one above, or reserved."""
         result: list[int] = []
         for pool, own in zip(self.tree.pools, self.shared, strict=True):
             inherited = result[pool.parent] if pool.parent >= 0 else self.tree.root.reserved
@@ -98,15 +98,15 @@ class Supply:
         return tuple(result)
 
     def reserved_set(self) -> int:
-        """What reserved containers run on: the reserved CPUs, or the root's shared set when none are reserved."""
+        """Return what reserved containers run on: the reserved CPUs, or the root's shared set when there are none."""
         return self.tree.root.reserved or self.shared[0]
 
     def free_isolated(self, pool: int) -> int:
-        """Kernel-isolated CPUs of the pool that can still be given."""
+        """Return the kernel-isolated CPUs of the pool that can still be given."""
         return self.tree.pools[pool].isolated & ~self.owned & ~self.withheld
 
     def holds(self) -> bool:
-        """True when every pool covers what is granted in it and everyone has some CPU to run on."""
+        """Return whether every pool covers what is granted in it and every container has some CPU to run on."""
         if self.needs_root_cpu and not self.shared[0]:
             return False
         return all(
@@ -117,16 +117,16 @@ class Supply:
 
 
 def empty_supply(tree: PoolTree, withheld: int) -> Supply:
-    """The supply of a machine on which nothing is granted."""
+    """Return the supply of a machine on which nothing is granted."""
     zeros = (0,) * len(tree.pools)
     memory = MemoryAccount(memory_nodes_of(tree.machine))
     return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, zeros, 0, memory)
 
 
 def updated_supply(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> Supply:
-    """The supply of ``new``, given that of ``old``: only what lies between their common ends is booked again.
+    """Return the supply of ``new``, given that of ``old``: only what lies between their common ends is booked again.
 
-    Grants are exact integers, so the way there does not show in the result.
+    Grants are exact integers, so the result is that of booking all of them.
     """
     start = _common_start(old, new)
     old, new = old[start:], new[start:]
@@ -135,7 +135,7 @@ def updated_supply(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...
 
 
 def _common_start(a: tuple[Grant, ...], b: tuple[Grant, ...]) -> int:
-    """How many leading grants are the same objects."""
+    """Return how many leading grants are the same objects."""
     count = 0
     for one, other in zip(a, b, strict=False):
         if one is not other:
@@ -161,7 +161,7 @@ class Room:
 
 
 def room_of(supply: Supply, *, keep_busy: bool) -> Room:
-    """What can be given. ``keep_busy``: pools keep a CPU even for containers that are booked with no CPU time."""
+    """Return what can be given. ``keep_busy``: pools keep a CPU also for containers booked with no CPU time."""
     pools = supply.tree.pools
     keep = [1 if keep_busy and n else 0 for n in supply.unbooked_sharers]
     if supply.needs_root_cpu:
@@ -180,7 +180,7 @@ def room_of(supply: Supply, *, keep_busy: bool) -> Room:
 
 
 def givable(supply: Supply, granted_mcpu: Iterable[int], keep: list[int]) -> tuple[list[int], list[int]]:
-    """Per pool, how many CPUs the subtree can give up (``inner``), and the pool with it (``give``)."""
+    """Return per pool how many CPUs the subtree can give up (``inner``), and the pool with it (``give``)."""
     pools = supply.tree.pools
     granted = list(granted_mcpu)
     inner = [0] * len(pools)

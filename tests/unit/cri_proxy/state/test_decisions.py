@@ -69,10 +69,10 @@ def test_a_pool_behind_the_chosen_one_lost_by_the_first_field_that_differs() -> 
 
 
 def test_a_pool_before_the_chosen_one_could_not_be_had() -> None:
-    better = ("a", (1, 2, 900), "best; root is above it as wished")
+    better = ("a", (1, 2, 900), "best; root is above it, as requested")
     tried = ("b", (1, 2, 100), "not tried")
     assert whys(better, tried, ("root", (1, 0, 100), "chosen")) == [
-        "best; root is above it as wished",
+        "best; root is above it, as requested",
         "ranks higher, but could not give what is asked",
         "",
     ]

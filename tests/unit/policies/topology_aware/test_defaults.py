@@ -63,5 +63,5 @@ def test_options_that_apply_to_everybody_are_named() -> None:
     assert said(request(0, QosClass.BEST_EFFORT), options) == {
         "priority": "high",
         "affinities": "near the containers of its pod",
-        "preserve_memory": "nobody's are written",
+        "preserve_memory": "those of no container are written",
     }

@@ -20,7 +20,7 @@ def test_every_pool_is_told_with_what_came_of_it() -> None:
 def test_the_best_pool_below_a_displaced_container_is_told_as_such() -> None:
     decision = placed(POLICY.decide(Allocations(), request("a/c", 1000, levels_up=1)))
     outcomes = {r.pool: r.outcome for r in decision.ranking}
-    assert outcomes["NUMA node #1"] == "best; socket #0 is above it as wished"
+    assert outcomes["NUMA node #1"] == "best; socket #0 is above it, as requested"
 
 
 def test_a_shared_set_that_is_used_up_is_told() -> None:

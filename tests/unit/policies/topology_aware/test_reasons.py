@@ -103,10 +103,10 @@ def test_what_is_kept_is_told_otherwise_to_one_that_still_holds_it(
 @pytest.mark.parametrize(
     ("owned", "holds", "text"),
     [
-        ("1", False, "its earlier CPU 1 could not be had again: placed anew"),
-        ("", False, "its earlier pool root could not be had again: placed anew"),
-        ("1-2", True, "its CPUs 1-2 cannot be kept: placed anew"),
-        ("", True, "its pool root cannot be kept: placed anew"),
+        ("1", False, "its earlier CPU 1 could not be had again: placed again"),
+        ("", False, "its earlier pool root could not be had again: placed again"),
+        ("1-2", True, "its CPUs 1-2 cannot be kept: placed again"),
+        ("", True, "its pool root cannot be kept: placed again"),
     ],
 )
 def test_what_is_lost_is_told_otherwise_to_one_that_still_holds_it(owned: str, holds: bool, text: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.base import CpuKind, Grant
-from policies.topology_aware.memory.grants import home_zone, in_pool, is_ours, warmed
+from policies.topology_aware.memory.grants import after_cold_start, home_zone, in_pool, is_ours
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import supply_of, tree_of
 from tests.unit.policies.memory.build import DRAM, PMEM, at, mask, tiered, wanting
@@ -44,9 +44,9 @@ def test_what_is_lifted_within_a_strict_wish_stays_within_it() -> None:
 
 
 def test_the_end_of_a_cold_start_brings_dram() -> None:
-    warm = warmed(SUPPLY, COLD)
+    warm = after_cold_start(SUPPLY, COLD)
     assert (str(warm.mems), warm.is_cold) == ("1,3", False)
-    assert str(warmed(SUPPLY, at("socket #1", COLD.request, "2-3", is_cold=True)).mems) == "1-3"
+    assert str(after_cold_start(SUPPLY, at("socket #1", COLD.request, "2-3", is_cold=True)).mems) == "1-3"
 
 
 def test_owned_cpus_do_not_change_where_memory_belongs_without_hints() -> None:

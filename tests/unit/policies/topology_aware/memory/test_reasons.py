@@ -8,7 +8,8 @@ def test_refusals_of_a_strict_wish_say_so_in_their_code() -> None:
     reason = say.strict_memory((PMEM,), say.no_room(mask("2-3"), 3 * GIB))
     assert reason.code.startswith("strict")
     assert reason.text == (
-        "wanted memory of kind PMEM and no other; memory nodes 2-3 do not have 3 GiB left that nobody else is promised"
+        "wanted memory of kind PMEM and no other; "
+        "memory nodes 2-3 do not have 3 GiB left that is not promised to others"
     )
 
 

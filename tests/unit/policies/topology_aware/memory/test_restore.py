@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from policies.base import Allocations, CpuKind, Grant
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.memory.restore import (
+    keeping_zone,
     missing_nodes,
     plan_leniently,
-    rezoned_again,
+    rezoned,
     widened_for_promises,
-    with_zone_of,
 )
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import four_nodes, supply_of, tree_of
@@ -36,7 +36,7 @@ NODE0 = "NUMA node #0"
 
 
 def again(grant: Grant, *others: Grant) -> list[str]:
-    return [str(g.mems) for g in rezoned_again(supply_of(FOUR, *others), others, grant)]
+    return [str(g.mems) for g in rezoned(supply_of(FOUR, *others), others, grant)]
 
 
 def test_nodes_that_are_gone_are_found_where_memory_is_ours() -> None:
@@ -58,7 +58,7 @@ def test_others_make_room_for_it_as_for_a_new_one() -> None:
 def test_a_cold_start_that_is_over_stays_over() -> None:
     request = wanting("a", 1, cold_start_seconds=60)
     warm, cold = (at("socket #0", request, "9", is_cold=is_cold) for is_cold in (False, True))
-    found = [rezoned_again(supply_of(TIERED), (), grant)[-1] for grant in (warm, cold)]
+    found = [rezoned(supply_of(TIERED), (), grant)[-1] for grant in (warm, cold)]
     assert [(str(g.mems), g.is_cold) for g in found] == [("0,2", False), ("2", True)]
 
 
@@ -74,9 +74,9 @@ def test_a_new_place_comes_with_the_memory_of_the_old_one() -> None:
     supply = supply_of(TIERED)
     old = at("socket #0", wanting("a", 1, cold_start_seconds=60), "0,9")
     new = replace(old, pool="socket #1", mems=NodeSet.parse("3"), is_cold=True)
-    assert with_zone_of(supply, old, new) == replace(new, mems=NodeSet.parse("0-1,3"), is_cold=False)
+    assert keeping_zone(supply, old, new) == replace(new, mems=NodeSet.parse("0-1,3"), is_cold=False)
     alone = replace(new, mems=NodeSet())
-    assert with_zone_of(supply, old, alone) == alone
+    assert keeping_zone(supply, old, alone) == alone
 
 
 def test_zones_that_became_too_small_are_widened() -> None:
