@@ -76,7 +76,6 @@ class Result:
 
     @property
     def is_good(self) -> bool:
-        """Whether everything of this stage held."""
         return not self.failed and not self.problem
 
 

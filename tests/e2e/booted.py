@@ -103,15 +103,12 @@ class Booted:
         subprocess.run([*entered, command], check=True, input=data, timeout=COMMAND_SECONDS)
 
     def receive(self, file: Path, path: str) -> None:
-        """Copy a file of this machine there."""
         self.put(path, file.read_bytes())
 
     def systemctl(self, *words: str) -> str:
-        """Run systemctl; raises AssertionError when it fails."""
         return self.run(f"systemctl {' '.join(words)}").stdout.strip()
 
     def value(self, unit: str, name: str) -> str:
-        """A property of a unit."""
         return self.tell(f"systemctl show --property={name} --value {unit}")
 
 

@@ -45,7 +45,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def anyio_backend() -> tuple[str, dict[str, object]]:
-    """The loop of the session."""
     if reason := missing():
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
     return "asyncio", {}
@@ -71,7 +70,6 @@ def two() -> TwoCpus:
 
 @pytest.fixture(scope="module", params=["splice", "grpc"])
 def relay(request: pytest.FixtureRequest) -> str:
-    """Each kind of relay."""
     return str(request.param)
 
 

@@ -35,12 +35,10 @@ class TwoCpus:
 
     @property
     def both(self) -> CpuSet:
-        """The two together."""
         return CpuSet.of((self.low, self.high))
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The option that confines the daemon to them."""
         return ("--available-resources", f"cpu=cpuset:{self.both}")
 
     @property
@@ -62,7 +60,6 @@ class Stage:
         self.direct = Kubelet(self.to_runtime, containerd.node)
 
     async def run(self, name: str, *containers: ContainerSpec, namespace: str = "e2e") -> RunningPod:
-        """A pod that runs, made through the proxy."""
         return await self.kubelet.run_pod(PodSpec(name, containers, namespace=namespace))
 
     async def cpus(self, pod: RunningPod, container: str = "c0") -> CpuSet:
@@ -70,7 +67,6 @@ class Stage:
         return (await self.direct.allowed(pod.container_id(container), process="1")).cpus
 
     async def cpusets(self, *pods: RunningPod) -> dict[str, CpuSet]:
-        """The CPUs of all containers of these pods, by 'pod/container'."""
         return {f"{pod.spec.name}/{name}": await self.cpus(pod, name) for pod in pods for name, _ in pod.containers}
 
     async def gets(self, pod: RunningPod, cpus: CpuSet) -> bool:
@@ -114,12 +110,10 @@ class Stage:
         return True
 
     async def remove_pods(self) -> None:
-        """Remove every pod, through the proxy."""
         for sandbox_id in await self.kubelet.sandboxes():
             await self.kubelet.remove_pod(sandbox_id)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.to_proxy.close()
         await self.to_runtime.close()
 
@@ -145,7 +139,6 @@ def thread_states(pid: int) -> set[str]:
 
 
 async def refusal(call: Awaitable[object]) -> CallFailed:
-    """The failure of a call that must fail."""
     try:
         await call
     except CallFailed as failure:

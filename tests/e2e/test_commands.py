@@ -28,7 +28,6 @@ def options(two: TwoCpus) -> tuple[str, ...]:
 
 
 async def run(stage: Stage, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command against the stage's daemon."""
     command = (*program(), *words, "--admin", str(stage.daemon.admin.path))
 
     def run() -> subprocess.CompletedProcess[str]:
@@ -38,7 +37,6 @@ async def run(stage: Stage, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 async def answer(stage: Stage, *words: str) -> dict[str, Any]:
-    """What a command says as JSON."""
     done = await run(stage, *words, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
     return dict(json.loads(done.stdout))

@@ -14,14 +14,12 @@ CONFIG = "topologyAware: {LiftQuota: true, FractionShares: true}\n"
 
 @pytest.fixture(scope="module")
 def options(two: TwoCpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """A configuration with both options."""
     path: Path = tmp_path_factory.mktemp("config") / "cri-proxy.yaml"
     path.write_text(CONFIG)
     return ("--config", str(path), *two.options)
 
 
 async def recorded(stage: Stage, pod: RunningPod) -> tuple[int, int]:
-    """Quota and shares on the runtime's record."""
     cpu = (await stage.resources(pod.container_id("c0")))["cpu"]
     return cpu["quota"], cpu["shares"]
 
@@ -37,7 +35,6 @@ def quota_of(pid: int) -> str:
 
 
 async def enforced(stage: Stage, pod: RunningPod) -> str:
-    """The same for the container of a pod."""
     return quota_of(await stage.direct.pid(pod.container_id("c0")))
 
 

@@ -64,7 +64,6 @@ async def put_on(stage: Stage, pod: RunningPod, cpus: CpuSet) -> None:
 
 
 def written(pid: int, cpus: CpuSet) -> CpuSet:
-    """Write the file; gives what the kernel says then."""
     cpuset_file(pid).write_text(f"{cpus}\n")
     return read_allowed(Path(f"/proc/{pid}/status").read_text()).cpus
 

@@ -43,7 +43,6 @@ print("answered" if client.recv(1) else "hung up", round(time.monotonic() - star
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, built from this tree."""
     if reason := missing():
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
     output = tmp_path_factory.mktemp("dist")
@@ -62,7 +61,6 @@ def machine(package: Path) -> Iterator[Booted]:
 
 
 def log_of(machine: Booted) -> list[dict[str, object]]:
-    """The daemon's lines in the journal."""
     lines = machine.tell(f"journalctl --unit={UNIT} --output=cat --no-pager").splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
 

@@ -17,7 +17,6 @@ SHARED = ContainerSpec("c0", cpu_request_mcpu=100)
 
 
 async def reset(stage: Stage, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run the command against the stage's runtime and state."""
     where = ("--runtime-endpoint", stage.containerd.endpoint, "--state-dir", str(stage.daemon.directory / "state"))
     command: Sequence[str] = (*program(), "reset", *where, *options)
 

@@ -115,12 +115,10 @@ async def twenty(stage: Stage) -> tuple[dict[str, int], tuple[RunningPod, ...]]:
 
 
 def allowed(pids: Iterable[int]) -> dict[int, Allowed]:
-    """What the kernel lets these processes use."""
     return {pid: read_allowed(Path(f"/proc/{pid}/status").read_text()) for pid in pids}
 
 
 def updates(stage: Stage) -> int:
-    """The updates that every daemon of this stage has sent so far."""
     return stage.daemon.log.read_text().count('"event": "updated"')
 
 

@@ -62,7 +62,6 @@ class Impatient(Kubelet):
 
 
 def on(pid: int) -> CpuSet:
-    """The CPUs that the kernel lets this process use; needs nobody's help."""
     return read_allowed(Path(f"/proc/{pid}/status").read_text()).cpus
 
 

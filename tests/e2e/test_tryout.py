@@ -53,7 +53,6 @@ def left_behind(scratch: Path, name: str) -> list[str]:
 
 
 def with_file(scratch: Path, file: str) -> str | None:
-    """The name of the try-out's directory once it has this file."""
     return next((path.name for path in scratch.iterdir() if (path / file).exists()), None)
 
 

@@ -21,7 +21,6 @@ class ManualClock:
 
     @property
     def waiting(self) -> int:
-        """How many sleep now."""
         return sum(not future.done() for _, _, future in self._sleepers)
 
     async def sleep(self, seconds: float) -> None:

@@ -13,24 +13,19 @@ _Reply = TypeVar("_Reply", bound=Message)
 
 
 class Calls:
-    """Makes pods and containers on a runtime."""
-
     def __init__(self, runtime: EmbeddedRuntime) -> None:
         self.runtime = runtime
 
     async def call(self, method: str, request: Message, reply: type[_Reply]) -> _Reply:
-        """One call of the runtime service, parsed."""
         return reply.FromString(await self.runtime.call(RUNTIME + method, request.SerializeToString()))
 
     async def pod(self, name: str = "web", *, cgroup_parent: str = "") -> str:
-        """A ready pod's id."""
         meta = pb.PodSandboxMetadata(name=name, uid=f"{name}-uid", namespace="default")
         config = pb.PodSandboxConfig(metadata=meta, linux=pb.LinuxPodSandboxConfig(cgroup_parent=cgroup_parent))
         request = pb.RunPodSandboxRequest(config=config)
         return (await self.call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
 
     async def create(self, pod: str, name: str = "c0", *, cpus: str = "", mems: str = "") -> str:
-        """A created container's id."""
         resources = pb.LinuxContainerResources(cpu_shares=1024, cpuset_cpus=cpus, cpuset_mems=mems)
         config = pb.ContainerConfig(
             metadata=pb.ContainerMetadata(name=name),
@@ -42,23 +37,19 @@ class Calls:
         return (await self.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
 
     async def start(self, container: str) -> None:
-        """Its process runs."""
         await self.call("StartContainer", pb.StartContainerRequest(container_id=container), pb.StartContainerResponse)
 
     async def running(self, pod: str, name: str = "c0", *, cpus: str = "", mems: str = "") -> str:
-        """A running container's id."""
         container = await self.create(pod, name, cpus=cpus, mems=mems)
         await self.start(container)
         return container
 
     async def update(self, container: str, **fields: object) -> None:
-        """UpdateContainerResources with these fields."""
         resources = pb.LinuxContainerResources(**fields)  # type: ignore[arg-type]  # the tests name real fields
         request = pb.UpdateContainerResourcesRequest(container_id=container, linux=resources)
         await self.call("UpdateContainerResources", request, pb.UpdateContainerResourcesResponse)
 
     async def status(self, container: str, *, verbose: bool = False) -> pb.ContainerStatusResponse:
-        """ContainerStatus."""
         request = pb.ContainerStatusRequest(container_id=container, verbose=verbose)
         return await self.call("ContainerStatus", request, pb.ContainerStatusResponse)
 

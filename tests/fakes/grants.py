@@ -18,7 +18,6 @@ def small_policy(reserved: str = "0") -> Policy:
 
 
 def request(name: str, mcpu: int, *, uid: str = "pod-1", qos: QosClass = QosClass.GUARANTEED) -> Request:
-    """A container that asks for this many 1/1000 CPUs."""
     return Request(ContainerKey(uid, name), Pod(uid, uid, "default", qos), mcpu)
 
 

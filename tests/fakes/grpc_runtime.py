@@ -69,7 +69,6 @@ class GrpcRuntime(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic i
         self._next: list[Script] = []
 
     def play_next(self, script: Script) -> None:
-        """Do this with the next call that brings no script of its own."""
         self._next.append(script)
 
     async def start(self) -> None:

@@ -18,7 +18,6 @@ class KubeletVolume:
         self._count = itertools.count(1)
 
     def write(self, data: Mapping[str, str]) -> None:
-        """Make the volume hold this."""
         for _ in self.steps(data):
             pass
 

@@ -195,7 +195,6 @@ def _with_speeds(machine: Machine, rng: random.Random) -> Machine:
 
 
 def machines(*, max_packages: int = 8, max_cpus: int = 96, odd: bool = True) -> st.SearchStrategy[Machine]:
-    """Random machines, as ``random_machine`` makes them."""
     return st.randoms(use_true_random=False).map(
         lambda rng: random_machine(rng, max_packages=max_packages, max_cpus=max_cpus, odd=odd)
     )

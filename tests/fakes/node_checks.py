@@ -19,7 +19,6 @@ from tests.property.policy_events import World
 
 
 def running(runtime: EmbeddedRuntime) -> Mapping[str, Container]:
-    """The containers whose process runs, by id."""
     return {c.id: c for c in runtime.node.containers.values() if c.running}
 
 

@@ -16,5 +16,4 @@ class Heard(Journal):
         self._fields[event] = fields
 
     def fields(self, event: str) -> dict[str, object]:
-        """What was noted last under this name."""
         return self._fields[event]

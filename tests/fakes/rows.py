@@ -120,7 +120,6 @@ def make_record(
 
 
 def records() -> st.SearchStrategy[DecisionRecord]:
-    """Any record at all."""
     seconds = st.floats(0, 1e11)
     granted = st.builds(
         Granted, pinning=pinnings, exclusive=cpusets, isolated=cpusets, kind=st.sampled_from(CpuKind), pool=st.text()

@@ -137,21 +137,17 @@ class Site:
         return running
 
     def live(self) -> list[Container]:
-        """The runtime's containers that have not exited."""
         return [c for c in self.runtime.node.containers.values() if c.state != pb.CONTAINER_EXITED]
 
     def recorded(self) -> dict[str, tuple[str, str]]:
-        """The runtime's record of every live container: CPUs and memory nodes, as text."""
         return {c.id: (c.record.cpuset_cpus, c.record.cpuset_mems) for c in self.live()}
 
     def row(self, container_id: str) -> Row:
-        """The ledger's row of this container, which must have one."""
         row = self.node.context.ledger.holder(container_id)
         assert row is not None
         return row
 
     def cpus(self, container_id: str) -> str:
-        """What the kernel would let this container use."""
         return str(self.runtime.effective(container_id)[0])
 
 

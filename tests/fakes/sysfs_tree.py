@@ -81,7 +81,6 @@ def _node(node: NumaNode) -> dict[str, str]:
 
 
 def device_path(device: Device) -> str:
-    """Where a device's directory stands."""
     return "/".join(["sys/devices", *device.bridges, device.address])
 
 
@@ -106,12 +105,10 @@ def links_of(machine: Machine) -> dict[str, str]:
 
 
 def memory_tree(files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None) -> MemoryTree:
-    """These files as a tree in memory."""
     return MemoryTree({p: c.encode() if isinstance(c, str) else c for p, c in files.items()}, links or {})
 
 
 def tree_of(machine: Machine) -> MemoryTree:
-    """The machine as a tree in memory."""
     return memory_tree(files_of(machine), links_of(machine))
 
 

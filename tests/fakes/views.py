@@ -100,7 +100,6 @@ def status_view() -> StatusView:
 
 
 def ranked(name: str, outcome: str, why: str = "", /, **values: float) -> RankedPool:
-    """A pool in a ranking."""
     return RankedPool(name, tuple(values.items()), outcome, why)
 
 

@@ -36,7 +36,6 @@ class Tally:
     losses: list[str] = field(default_factory=list)
 
     def add(self, other: "Tally") -> None:
-        """Count these too."""
         self.kills += other.kills
         self.losses += other.losses
         for point, seeds in other.histories.items():

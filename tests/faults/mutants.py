@@ -33,7 +33,6 @@ class StoreAround:
         await self.inner.save([self.changed(put) for put in puts], deletes)
 
     def changed(self, put: Saveable) -> Saveable:
-        """What is saved instead."""
         return put
 
     async def close(self) -> None:
@@ -187,8 +186,6 @@ class LosesTheIdOfACreated(InterceptorAround):
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A bug by name."""
-
     name: str
     parts: Parts
 

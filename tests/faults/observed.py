@@ -25,7 +25,6 @@ UPDATE = "UpdateContainerResources"
 
 
 def as_it_is(part: T) -> T:
-    """The part itself."""
     return part
 
 
@@ -66,7 +65,6 @@ class PointedStore(MemoryStore):
         self._turn = asyncio.Lock()
 
     async def take(self, saved: Saved) -> None:
-        """Start with this content."""
         await MemoryStore.save(self, [*saved.rows, *saved.sandboxes, *saved.decisions])
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:

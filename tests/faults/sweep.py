@@ -111,7 +111,6 @@ class Scene(Site):
 
 
 async def turns(number: int) -> None:
-    """Let this many turns of the loop pass."""
     for _ in range(number):
         await asyncio.sleep(0)
 

@@ -46,7 +46,6 @@ def moments() -> Iterator[tuple[str, Action, dict[str, ContainerState]]]:
 
 
 def has(scenario: Scenario, kind: type[Action]) -> bool:
-    """Whether the scenario has such a step."""
     return any(isinstance(step.action, kind) for step in scenario.steps)
 
 
@@ -56,12 +55,10 @@ def usable(seen: ContainerState) -> CpuSet:
 
 
 def live(outcome: StepOutcome) -> dict[str, ContainerState]:
-    """The containers that can use CPUs."""
     return {name: seen for name, seen in outcome.containers.items() if seen.is_live}
 
 
 def owned(seen: ContainerState) -> CpuSet:
-    """What nobody else may use."""
     return seen.exclusive | seen.isolated
 
 

@@ -22,7 +22,6 @@ def slug(heading: str) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings."""
     return {slug(h) for h in re.findall(r"^#+ +(.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)}
 
 
@@ -40,7 +39,6 @@ def broken_links(page: Path) -> list[str]:
 
 
 def make_targets() -> set[str]:
-    """What the Makefile can be asked for."""
     return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 

@@ -17,13 +17,11 @@ ROOMS = {*PACKAGES, "configs", "tests", "packaging", "docs", "changes", "benchma
 
 
 def has_test_file(source: Path) -> bool:
-    """Whether the mirror of this source file stands below tests/unit."""
     inside = source.relative_to(ROOT)
     return (ROOT / "tests" / "unit" / inside.parent / f"test_{source.stem}.py").is_file()
 
 
 def modules() -> list[Path]:
-    """The source files that must have a test file."""
     return [p for p in python_files(*PACKAGES) if p.stem != "__init__"]
 
 

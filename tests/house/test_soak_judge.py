@@ -27,7 +27,6 @@ def samples(count: int = 12, /, **values: Callable[[int], float]) -> list[Sample
 
 
 def found(**values: Callable[[int], float]) -> list[str]:
-    """The series that are judged to leak."""
     return [finding.series.name for finding in judge(samples(**values)) if finding.is_leak]
 
 

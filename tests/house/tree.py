@@ -44,7 +44,6 @@ def shown(path: Path) -> str:
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    """The syntax tree of a Python file."""
     return ast.parse(path.read_bytes(), filename=str(path))
 
 

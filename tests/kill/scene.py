@@ -65,7 +65,6 @@ class Scene:
         self.kubelet = Kubelet(self.channel, pods.Node(4 << 30, log_directory=""))
 
     async def close(self) -> None:
-        """Nothing of it is left."""
         await self.daemon.stop(signal.SIGKILL)
         await self.channel.close()
         await self.server.stop()

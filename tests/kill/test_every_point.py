@@ -18,7 +18,6 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def tallies(histories: Future[Mapping[int, Future[Tally]]]) -> Mapping[int, Future[Tally]]:
-    """What became of each history."""
     return histories.result()
 
 

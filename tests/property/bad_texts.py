@@ -46,7 +46,6 @@ def as_json(value: object) -> str:
 
 
 def as_yaml(value: object) -> str:
-    """The value as YAML."""
     return str(yaml.safe_dump(value, allow_unicode=True))
 
 

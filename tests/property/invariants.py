@@ -45,7 +45,6 @@ def model_of(world: World) -> Model:
 
 
 def scene_of(world: World) -> Scene:
-    """The rules on this moment."""
     return Scene(model_of(world), world.held)
 
 

@@ -280,5 +280,4 @@ class Scene:
 
 
 def pinned(scene: Scene) -> dict[ContainerKey, Ids | None]:
-    """Every container's CPUs."""
     return {g.container: scene.cpuset(g) for g in scene.grants}

@@ -21,12 +21,10 @@ def promised_bytes(request: Request) -> int:
 
 
 def wanted_kinds(request: Request) -> tuple[MemoryKind, ...]:
-    """The kinds that it asks for."""
     return request.preferences.memory_kinds or USUAL
 
 
 def nodes_of(machine: Machine, kinds: Iterable[MemoryKind]) -> Ids:
-    """The nodes that have memory of these kinds."""
     wanted = tuple(kinds)
     return frozenset(n.id for n in machine.nodes if n.memory_bytes and n.kind in wanted)
 

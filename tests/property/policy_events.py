@@ -33,7 +33,6 @@ class World:
 
 
 def on(machine: Machine, options: TopologyAwareOptions) -> World:
-    """A policy with nothing granted."""
     return World(build_policy("topology-aware", machine, options), options, Allocations(), machine)
 
 
@@ -57,17 +56,14 @@ class Step:
 
     @property
     def placed(self) -> Placed | None:
-        """The decision, if it was a place."""
         return self.decision if isinstance(self.decision, Placed) else None
 
     @property
     def refused(self) -> Rejected | None:
-        """The decision, if it was a refusal."""
         return self.decision if isinstance(self.decision, Rejected) else None
 
 
 def replay(world: World, events: Iterable[Event]) -> Iterator[Step]:
-    """The steps of a history that is known."""
     for event in events:
         step = event.happen(world)
         yield step
@@ -85,8 +81,6 @@ def decided(event: Event, world: World, request: Request) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A container is created."""
-
     request: Request
 
     def happen(self, world: World) -> Step:
@@ -118,8 +112,6 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A container ends."""
-
     container: ContainerKey
 
     def happen(self, world: World) -> Step:

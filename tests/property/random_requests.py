@@ -82,7 +82,6 @@ def random_memory(rng: random.Random, qos: QosClass) -> tuple[int, int | None]:
 
 
 def _one_in(rng: random.Random, times: int, choices: Sequence[T], otherwise: T) -> T:
-    """One of the choices once in so many times."""
     return rng.choice(choices) if rng.randrange(times) == 0 else otherwise
 
 

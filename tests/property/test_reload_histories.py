@@ -118,7 +118,6 @@ class Daemon:
 
     @property
     def number(self) -> int:
-        """What is in force."""
         return int(self.reloader.config.drift_check_seconds)
 
     def says_why_not(self) -> bool:

@@ -205,7 +205,6 @@ class Line(H2Line):
         cast(asyncio.Transport, self._transport).pause_reading()
 
     def resume(self) -> None:
-        """Read again."""
         cast(asyncio.Transport, self._transport).resume_reading()
 
     def _take(self, frame: bytes) -> None:

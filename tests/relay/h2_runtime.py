@@ -58,8 +58,6 @@ class H2Runtime:
 
 
 class RuntimeLine(H2Line):
-    """One connection."""
-
     def __init__(self, runtime: H2Runtime, shape: Shape) -> None:
         super().__init__(shape, is_client=False)
         self._runtime = runtime

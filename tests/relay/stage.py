@@ -69,7 +69,6 @@ class Stage:
 
 
 async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait for a condition, bounded."""
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110 - polls what the server saw, bounded
             await asyncio.sleep(0.002)

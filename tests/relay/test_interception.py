@@ -20,7 +20,6 @@ OLD = "/runtime.v1alpha2.RuntimeServiceOld/RunPodSandbox"
 
 
 async def outcome(stage: Stage) -> Outcome:
-    """What the interceptor was told of its one call."""
     await until(lambda: bool(stage.interceptor.outcomes))
     return stage.interceptor.outcomes[0][1]
 
@@ -75,8 +74,6 @@ async def test_a_method_of_a_refused_service_is_unimplemented_and_never_reaches_
 
 
 class AsInTheDaemon(ScriptedInterceptor):
-    """Wants what the daemon wants."""
-
     def wants(self, method: str) -> Interest:
         return interest_of(method)
 

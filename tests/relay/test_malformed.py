@@ -32,7 +32,6 @@ DAMAGE = {
 
 
 def reported(stage: Stage) -> list[type[BaseException]]:
-    """What the relay says went wrong."""
     return [type(error) for error in stage.errors]
 
 

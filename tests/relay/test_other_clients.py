@@ -17,8 +17,6 @@ HOLD = "/runtime.v1.RuntimeService/HoldThis"
 
 
 class RawCodec(CodecBase):
-    """Bytes as they are."""
-
     __content_subtype__ = "proto"
 
     def encode(self, message: bytes, message_type: object) -> bytes:

@@ -62,11 +62,9 @@ class Place:
 
     @staticmethod
     def new_runtime() -> EmbeddedRuntime:
-        """A runtime without containers."""
         return EmbeddedRuntime(MACHINE, image_names=(IMAGE,))
 
     def command(self, *options: str) -> tuple[str, ...]:
-        """What ``new_daemon`` runs."""
         return (*program(), *run_arguments(self.directory, self.runtime_endpoint, (*self._options, *options)))
 
     def new_daemon(self, *options: str) -> DaemonProcess:
@@ -76,7 +74,6 @@ class Place:
         return self.daemons[-1]
 
     async def start_runtime(self, runtime: EmbeddedRuntime | None = None) -> None:
-        """Serve the runtime, as it was or another."""
         self.runtime = runtime or self.runtime
         self._server = RuntimeServer(self.runtime, self.runtime_endpoint)
         await self._server.start()
@@ -130,7 +127,6 @@ class Place:
         await until("the store has what the daemon shows", it_is, seconds=CAUGHT_UP_SECONDS)
 
     async def status(self) -> StatusView:
-        """What the daemon shows."""
         return await self.daemon.admin.status()
 
     async def measured(self, metric: str) -> int:
@@ -231,7 +227,6 @@ class Traffic:
 
     @property
     def failed(self) -> list[Attempt]:
-        """The calls that were not answered."""
         return [a for a in self.attempts if a.failure]
 
     async def _run(self) -> None:
@@ -257,7 +252,6 @@ class GrpcTraffic:
     """
 
     def __init__(self, endpoint: str) -> None:
-        """Nothing is sent yet."""
         # grpc-stubs demand serializers that grpcio leaves optional
         self._channel: Any = grpc.aio.insecure_channel(endpoint.replace("unix://", "unix:"))
         self.done = 0
@@ -296,7 +290,6 @@ class GrpcTraffic:
         await asyncio.gather(*self._tasks)
 
     async def close(self) -> None:
-        """Leave."""
         await self._channel.close(None)
 
     async def _versions(self) -> None:

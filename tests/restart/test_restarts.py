@@ -161,7 +161,6 @@ async def test_after_a_reboot_that_the_runtime_remembers_its_ended_containers_ho
 
 
 async def rows(place: Place, count: int) -> bool:
-    """Whether the store holds this many grants."""
     with closing(sqlite3.connect(place.directory / "state" / "state.db")) as connection:
         return bool(connection.execute("SELECT count(*) FROM grants").fetchone()[0] == count)
 

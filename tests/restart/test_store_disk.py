@@ -45,7 +45,6 @@ class Disk:
                     continue
 
     def make_room(self) -> None:
-        """There is room again."""
         (self.path / "ballast").unlink()
 
     def lock(self) -> None:
@@ -53,7 +52,6 @@ class Disk:
         subprocess.run(["mount", "-o", "remount,ro", str(self.path)], check=True)
 
     def unlock(self) -> None:
-        """It can be written again."""
         subprocess.run(["mount", "-o", "remount,rw", str(self.path)], check=True)
 
 

@@ -65,7 +65,6 @@ def fill(message: Message, *, depth: int = 0) -> None:
 
 
 def fill_field(message: Message, field: Any, *, depth: int) -> None:  # noqa: ANN401 - differs by protobuf core
-    """Say a secret in this field."""
     value, secret = getattr(message, field.name), f"{SECRET}-{field.full_name}"
     text = secret.encode() if field.type == FieldDescriptor.TYPE_BYTES else secret
     if field.type == FieldDescriptor.TYPE_MESSAGE:
@@ -110,7 +109,6 @@ async def live_through(client: RuntimeClient) -> pb.ContainerStatusResponse:
 
 
 async def pull(client: RuntimeClient) -> None:
-    """Pull an image with credentials."""
     pulling = pb.PullImageRequest()
     fill(pulling)
     await client.unary(IMAGE_SERVICE + "PullImage", pulling.SerializeToString(), timeout_seconds=10)

@@ -20,7 +20,6 @@ from tests.soak.soak import MIX, Plan, Result, soak
 
 
 def main(words: Sequence[str]) -> int:
-    """Read the command line and soak."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0, help="how long, about (default 30)")
     parser.add_argument("--relay", choices=("splice", "grpc"), default="splice")

@@ -60,7 +60,6 @@ class Acts:
         self._one_configuration = asyncio.Lock()
 
     def act(self, name: str) -> Callable[[Random], Coroutine[object, object, None]]:
-        """The act of this name."""
         found: Callable[[Random], Coroutine[object, object, None]] = getattr(self, name)
         return found
 

@@ -27,7 +27,6 @@ class CoreChannel(RuntimeChannel):
     """One connection of a client that stays, made anew when it breaks."""
 
     def __init__(self, endpoint: str, tally: "Tally") -> None:
-        """Nothing is sent yet."""
         # grpc-stubs demand serializers that grpcio leaves optional
         self._channel: Any = grpc.aio.insecure_channel(endpoint.replace("unix://", "unix:"), options=_OPTIONS)
         self._tally = tally
@@ -47,7 +46,6 @@ class CoreChannel(RuntimeChannel):
         return reply
 
     async def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
-        """As ``RuntimeChannel``."""
         call = self._channel.unary_stream(method)(message)
         try:
             async for reply in call:
@@ -58,7 +56,6 @@ class CoreChannel(RuntimeChannel):
             call.cancel()
 
     async def close(self) -> None:
-        """End the connection."""
         await self._channel.close()
 
 
@@ -66,16 +63,13 @@ class Hasty(RuntimeChannel):
     """A channel that gives each unary call a few milliseconds; who made it closes what is below."""
 
     def __init__(self, channel: CoreChannel, random: Random) -> None:
-        """``random`` says how many."""
         self._channel = channel
         self._random = random
 
     async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
-        """As ``RuntimeChannel``."""
         return await self._channel.unary(method, message, timeout_seconds=self._random.uniform(0.001, 0.15))
 
     def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
-        """As ``RuntimeChannel``."""
         return self._channel.stream(method, message)
 
     async def close(self) -> None:

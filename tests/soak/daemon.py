@@ -25,7 +25,6 @@ def collect_when_told() -> None:
 
 
 def main() -> None:
-    """Be ``cri-proxy``."""
     collect_when_told()
     cri_proxy()
 

@@ -136,30 +136,24 @@ class EmbeddedGround(Ground):
         return base, f"{base}strictAnnotations: true\n", f"{LOOK}reservedResources: {{cpu: 4}}\n"
 
     async def start(self) -> None:
-        """The runtime, then the daemon."""
         await self._server.start()
         await self.daemon.start()
 
     async def stop(self) -> None:
-        """Both."""
         await self.daemon.stop()
         await self._server.stop()
 
     async def running(self) -> tuple[str, ...]:
-        """As the runtime knows."""
         return tuple(container.id for container in self.runtime.running())
 
     async def allowed(self, container_id: str) -> Allowed | None:
-        """As the runtime knows."""
         container = self.runtime.node.containers.get(container_id)
         return Allowed(*self.runtime.node.effective(container)) if container is not None else None
 
     async def tamper(self, container_id: str) -> None:
-        """Onto the first eight CPUs."""
         self.runtime.tamper(container_id, CpuSet.parse("0-7"))
 
     async def exit(self, container_id: str) -> None:
-        """With status 137."""
         container = self.runtime.node.containers.get(container_id)
         if container is not None and container.running:
             self.runtime.exit(container_id, 137)
@@ -204,16 +198,13 @@ class ContainerdGround(Ground):
         return LOOK, f"{LOOK}strictAnnotations: true\n", f"{LOOK}onStoreError: reject\n"
 
     async def start(self) -> None:
-        """The daemon: the containerd runs."""
         await self.daemon.start()
 
     async def stop(self) -> None:
-        """The daemon."""
         await self._client.close()
         await self.daemon.stop()
 
     async def running(self) -> tuple[str, ...]:
-        """As containerd says."""
         state = pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)
         request = pb.ListContainersRequest(filter=pb.ContainerFilter(state=state))
         reply = await self._kubelet.call("ListContainers", request, pb.ListContainersResponse)
@@ -228,7 +219,6 @@ class ContainerdGround(Ground):
             return None
 
     async def tamper(self, container_id: str) -> None:
-        """Let it onto both CPUs."""
         pid = await self._kubelet.pid(container_id)
         lines = [line.split(":", 2) for line in _text(pid, "cgroup").splitlines()]
         path = next((p for _, names, p in lines if "cpuset" in names.split(",")), lines[-1][2])
@@ -246,7 +236,6 @@ class ContainerdGround(Ground):
         return None
 
     async def restart_runtime(self) -> None:
-        """As in an upgrade."""
         await self.containerd.halt()
         await self.containerd.launch()
 

@@ -77,7 +77,6 @@ class Finding:
 
     @property
     def is_leak(self) -> bool:
-        """Whether it has grown by more than it may."""
         return self.growth > self.series.allowance
 
     def __str__(self) -> str:

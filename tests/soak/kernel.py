@@ -15,7 +15,6 @@ class KernelRuntime(EmbeddedRuntime):
     """Writes ``proc`` and ``sys/fs/cgroup`` (v2) below a directory. Forgets what it was asked: a soak asks for ever."""
 
     def __init__(self, machine: Machine, root: Path) -> None:
-        """Nobody runs yet."""
         super().__init__(machine, image_names=(IMAGE,))
         self._root = root
         self._pids: dict[str, int] = {}
@@ -40,7 +39,6 @@ class KernelRuntime(EmbeddedRuntime):
         self._sweep()
 
     def running(self) -> tuple[Container, ...]:
-        """The containers whose process runs."""
         return tuple(container for container in self.node.containers.values() if container.running)
 
     def tamper(self, container_id: str, cpus: CpuSet) -> None:

@@ -74,7 +74,6 @@ class Result:
 
     @property
     def leaks(self) -> tuple[str, ...]:
-        """The names of the series that have grown."""
         return tuple(finding.series.name for finding in self.findings if finding.is_leak)
 
     @property
@@ -106,7 +105,6 @@ def script(mix: Mapping[str, int], random: Random) -> list[str]:
 
 
 async def soak(plan: Plan) -> Result:
-    """Play it."""
     plan.tell(f"seed {plan.seed}, relay {plan.wanted.relay}, runtime {plan.runtime}, {plan.minutes:g} minutes")
     async with ground(plan.runtime, plan.wanted) as place, clients(place) as (acts, tally):
         begun_at = time.monotonic()

@@ -22,7 +22,6 @@ def others(seen: dict[str, Seen], name: str) -> CpuSet:
 
 
 def nodes(look: Seen) -> NodeSet:
-    """The NUMA nodes of its CPUs."""
     return NodeSet.of(cpu // 4 for cpu in look.cpus)
 
 

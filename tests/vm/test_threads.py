@@ -15,7 +15,6 @@ def seen(two_packages: Report) -> dict[str, Seen]:
 
 
 def cores(cpus: CpuSet) -> set[int]:
-    """The cores that these CPUs are threads of."""
     return {cpu // 2 for cpu in cpus}
 
 

@@ -25,7 +25,6 @@ def trees(file: Path) -> dict[str, MemoryTree]:
 
 @cache
 def ours(name: str) -> Machine:
-    """One of our own captures."""
     return discover_tree(trees(OURS / f"{name}.tar.xz")[name])
 
 

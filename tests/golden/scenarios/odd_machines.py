@@ -65,7 +65,6 @@ MACHINES = {
 
 
 def path_of(name: str) -> Path:
-    """Where the capture of this machine is."""
     return FOLDER / f"{name}.tar.xz"
 
 

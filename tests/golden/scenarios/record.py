@@ -56,7 +56,6 @@ def recording(played: Iterable[tuple[Scenario, ScenarioResult]]) -> str:
 
 
 def play(name: str) -> str:
-    """The recording of this story file, played now."""
     return recording((scenario, run_scenario(scenario)) for scenario in scenarios(FOLDER / f"{name}.yaml"))
 
 

@@ -37,23 +37,19 @@ def options(machine: Machine, reserved: str = "", **keys: object) -> TopologyAwa
 
 
 def topology_aware(machine: Machine, reserved: str = "", **keys: object) -> TopologyAware:
-    """The policy on this machine."""
     return TopologyAware(machine, options(machine, reserved, **keys))
 
 
 def tree_of(machine: Machine, reserved: str = "", **keys: object) -> PoolTree:
-    """The pools of this machine."""
     chosen = options(machine, reserved, **keys)
     return build_pools(machine, chosen, l3_pools=L3_POOLS[chosen.l3_pools])
 
 
 def supply_of(tree: PoolTree, *grants: Grant, withheld: str = "") -> Supply:
-    """What these grants leave."""
     return empty_supply(tree, CpuSet.parse(withheld).mask).plus(*grants)
 
 
 def context_of(tree: PoolTree, wanted: Request, *grants: Grant, **keys: object) -> PlacementContext:
-    """This request beside these grants."""
     chosen = options(tree.machine, **keys)  # type: ignore[arg-type]  # reserved or options
     demand = demand_of(wanted, chosen, tree.threads_per_core)
     return PlacementContext(tree, chosen, supply_of(tree, *grants), grants, wanted, demand)
@@ -84,7 +80,6 @@ def before(pool: str, owned: str = "", *added: str) -> Previous:
 
 
 def placed(decision: Decision) -> Placed:
-    """The decision, which must be a placement."""
     match decision:
         case Placed():
             return decision
@@ -93,7 +88,6 @@ def placed(decision: Decision) -> Placed:
 
 
 def rejected(decision: Decision) -> Rejected:
-    """The decision, which must be a refusal."""
     match decision:
         case Rejected():
             return decision

@@ -10,12 +10,10 @@ from tests.unit.policies.build import context_of, request
 
 
 def owned(name: str, pool: str, cpus: str) -> Grant:
-    """A grant of exclusive CPUs."""
     return Grant(request(name), pool, CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(cpus))
 
 
 def offered(tree: PoolTree, pool: str, wanted: Request, *grants: Grant, keep_busy: bool = True) -> Offer:
-    """The offer of this pool."""
     context = context_of(tree, wanted, *grants)
     strict, lenient = room_of(context.supply, keep_busy=keep_busy), room_of(context.supply, keep_busy=False)
     return offers_of(context, strict, lenient)[tree.named(pool).index]

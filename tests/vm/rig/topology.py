@@ -66,12 +66,10 @@ class Topology:
 
     @property
     def cpu_count(self) -> int:
-        """How many CPUs it has."""
         return self.sockets * self.dies * self.cores * self.threads
 
     @property
     def memory_mib(self) -> int:
-        """Memory of all nodes."""
         return sum(node.memory_mib for node in self.nodes)
 
     def kernel_parameters(self) -> tuple[str, ...]:
@@ -79,7 +77,6 @@ class Topology:
         return (f"isolcpus={self.isolated}",) if self.isolated else ()
 
     def qemu_arguments(self) -> list[str]:
-        """CPU model, CPUs, memory, nodes and distances."""
         shape = f"sockets={self.sockets},dies={self.dies},cores={self.cores},threads={self.threads}"
         return ["-cpu", CPU_MODEL, "-m", str(self.memory_mib), "-smp", f"{self.cpu_count},{shape}", *self._numa()]
 

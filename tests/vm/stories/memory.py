@@ -28,7 +28,6 @@ LESSER = ContainerSpec(
 
 
 def free_mib(node: int) -> int:
-    """Free memory of a NUMA node."""
     lines = Path(f"/sys/devices/system/node/node{node}/meminfo").read_text().splitlines()
     return int(next(line for line in lines if "MemFree:" in line).split()[3]) >> 10
 

@@ -64,7 +64,6 @@ def cgroup_file(pid: int, controller: str, name: str) -> Path:
 
 
 def has_cgroup_v1() -> bool:
-    """Whether the cpuset controller is mounted on its own."""
     return Path("/sys/fs/cgroup/cpuset").exists()
 
 
@@ -81,7 +80,6 @@ class PatientClient(RuntimeClient):
     """Gives every call as long as the host gives the machine: stopping four pods at once took 20 s."""
 
     async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
-        """As ``RuntimeClient``, whatever the kubelet would wait."""
         return await super().unary(method, message, timeout_seconds=PATIENCE_SECONDS)
 
 
@@ -89,7 +87,6 @@ class Stage:
     """The daemon in front of the containerd. ``report`` is what the host gets: by step, what was seen of whom."""
 
     def __init__(self, containerd: PrivateContainerd, daemon: DaemonProcess) -> None:
-        """Both run already."""
         self.daemon = daemon
         # The machine is ours: pods have the cgroup that a kubelet gives them
         self.kubelet = Kubelet(PatientClient(daemon.endpoint), replace(containerd.node, cgroup_root=""))
@@ -99,7 +96,6 @@ class Stage:
         self._pids: dict[str, int] = {}
 
     async def run(self, spec: PodSpec) -> RunningPod:
-        """A pod that runs."""
         pod = await self.kubelet.run_pod(spec)
         self._pods.append(pod)
         for name, container_id in pod.containers:
@@ -115,7 +111,6 @@ class Stage:
         say(f"removed: {', '.join(pod.spec.name for pod in leaving) or 'nobody'}")
 
     def pid(self, name: str) -> int:
-        """The first process of 'pod/container'."""
         return self._pids[name]
 
     def see(self) -> dict[str, Look]:
@@ -168,7 +163,6 @@ class Stage:
         self.facts[name] = value
 
     def write_report(self) -> None:
-        """Leave the report for the host."""
         (OUT / "report.json").write_text(json.dumps({"looks": self.looks, "facts": self.facts}, indent=1))
 
     def _report(self, step: str, looks: dict[str, Look]) -> dict[str, Look]:

@@ -23,7 +23,6 @@ def simulate(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where scenarios are written."""
     return tmp_path / "s.yaml"
 
 

@@ -12,8 +12,6 @@ from policies.options import Option
 
 @dataclass(frozen=True)
 class Inner:
-    """A group."""
-
     rate: Annotated[float, Option("rate", "How much", unit="seconds")] = 1.5
 
 

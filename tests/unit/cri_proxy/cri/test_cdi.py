@@ -21,7 +21,6 @@ GPUS = {
 
 
 def specs(root: Path, text: str, name: str = "etc/cdi/gpu.json") -> CdiSpecs:
-    """A root with this file."""
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(text)
     return CdiSpecs(root)

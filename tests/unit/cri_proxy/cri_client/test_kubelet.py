@@ -19,7 +19,6 @@ WEB = PodSpec("web", (guaranteed("c0", 1000), ContainerSpec("c1")), labels=(("ap
 
 @pytest.fixture
 def kubelet(tmp_path: Path) -> Kubelet:
-    """In front of a new runtime."""
     node = Node(1 << 30, log_directory=str(tmp_path), image=DEFAULT_IMAGE)
     return Kubelet(EmbeddedRuntime(small_machine()).channel(), node)
 

@@ -110,8 +110,6 @@ def test_a_process_that_did_not_offer_or_is_not_the_one_is_never_signalled(pid: 
 
 
 class Relay:
-    """Has its socket's name, or not."""
-
     def __init__(self, problem: str = "") -> None:
         self.problem = problem
 

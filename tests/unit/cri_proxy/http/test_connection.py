@@ -31,7 +31,6 @@ async def sending(sent: bytes) -> AsyncIterator[tuple[Connection, socket.socket]
 
 
 def received(client: socket.socket) -> bytes:
-    """What has been sent to the client so far."""
     client.setblocking(False)
     with contextlib.suppress(BlockingIOError):
         return client.recv(4096)

@@ -17,8 +17,6 @@ from tests.fakes.http2 import credit, parse, reply, reply_headers, trailers
 
 
 class Runtime:
-    """The strict peer."""
-
     def __init__(self, **limits: int) -> None:
         self.http2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
         self.http2.initiate_connection()

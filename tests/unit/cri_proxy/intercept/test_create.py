@@ -45,7 +45,6 @@ def record(site: Site, pod: RunningPod) -> pb.LinuxContainerResources:
 
 
 def cpu_time(site: Site, pod: RunningPod) -> tuple[int, int]:
-    """Quota and shares at the runtime."""
     return record(site, pod).cpu_quota, record(site, pod).cpu_shares
 
 

@@ -8,13 +8,11 @@ from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 
 
 def devices(resource: str, *ids: str, nodes: Sequence[int] = ()) -> pb.ContainerDevices:
-    """Devices of one resource on these NUMA nodes."""
     topology = pb.TopologyInfo(nodes=[pb.NUMANode(ID=node) for node in nodes])
     return pb.ContainerDevices(resource_name=resource, device_ids=ids, topology=topology)
 
 
 def pod(name: str, containers: Mapping[str, Sequence[pb.ContainerDevices]]) -> pb.PodResources:
-    """A pod of the namespace default."""
     held = [pb.ContainerResources(name=c, devices=d) for c, d in containers.items()]
     return pb.PodResources(name=name, namespace="default", containers=held)
 
@@ -29,7 +27,6 @@ class KubeletService:
         self.calls: list[str] = []
 
     async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
-        """Answer Get and List."""
         name = method.rpartition("/")[2]
         self.calls.append(name)
         if self.get == "absent":

@@ -62,8 +62,6 @@ async def test_a_kubelet_that_does_not_answer_is_told_once_and_left_alone_for_a_
 
 
 class Heard(Silent):
-    """A log whose sentences are kept."""
-
     def info(self, event: str, **fields: object) -> None:
         self.warnings.append(str(fields["reason"]))
 

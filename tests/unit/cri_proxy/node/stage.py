@@ -63,7 +63,6 @@ class FragilePolicy(Policy):
 
 
 def owned(site: Site, container_id: str) -> CpuSet:
-    """What the ledger says this container owns."""
     return site.row(container_id).grant.owned
 
 
@@ -92,6 +91,5 @@ async def soon(condition: Callable[[], bool]) -> None:
 
 
 async def entered(gate: Gate) -> None:
-    """A call stands before the gate."""
     async with asyncio.timeout(20):
         await gate.entered()

@@ -23,7 +23,6 @@ SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 
 
 async def sharing(site: Site) -> Row:
-    """A container that shares CPUs 4-7."""
     return site.row((await site.run("s", SHARES)).container_id("c"))
 
 

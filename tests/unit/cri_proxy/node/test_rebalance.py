@@ -37,7 +37,6 @@ def unplace(site: Site, container_id: str) -> None:
 
 
 def on(policy: Policy) -> Site:
-    """A node with this policy."""
     return Site(policy)
 
 

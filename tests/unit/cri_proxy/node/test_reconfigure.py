@@ -58,12 +58,10 @@ def on_node(*rows: Row) -> Node:
 
 
 async def change(node: Node, reserved: str, *, must_fit: bool = True) -> Reconfigured | NotReconfigured:
-    """Reserve these CPUs from now on."""
     return await reconfigure(node, small_policy(reserved), RULES, must_fit=must_fit)
 
 
 def owned(node: Node) -> list[str]:
-    """What everybody owns, by name."""
     return [str(r.grant.owned) for r in node.context.ledger.rows()]
 
 

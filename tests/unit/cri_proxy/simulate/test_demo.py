@@ -5,7 +5,6 @@ from cri_proxy.simulate.run_files import run_scenario
 
 
 async def played() -> tuple[list[DemoStep], Demo]:
-    """Every scene."""
     demo = Demo()
     scenes = [scene async for scene in demo.steps()]
     await demo.close()

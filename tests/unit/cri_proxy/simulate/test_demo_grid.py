@@ -7,7 +7,6 @@ from sysfs.descriptions.machine import describe
 
 
 def owning(cpus: str) -> ContainerState:
-    """A container with these CPUs of its own."""
     return ContainerState("id", "running", CpuSet.parse(cpus), exclusive=CpuSet.parse(cpus))
 
 

@@ -70,7 +70,6 @@ def test_old_rows_survive_a_step() -> None:
 
 
 def migrated(text: str) -> str:
-    """What becomes of the text of a record of version 5."""
     connection = sqlite3.connect(":memory:")
     step = STEPS.index(unite_decision_records)
     for sql in statements(0, STEPS[:step]):
@@ -84,7 +83,6 @@ def migrated(text: str) -> str:
 
 
 def record_of(plain: dict[str, object]) -> DecisionRecord:
-    """A record of version 5 as it is read today."""
     connection = sqlite3.connect(":memory:")
     for sql in statements(0):
         connection.execute(sql)

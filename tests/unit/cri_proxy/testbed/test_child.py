@@ -14,7 +14,6 @@ DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); prin
 
 
 def python(code: str, directory: Path) -> Child:
-    """A Python program as a child."""
     return Child([sys.executable, "-c", code], log=directory / "log")
 
 

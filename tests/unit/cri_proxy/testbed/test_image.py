@@ -15,7 +15,6 @@ from cri_proxy.testbed.image import docker_archive, is_dynamic, write_image
 
 
 def member(archive: bytes, name: str) -> bytes:
-    """The bytes of one file of a tar."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         found = tar.extractfile(name)
         assert found is not None

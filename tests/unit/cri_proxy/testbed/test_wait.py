@@ -10,7 +10,6 @@ from cri_proxy.testbed.wait import finish, until
 
 
 async def next_of(answers: Iterator[int | None]) -> int | None:
-    """One answer after the other."""
     return next(answers)
 
 

@@ -57,20 +57,17 @@ def at(pool: str, wanted: Request, nodes: str, **keys: object) -> Grant:
 def plan(
     tree: PoolTree, wanted: Request, pool: str, *grants: Grant, owned: str = "", held: str = ""
 ) -> MemoryPlan | Reason:
-    """The plan for this container beside these grants."""
     held_nodes, owned_cpus = NodeSet.parse(held), CpuSet.parse(owned)
     supply = supply_of(tree, *grants)
     return plan_memory(supply, grants, wanted, tree.named(pool), owned=owned_cpus, held=held_nodes)
 
 
 def planned(found: MemoryPlan | Reason) -> MemoryPlan:
-    """The plan, which must not be a refusal."""
     assert isinstance(found, MemoryPlan), found
     return found
 
 
 def mask(nodes: str) -> int:
-    """The mask of a node list."""
     return NodeSet.parse(nodes).mask
 
 
@@ -177,5 +174,4 @@ def after(held: Allocations, found: MemoryPlan, grant: Grant) -> Allocations:
 
 
 def supply_for(tree: PoolTree, held: Allocations) -> Supply:
-    """The supply of these allocations, summed up anew."""
     return supply_of(tree, *held.grants)

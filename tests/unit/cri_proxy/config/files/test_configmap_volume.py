@@ -18,7 +18,6 @@ FILES = st.dictionaries(st.sampled_from(["a.yaml", "b.yaml", "node-group"]), st.
 
 
 def held(directory: Path) -> dict[str, bytes]:
-    """What a reader sees."""
     return {p.name: p.read_bytes() for p in directory.iterdir() if not p.name.startswith("..")}
 
 

@@ -27,7 +27,6 @@ def changed(ledger: Ledger, *rows: Row) -> Ledger:
 
 
 def on(ledger: Ledger) -> dict[str, str]:
-    """Where the runtime has everybody."""
     return {r.key.name: str(r.acknowledged.cpus) for r in ledger.active() if r.acknowledged is not None}
 
 

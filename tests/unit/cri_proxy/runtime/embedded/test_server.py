@@ -14,8 +14,6 @@ from tests.fakes.machines import small_machine
 
 
 class Served:
-    """A runtime on a socket, and a client of it."""
-
     def __init__(self, directory: Path) -> None:
         self.runtime = EmbeddedRuntime(small_machine())
         self.server = RuntimeServer(self.runtime, f"unix://{directory / 'r.sock'}")

@@ -16,7 +16,6 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def truth(text: str) -> bool:
-    """Whether this is true of the functions above."""
     return evaluate(text, FUNCTIONS).is_true
 
 

@@ -20,12 +20,10 @@ RENDER = f"/dev/dri/by-path/pci-{NIC}-render"
 
 
 def device(text: str) -> Attachment:
-    """The device that this YAML stands for."""
     return read_device(next(documents(text, "s")))
 
 
 def mount(text: str) -> Attachment:
-    """The mount that this YAML stands for."""
     return read_mount(next(documents(text, "s")))
 
 

@@ -7,7 +7,6 @@ from cri_proxy.simulate.scenario.fields import Field, documents
 
 
 def only(text: str) -> Field:
-    """The one document of this text."""
     (document,) = documents(text, "file.yaml")
     return document
 
