@@ -25,14 +25,6 @@ def message_of(kind: type[M], data: bytes) -> M:
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
-    """A request, and a sentence for each annotation that was not understood."""
-
-    request: Request
-    problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Reader:
     """Reads requests on one node.
 
@@ -50,26 +42,16 @@ class Reader:
         if self.pod_resources is not None:
             self.pod_resources.expect(pod)
 
-    async def read_create(self, message: pb.CreateContainerRequest, sandbox: pb.PodSandboxConfig) -> Understood:
+    async def read_create(self, message: pb.CreateContainerRequest, sandbox: pb.PodSandboxConfig) -> read.ReadRequest:
         """Return what a container that is about to be created in this pod asks for."""
         hints = [*await self.hints_of(message.config)]
         if self.pod_resources is not None:
             pod = read.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
             hints += await self.pod_resources.hints(pod, message.config.metadata.name)
-        found = read.read_create(
+        return read.read_create(
             message, sandbox, domains=self.domains, hints=hints, node_memory_bytes=self.memory_bytes
         )
-        return Understood(found.request, tuple(str(problem) for problem in found.problems))
-
-    def pod_of(self, config: pb.PodSandboxConfig) -> Pod:
-        """Return the pod of a sandbox that is about to run."""
-        return read.pod_of(config)
 
     def merge_update(self, request: Request, resources: pb.LinuxContainerResources) -> Request:
         """Return the recorded request as this update changes it."""
         return read.merge_update(request, resources, node_memory_bytes=self.memory_bytes)
-
-
-async def no_hints(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
-    """Return no hints, for nodes whose devices are not looked up: simulation and tests."""
-    return ()

@@ -11,6 +11,7 @@ from functools import partial
 
 from cri_proxy import events
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read import pod_of
 from cri_proxy.cri.sandbox_config import stored_config
 from cri_proxy.cri.write import CpuTime, cpu_time_of, write_update
 from cri_proxy.errors import UnreadableRequest
@@ -140,7 +141,7 @@ class CriInterceptor:
 
     async def _run_sandbox(self, call: Call) -> Answer:
         config = message_of(pb.RunPodSandboxRequest, call.message).config
-        pod = self._reader.pod_of(config)
+        pod = pod_of(config)
         self._reader.expect(pod)
 
         def finish(outcome: Outcome) -> None:
@@ -238,32 +239,34 @@ class CriInterceptor:
         return Answer(Rewrite(message), partial(self._updates.finish, planned))
 
     async def _stop_container(self, call: Call) -> Answer:
-        container_id = message_of(pb.StopContainerRequest, call.message).container_id
-        return Answer(Forward(), self._releases("stopped", lambda: self._held_by(container_id)))
+        return self._releases(message_of(pb.StopContainerRequest, call.message).container_id, "stopped")
 
     async def _remove_container(self, call: Call) -> Answer:
-        container_id = message_of(pb.RemoveContainerRequest, call.message).container_id
-        return Answer(Forward(), self._releases("removed", lambda: self._held_by(container_id)))
+        return self._releases(message_of(pb.RemoveContainerRequest, call.message).container_id, "removed")
+
+    def _releases(self, container_id: str, why: str) -> Answer:
+        def release() -> None:
+            row = self._context.ledger.holder(self._context.ledger.full_id(container_id))
+            if row is not None:
+                self._coordinator.release(row, why)
+
+        return Answer(Forward(), self._once_done(why, release))
 
     async def _stop_sandbox(self, call: Call) -> Answer:
-        sandbox_id = self._context.ledger.full_sandbox_id(
-            message_of(pb.StopPodSandboxRequest, call.message).pod_sandbox_id
-        )
-        rows = self._context.ledger.of_sandbox
-        return Answer(Forward(), self._releases("sandbox stopped", lambda: rows(sandbox_id)))
+        ledger = self._context.ledger
+        sandbox_id = ledger.full_sandbox_id(message_of(pb.StopPodSandboxRequest, call.message).pod_sandbox_id)
+
+        def release() -> None:
+            for row in ledger.of_sandbox(sandbox_id):
+                self._coordinator.release(row, "sandbox stopped")
+
+        return Answer(Forward(), self._once_done("sandbox stopped", release))
 
     async def _remove_sandbox(self, call: Call) -> Answer:
-        sandbox_id = self._context.ledger.full_sandbox_id(
-            message_of(pb.RemovePodSandboxRequest, call.message).pod_sandbox_id
-        )
-
-        def finish(outcome: Outcome) -> None:
-            if took_effect(outcome):
-                self._coordinator.forget_sandbox(sandbox_id, "sandbox removed")
-            elif isinstance(outcome, Aborted) and outcome.sent:
-                self._context.tasks.start(self._node.resync.check_all("unknown removal"), name="ask")
-
-        return Answer(Forward(), finish)
+        sandbox_id = message_of(pb.RemovePodSandboxRequest, call.message).pod_sandbox_id
+        why = "sandbox removed"
+        forget = partial(self._coordinator.forget_sandbox, self._context.ledger.full_sandbox_id(sandbox_id), why)
+        return Answer(Forward(), self._once_done(why, forget))
 
     async def _restore_pod(self, call: Call) -> Answer:
         def finish(outcome: Outcome) -> None:
@@ -273,17 +276,12 @@ class CriInterceptor:
 
         return Answer(Forward(), finish)
 
-    def _held_by(self, container_id: str) -> tuple[Row, ...]:
-        row = self._context.ledger.holder(self._context.ledger.full_id(container_id))
-        return (row,) if row is not None else ()
-
-    def _releases(self, why: str, rows: Callable[[], tuple[Row, ...]]) -> OnOutcome:
-        """Release these rows once the call took effect: after the reply, since a stop takes up to its grace period."""
+    def _once_done(self, why: str, apply: Callable[[], None]) -> OnOutcome:
+        """Apply once the call took effect: after the reply, since a stop takes up to its grace period."""
 
         def finish(outcome: Outcome) -> None:
             if took_effect(outcome):
-                for row in rows():
-                    self._coordinator.release(row, why)
+                apply()
             elif isinstance(outcome, Aborted) and outcome.sent:
                 self._context.tasks.start(self._node.resync.check_all(f"unknown outcome: {why}"), name="ask")
 

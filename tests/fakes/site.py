@@ -1,7 +1,7 @@
 """A node with a kubelet on the embedded runtime, all in one process: what a test of the decision path stands on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +11,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec
-from cri_proxy.intercept.reader import Reader, no_hints
+from cri_proxy.intercept.reader import Reader
 from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
@@ -22,6 +22,7 @@ from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import Container
 from cri_proxy.state.rows import Row
+from policies.base import DeviceLocality
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import small_policy
@@ -63,6 +64,11 @@ class Silent:
 
     def error(self, event: str, **fields: object) -> None:
         self.errors.append(f"{event} {fields}")
+
+
+async def no_hints(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
+    """No hints, for a node whose devices are not looked up."""
+    return ()
 
 
 class Watched:

@@ -16,7 +16,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
-from cri_proxy.intercept.reader import Reader, no_hints
+from cri_proxy.intercept.reader import Reader
 from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
@@ -35,7 +35,7 @@ from sysfs.model import Machine
 from tests.fakes.histories import DEADLINE_EXCEEDED, LivePod, World
 from tests.fakes.machines import random_machine
 from tests.fakes.node_checks import check_settled
-from tests.fakes.site import KernelOf, Watched
+from tests.fakes.site import KernelOf, Watched, no_hints
 from tests.faults.observed import AS_THEY_ARE, Parts, PointedChannel, PointedInterceptor, PointedStore
 
 SLOW_MEMORY = {

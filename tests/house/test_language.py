@@ -25,13 +25,11 @@ class Open(NamedTuple):
 
 OPEN: dict[str, Open] = {
     "cri_proxy": Open(phrases=6, names=1),
-    "cri_proxy/daemon": Open(phrases=11),
     "cri_proxy/node": Open(phrases=2),
     "cri_proxy/runtime": Open(phrases=6),
     "cri_proxy/testbed": Open(phrases=2, names=1),
     "cri_proxy/tryout": Open(phrases=3),
-    "policies/hardware": Open(phrases=1),
-    "policies/topology_aware": Open(phrases=24, names=1),
+    "policies/topology_aware": Open(names=1),
 }
 # Class names that stand in several modules.
 OPEN_CLASS_NAMES: set[str] = {

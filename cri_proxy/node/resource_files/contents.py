@@ -27,14 +27,14 @@ class ContainerResources:
     pool: str
     kind: str
     shared: CpuSet
-    isolated: CpuSet
-    exclusive: CpuSet
-    hidden: CpuSet
-    shared_mcpu: int
     mems: NodeSet
     dram: NodeSet
     pmem: NodeSet
     hbm: NodeSet
+    isolated: CpuSet = CpuSet()
+    exclusive: CpuSet = CpuSet()
+    hidden: CpuSet = CpuSet()
+    shared_mcpu: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +86,11 @@ def resources_of(grant: Grant, wanted: Pinning, confirmed: Pinning | None, sets:
 
 def unpinned_resources(pinning: Pinning, sets: MachineSets) -> ContainerResources:
     """Return the resources of a container after ``reset``: all that it has is shared."""
-    mems, none = pinning.mems or sets.memory_nodes, CpuSet()
+    mems = pinning.mems or sets.memory_nodes
     return ContainerResources(
         pool="",
         kind=CpuKind.PRESERVE.value,
         shared=pinning.cpus or sets.online,
-        isolated=none,
-        exclusive=none,
-        hidden=none,
-        shared_mcpu=0,
         mems=mems,
         dram=mems & sets.dram,
         pmem=mems & sets.pmem,

@@ -75,11 +75,6 @@ class ResourceFiles:
         self.failed = 0
         context.signals.ledger_changed.connect(self._changed)
 
-    @property
-    def is_failing(self) -> bool:
-        """Whether some container's files could not be brought up to date."""
-        return bool(self._failing)
-
     async def directory_for(self, grant: Grant, pinning: Pinning, mode: str) -> str:
         """Return the directory to mount into a container that is about to be created, with its files; '' for none.
 

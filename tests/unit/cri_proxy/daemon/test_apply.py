@@ -16,7 +16,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.daemon.apply import Applier, Built, build, build_anyway, build_start
 from cri_proxy.daemon.host import Host
 from cri_proxy.errors import ConfigError
-from cri_proxy.intercept.reader import Reader, no_hints
+from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.status.daemon import ConfigInForce
@@ -26,7 +26,7 @@ from policies.base import Allocations
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
-from tests.fakes.site import Silent, Site
+from tests.fakes.site import Silent, Site, no_hints
 from tests.unit.cri_proxy.node.stage import owned
 
 MACHINE = describe({"packages": 2, "cores": 4, "memory": "2Gi"})

@@ -7,15 +7,16 @@ import pytest
 
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read import ReadRequest, pod_of
 from cri_proxy.cri_client.pods import Node, PodSpec, create_request, guaranteed, sandbox_config
 from cri_proxy.errors import UnreadableRequest
-from cri_proxy.intercept.reader import Reader, Understood, message_of, no_hints
+from cri_proxy.intercept.reader import Reader, message_of
 from cri_proxy.kubelet.pod_resources import PodResources
 from cri_proxy.node.decision_log.journal import Journal
 from policies.base import DeviceLocality, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
-from tests.fakes.site import Silent
+from tests.fakes.site import Silent, no_hints
 from tests.unit.cri_proxy.kubelet.service import KubeletService, devices
 from tests.unit.cri_proxy.kubelet.service import pod as kubelet_pod
 
@@ -32,7 +33,7 @@ async def one_hint(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
     return (HINT,)
 
 
-def read(reader: Reader, request: pb.CreateContainerRequest) -> Coroutine[object, object, Understood]:
+def read(reader: Reader, request: pb.CreateContainerRequest) -> Coroutine[object, object, ReadRequest]:
     return reader.read_create(request, request.sandbox_config)
 
 
@@ -43,7 +44,7 @@ async def test_a_create_is_read_with_the_nodes_device_hints() -> None:
 
 async def test_an_annotation_that_is_not_understood_becomes_a_sentence() -> None:
     found = await read(READER, message(("cri-proxy.io/prefer-isolated-cpus", "perhaps")))
-    assert ["prefer-isolated-cpus" in problem for problem in found.problems] == [True]
+    assert ["prefer-isolated-cpus" in str(problem) for problem in found.problems] == [True]
 
 
 async def test_only_the_operators_domains_count() -> None:
@@ -53,7 +54,7 @@ async def test_only_the_operators_domains_count() -> None:
 
 def test_a_sandbox_is_read_as_its_pod() -> None:
     spec = PodSpec("web", (guaranteed("c", 2000),))
-    pod = READER.pod_of(sandbox_config(spec, Node(4 << 30)))
+    pod = pod_of(sandbox_config(spec, Node(4 << 30)))
     assert (pod.uid, pod.name, pod.qos) == (spec.pod_uid, "web", QosClass.GUARANTEED)
 
 

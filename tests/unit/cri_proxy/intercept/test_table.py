@@ -9,7 +9,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.intercept.gate import CREATE, RUNTIME
-from cri_proxy.intercept.reader import Reader, no_hints
+from cri_proxy.intercept.reader import Reader
 from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import AFTER_FAULT_SECONDS
@@ -18,7 +18,7 @@ from policies.base import CpuKind
 from sysfs.cpuset import CpuSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import small_policy
-from tests.fakes.site import Site, opened
+from tests.fakes.site import Site, no_hints, opened
 from tests.unit.cri_proxy.node.stage import REJECT, FragilePolicy, direct, owned, soon
 
 OWNS_2 = guaranteed("c", 2000)
