@@ -10,7 +10,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -144,7 +144,7 @@ class Daemon:
     async def successor(self, asked: asyncio.Event) -> None:
         """Wait until another process has taken the sockets' names and asked for the lock."""
         listens = [socket_path(name) for name in (self._settings.listen, self._settings.image_listen) if name]
-        await wait_for_successor(asked, self._relays, listens, self._log)
+        await wait_for_successor(asked, self._socket_problems, listens, self._log)
 
     async def hand_over(self) -> None:
         """Hand over: no new clients, no held calls, no store, no lock; then let passing calls end."""
@@ -234,8 +234,11 @@ class Daemon:
         else:
             self._engine.journal.relay_failed(error)
 
+    def _socket_problems(self) -> Iterator[str]:
+        return (relay.socket_problem() for relay in self._relays)
+
     def _socket_problem(self) -> str:
-        return next((problem for problem in (relay.socket_problem() for relay in self._relays) if problem), "")
+        return next(filter(None, self._socket_problems()), "")
 
 
 class PassAll:

@@ -185,7 +185,6 @@ class HttpAddress:
     """The HTTP server's TCP address: a warning while it cannot be had, as when another process has it."""
 
     def __init__(self, log: Log) -> None:
-        """Start without a problem."""
         self._log = log
         self._problem = ""
 

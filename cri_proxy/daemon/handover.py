@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from cri_proxy import events
 from cri_proxy.logs import Log
@@ -78,7 +78,6 @@ class Takeover:
     """How the process gets the lock: at once where it is free, else after its predecessor hands over."""
 
     def __init__(self, state_dir: Path, lock: DeciderLock | None, predecessor: Predecessor | None = None) -> None:
-        """Use ``begin``."""
         self._state_dir = state_dir
         self._lock = lock
         self._queue: DeciderLock | None = None
@@ -146,24 +145,19 @@ class Takeover:
             self._queue = None
 
 
-class Listening(Protocol):
-    """A relay, as far as it is used here."""
-
-    def socket_problem(self) -> str:
-        """Return why new clients cannot find it; '' while its socket is in place."""
-
-
 async def wait_for_successor(
-    asked: asyncio.Event, relays: Iterable[Listening], listens: Iterable[Path], log: Log
+    asked: asyncio.Event, problems: Callable[[], Iterable[str]], listens: Iterable[Path], log: Log
 ) -> None:
     """Wait until a process asks to take over that listens on all of our sockets' names.
+
+    ``problems`` returns for each of our relays why new clients do not find it, '' where they do.
 
     Without that listener the signal is a mistake and would leave the node without a proxy: it is only logged.
     """
     while True:
         await asked.wait()
         asked.clear()
-        if all(relay.socket_problem() for relay in relays) and all(answers(path) for path in listens):
+        if all(problems()) and all(answers(path) for path in listens):
             return
         log.warning(events.NOT_HANDED_OVER, reason=f"{ASK.name} came, but no other process listens on the sockets")
 

@@ -33,7 +33,6 @@ class Barrier:
     """Holds starts (and growing updates) until the CPUs are free of others."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
-        """Work on the node's shared parts."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects

@@ -19,7 +19,6 @@ class ColdStarts:
     """One timer for all containers of the node."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
-        """Wake up by ``Signals.cold_start_began``."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects

@@ -44,7 +44,6 @@ class Effects:
     """Brings containers to the pinning that the ledger wants, and reports whether they got there."""
 
     def __init__(self, context: Context) -> None:
-        """Start with nothing under way."""
         self._context = context
         self._ledger = context.ledger
         self._updates = Tasks(lambda error: context.observer.failed_open("update", error))

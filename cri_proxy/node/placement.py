@@ -12,7 +12,6 @@ class Placer:
     """Places new containers; asks the runtime for exits before it refuses one."""
 
     def __init__(self, context: Context, coordinator: Coordinator, resync: Resync) -> None:
-        """Work on the node's shared parts."""
         self._context = context
         self._coordinator = coordinator
         self._resync = resync

@@ -28,7 +28,6 @@ class Rebalance:
     """Looks for better placements; the coordinator applies them."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
-        """Take a step after each ``Signals.room_freed``."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects

@@ -44,7 +44,6 @@ class Drift:
     """Compares the kernel with the ledger. ``repairs`` counts what was put back."""
 
     def __init__(self, context: Context, effects: Effects, adoption: Adoption, probes: DriftProbes) -> None:
-        """Work on the node's shared parts."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects

@@ -16,7 +16,6 @@ class ConfirmedCpus:
     """Exclusive CPUs by container. Part of the ledger, which passes on what the runtime confirms."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._exclusive: dict[ContainerKey, CpuSet] = {}
         self._contested: dict[ContainerKey, CpuSet] = {}  # owned, but shared before and not left by all others
         self._all: CpuSet | None = None

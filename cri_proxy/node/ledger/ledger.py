@@ -186,10 +186,6 @@ class Ledger:
         self._left_to_others[container_id] = cpus
         self._changed()
 
-    def is_left_to_another(self, container_id: str) -> bool:
-        """Return whether this container was left to another manager."""
-        return container_id in self._left_to_others
-
     def desired(self) -> Mapping[ContainerKey, Pinning]:
         """Return what every container should be pinned to by the present grants."""
         if self._desired is None or self._desired[0] != self.version:

@@ -17,7 +17,6 @@ class OrderedRows:
     """Rows by container. Only the ledger changes it."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._by_key: dict[ContainerKey, Row] = {}
         self._keys: list[ContainerKey] = []
         self._rows: list[Row] = []

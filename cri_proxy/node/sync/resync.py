@@ -34,7 +34,6 @@ class Resync:
     """Asks the runtime and corrects the ledger."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator, adoption: Adoption) -> None:
-        """Ask nothing yet."""
         self._context = context
         self._ledger = context.ledger
         self._effects = effects

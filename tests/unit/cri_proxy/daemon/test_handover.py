@@ -109,19 +109,11 @@ def test_a_process_that_did_not_offer_or_is_not_the_one_is_never_signalled(pid: 
         Predecessor.find(LockHeld("lock", "", pid, ticks))
 
 
-class Relay:
-    def __init__(self, problem: str = "") -> None:
-        self.problem = problem
-
-    def socket_problem(self) -> str:
-        return self.problem
-
-
-async def asked(relay: Relay, listen: Path, log: Silent) -> bool:
+async def asked(problem: str, listen: Path, log: Silent) -> bool:
     """Whether one signal makes the process give way; else it waits for the next, and has said why."""
     signal = asyncio.Event()
     signal.set()
-    giving_way = asyncio.get_running_loop().create_task(wait_for_successor(signal, [relay], [listen], log))
+    giving_way = asyncio.get_running_loop().create_task(wait_for_successor(signal, lambda: [problem], [listen], log))
     async with asyncio.timeout(20):
         while not giving_way.done() and not log.warnings:  # noqa: ASYNC110 - bounded
             await asyncio.sleep(0.002)
@@ -135,13 +127,13 @@ async def test_who_has_the_sockets_name_and_listens_gets_the_place(tmp_path: Pat
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
         listening.listen()
-        assert await asked(Relay("replaced"), tmp_path / "socket", Silent())
+        assert await asked("replaced", tmp_path / "socket", Silent())
 
 
 @pytest.mark.parametrize("problem", ["", "removed"])
 async def test_a_signal_without_a_successor_changes_nothing_and_is_logged(tmp_path: Path, problem: str) -> None:
     log = Silent()
-    assert not await asked(Relay(problem), tmp_path / "socket", log)
+    assert not await asked(problem, tmp_path / "socket", log)
     assert log.warnings == ["not_handed_over"]
 
 

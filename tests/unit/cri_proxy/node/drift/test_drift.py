@@ -201,7 +201,7 @@ async def test_the_next_attempt_of_a_container_is_ours_again(scene: Scene) -> No
     await scene.site.kubelet.stop(container_id)
     await scene.check()
     assert scene.drift.warnings() == ()
-    assert not scene.site.node.context.ledger.is_left_to_another(container_id)
+    assert scene.drift.left() == ()
 
 
 async def test_an_update_without_a_known_outcome_is_no_drift(scene: Scene) -> None:
