@@ -1,1 +1,1 @@
-"""Runtimes: the channel to containerd, and the embedded in-process runtime."""
+"""The channel to containerd, and a runtime in this process."""

@@ -1,11 +1,12 @@
 """The proxy's own connection to the runtime: unary and server-streaming calls over a Unix socket.
 
-On our own HTTP/2 core instead of grpcio, which costs over 10 MB and wakes up while idle. One task-free asyncio
-protocol: it sleeps until bytes come. The connection is made on the first call and again after it broke.
+On our own HTTP/2 core instead of grpcio, which costs over 10 MB and wakes up while idle. An asyncio protocol without a
+task sleeps until bytes arrive. The connection is opened by the first call, and again after it broke.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final, cast
 
@@ -16,11 +17,11 @@ from cri_proxy.http2.status import Code, Failed
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.unix_socket import answers, socket_path
 
-# The runtime learns a deadline a little later than ours, so that it is we who give up, and say so.
+# The runtime gets a later deadline than ours, so that the error is ours and says what happened.
 _DEADLINE_GRACE_SECONDS: Final = 1.0
 
 
-class _Link(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     """One socket, its HTTP/2 state, and a queue per call."""
 
     def __init__(self) -> None:
@@ -42,12 +43,12 @@ class _Link(asyncio.Protocol):
         self._flush()
         return stream, queue
 
-    def taken(self, message: Message) -> None:
+    def credit(self, message: Message) -> None:
         self._http2.credit(message.stream, message.window_bytes)
         self._flush()
 
     def finish(self, stream: int) -> None:
-        """Forget a call; if it has not ended, cancel it. A connection that is going away is closed after its last."""
+        """Forget a call; cancel it unless it has ended. The last call of a connection that is going away closes it."""
         self._calls.pop(stream, None)
         self._http2.reset(stream)
         self._flush()
@@ -98,80 +99,68 @@ class RuntimeClient(RuntimeChannel):
         """``endpoint``: 'unix:///path' or a path. Nothing is connected yet."""
         self._path = str(socket_path(endpoint))
         self._connecting = asyncio.Lock()
-        self._links: tuple[_Link, ...] = ()  # the newest last; older ones only finish their calls
+        self._connections: tuple[_Connection, ...] = ()  # the newest last; older ones only finish their calls
 
     def reaches_runtime(self) -> bool:
-        """Whether there is a connection, or the runtime's socket would take one. Never waits.
-
-        A connection is made anew with the next call only; till then a socket that takes one is as good.
-        """
-        return bool(self._links and self._links[-1].usable) or answers(Path(self._path))
+        """Return True when there is a connection, or the runtime's socket accepts one. Never waits."""
+        # A lost connection is opened again by the next call only.
+        return bool(self._connections and self._connections[-1].usable) or answers(Path(self._path))
 
     async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
-        """Call a method and give its reply; see ``RuntimeChannel`` for what is raised."""
+        """See RuntimeChannel."""
         try:
             async with asyncio.timeout(timeout_seconds):
-                link = await self._connected(method)
-                return await self._unary(link, method, message, timeout_seconds)
+                connection = await self._connected(method)
+                events = self._events(connection, method, message, timeout_seconds + _DEADLINE_GRACE_SECONDS)
+                replies = [event.message async for event in events]
         except TimeoutError as error:
             raise RuntimeUnavailable(method, f"no answer within {timeout_seconds:g} s") from error
-
-    async def _unary(self, link: _Link, method: str, message: bytes, timeout_seconds: float) -> bytes:
-        stream, events = link.start(method, message, timeout_seconds + _DEADLINE_GRACE_SECONDS)
-        reply: bytes | None = None
-        try:
-            while True:
-                match await events.get():
-                    case Message(message=reply):
-                        pass
-                    case CallEnded(failure=failure):
-                        _raise_failure(method, failure)
-                        if reply is None:
-                            raise CallFailed(method, Code.INTERNAL, "the runtime answered OK without a message")
-                        return reply
-                    case Broken(problem=problem):
-                        raise RuntimeUnavailable(method, problem)
-        finally:
-            link.finish(stream)
+        if not replies:
+            raise CallFailed(method, Code.INTERNAL, "the runtime answered OK without a message")
+        return replies[-1]
 
     async def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
         """Call a server-streaming method without a deadline; a caller that stops early cancels the call."""
-        link = await self._connected(method)
-        stream, events = link.start(method, message, None)
+        connection = await self._connected(method)
+        async with aclosing(self._events(connection, method, message, None)) as events:
+            async for event in events:
+                connection.credit(event)
+                yield event.message
+
+    async def _events(
+        self, connection: _Connection, method: str, message: bytes, timeout_seconds: float | None
+    ) -> AsyncGenerator[Message, None]:
+        """Yield the replies of a call until it ends. Raises CallFailed and RuntimeUnavailable."""
+        stream, events = connection.start(method, message, timeout_seconds)
         try:
             while True:
                 match await events.get():
                     case Message() as event:
-                        link.taken(event)
-                        yield event.message
-                    case CallEnded(failure=failure):
-                        _raise_failure(method, failure)
+                        yield event
+                    case CallEnded(failure=None):
                         return
+                    case CallEnded(failure=Failed() as failure):
+                        raise CallFailed(method, failure.code, failure.message)
                     case Broken(problem=problem):
                         raise RuntimeUnavailable(method, problem)
         finally:
-            link.finish(stream)
+            connection.finish(stream)
 
     async def close(self) -> None:
-        """End the connection; calls under way raise RuntimeUnavailable."""
-        for link in self._links:
-            link.close()
-        self._links = ()
+        """Close the connection; open calls raise RuntimeUnavailable."""
+        for connection in self._connections:
+            connection.close()
+        self._connections = ()
 
-    async def _connected(self, method: str) -> _Link:
-        """The connection, made anew when there is none. Callers that come meanwhile wait for the same attempt."""
+    async def _connected(self, method: str) -> _Connection:
+        """Return the connection; open one when there is none. Concurrent callers wait for the same attempt."""
         async with self._connecting:
-            if not self._links or not self._links[-1].usable:
+            if not self._connections or not self._connections[-1].usable:
                 try:
-                    _, link = await asyncio.get_running_loop().create_unix_connection(_Link, self._path)
+                    _, connection = await asyncio.get_running_loop().create_unix_connection(_Connection, self._path)
                 except OSError as error:
                     raise RuntimeUnavailable(method, f"{self._path}: {error.strerror or error}") from error
-                self._links = (*(old for old in self._links if old.open), link)
-                if not link.usable:  # accepted and closed before we could say a word: nobody would ever answer
+                self._connections = (*(old for old in self._connections if old.open), connection)
+                if not connection.usable:  # closed before the request: no answer would come
                     raise RuntimeUnavailable(method, f"{self._path}: closed the connection at once")
-            return self._links[-1]
-
-
-def _raise_failure(method: str, failure: Failed | None) -> None:
-    if failure is not None:
-        raise CallFailed(method, failure.code, failure.message)
+            return self._connections[-1]

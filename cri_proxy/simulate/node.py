@@ -109,7 +109,7 @@ class SimulatedNode:
         self._clock: Clock = clock if clock is not None else ScenarioClock()
         self._faults = FaultLog()
         self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
-        self._channel = self.runtime.channel()
+        self._channel = self.runtime
         self._store = MemoryStore()
         # Created for the first container with resource files: most scenarios write none.
         self._files_root = Path(gettempdir()) / f"cri-proxy-simulate-{token_hex(8)}"

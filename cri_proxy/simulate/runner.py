@@ -90,7 +90,7 @@ class ScenarioRunner:
             return StepOutcome(index, step.written, self._unmet(action), before, is_expectation=True)
         named = self._named(action)
         self._kubelet.refused.clear()
-        updates, notices = len(self.simulated.runtime.updates), self.simulated.notices
+        updates, notices = self.simulated.runtime.update_count, self.simulated.notices
         error = await self._try(action)
         faults = await self.simulated.settle()
         self._seen = container_states(self.simulated, self._pods)
@@ -104,7 +104,7 @@ class ScenarioRunner:
             reasons=self._reasons(named),
             refused=dict(self._kubelet.refused),
             codes=codes_of(self.simulated, self._pods),
-            update_calls=len(self.simulated.runtime.updates) - updates,
+            update_calls=self.simulated.runtime.update_count - updates,
             notices=self.simulated.notices - notices,
         )
         self._last = outcome

@@ -33,13 +33,13 @@ def container_states(simulated: SimulatedNode, pods: Pods) -> dict[str, Containe
 def _container_state(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, reserved: CpuSet) -> ContainerState:
     container = simulated.runtime.node.containers.get(attempt.id)
     state = _STATES.get(container.state, "exited") if container is not None else "exited"
-    if state == "exited":
+    if container is None or state == "exited":
         return ContainerState(attempt.id, state)
-    record = simulated.runtime.record(attempt.id)
+    record = container.record
     cpus, mems = CpuSet.parse(record.cpuset_cpus), NodeSet.parse(record.cpuset_mems)
     grant = _grant(simulated, ContainerKey(pod.spec.pod_uid, attempt.spec.name), attempt.id)
     owned = grant.owned if grant is not None else CpuSet()
-    kernel_cpus, kernel_mems = simulated.runtime.effective(attempt.id)
+    kernel_cpus, kernel_mems = simulated.runtime.node.effective(container)
     return ContainerState(
         attempt.id,
         state,
@@ -56,7 +56,7 @@ def _container_state(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, 
         kernel_mems=kernel_mems,
         cpu_shares=record.cpu_shares,
         cpu_quota=max(0, record.cpu_quota),
-        resource_variables=_resource_variables(container.config.mounts) if container is not None else {},
+        resource_variables=_resource_variables(container.config.mounts),
     )
 
 

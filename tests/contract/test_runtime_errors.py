@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 from tests.contract.probes import PROBES, ask_all
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 RECORDED = json.loads((Path(__file__).parent / "recorded" / "containerd-1.6.json").read_text())["answers"]
 
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, dict[str, object]]:
-    runtime = EmbeddedRuntime(small_machine(), modern=False)
-    return asyncio.run(ask_all(runtime.channel(), DEFAULT_IMAGE))
+    runtime = ScriptedRuntime(small_machine(), modern=False)
+    return asyncio.run(ask_all(runtime, DEFAULT_IMAGE))
 
 
 @pytest.mark.parametrize("probe", [p.name for p in PROBES])

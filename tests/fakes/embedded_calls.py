@@ -6,14 +6,14 @@ from google.protobuf.message import Message
 
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 _Reply = TypeVar("_Reply", bound=Message)
 
 
 class Calls:
-    def __init__(self, runtime: EmbeddedRuntime) -> None:
+    def __init__(self, runtime: ScriptedRuntime) -> None:
         self.runtime = runtime
 
     async def call(self, method: str, request: Message, reply: type[_Reply]) -> _Reply:

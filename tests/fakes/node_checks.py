@@ -8,27 +8,27 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from cri_proxy.node.ledger.ledger import Ledger
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import Container
 from cri_proxy.state.rows import Row
 from policies.base import CpuKind
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.property import invariants
 from tests.property.policy_events import World
 
 
-def running(runtime: EmbeddedRuntime) -> Mapping[str, Container]:
+def running(runtime: ScriptedRuntime) -> Mapping[str, Container]:
     return {c.id: c for c in runtime.node.containers.values() if c.running}
 
 
-def pinned(runtime: EmbeddedRuntime, ledger: Ledger) -> Mapping[str, tuple[Row, CpuSet]]:
+def pinned(runtime: ScriptedRuntime, ledger: Ledger) -> Mapping[str, tuple[Row, CpuSet]]:
     """The running containers of which ``pinned_row`` holds, by id: their row, and where the kernel lets them be."""
     rows = {i: pinned_row(runtime, ledger, container) for i, container in running(runtime).items()}
     return {i: (row, runtime.effective(i)[0]) for i, row in rows.items() if row is not None}
 
 
-def pinned_row(runtime: EmbeddedRuntime, ledger: Ledger, container: Container) -> Row | None:
+def pinned_row(runtime: ScriptedRuntime, ledger: Ledger, container: Container) -> Row | None:
     """The row of a container whose CPUs are ours to say, and of which the kernel still heeds what was said."""
     row = ledger.holder(container.id)
     wanted = ledger.desired().get(row.key) if row is not None else None
@@ -36,7 +36,7 @@ def pinned_row(runtime: EmbeddedRuntime, ledger: Ledger, container: Container) -
     return row if is_ours else None
 
 
-def check_moment(runtime: EmbeddedRuntime, ledger: Ledger, allowed: CpuSet) -> None:
+def check_moment(runtime: ScriptedRuntime, ledger: Ledger, allowed: CpuSet) -> None:
     """CPUs that a running container has alone are in no other's set, and everybody is inside ``allowed``."""
     there = pinned(runtime, ledger)
     alone = {container_id: ledger.confirmed_cpus_of(row.key) & cpus for container_id, (row, cpus) in there.items()}
@@ -48,7 +48,7 @@ def check_moment(runtime: EmbeddedRuntime, ledger: Ledger, allowed: CpuSet) -> N
         assert not clash, f"{container_id} ({cpus}) is on {clash}, which others own"
 
 
-def has_online_cpus(runtime: EmbeddedRuntime, container: Container) -> bool:
+def has_online_cpus(runtime: ScriptedRuntime, container: Container) -> bool:
     """False where its set has no online member: the kernel then takes the parent's set (cgroup-v2, cpuset.cpus)."""
     own = parsed(container.kernel_cpus)
     return not own or bool(own & runtime.node.machine.online)
@@ -68,7 +68,7 @@ def _mems(text: str) -> NodeSet:
 class MoveCheck:
     """Every call that takes memory nodes from a running container carries nothing else (spec section 6)."""
 
-    def __init__(self, runtime: EmbeddedRuntime) -> None:
+    def __init__(self, runtime: ScriptedRuntime) -> None:
         self._runtime = runtime
         self._seen = 0
         self._mems: dict[str, NodeSet] = {}
@@ -87,7 +87,7 @@ class MoveCheck:
         self._mems = {i: _mems(c.kernel_mems) for i, c in running(self._runtime).items()}
 
 
-def check_settled(runtime: EmbeddedRuntime, ledger: Ledger, options: TopologyAwareOptions) -> None:
+def check_settled(runtime: ScriptedRuntime, ledger: Ledger, options: TopologyAwareOptions) -> None:
     """Nothing is held for nobody, the grants keep the rules, and the kernel has what they say."""
     live = {c.id: c for c in runtime.node.containers.values() if c.state_name != "CONTAINER_EXITED"}
     for row in ledger.active():

@@ -19,13 +19,13 @@ from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.channel import RuntimeChannel
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import Container
 from cri_proxy.state.rows import Row
 from policies.base import DeviceLocality
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import small_policy
+from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.store import MemoryStore
 
 
@@ -94,7 +94,7 @@ class Watched:
 class KernelOf:
     """Implements ``cri_proxy.node.drift.cgroups.Cpusets`` for what runs on the embedded runtime."""
 
-    def __init__(self, runtime: EmbeddedRuntime) -> None:
+    def __init__(self, runtime: ScriptedRuntime) -> None:
         self._runtime = runtime
 
     def enforced(self, pid: int, container_id: str) -> Enforced | None:
@@ -115,7 +115,7 @@ class Site:
     def __init__(self, policy: Policy | None = None, *, rules: NodeRules | None = None, modern: bool = True) -> None:
         self.policy = policy or small_policy()
         self.rules = rules or NodeRules()
-        self.runtime = EmbeddedRuntime(self.policy.machine, image_names=(IMAGE,), modern=modern)
+        self.runtime = ScriptedRuntime(self.policy.machine, image_names=(IMAGE,), modern=modern)
         self.store = MemoryStore()
         self.log = Silent()
         self.clock = InstantClock()
@@ -123,7 +123,7 @@ class Site:
 
     async def open(self, look: Callable[[], None] = lambda: None) -> None:
         """Start the proxy on what the store and the runtime hold; ``look`` is called after every runtime call."""
-        channel = Watched(self.runtime.channel(), look)
+        channel = Watched(self.runtime, look)
         self.journal = Journal(self.log, self.clock)
         environment = Environment(channel, self.store, self.clock, self.journal, DOMAINS, self.files_root)
         self.node: Node = build_node(self.policy, self.rules, environment)

@@ -21,13 +21,13 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.view import NodeView
 from cri_proxy.runtime.channel import RuntimeChannel
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import Container
 from policies.base import Grant
 from sysfs.cpuset import CpuSet
 from tests.fakes.histories import LivePod
 from tests.fakes.lone_loop import run_alone
 from tests.fakes.node_checks import MoveCheck, check_settled, has_online_cpus, parsed, pinned, pinned_row, running
+from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.faults.living import Configuration, Death, Living, copied
 from tests.faults.observed import AS_THEY_ARE, Parts
 
@@ -273,9 +273,9 @@ class Afterlife(Living):
         assert not self.log.errors, self.log.errors
 
 
-def _revived(death: Death, configuration: Configuration) -> EmbeddedRuntime:
+def _revived(death: Death, configuration: Configuration) -> ScriptedRuntime:
     """The runtime as it went on; copied, so that each afterlife has its own."""
-    runtime = EmbeddedRuntime(configuration.policy.machine, image_names=(IMAGE,), modern=death.modern)
+    runtime = ScriptedRuntime(configuration.policy.machine, image_names=(IMAGE,), modern=death.modern)
     runtime.node.sandboxes = {sandbox.id: copied(sandbox) for sandbox in death.sandboxes}
     runtime.node.containers = {container.id: copy.copy(container) for container in death.containers}
     runtime.node._ids = cast("itertools.count[int]", copy.copy(death.ids))

@@ -126,7 +126,7 @@ class Living(World):
 
     async def open(self, look: Callable[[], None] = lambda: None) -> None:
         """As ``Site.open``, with points everywhere."""
-        own = Watched(self.runtime.channel(), look)
+        own = Watched(self.runtime, look)
         channel = self.parts.channel(PointedChannel(own, self, is_own=True))
         self.journal = Journal(self.log, self.clock)
         store = self.parts.store(self.store)
@@ -135,7 +135,7 @@ class Living(World):
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
         self.interceptor = CriInterceptor(self.node, Reader(memory_bytes, DOMAINS, no_hints))
         pointed = PointedInterceptor(self.parts.interceptor(self.interceptor), self)
-        onward = PointedChannel(Watched(self.runtime.channel(), look), self, is_own=False)
+        onward = PointedChannel(Watched(self.runtime, look), self, is_own=False)
         self.relay = InProcessRelay(pointed, onward, lambda error: self.log.errors.append(repr(error)))
         self.kubelet = Kubelet(self.relay, pods.Node(memory_bytes, log_directory=""))
         self._is_recovering = True

@@ -9,7 +9,6 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import NodeRules
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.state.memory import MemoryStore
 from cri_proxy.state.rows import Saveable
 from policies.base import ContainerKey
@@ -19,12 +18,13 @@ from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.fakes.node_checks import check_moment, check_settled
+from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.site import Site
 
 SPEC = PodSpec("web", (guaranteed("c", 2000), ContainerSpec("d", cpu_request_mcpu=300)))
 
 
-class SlowRuntime(EmbeddedRuntime):
+class SlowRuntime(ScriptedRuntime):
     """Takes a few turns of the loop before it acts and before it answers."""
 
     async def call(self, method: str, message: bytes) -> bytes:

@@ -14,19 +14,19 @@ from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.status.model import StatusView
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.runtime.embedded.state import Container
 from cri_proxy.testbed.daemon import DaemonProcess
 from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.sysfs_tree import write_tree
 
 KINDS = ("CreateContainer", "StartContainer", "UpdateContainerResources", "StopPodSandbox", "RemovePodSandbox")
 MACHINE = small_machine(cores=4)
 
 
-class Deadly(EmbeddedRuntime):
+class Deadly(ScriptedRuntime):
     """Tells ``kill`` when a call of this kind is about to take effect, or has."""
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ def disagreements(status: StatusView, live: list[Container]) -> list[str]:
     return wrong
 
 
-def clashes(status: StatusView, runtime: EmbeddedRuntime) -> list[str]:
+def clashes(status: StatusView, runtime: ScriptedRuntime) -> list[str]:
     """Running containers on CPUs that another owns."""
     owned = {view.container_id: view.exclusive | view.isolated for view in status.containers}
     running = {c.id: runtime.effective(c.id)[0] for c in runtime.node.containers.values() if c.running}

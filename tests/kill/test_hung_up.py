@@ -17,10 +17,10 @@ from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.runtime.embedded.faults import Gate
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
+from tests.fakes.scripted_runtime import Gate
 from tests.kill.scene import Deadly, Scene, clashes
 
 pytestmark = pytest.mark.timeout(300)

@@ -20,13 +20,13 @@ from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, Node, PodSpec, guara
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.status.model import StatusView
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.lock import DeciderLock, LockHeld
 from cri_proxy.testbed.child import Child
 from cri_proxy.testbed.daemon import DaemonProcess, program, run_arguments
 from cri_proxy.testbed.wait import until
 from sysfs.descriptions.machine import describe
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})
 NODE = Node(256 << 30, log_directory="")
@@ -61,8 +61,8 @@ class Place:
         self.daemon = self.new_daemon()
 
     @staticmethod
-    def new_runtime() -> EmbeddedRuntime:
-        return EmbeddedRuntime(MACHINE, image_names=(IMAGE,))
+    def new_runtime() -> ScriptedRuntime:
+        return ScriptedRuntime(MACHINE, image_names=(IMAGE,))
 
     def command(self, *options: str) -> tuple[str, ...]:
         return (*program(), *run_arguments(self.directory, self.runtime_endpoint, (*self._options, *options)))
@@ -73,7 +73,7 @@ class Place:
         self.daemons.append(DaemonProcess(self.directory, runtime_endpoint=self.runtime_endpoint, options=given))
         return self.daemons[-1]
 
-    async def start_runtime(self, runtime: EmbeddedRuntime | None = None) -> None:
+    async def start_runtime(self, runtime: ScriptedRuntime | None = None) -> None:
         self.runtime = runtime or self.runtime
         self._server = RuntimeServer(self.runtime, self.runtime_endpoint)
         await self._server.start()

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import IMAGE
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import Container
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 
-class KernelRuntime(EmbeddedRuntime):
+class KernelRuntime(ScriptedRuntime):
     """Writes ``proc`` and ``sys/fs/cgroup`` (v2) below a directory. Forgets what it was asked: a soak asks for ever."""
 
     def __init__(self, machine: Machine, root: Path) -> None:
@@ -24,7 +24,7 @@ class KernelRuntime(EmbeddedRuntime):
         try:
             return await super().call(method, message)
         finally:
-            self._updates.clear()
+            self.updates = ()
             match method.rpartition("/")[2]:
                 case "StartContainer":
                     self._show(pb.StartContainerRequest.FromString(message).container_id)

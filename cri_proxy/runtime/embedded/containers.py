@@ -1,17 +1,11 @@
-"""The embedded runtime's containers: life cycle and resources. Messages are containerd's."""
+"""The embedded runtime's containers: life cycle and resources. Error messages are containerd's."""
 
-from collections.abc import Iterator
+from contextlib import suppress
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.runtime.embedded.pods import KILLED, end, unknown_method
-from cri_proxy.runtime.embedded.state import (
-    NOT_FOUND,
-    UNKNOWN,
-    Container,
-    Node,
-    Refusal,
-    matches_labels,
-)
+from cri_proxy.http2.status import Code
+from cri_proxy.runtime.embedded.pods import KILLED, end
+from cri_proxy.runtime.embedded.state import Container, NodeState, RefusedCall, UnknownId, attributes
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 CGROUP = "/sys/fs/cgroup"  # the container sees its own cgroup there
@@ -35,24 +29,24 @@ _UPDATABLE = (
 )
 
 
-def create_container(node: Node, request: pb.CreateContainerRequest) -> pb.CreateContainerResponse:
-    """Make a container in a ready pod from an image that is there; its process does not run yet."""
+def create_container(node: NodeState, request: pb.CreateContainerRequest) -> pb.CreateContainerResponse:
+    """Create a container in a ready pod from an image that is there; its process does not run yet."""
     sandbox = node.sandbox(request.pod_sandbox_id, f'failed to find sandbox id "{request.pod_sandbox_id}"')
     if not sandbox.ready:
         gone = f"no running task found: task {sandbox.id} not found: not found"
-        raise Refusal(NOT_FOUND, f"failed to get sandbox container task: {gone}")
+        raise RefusedCall(Code.NOT_FOUND, f"failed to get sandbox container task: {gone}")
     if not request.config.HasField("metadata"):
-        raise Refusal(UNKNOWN, "container config must include metadata")
+        raise RefusedCall(Code.UNKNOWN, "container config must include metadata")
     meta = request.config.metadata
     pod_name = sandbox.name.rpartition("_")[0]  # without the attempt
     name = f"{meta.name}_{pod_name}_{meta.attempt}"
     holder = next((c for c in node.containers.values() if c.name == name), None)
     if holder:
         reserved = f'name "{name}" is reserved for "{holder.id}"'
-        raise Refusal(UNKNOWN, f'failed to reserve container name "{name}": {reserved}')
+        raise RefusedCall(Code.UNKNOWN, f'failed to reserve container name "{name}": {reserved}')
     image = node.image(request.config.image.image)
     if image is None:
-        raise Refusal(NOT_FOUND, f'failed to resolve image "{request.config.image.image}": not found')
+        raise RefusedCall(Code.NOT_FOUND, f'failed to resolve image "{request.config.image.image}": not found')
     record = pb.LinuxContainerResources()
     record.CopyFrom(request.config.linux.resources)
     container = Container(node.new_id(), sandbox.id, request.config, name, image, node.now_ns(), record)
@@ -62,11 +56,11 @@ def create_container(node: Node, request: pb.CreateContainerRequest) -> pb.Creat
     return pb.CreateContainerResponse(container_id=container.id)
 
 
-def _kernel_refusal(node: Node, resources: pb.LinuxContainerResources) -> str:
-    """What the kernel would say to these sets, as runc words it; '' when it takes them.
+def _kernel_refusal(node: NodeState, resources: pb.LinuxContainerResources) -> str:
+    """Return the kernel's error for these sets, as runc words it; '' when it accepts them.
 
-    A list that it cannot parse and a memory node without memory are EINVAL, a CPU beyond the possible ones is ERANGE.
-    A CPU that is possible and offline is taken (cgroup v2).
+    A list that does not parse and a memory node without memory are EINVAL, a CPU beyond the possible ones is ERANGE.
+    A CPU that is possible and offline is accepted (cgroup v2).
     """
     cpus, mems = resources.cpuset_cpus, resources.cpuset_mems
     try:
@@ -82,81 +76,76 @@ def _kernel_refusal(node: Node, resources: pb.LinuxContainerResources) -> str:
     return f'failed to write "{mems}": write {CGROUP}/cpuset.mems: invalid argument'
 
 
-def _settle(node: Node, container: Container) -> None:
-    """The kernel gets what is on record, if it would take it; before the start that is only what it would get."""
+def _settle(node: NodeState, container: Container) -> None:
+    """Give the kernel what is on record, if it accepts it."""
     if not _kernel_refusal(node, container.record):
         container.kernel_cpus, container.kernel_mems = container.record.cpuset_cpus, container.record.cpuset_mems
 
 
-def _find(node: Node, container_id: str) -> Container:
+def _find(node: NodeState, container_id: str) -> Container:
     return node.container(container_id, f'an error occurred when try to find container "{container_id}"')
 
 
-def begin_start(node: Node, container_id: str) -> Container:
-    """The first half of a start: what the kernel gets is fixed here. Raises Refusal."""
+def begin_start(node: NodeState, container_id: str) -> Container:
+    """Begin a start: what the kernel gets is fixed here. Raises RefusedCall."""
     container = _find(node, container_id)
+    problem = "container is already in starting state" if container.starting else ""
     if container.state != pb.CONTAINER_CREATED:
-        wrong = f"container is in {container.state_name} state"
-        raise Refusal(UNKNOWN, f'failed to set starting state for container "{container.id}": {wrong}')
-    if container.starting:
-        already = "container is already in starting state"
-        raise Refusal(UNKNOWN, f'failed to set starting state for container "{container.id}": {already}')
+        problem = f"container is in {container.state_name} state"
+    if problem:
+        raise RefusedCall(Code.UNKNOWN, f'failed to set starting state for container "{container.id}": {problem}')
     if not node.sandboxes[container.sandbox_id].ready:
-        raise Refusal(UNKNOWN, f'sandbox container "{container.sandbox_id}" is not running')
+        raise RefusedCall(Code.UNKNOWN, f'sandbox container "{container.sandbox_id}" is not running')
     refusal = _kernel_refusal(node, container.record)
     if refusal:
         container.message = _START_FAILED + refusal + ": unknown"
         container.state, container.reason = pb.CONTAINER_EXITED, "StartError"
         container.exit_code, container.finished_at_ns = START_FAILED_STATUS, node.now_ns()
-        raise Refusal(UNKNOWN, container.message)
+        raise RefusedCall(Code.UNKNOWN, container.message)
     _settle(node, container)
     container.starting = True
     return container
 
 
-def finish_start(node: Node, container: Container) -> pb.StartContainerResponse:
-    """The second half: the process runs, in the set that was fixed before. Raises Refusal when it is gone."""
+def finish_start(node: NodeState, container: Container) -> pb.StartContainerResponse:
+    """Run the process in the set that was fixed before. Raises UnknownId when the container is gone."""
     container.starting = False
     if container.id not in node.containers:
-        raise Refusal(NOT_FOUND, f'an error occurred when try to find container "{container.id}": not found')
+        raise UnknownId(Code.NOT_FOUND, f'an error occurred when try to find container "{container.id}": not found')
     container.state, container.pid = pb.CONTAINER_RUNNING, node.new_pid()
     container.started_at_ns = node.now_ns()
     node.emit(pb.CONTAINER_STARTED_EVENT, container.id, container.sandbox_id)
     return pb.StartContainerResponse()
 
 
-def start_container(node: Node, request: pb.StartContainerRequest) -> pb.StartContainerResponse:
-    """Both halves at once."""
+def start_container(node: NodeState, request: pb.StartContainerRequest) -> pb.StartContainerResponse:
+    """Start a container; tests stretch the moment between the two steps."""
     return finish_start(node, begin_start(node, request.container_id))
 
 
-def stop_container(node: Node, request: pb.StopContainerRequest) -> pb.StopContainerResponse:
-    """End the process; one that has ended is no error, an unknown container is."""
+def stop_container(node: NodeState, request: pb.StopContainerRequest) -> pb.StopContainerResponse:
+    """End the process; one that has ended is no error, an unknown container is one."""
     end(node, _find(node, request.container_id), KILLED)
     return pb.StopContainerResponse()
 
 
-def remove_container(node: Node, request: pb.RemoveContainerRequest) -> pb.RemoveContainerResponse:
+def remove_container(node: NodeState, request: pb.RemoveContainerRequest) -> pb.RemoveContainerResponse:
     """Remove a container, ending its process first; an unknown one is no error."""
-    try:
+    with suppress(UnknownId):
         container = _find(node, request.container_id)
-    except Refusal as refusal:
-        if refusal.code == UNKNOWN:
-            raise
-        return pb.RemoveContainerResponse()
-    end(node, container, KILLED)
-    del node.containers[container.id]
-    node.emit(pb.CONTAINER_DELETED_EVENT, container.id, container.sandbox_id)
+        end(node, container, KILLED)
+        del node.containers[container.id]
+        node.emit(pb.CONTAINER_DELETED_EVENT, container.id, container.sandbox_id)
     return pb.RemoveContainerResponse()
 
 
 def update_container_resources(
-    node: Node, request: pb.UpdateContainerResourcesRequest
+    node: NodeState, request: pb.UpdateContainerResourcesRequest
 ) -> pb.UpdateContainerResourcesResponse:
     """Change the record field by field: zero and "" mean no change. The kernel follows unless a start is in flight.
 
-    The sets of a running container are tried first, so that the record stays when the kernel refuses them. Before the
-    start and after the end there is nothing to enforce, and containerd records whatever it is given.
+    The record of a running container stays when the kernel refuses the sets. Before the start and after the end
+    containerd records whatever it is given.
     """
     container = node.container(request.container_id, "failed to find container")
     changed = pb.LinuxContainerResources()
@@ -165,64 +154,44 @@ def update_container_resources(
         value = getattr(request.linux, name)
         if value:
             setattr(changed, name, value)
-    for key, value in request.linux.unified.items():
-        changed.unified[key] = value
+    changed.unified.update(request.linux.unified)
     refusal = _kernel_refusal(node, changed) if container.running else ""
     if refusal:
-        raise Refusal(UNKNOWN, _UPDATE_FAILED + refusal + "\n: unknown")
+        raise RefusedCall(Code.UNKNOWN, _UPDATE_FAILED + refusal + "\n: unknown")
     container.record = changed
     if container.state != pb.CONTAINER_EXITED and not container.starting:
         _settle(node, container)
     return pb.UpdateContainerResourcesResponse()
 
 
-def _listed(node: Node, wanted: pb.ContainerFilter) -> Iterator[pb.Container]:
-    for container in node.containers.values():
-        if not container.id.startswith(wanted.id) or not container.sandbox_id.startswith(wanted.pod_sandbox_id):
-            continue
-        if wanted.HasField("state") and wanted.state.state != container.state:
-            continue
-        if matches_labels(container.config.labels, wanted.label_selector):
-            yield pb.Container(
-                id=container.id,
+def list_containers(node: NodeState, request: pb.ListContainersRequest) -> pb.ListContainersResponse:
+    """Return the containers that match the filter, oldest first."""
+    wanted, reply = request.filter, pb.ListContainersResponse()
+    for container in node.filtered(wanted):
+        if not wanted.HasField("state") or wanted.state.state == container.state:
+            reply.containers.add(
+                **attributes(container),
                 pod_sandbox_id=container.sandbox_id,
-                metadata=container.config.metadata,
                 image=container.config.image,
                 image_ref=container.image.id,
                 state=container.state,
                 created_at=container.created_at_ns,
-                labels=container.config.labels,
-                annotations=container.config.annotations,
                 image_id=container.image.id if node.modern else "",
             )
+    return reply
 
 
-def list_containers(node: Node, request: pb.ListContainersRequest) -> pb.ListContainersResponse:
-    """The containers that the filter lets through, oldest first."""
-    return pb.ListContainersResponse(containers=_listed(node, request.filter))
-
-
-def stream_containers(node: Node, request: pb.StreamContainersRequest) -> Iterator[pb.StreamContainersResponse]:
-    """The same list, a container in each message."""
-    for container in _listed(node, request.filter):
-        yield pb.StreamContainersResponse(containers=[container])
-
-
-def reopen_container_log(node: Node, request: pb.ReopenContainerLogRequest) -> pb.ReopenContainerLogResponse:
-    """No log is written; only a running container has one to reopen."""
+def reopen_container_log(node: NodeState, request: pb.ReopenContainerLogRequest) -> pb.ReopenContainerLogResponse:
+    """Reopen nothing: no log is written. Refused unless the container runs."""
     if not _find(node, request.container_id).running:
-        raise Refusal(UNKNOWN, "container is not running")
+        raise RefusedCall(Code.UNKNOWN, "container is not running")
     return pb.ReopenContainerLogResponse()
 
 
-def checkpoint_container(node: Node, request: pb.CheckpointContainerRequest) -> pb.CheckpointContainerResponse:
-    """Nothing is written; a container that does not run has nothing to write."""
-    if not node.modern:
-        raise unknown_method("CheckpointContainer")
+def checkpoint_container(node: NodeState, request: pb.CheckpointContainerRequest) -> pb.CheckpointContainerResponse:
+    """Write nothing. Refused unless the container runs."""
     container = _find(node, request.container_id)
     if not container.running:
-        raise Refusal(
-            UNKNOWN,
-            f"container {container.id} is in {container.state_name} state. only running containers can be checkpointed",
-        )
+        state = f"container {container.id} is in {container.state_name} state"
+        raise RefusedCall(Code.UNKNOWN, f"{state}. only running containers can be checkpointed")
     return pb.CheckpointContainerResponse()

@@ -1,18 +1,19 @@
-"""Commands in the embedded runtime's containers: a tiny set, answered as the kernel and busybox would."""
+"""Run commands in the embedded runtime's containers: a few, answered as the kernel and busybox would."""
 
 from collections.abc import Sequence
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.runtime.embedded.state import INVALID_ARGUMENT, UNKNOWN, Container, Node, Refusal
+from cri_proxy.http2.status import Code
+from cri_proxy.runtime.embedded.state import Container, NodeState, RefusedCall
 
 _NOT_FOUND_STATUS = 127
 _CGROUP = "/sys/fs/cgroup/"
 
 
-def exec_sync(node: Node, request: pb.ExecSyncRequest) -> pb.ExecSyncResponse:
-    """Run a command and give its output; unknown commands end with status 127, as a shell's do.
+def exec_sync(node: NodeState, request: pb.ExecSyncRequest) -> pb.ExecSyncResponse:
+    """Run a command and return its output; unknown commands end with status 127, as a shell's do.
 
-    Known: ``true``, ``false``, ``echo``, ``nproc``, ``cat`` of /proc/self/status and of the cgroup's cpuset files,
+    Known are ``true``, ``false``, ``echo``, ``nproc``, ``cat`` of /proc/self/status and of the cgroup's cpuset files,
     ``sh -c`` of one of these.
     """
     words = f'failed to exec in container: failed to find container "{request.container_id}" in store'
@@ -20,18 +21,20 @@ def exec_sync(node: Node, request: pb.ExecSyncRequest) -> pb.ExecSyncResponse:
     _require_running(container, "failed to exec in container: ")
     if not request.cmd:
         problem = "OCI runtime exec failed: exec failed: args must not be empty: unknown"
-        raise Refusal(UNKNOWN, f'failed to exec in container: failed to start exec "{node.new_id()}": {problem}')
-    status, output, complaint = run(node, container, request.cmd)
-    return pb.ExecSyncResponse(stdout=output.encode(), stderr=complaint.encode(), exit_code=status)
+        raise RefusedCall(
+            Code.UNKNOWN, f'failed to exec in container: failed to start exec "{node.new_id()}": {problem}'
+        )
+    status, output, errors = run(node, container, request.cmd)
+    return pb.ExecSyncResponse(stdout=output.encode(), stderr=errors.encode(), exit_code=status)
 
 
 def _require_running(container: Container, words: str = "") -> None:
     if not container.running:
-        raise Refusal(UNKNOWN, f"{words}container is in {container.state_name} state")
+        raise RefusedCall(Code.UNKNOWN, f"{words}container is in {container.state_name} state")
 
 
-def run(node: Node, container: Container, command: Sequence[str]) -> tuple[int, str, str]:
-    """Exit status, output and complaint of a command."""
+def run(node: NodeState, container: Container, command: Sequence[str]) -> tuple[int, str, str]:
+    """Return exit status, output and error output of a command."""
     program = command[0].rpartition("/")[2]
     arguments = command[1:]
     if program == "sh" and len(arguments) >= 2 and arguments[0] == "-c":
@@ -48,15 +51,15 @@ def run(node: Node, container: Container, command: Sequence[str]) -> tuple[int, 
     return _NOT_FOUND_STATUS, "", f"{command[0]}: not found\n"
 
 
-def _cat(node: Node, container: Container, paths: Sequence[str]) -> tuple[int, str, str]:
+def _cat(node: NodeState, container: Container, paths: Sequence[str]) -> tuple[int, str, str]:
     texts = files(node, container)
     missing = [path for path in paths if path not in texts]
-    complaint = "".join(f"cat: can't open '{path}': No such file or directory\n" for path in missing)
-    return int(bool(missing)), "".join(texts.get(path, "") for path in paths), complaint
+    errors = "".join(f"cat: can't open '{path}': No such file or directory\n" for path in missing)
+    return int(bool(missing)), "".join(texts.get(path, "") for path in paths), errors
 
 
-def files(node: Node, container: Container) -> dict[str, str]:
-    """What the kernel shows a process of this container about its CPUs and memory nodes, by path."""
+def files(node: NodeState, container: Container) -> dict[str, str]:
+    """Return the files in which the kernel shows a process of this container its CPUs and memory nodes."""
     cpus, mems = node.effective(container)
     status = f"Name:\tcat\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{mems}\n"
     return {
@@ -69,16 +72,16 @@ def files(node: Node, container: Container) -> dict[str, str]:
     }
 
 
-def exec_stream(node: Node, request: pb.ExecRequest) -> pb.ExecResponse:
-    """Where a streaming server would be; nothing listens there."""
+def exec_stream(node: NodeState, request: pb.ExecRequest) -> pb.ExecResponse:
+    """Return the address of a streaming server; nothing listens there."""
     container = node.container(request.container_id, f'failed to find container "{request.container_id}" in store')
     _require_running(container)
     _require_streams(request.stdin, request.stdout, request.stderr)
     return pb.ExecResponse(url=f"http://127.0.0.1:0/exec/{container.id[:8]}")
 
 
-def attach(node: Node, request: pb.AttachRequest) -> pb.AttachResponse:
-    """Where a streaming server would be; nothing listens there."""
+def attach(node: NodeState, request: pb.AttachRequest) -> pb.AttachResponse:
+    """Return the address of a streaming server; nothing listens there."""
     container = node.container(request.container_id, "failed to find container in store")
     _require_running(container)
     _require_streams(request.stdin, request.stdout, request.stderr)
@@ -87,4 +90,4 @@ def attach(node: Node, request: pb.AttachRequest) -> pb.AttachResponse:
 
 def _require_streams(*streams: bool) -> None:
     if not any(streams):
-        raise Refusal(INVALID_ARGUMENT, "one of stdin, stdout, or stderr must be set")
+        raise RefusedCall(Code.INVALID_ARGUMENT, "one of stdin, stdout, or stderr must be set")

@@ -1,4 +1,4 @@
-"""Serves an embedded runtime on a Unix socket, to kubelets, crictl and our own relay. Messages stay bytes."""
+"""Serve an embedded runtime on a Unix socket, to kubelets, crictl and our own relay. Messages stay bytes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,17 +13,14 @@ from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.unix_socket import private_umask, socket_path
 
 MAX_MESSAGE_BYTES = 16 << 20  # containerd's own limit
-_OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-)
+_OPTIONS = tuple((f"grpc.max_{direction}_message_length", MAX_MESSAGE_BYTES) for direction in ("receive", "send"))
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in the stubs only
-    """One handler for every path: the runtime itself knows which methods there are."""
+    """One handler for every path; the runtime itself knows its methods."""
 
     def __init__(self, runtime: EmbeddedRuntime) -> None:
         self._runtime = runtime
@@ -51,17 +48,17 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in
 
 
 async def _abort(context: _Context, error: CallFailed | RuntimeUnavailable) -> NoReturn:
-    """End the call with the status that the error stands for; this raises."""
+    """End the call with the error's status; always raises."""
     if isinstance(error, CallFailed):
         await context.abort(_CODES.get(error.code, grpc.StatusCode.UNKNOWN), error.message)
     await context.abort(grpc.StatusCode.UNAVAILABLE, error.problem)
 
 
 class RuntimeServer:
-    """The socket of an embedded runtime; ``endpoint`` is 'unix:///path' or a path. One start and one stop."""
+    """The socket of an embedded runtime; ``endpoint`` is 'unix:///path' or a path. Started and stopped once."""
 
     def __init__(self, runtime: EmbeddedRuntime, endpoint: str) -> None:
-        """Nothing is bound yet."""
+        """Bind nothing yet."""
         self.runtime = runtime
         self.path: Path = socket_path(endpoint)
         self._server: grpc.aio.Server | None = None
@@ -76,7 +73,7 @@ class RuntimeServer:
         self._server = server
 
     async def stop(self) -> None:
-        """Break every call and stream, close the socket and remove it; again is no error."""
+        """Break every call and stream, close and remove the socket; again is no error."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop(grace=None)

@@ -1,31 +1,25 @@
-"""What the embedded runtime holds: pods, containers, images, and the refusals in containerd's words."""
+"""The pods, containers and images of the embedded runtime, and its errors in containerd's words."""
 
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CriProxyError
+from cri_proxy.http2.status import Code
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
-
-# gRPC status numbers, as far as containerd answers them
-UNKNOWN = 2
-INVALID_ARGUMENT = 3
-NOT_FOUND = 5
-UNIMPLEMENTED = 12
-INTERNAL = 13
 
 DEFAULT_IMAGE = "localhost/app:1"
 _T = TypeVar("_T")
 
 
 @dataclass(eq=False)
-class Refusal(CriProxyError):
-    """A call that is answered with a status other than OK; the words are containerd's, as recorded from it."""
+class RefusedCall(CriProxyError):
+    """A call is answered with a status other than OK; the messages are recorded from containerd."""
 
     code: int
     message: str
@@ -33,14 +27,14 @@ class Refusal(CriProxyError):
     def __str__(self) -> str:
         return self.message
 
-    def within(self, words: str) -> "Refusal":
-        """The same, with the words that a caller puts in front."""
-        return Refusal(self.code, f"{words}: {self.message}")
+
+class UnknownId(RefusedCall):
+    """No pod or container has this id."""
 
 
 @dataclass(slots=True)
 class Sandbox:
-    """A pod. ``state`` and times as CRI has them."""
+    """A pod."""
 
     id: str
     config: pb.PodSandboxConfig
@@ -51,16 +45,15 @@ class Sandbox:
 
     @property
     def ready(self) -> bool:
-        """Whether containers can run in it."""
+        """Whether containers can be created in it."""
         return self.state == pb.SANDBOX_READY
 
 
 @dataclass(slots=True)
 class Container:
-    """A container. ``record`` is what the runtime remembers of its resources, ``kernel`` what the cgroup enforces.
+    """A container. ``record`` holds the resources that the runtime reports, ``kernel_*`` what the cgroup enforces.
 
-    They differ after an update that arrived while the container's own start was in flight: runc accepts it and
-    answers success, and the kernel keeps the old set.
+    They differ after an update during the container's start: runc reports success, and the kernel keeps the old set.
     """
 
     id: str
@@ -83,18 +76,18 @@ class Container:
 
     @property
     def running(self) -> bool:
-        """Whether its process runs."""
+        """Whether the process runs."""
         return self.state == pb.CONTAINER_RUNNING
 
     @property
     def state_name(self) -> str:
-        """The state as CRI spells it, for messages."""
+        """The name of the state in CRI."""
         return pb.ContainerState.Name(self.state)
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image: ``reference`` is its full name with tag."""
+    """An image; ``reference`` is the full name with tag."""
 
     reference: str
     id: str
@@ -103,7 +96,7 @@ class Image:
 
     @classmethod
     def named(cls, reference: str) -> "Image":
-        """An image of this name; id, digest and size follow from the name."""
+        """Return an image of this name; id, digest and size follow from the name."""
         full = full_reference(reference)
         digest = hashlib.sha256(full.encode()).hexdigest()
         config = hashlib.sha256(digest.encode()).hexdigest()
@@ -116,7 +109,7 @@ class Image:
 
 
 def full_reference(reference: str) -> str:
-    """The name with registry and tag, as image tools complete it.
+    """Return the name with registry and tag, as image tools complete it.
 
     >>> full_reference("busybox")
     'docker.io/library/busybox:latest'
@@ -130,55 +123,62 @@ def full_reference(reference: str) -> str:
     return reference if ":" in last or "@" in last else f"{reference}:latest"
 
 
-Listener = Callable[[pb.ContainerEventType, str, str], None]  # event, container or sandbox id, sandbox id
-
-
 @dataclass(slots=True)
-class Node:
-    """Everything on the simulated node. ``modern``: as for the runtime that holds it."""
+class NodeState:
+    """Everything on the simulated node. ``on_event`` gets each change: its kind, the id concerned and the pod's.
+
+    A sandbox has events under its own id.
+    """
 
     machine: Machine
     now_ns: Callable[[], int]
-    modern: bool = True
+    modern: bool = True  # see EmbeddedRuntime
+    on_event: Callable[[pb.ContainerEventType, str, str], None] | None = None
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     containers: dict[str, Container] = field(default_factory=dict)
     images: dict[str, Image] = field(default_factory=dict)
-    on_event: Listener | None = None
     _ids: "itertools.count[int]" = field(default_factory=itertools.count)
     _pids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1000))
 
     def new_id(self) -> str:
-        """64 hexadecimal digits, the same in every run."""
+        """Return 64 hexadecimal digits, the same in every run."""
         return hashlib.sha256(f"embedded/{next(self._ids)}".encode()).hexdigest()
 
     def new_pid(self) -> int:
-        """A process id that no other container has."""
+        """Return a process id that no other container has."""
         return next(self._pids)
 
     def emit(self, event: pb.ContainerEventType, container_id: str, sandbox_id: str) -> None:
-        """Tell of a change; sandboxes have events too, under their own id."""
+        """Report a change to ``on_event``."""
         if self.on_event is not None:
             self.on_event(event, container_id, sandbox_id)
 
     def sandbox(self, sandbox_id: str, words: str) -> Sandbox:
-        """The pod of this id or unique prefix. Raises Refusal that starts with ``words``."""
+        """Return the pod of this id or unique prefix. Raises a RefusedCall that starts with ``words``."""
         return _find(self.sandboxes, sandbox_id, words)
 
     def container(self, container_id: str, words: str) -> Container:
-        """The container of this id or unique prefix. Raises Refusal that starts with ``words``."""
+        """Return the container of this id or unique prefix. Raises a RefusedCall that starts with ``words``."""
         return _find(self.containers, container_id, words)
 
     def image(self, reference: str) -> Image | None:
-        """The image of this name, id or digest."""
+        """Return the image of this name, id or digest."""
         by_name = self.images.get(full_reference(reference)) if reference else None
         return by_name or next((i for i in self.images.values() if reference in (i.id, i.repo_digest)), None)
 
     def containers_of(self, sandbox_id: str) -> tuple[Container, ...]:
-        """The containers of a pod, oldest first."""
+        """Return the containers of a pod, oldest first."""
         return tuple(c for c in self.containers.values() if c.sandbox_id == sandbox_id)
 
+    def filtered(self, wanted: pb.ContainerFilter | pb.ContainerStatsFilter) -> Iterator[Container]:
+        """Yield the containers with these ids (or prefixes) and labels, oldest first."""
+        for container in self.containers.values():
+            has_ids = container.id.startswith(wanted.id) and container.sandbox_id.startswith(wanted.pod_sandbox_id)
+            if has_ids and matches_labels(container.config.labels, wanted.label_selector):
+                yield container
+
     def effective(self, container: Container) -> tuple[CpuSet, NodeSet]:
-        """What the kernel lets it use (cgroup v2): a set that is empty or has no online member means the parent's."""
+        """Return what the kernel lets it use (cgroup v2): the parent's set for one that is empty or all offline."""
         cpus = _cpus(container.kernel_cpus) & self.machine.online
         mems = _mems(container.kernel_mems) & self.machine.memory_nodes
         return cpus or self.machine.online, mems or self.machine.memory_nodes
@@ -195,19 +195,25 @@ def _mems(text: str) -> NodeSet:
 
 
 def _find(table: Mapping[str, _T], wanted: str, words: str) -> _T:
-    """The entry of this id, or of an unambiguous prefix of one, as containerd takes them."""
+    """Return the entry of this id, or of an unambiguous prefix of one, as containerd does."""
     if wanted in table:
         return table[wanted]
     if not wanted:
-        raise Refusal(UNKNOWN, f"{words}: Prefix can't be empty")
+        raise RefusedCall(Code.UNKNOWN, f"{words}: Prefix can't be empty")
     matches = [key for key in table if key.startswith(wanted)]
     if len(matches) > 1:
-        raise Refusal(UNKNOWN, f"{words}: Multiple IDs found with provided prefix: {wanted}")
+        raise RefusedCall(Code.UNKNOWN, f"{words}: Multiple IDs found with provided prefix: {wanted}")
     if not matches:
-        raise Refusal(NOT_FOUND, f"{words}: not found")
+        raise UnknownId(Code.NOT_FOUND, f"{words}: not found")
     return table[matches[0]]
 
 
 def matches_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
-    """Whether every label of the selector is there with its value."""
+    """Return True when the labels have every label of the selector, with its value."""
     return all(labels.get(key) == value for key, value in selector.items())
+
+
+def attributes(thing: Sandbox | Container) -> dict[str, Any]:
+    """Return the fields that lists, statuses and statistics have in common."""
+    config = thing.config
+    return {"id": thing.id, "metadata": config.metadata, "labels": config.labels, "annotations": config.annotations}

@@ -1,4 +1,4 @@
-"""The status of the embedded runtime's containers, with containerd's verbose JSON, and the event made of it."""
+"""Status and events of the embedded runtime's containers; the verbose status has containerd's JSON."""
 
 import json
 
@@ -6,11 +6,11 @@ from google.protobuf.json_format import MessageToDict
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.runtime.embedded.pods import status_of as pod_status_of
-from cri_proxy.runtime.embedded.state import Container, Node
+from cri_proxy.runtime.embedded.state import Container, NodeState, attributes
 
 
-def container_status(node: Node, request: pb.ContainerStatusRequest) -> pb.ContainerStatusResponse:
-    """The state of a container; verbose with containerd's JSON."""
+def container_status(node: NodeState, request: pb.ContainerStatusRequest) -> pb.ContainerStatusResponse:
+    """Return the state of a container; verbose with containerd's JSON."""
     words = f'an error occurred when try to find container "{request.container_id}"'
     container = node.container(request.container_id, words)
     reply = pb.ContainerStatusResponse(status=status_of(node, container))
@@ -19,12 +19,10 @@ def container_status(node: Node, request: pb.ContainerStatusRequest) -> pb.Conta
     return reply
 
 
-def status_of(node: Node, container: Container) -> pb.ContainerStatus:
-    """A container as status and events show it; an older runtime tells no resources."""
-    config = container.config
+def status_of(node: NodeState, container: Container) -> pb.ContainerStatus:
+    """Return a container as status and events show it; an older runtime reports no resources."""
     status = pb.ContainerStatus(
-        id=container.id,
-        metadata=config.metadata,
+        **attributes(container),
         state=container.state,
         created_at=container.created_at_ns,
         started_at=container.started_at_ns,
@@ -34,10 +32,8 @@ def status_of(node: Node, container: Container) -> pb.ContainerStatus:
         image_ref=container.image.repo_digest,
         reason=container.reason,
         message=container.message,
-        labels=config.labels,
-        annotations=config.annotations,
-        mounts=config.mounts,
-        log_path=config.log_path,
+        mounts=container.config.mounts,
+        log_path=container.config.log_path,
     )
     if node.modern:
         status.image_id = container.image.id
@@ -45,8 +41,8 @@ def status_of(node: Node, container: Container) -> pb.ContainerStatus:
     return status
 
 
-def _info(node: Node, container: Container) -> dict[str, object]:
-    """The verbose part, as far as this proxy or a person would read it."""
+def _info(node: NodeState, container: Container) -> dict[str, object]:
+    """Return the verbose part, as far as this proxy or a person would read it."""
     return {
         "sandboxID": container.sandbox_id,
         "pid": container.pid,
@@ -57,15 +53,10 @@ def _info(node: Node, container: Container) -> dict[str, object]:
     }
 
 
-def _oci_spec(node: Node, container: Container) -> dict[str, object]:
+def _oci_spec(node: NodeState, container: Container) -> dict[str, object]:
     record = container.record
-    cpu = {
-        "shares": record.cpu_shares,
-        "quota": record.cpu_quota,
-        "period": record.cpu_period,
-        "cpus": record.cpuset_cpus,
-        "mems": record.cpuset_mems,
-    }
+    cpu = {name: getattr(record, f"cpu_{name}") for name in ("shares", "quota", "period")}
+    cpu |= {"cpus": record.cpuset_cpus, "mems": record.cpuset_mems}
     memory = {"limit": record.memory_limit_in_bytes}
     sandbox = node.sandboxes[container.sandbox_id]
     return {
@@ -80,15 +71,17 @@ def _oci_spec(node: Node, container: Container) -> dict[str, object]:
 
 
 def cgroups_path(parent: str, container_id: str) -> str:
-    """The OCI spec's cgroupsPath: SLICE:PREFIX:NAME for the systemd driver, a path for cgroupfs."""
+    """Return the OCI spec's cgroupsPath: SLICE:PREFIX:NAME for the systemd driver, a path for cgroupfs."""
     last = parent.rpartition("/")[2]
     if last.endswith(".slice"):
         return f"{last}:cri-containerd:{container_id}"
     return f"{parent.rstrip('/')}/{container_id}"
 
 
-def event(node: Node, kind: pb.ContainerEventType, container_id: str, sandbox_id: str) -> pb.ContainerEventResponse:
-    """A change as GetContainerEvents tells it: with the state of the whole pod after it."""
+def event(
+    node: NodeState, kind: pb.ContainerEventType, container_id: str, sandbox_id: str
+) -> pb.ContainerEventResponse:
+    """Return the event of a change, with the state of the whole pod after it (GetContainerEvents)."""
     sandbox = node.sandboxes.get(sandbox_id)
     return pb.ContainerEventResponse(
         container_id=container_id,

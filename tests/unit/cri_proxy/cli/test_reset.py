@@ -14,22 +14,22 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.lock import DeciderLock
 from sysfs.descriptions.machine import describe
+from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.sysfs_tree import write_tree
 
 
 @contextmanager
-def runtime_with_a_pinned_container(path: Path) -> Iterator[EmbeddedRuntime]:
+def runtime_with_a_pinned_container(path: Path) -> Iterator[ScriptedRuntime]:
     """A runtime on this socket with shop/web/c0 on CPU 1 and node 0, served from another thread."""
-    runtime = EmbeddedRuntime(describe({"cores": 4}), image_names=(IMAGE,))
+    runtime = ScriptedRuntime(describe({"cores": 4}), image_names=(IMAGE,))
     started, stopping = threading.Event(), asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def serve() -> None:
-        kubelet = Kubelet(runtime.channel(), pods.Node(1 << 30, log_directory=""))
+        kubelet = Kubelet(runtime, pods.Node(1 << 30, log_directory=""))
         pod = await kubelet.run_pod(PodSpec("web", (ContainerSpec("c0"),), namespace="shop"))
         await kubelet.update(pod.container_id("c0"), pb.LinuxContainerResources(cpuset_cpus="1", cpuset_mems="0"))
         server = RuntimeServer(runtime, f"unix://{path}")
@@ -56,7 +56,7 @@ def reset(directory: Path, *argv: str) -> int:
     return run_command(["reset", *where, "--sysfs-root", f"{directory}/root", *argv])
 
 
-def pinned(runtime: EmbeddedRuntime) -> list[tuple[str, str]]:
+def pinned(runtime: ScriptedRuntime) -> list[tuple[str, str]]:
     return [(c.record.cpuset_cpus, c.record.cpuset_mems) for c in runtime.node.containers.values()]
 
 

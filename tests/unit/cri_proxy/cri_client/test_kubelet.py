@@ -9,10 +9,10 @@ from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 WEB = PodSpec("web", (guaranteed("c0", 1000), ContainerSpec("c1")), labels=(("app", "web"),))
 
@@ -20,7 +20,7 @@ WEB = PodSpec("web", (guaranteed("c0", 1000), ContainerSpec("c1")), labels=(("ap
 @pytest.fixture
 def kubelet(tmp_path: Path) -> Kubelet:
     node = Node(1 << 30, log_directory=str(tmp_path), image=DEFAULT_IMAGE)
-    return Kubelet(EmbeddedRuntime(small_machine()).channel(), node)
+    return Kubelet(ScriptedRuntime(small_machine()), node)
 
 
 async def test_a_pod_runs_with_its_containers_in_order(kubelet: Kubelet) -> None:

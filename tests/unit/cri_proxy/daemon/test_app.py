@@ -24,7 +24,6 @@ from cri_proxy.daemon.handover import ASK
 from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
 from cri_proxy.relay.calls import Call, Forward, Interest, Replied
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.simulate.machine import with_offline
 from cri_proxy.state.lock import DeciderLock, LockHeld
@@ -33,6 +32,7 @@ from policies.base import Allocations
 from policies.errors import PolicyBaseError
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, EMBEDDED, settings_in
 from tests.fakes.site import Silent
 from tests.fakes.sysfs_tree import write_tree
@@ -141,7 +141,7 @@ async def test_a_separate_image_service_has_a_socket_of_its_own_that_passes_ever
     images = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/service.sock\n"
     settings = embedded_in(tmp_path, images)
     async with served(settings):
-        server = RuntimeServer(EmbeddedRuntime(MACHINE, image_names=(IMAGE_NAME,)), settings.image_endpoint)
+        server = RuntimeServer(ScriptedRuntime(MACHINE, image_names=(IMAGE_NAME,)), settings.image_endpoint)
         await server.start()
         client = RuntimeClient(settings.image_listen)
         request = pb.ListImagesRequest().SerializeToString()

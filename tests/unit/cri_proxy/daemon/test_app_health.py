@@ -16,10 +16,10 @@ from cri_proxy.cri_client.pods import IMAGE, Node, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.metrics.catalog import TABLE
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import TEXT, settings_in
 from tests.fakes.site import Silent
 
@@ -34,7 +34,7 @@ class Scene:
         self.directory = directory
         self.log = Silent()
         self.settings = settings_in(directory, TEXT + more)
-        self.runtime = EmbeddedRuntime(MACHINE, image_names=(IMAGE,))
+        self.runtime = ScriptedRuntime(MACHINE, image_names=(IMAGE,))
         self.server = self.new_server()
 
     def new_server(self) -> RuntimeServer:

@@ -19,12 +19,12 @@ from cri_proxy.cri_client.pods import IMAGE, Node, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.lock import DeciderLock
 from cri_proxy.tasks import Tasks
 from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, TEXT, settings_in
 from tests.fakes.site import Silent
 
@@ -51,7 +51,7 @@ async def starting_with(settings: Settings) -> AsyncIterator[Starting]:
     load, executor, log = threading.Event(), ThreadPoolExecutor(max_workers=1), Silent()
     asyncio.get_running_loop().set_default_executor(executor)
     executor.submit(load.wait, 20)
-    runtime = RuntimeServer(EmbeddedRuntime(MACHINE, image_names=(IMAGE,)), settings.runtime_endpoint)
+    runtime = RuntimeServer(ScriptedRuntime(MACHINE, image_names=(IMAGE,)), settings.runtime_endpoint)
     await runtime.start()
     daemon, client = Daemon(settings, log=log, machine=MACHINE), RuntimeClient(settings.listen)
     running = Tasks(lambda error: None)  # who waits for it sees it

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.node.context import NodeRules
-from cri_proxy.runtime.embedded.faults import Gate
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, PoolView, Reinstated, Request, Update
 from policies.options import PolicyOptions
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet
+from tests.fakes.scripted_runtime import Gate
 from tests.fakes.site import Site
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def owned(site: Site, container_id: str) -> CpuSet:
 
 def direct(site: Site) -> Kubelet:
     """A kubelet that goes past the proxy."""
-    return Kubelet(site.runtime.channel(), site.kubelet.node)
+    return Kubelet(site.runtime, site.kubelet.node)
 
 
 def background(work: Awaitable[T]) -> asyncio.Task[T]:

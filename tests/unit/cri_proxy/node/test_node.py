@@ -82,7 +82,7 @@ async def test_an_update_with_cpus_of_the_kubelets_own_is_told_too(site: Site) -
 async def test_the_slow_check_looks_at_the_kubelets_state(tmp_path: Path) -> None:
     site = Site(small_policy())
     await site.open()
-    given = Environment(site.runtime.channel(), site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
+    given = Environment(site.runtime, site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
     node = build_node(site.policy, NodeRules(), given)
     (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
     await node.slow_check()
@@ -92,7 +92,7 @@ async def test_the_slow_check_looks_at_the_kubelets_state(tmp_path: Path) -> Non
 async def test_the_kubelets_state_is_looked_at_from_the_beginning(tmp_path: Path) -> None:
     site = Site(small_policy())
     await site.open()
-    given = Environment(site.runtime.channel(), site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
+    given = Environment(site.runtime, site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
     node = build_node(site.policy, NodeRules(), given)
     (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
     node.start_watching()

@@ -35,9 +35,7 @@ async def reset(site: Site, *, is_dry: bool = False) -> ResetReport:
     """What a reset says of the node, where CPU 0 was reserved."""
     assert site.files_root is not None
     machine = site.policy.machine
-    return await NodeReset(site.runtime.channel(), site.store, machine, site.files_root).run(
-        machine.online, is_dry=is_dry
-    )
+    return await NodeReset(site.runtime, site.store, machine, site.files_root).run(machine.online, is_dry=is_dry)
 
 
 def by_pod(report: ResetReport) -> dict[str, ResetContainer]:

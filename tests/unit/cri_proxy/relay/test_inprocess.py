@@ -10,8 +10,8 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.http2.status import Failed
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
 from cri_proxy.relay.inprocess import InProcessRelay
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 VERSION = RUNTIME + "Version"
 REQUEST = pb.VersionRequest(version="1").SerializeToString()
@@ -43,9 +43,9 @@ class Scripted:
 class Scene:
     def __init__(self, scripted: Scripted) -> None:
         self.scripted = scripted
-        self.runtime = EmbeddedRuntime(small_machine())
+        self.runtime = ScriptedRuntime(small_machine())
         self.faults: list[BaseException] = []
-        self.relay = InProcessRelay(scripted, self.runtime.channel(), self.faults.append)
+        self.relay = InProcessRelay(scripted, self.runtime, self.faults.append)
 
     async def call(self, message: bytes = REQUEST) -> bytes:
         return await self.relay.unary(VERSION, message, timeout_seconds=20)

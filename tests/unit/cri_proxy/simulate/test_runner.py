@@ -21,7 +21,7 @@ async def played(scenario: Scenario) -> tuple[list[StepOutcome], int]:
     await player.open()
     outcomes = [outcome async for outcome in player.run()]
     await player.close()
-    return outcomes, len(player.simulated.runtime.updates)
+    return outcomes, player.simulated.runtime.update_count
 
 
 async def play(*steps: str) -> list[StepOutcome]:

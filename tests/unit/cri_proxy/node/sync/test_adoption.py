@@ -23,7 +23,7 @@ def adoption(site: Site, rules: NodeRules | None = None) -> Adoption:
 
 
 async def listed(site: Site) -> tuple[LiveContainer, ...]:
-    return (await runtime_state.list_node(site.runtime.channel(), GRANT_KEY)).containers
+    return (await runtime_state.list_node(site.runtime, GRANT_KEY)).containers
 
 
 def found(name: str, mcpu: int, qos: QosClass, created: int = 1) -> Adopted:

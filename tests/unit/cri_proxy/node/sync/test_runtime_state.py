@@ -7,22 +7,22 @@ from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, Node, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.sync import runtime_state
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from policies.base import ContainerKey
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 SPEC = PodSpec("web", (guaranteed("a", 1000), guaranteed("b", 1000)))
 
 
-def runtime() -> EmbeddedRuntime:
-    return EmbeddedRuntime(small_machine(), image_names=(IMAGE,))
+def runtime() -> ScriptedRuntime:
+    return ScriptedRuntime(small_machine(), image_names=(IMAGE,))
 
 
 async def test_a_list_tells_whose_each_container_is_and_whether_it_lives() -> None:
     node = runtime()
-    pod = await Kubelet(node.channel(), Node(1 << 30, log_directory="")).run_pod(SPEC)
+    pod = await Kubelet(node, Node(1 << 30, log_directory="")).run_pod(SPEC)
     node.exit(pod.container_id("b"))
-    found = await runtime_state.list_node(node.channel(), GRANT_KEY)
+    found = await runtime_state.list_node(node, GRANT_KEY)
     assert found.sandboxes == ((pod.sandbox_id, SPEC.pod_uid),)
     states = {(c.key, c.state, c.is_live) for c in found.containers}
     uid = SPEC.pod_uid
@@ -31,9 +31,9 @@ async def test_a_list_tells_whose_each_container_is_and_whether_it_lives() -> No
 
 async def test_the_list_of_a_sandbox_holds_nothing_else() -> None:
     node = runtime()
-    kubelet = Kubelet(node.channel(), Node(1 << 30, log_directory=""))
+    kubelet = Kubelet(node, Node(1 << 30, log_directory=""))
     pods = [await kubelet.run_pod(PodSpec(name, SPEC.containers)) for name in ("web", "db")]
-    found = await runtime_state.list_containers(node.channel(), {}, GRANT_KEY, sandbox_id=pods[0].sandbox_id)
+    found = await runtime_state.list_containers(node, {}, GRANT_KEY, sandbox_id=pods[0].sandbox_id)
     assert {c.id for c in found} == {container_id for _, container_id in pods[0].containers}
     assert {c.key.pod_uid for c in found} == {PodSpec("web", SPEC.containers).pod_uid}, "by the kubelet's label"
 
@@ -42,4 +42,4 @@ async def test_the_absence_of_the_runtime_is_the_callers_to_bear() -> None:
     node = runtime()
     node.go_away()
     with pytest.raises(RuntimeUnavailable):
-        await runtime_state.list_node(node.channel(), GRANT_KEY)
+        await runtime_state.list_node(node, GRANT_KEY)

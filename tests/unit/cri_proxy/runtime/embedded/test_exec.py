@@ -1,8 +1,8 @@
 import pytest
 
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 STATUS = "Name:\tcat\nCpus_allowed_list:\t1-2\nMems_allowed_list:\t0\n"
 
@@ -23,5 +23,5 @@ STATUS = "Name:\tcat\nCpus_allowed_list:\t1-2\nMems_allowed_list:\t0\n"
     ],
 )
 async def test_a_command_sees_what_the_kernel_would_show(command: list[str], answer: tuple[int, str]) -> None:
-    calls = Calls(EmbeddedRuntime(small_machine()))
+    calls = Calls(ScriptedRuntime(small_machine()))
     assert await calls.shell(await calls.running(await calls.pod(), cpus="1-2", mems="0"), *command) == answer

@@ -1,20 +1,20 @@
 from cri_proxy.cri.methods import IMAGE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 
-def new() -> EmbeddedRuntime:
-    return EmbeddedRuntime(small_machine(), image_names=["busybox"])
+def new() -> ScriptedRuntime:
+    return ScriptedRuntime(small_machine(), image_names=["busybox"])
 
 
-async def tags(runtime: EmbeddedRuntime, name: str = "") -> list[str]:
+async def tags(runtime: ScriptedRuntime, name: str = "") -> list[str]:
     request = pb.ListImagesRequest(filter=pb.ImageFilter(image=pb.ImageSpec(image=name)))
     reply = pb.ListImagesResponse.FromString(await runtime.call(IMAGE + "ListImages", request.SerializeToString()))
     return [tag for image in reply.images for tag in image.repo_tags]
 
 
-async def pull(runtime: EmbeddedRuntime, name: str) -> str:
+async def pull(runtime: ScriptedRuntime, name: str) -> str:
     request = pb.PullImageRequest(image=pb.ImageSpec(image=name))
     reply = await runtime.call(IMAGE + "PullImage", request.SerializeToString())
     return pb.PullImageResponse.FromString(reply).image_ref

@@ -5,9 +5,9 @@ import pytest
 from cri_proxy.cri.methods import METHODS, RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 UNIMPLEMENTED_EVERYWHERE = {"CheckpointPod", "RestorePod"}  # containerd has them no more than we do
 UNKNOWN_TO_1_6 = {
@@ -21,10 +21,10 @@ UNKNOWN_TO_1_6 = {
 
 
 def new(*, modern: bool = True) -> Calls:
-    return Calls(EmbeddedRuntime(small_machine(), modern=modern))
+    return Calls(ScriptedRuntime(small_machine(), modern=modern))
 
 
-async def first_code(runtime: EmbeddedRuntime, path: str, *, streams: bool) -> int:
+async def first_code(runtime: ScriptedRuntime, path: str, *, streams: bool) -> int:
     """The status of a call with an empty request; the events are left as soon as they are followed."""
     try:
         if not streams:
@@ -58,7 +58,7 @@ async def test_a_container_without_a_cpuset_may_use_all_online_cpus_and_memory()
 
 
 async def test_the_effective_set_is_what_was_written_cut_to_what_is_online() -> None:
-    calls = Calls(EmbeddedRuntime(small_machine(offline="3")))
+    calls = Calls(ScriptedRuntime(small_machine(offline="3")))
     container = await calls.running(await calls.pod(), cpus="2-3", mems="1")
     assert [str(s) for s in calls.runtime.effective(container)] == ["2", "1"]
 
@@ -177,4 +177,4 @@ async def test_the_channel_gives_up_after_its_timeout() -> None:
     calls = new()
     calls.runtime.faults.block("Version")
     with pytest.raises(RuntimeUnavailable, match="no answer within"):
-        await calls.runtime.channel().unary(RUNTIME + "Version", b"", timeout_seconds=0.01)
+        await calls.runtime.unary(RUNTIME + "Version", b"", timeout_seconds=0.01)

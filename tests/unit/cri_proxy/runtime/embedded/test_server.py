@@ -7,15 +7,15 @@ import pytest
 
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 
 class Served:
     def __init__(self, directory: Path) -> None:
-        self.runtime = EmbeddedRuntime(small_machine())
+        self.runtime = ScriptedRuntime(small_machine())
         self.server = RuntimeServer(self.runtime, f"unix://{directory / 'r.sock'}")
         self.client = grpc.aio.insecure_channel(f"unix:{directory / 'r.sock'}")
 

@@ -1,11 +1,11 @@
 import pytest
 
-from cri_proxy.runtime.embedded.state import Image, Node, Refusal, Sandbox, full_reference, matches_labels
+from cri_proxy.runtime.embedded.state import Image, NodeState, RefusedCall, Sandbox, full_reference, matches_labels
 from tests.fakes.machines import small_machine
 
 
-def node_with(*ids: str) -> Node:
-    node = Node(small_machine(), lambda: 1)
+def node_with(*ids: str) -> NodeState:
+    node = NodeState(small_machine(), lambda: 1)
     node.sandboxes = {i: Sandbox(i, config=None, name=i, runtime_handler="", created_at_ns=1) for i in ids}  # type: ignore[arg-type]  # not looked at
     return node
 
@@ -18,7 +18,7 @@ def test_a_thing_is_found_by_its_id_or_an_unambiguous_prefix(wanted: str, found:
     if found:
         assert node.sandbox(wanted, "words").id == found
     else:
-        with pytest.raises(Refusal, match=r"^words: "):
+        with pytest.raises(RefusedCall, match=r"^words: "):
             node.sandbox(wanted, "words")
 
 
@@ -27,7 +27,7 @@ def test_an_id_that_is_a_prefix_of_another_is_found_exactly() -> None:
 
 
 def test_ids_are_new_each_time_and_the_same_in_every_run() -> None:
-    first, second = (Node(small_machine(), lambda: 1) for _ in range(2))
+    first, second = (NodeState(small_machine(), lambda: 1) for _ in range(2))
     ids = [first.new_id() for _ in range(3)]
     assert len(set(ids)) == 3
     assert [second.new_id() for _ in range(3)] == ids

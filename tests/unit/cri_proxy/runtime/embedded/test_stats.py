@@ -1,8 +1,8 @@
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 
 class Time:
@@ -16,7 +16,7 @@ class Time:
 
 async def test_a_running_container_uses_what_it_asked_for_since_it_started() -> None:
     time = Time()
-    calls = Calls(EmbeddedRuntime(small_machine(), now_ns=time))
+    calls = Calls(ScriptedRuntime(small_machine(), now_ns=time))
     container = await calls.running(await calls.pod())
     time.now_ns = 5_000_000_000
     request = pb.ContainerStatsRequest(container_id=container)
@@ -26,7 +26,7 @@ async def test_a_running_container_uses_what_it_asked_for_since_it_started() -> 
 
 
 async def test_only_running_containers_and_ready_pods_have_statistics() -> None:
-    calls = Calls(EmbeddedRuntime(small_machine()))
+    calls = Calls(ScriptedRuntime(small_machine()))
     pods = [await calls.pod("a"), await calls.pod("b")]
     running, _ = await calls.running(pods[0], "x"), await calls.create(pods[0], "y")
     await calls.call("StopPodSandbox", pb.StopPodSandboxRequest(pod_sandbox_id=pods[1]), pb.StopPodSandboxResponse)
@@ -38,7 +38,7 @@ async def test_only_running_containers_and_ready_pods_have_statistics() -> None:
 
 
 async def test_metrics_match_their_descriptor_and_their_stream() -> None:
-    calls = Calls(EmbeddedRuntime(small_machine()))
+    calls = Calls(ScriptedRuntime(small_machine()))
     container = await calls.running(await calls.pod())
     described = await calls.call(
         "ListMetricDescriptors", pb.ListMetricDescriptorsRequest(), pb.ListMetricDescriptorsResponse

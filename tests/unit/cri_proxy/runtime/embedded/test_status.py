@@ -2,15 +2,15 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.status import cgroups_path
 from policies.base import QosClass
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import ScriptedRuntime
 
 
 async def existing(modern: bool, *, verbose: bool = True) -> Existing:
-    calls = Calls(EmbeddedRuntime(small_machine(), modern=modern))
+    calls = Calls(ScriptedRuntime(small_machine(), modern=modern))
     pod = await calls.pod(cgroup_parent="/kubepods/burstable/podu")
     container = await calls.running(pod, cpus="0-1", mems="0")
     await calls.update(container, cpuset_cpus="1")

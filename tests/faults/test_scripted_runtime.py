@@ -4,14 +4,13 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed
-from cri_proxy.runtime.embedded.faults import Faults, Gate
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.machines import small_machine
+from tests.fakes.scripted_runtime import Faults, Gate, ScriptedRuntime
 
 
 def new() -> Calls:
-    return Calls(EmbeddedRuntime(small_machine()))
+    return Calls(ScriptedRuntime(small_machine()))
 
 
 async def test_a_scripted_failure_hits_the_next_calls_and_leaves_no_trace() -> None:

@@ -1,0 +1,238 @@
+"""An embedded runtime that misbehaves as a test says: failures, waits and delays by method name."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.runtime.embedded import containers
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE, Container, RefusedCall
+from cri_proxy.tasks import Tasks
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Machine
+
+
+@dataclass(slots=True)
+class _Failure:
+    code: int
+    message: str
+    times: int
+    after: bool
+    matches: Callable[[bytes], bool]
+
+
+class Gate:
+    """Holds calls of one method until it is released."""
+
+    def __init__(self) -> None:
+        """Closed from the start."""
+        self._waiters: list[asyncio.Future[None]] = []
+        self._arrivals: list[asyncio.Future[None]] = []
+        self._open = False
+
+    @property
+    def waiting(self) -> int:
+        """How many calls stand before it now."""
+        return sum(not w.done() for w in self._waiters)
+
+    async def entered(self) -> None:
+        """Wait until a call stands before it."""
+        if not self.waiting:
+            arrival = asyncio.get_running_loop().create_future()
+            self._arrivals.append(arrival)
+            await arrival
+
+    async def wait(self) -> None:
+        """Stand before it. Raises what ``abort`` was given."""
+        if self._open:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        for arrival in self._arrivals:
+            if not arrival.done():
+                arrival.set_result(None)
+        self._arrivals.clear()
+        await waiter
+
+    def release(self) -> None:
+        """Let all through, later ones too."""
+        self._open = True
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    def abort(self, make_error: Callable[[], Exception]) -> None:
+        """Fail the calls that stand before it; it stays closed for later ones."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(make_error())
+        self._waiters.clear()
+
+
+def _any(message: bytes) -> bool:
+    return True
+
+
+class Faults:
+    """What goes wrong next. Methods are named without service: ``StartContainer``."""
+
+    def __init__(self) -> None:
+        """Nothing goes wrong."""
+        self._failures: dict[str, list[_Failure]] = {}
+        self._gates: dict[str, Gate] = {}
+        self._delays_seconds: dict[str, float] = {}
+
+    def fail_next(
+        self,
+        method: str,
+        code: int,
+        message: str,
+        *,
+        times: int = 1,
+        after: bool = False,
+        matches: Callable[[bytes], bool] = _any,
+    ) -> None:
+        """Answer the next calls with this status. ``after``: they take effect all the same.
+
+        ``matches`` picks the calls by their request message.
+        """
+        self._failures.setdefault(method, []).append(_Failure(code, message, times, after, matches))
+
+    def block(self, method: str) -> Gate:
+        """Hold every call of a method until the gate is released."""
+        return self._gates.setdefault(method, Gate())
+
+    def delay(self, method: str, seconds: float) -> None:
+        """Answer calls of a method this much later; 0 ends that."""
+        self._delays_seconds[method] = seconds
+
+    def clear(self) -> None:
+        """Nothing goes wrong any more; held calls go on."""
+        for gate in self._gates.values():
+            gate.release()
+        self._failures.clear()
+        self._gates.clear()
+        self._delays_seconds.clear()
+
+    def check(self, method: str, message: bytes, *, after: bool) -> None:
+        """Raise the CallFailed that is due for this call before, or after, it takes effect."""
+        due = self._failures.get(method.rpartition("/")[2], [])
+        for failure in due:
+            if failure.after == after and failure.matches(message):
+                failure.times -= 1
+                if failure.times <= 0:
+                    due.remove(failure)
+                raise CallFailed(method, failure.code, failure.message)
+
+    async def pause(self, method: str) -> None:
+        """Wait as long as a call of this method is to be held. Raises RuntimeUnavailable by ``abort``."""
+        name = method.rpartition("/")[2]
+        if seconds := self._delays_seconds.get(name):
+            await asyncio.sleep(seconds)
+        if gate := self._gates.get(name):
+            try:
+                await gate.wait()
+            except RuntimeUnavailable as broken:
+                raise RuntimeUnavailable(method, broken.problem) from None
+
+    def abort(self, make_error: Callable[[], Exception]) -> None:
+        """Fail every call that is held now."""
+        for gate in self._gates.values():
+            gate.abort(make_error)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateCall:
+    """One UpdateContainerResources that was accepted: its cpuset fields as text ('' = not set), and all of it."""
+
+    container_id: str
+    cpus: str
+    mems: str
+    message: bytes
+
+
+class ScriptedRuntime(EmbeddedRuntime):
+    """Fails and waits by ``faults``, and keeps the updates that it accepted in ``updates``.
+
+    ``starts_outlive_callers``: a start goes on when its caller has gone; a runtime may as well give it up.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+        modern: bool = True,
+        image_names: Sequence[str] = (DEFAULT_IMAGE,),
+    ) -> None:
+        super().__init__(machine, now_ns=now_ns, modern=modern, image_names=image_names)
+        self.faults = Faults()
+        self.starts_outlive_callers = False
+        self.updates: tuple[UpdateCall, ...] = ()
+        self._starts = Tasks(lambda error: None)  # the caller gets the error, if it still waits
+
+    async def call(self, method: str, message: bytes) -> bytes:
+        self._require_present(method)
+        self.faults.check(method, message, after=False)
+        if method.endswith("/StartContainer"):
+            reply = await self._start(method, pb.StartContainerRequest.FromString(message))
+        else:
+            await self.faults.pause(method)
+            reply = await super().call(method, message)
+        if method.endswith("/UpdateContainerResources"):
+            request = pb.UpdateContainerResourcesRequest.FromString(message)
+            linux = request.linux
+            call = UpdateCall(request.container_id, linux.cpuset_cpus, linux.cpuset_mems, message)
+            self.updates = (*self.updates, call)
+        self.faults.check(method, message, after=True)
+        return reply
+
+    async def _start(self, method: str, request: pb.StartContainerRequest) -> bytes:
+        """A start that is held has fixed already what the kernel gets, as runc has."""
+        try:
+            container = containers.begin_start(self.node, request.container_id)
+            if self.starts_outlive_callers:
+                await asyncio.shield(self._starts.start(self._go_on_starting(method, container), name="start"))
+                return b""
+            try:
+                await self.faults.pause(method)
+            finally:
+                container.starting = False
+            return containers.finish_start(self.node, container).SerializeToString()
+        except RefusedCall as refused:
+            raise CallFailed(method, refused.code, refused.message) from None
+
+    async def _go_on_starting(self, method: str, container: Container) -> None:
+        await self.faults.pause(method)
+        containers.finish_start(self.node, container)
+
+    async def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
+        self._require_present(method)
+        self.faults.check(method, message, after=False)
+        await self.faults.pause(method)
+        async with aclosing(super().stream(method, message)) as replies:  # type: ignore[type-var]  # a generator
+            async for reply in replies:
+                yield reply
+
+    def go_away(self, problem: str = "connection refused") -> None:
+        super().go_away(problem)
+        self.faults.abort(lambda: RuntimeUnavailable("", problem))
+
+    def effective(self, container_id: str) -> tuple[CpuSet, NodeSet]:
+        """The CPUs and memory nodes that the kernel lets the container use."""
+        return self.node.effective(self.node.container(container_id, "failed to find container"))
+
+    def record(self, container_id: str) -> pb.LinuxContainerResources:
+        """The resources that the runtime has on record, a copy."""
+        copy = pb.LinuxContainerResources()
+        copy.CopyFrom(self.node.container(container_id, "failed to find container").record)
+        return copy
+
+    def listeners(self) -> int:
+        """How many callers follow the container events now."""
+        return len(self._followers)
