@@ -21,7 +21,7 @@ from cri_proxy.unix_socket import answers, socket_path
 _DEADLINE_GRACE_SECONDS: Final = 1.0
 
 
-class _Connection(asyncio.Protocol):
+class _RuntimeConnection(asyncio.Protocol):
     """One socket, its HTTP/2 state, and a queue per call."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class RuntimeClient(RuntimeChannel):
         """``endpoint``: 'unix:///path' or a path. Nothing is connected yet."""
         self._path = str(socket_path(endpoint))
         self._connecting = asyncio.Lock()
-        self._connections: tuple[_Connection, ...] = ()  # the newest last; older ones only finish their calls
+        self._connections: tuple[_RuntimeConnection, ...] = ()  # the newest last; older ones only finish their calls
 
     def reaches_runtime(self) -> bool:
         """Return True when there is a connection, or the runtime's socket accepts one. Never waits."""
@@ -128,7 +128,7 @@ class RuntimeClient(RuntimeChannel):
                 yield event.message
 
     async def _events(
-        self, connection: _Connection, method: str, message: bytes, timeout_seconds: float | None
+        self, connection: _RuntimeConnection, method: str, message: bytes, timeout_seconds: float | None
     ) -> AsyncGenerator[Message, None]:
         """Yield the replies of a call until it ends. Raises CallFailed and RuntimeUnavailable."""
         stream, events = connection.start(method, message, timeout_seconds)
@@ -152,12 +152,14 @@ class RuntimeClient(RuntimeChannel):
             connection.close()
         self._connections = ()
 
-    async def _connected(self, method: str) -> _Connection:
+    async def _connected(self, method: str) -> _RuntimeConnection:
         """Return the connection; open one when there is none. Concurrent callers wait for the same attempt."""
         async with self._connecting:
             if not self._connections or not self._connections[-1].usable:
                 try:
-                    _, connection = await asyncio.get_running_loop().create_unix_connection(_Connection, self._path)
+                    _, connection = await asyncio.get_running_loop().create_unix_connection(
+                        _RuntimeConnection, self._path
+                    )
                 except OSError as error:
                     raise RuntimeUnavailable(method, f"{self._path}: {error.strerror or error}") from error
                 self._connections = (*(old for old in self._connections if old.open), connection)
