@@ -1,9 +1,9 @@
-"""Our frozen values as plain JSON-able data and back, driven by their type annotations.
+"""Encode frozen dataclasses as plain JSON-able data and decode them, driven by their type annotations.
 
 Encoding: a dataclass is a mapping by field name, ``CpuSet`` and ``NodeSet`` are the kernel's list format, an
 enum is its value, a tuple is a list. With ``sparse`` a field that has its default is left out, which keeps rows
-short. Decoding is strict about types and tolerant of versions: unknown keys are skipped, an absent key takes
-the field's default, and one without a default is damage.
+short. Decoding is strict about types and tolerant of versions: unknown keys are skipped, an absent key takes the
+field's default, and is an error where the field has none.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -20,7 +20,7 @@ Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 T = TypeVar("T")
 
 FLAT: Final = MappingProxyType({"is_flat": True})
-"""Metadata of a dataclass field whose own fields stand beside those of the value around it."""
+"""Metadata of a field that holds a dataclass whose keys stand beside those of the dataclass around it."""
 
 _Decoder = Callable[[object], object]
 _SCALARS: tuple[type, ...] = (str, int, bool, float, NoneType)
@@ -28,7 +28,7 @@ _SCALARS: tuple[type, ...] = (str, int, bool, float, NoneType)
 
 @dataclass(eq=False)
 class CodecError(ValueError):
-    """Data that is not the value it should be: ``where`` is a dotted path, '' for the whole."""
+    """Data that does not fit its type: ``where`` is a dotted path, '' for the whole."""
 
     where: str
     problem: str
@@ -37,14 +37,14 @@ class CodecError(ValueError):
         return f"{self.where or 'value'}: {self.problem}"
 
     def inside(self, outer: str) -> "CodecError":
-        """The same error as seen from the value around it."""
+        """Return the same error as seen from the value around it."""
         dot = "." if self.where and not self.where.startswith("[") else ""
         return CodecError(f"{outer}{dot}{self.where}", self.problem)
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """What is known of one dataclass field; ``default`` is MISSING when there is none."""
+    """A dataclass field; ``default`` is MISSING when there is none, ``is_flat`` as in ``FLAT``."""
 
     name: str
     type: Hashable
@@ -54,7 +54,7 @@ class _Field:
 
 @cache
 def _fields_of(cls: type) -> tuple[_Field, ...]:
-    """The fields of a dataclass with their resolved types and defaults."""
+    """Return the fields of a dataclass with their resolved types and defaults."""
     hints = get_type_hints(cls)
     return tuple(
         _Field(
@@ -68,7 +68,7 @@ def _fields_of(cls: type) -> tuple[_Field, ...]:
 
 
 def encode(value: object, *, sparse: bool = False) -> Plain:
-    """The value as JSON-able data; ``sparse`` leaves out dataclass fields that have their default.
+    """Return the value as JSON-able data; ``sparse`` leaves out dataclass fields that have their default.
 
     Raises TypeError for a value that has no plain form (a programming error).
 
@@ -93,21 +93,21 @@ def encode(value: object, *, sparse: bool = False) -> Plain:
 
 
 def encode_fields(value: object, *, sparse: bool = False) -> dict[str, Plain]:
-    """The same for a dataclass instance: a mapping, in field order."""
+    """Return a dataclass instance as a mapping, in field order. See ``encode``."""
     cls: type = type(value)
     plain: dict[str, Plain] = {}
     for field in _fields_of(cls):
         item = getattr(value, field.name)
         if field.is_flat:
             plain |= encode_fields(item, sparse=sparse)
-        # The default itself is often the very same object: look before comparing.
+        # The default is often the very same object: identity is cheaper than a comparison.
         elif not (sparse and (item is field.default or item == field.default)):
             plain[field.name] = item if type(item) in _SCALARS else encode(item, sparse=sparse)
     return plain
 
 
 def decode(cls: type[T], plain: object) -> T:
-    """The value of this dataclass or scalar type that ``encode`` gave. Raises CodecError.
+    """Return the value of this dataclass or scalar type from its encoded form. Raises CodecError.
 
     >>> from policies.base import ContainerKey
     >>> decode(ContainerKey, {"pod_uid": "u", "name": "c0", "from_a_later_version": 1})
@@ -122,7 +122,7 @@ def decode(cls: type[T], plain: object) -> T:
 
 @cache
 def _decoder(wanted: Hashable) -> _Decoder:
-    """What decodes data of this annotation; made once per type."""
+    """Return the decoder of this annotation; built once per type."""
     origin = get_origin(wanted)
     if origin in (Union, UnionType):
         return _union_decoder(get_args(wanted))
@@ -192,7 +192,7 @@ def _items_decoder(kinds: tuple[Hashable, ...]) -> _Decoder:
 
 
 def _union_decoder(kinds: tuple[Hashable, ...]) -> _Decoder:
-    """The first member of the union that takes the data decides."""
+    """Return a decoder that tries the members of the union in order."""
     decoders = [_decoder(kind) for kind in kinds]
 
     def decode_union(plain: object) -> object:
@@ -208,7 +208,7 @@ def _union_decoder(kinds: tuple[Hashable, ...]) -> _Decoder:
 
 
 def _text_decoder(cls: type, build: Callable[[str], object]) -> _Decoder:
-    """For what is a string in JSON: a set in list format, an enum's value."""
+    """Return a decoder of a string: a set in list format, an enum's value."""
 
     def decode_text(plain: object) -> object:
         if not isinstance(plain, str):
@@ -222,7 +222,7 @@ def _text_decoder(cls: type, build: Callable[[str], object]) -> _Decoder:
 
 
 def _scalar_decoder(cls: type) -> _Decoder:
-    """A scalar of exactly this type: True is no number. A JSON integer is a float as well."""
+    """Return a decoder of exactly this scalar type: True is no number. A JSON integer is a float as well."""
     if cls not in _SCALARS:
         raise TypeError(f"no decoder for {cls!r}")
 

@@ -1,4 +1,4 @@
-"""The log: JSON lines for machines, coloured lines on a terminal; one event name and fields per line."""
+"""The log: JSON lines, or coloured lines on a terminal; an event name and fields per line."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ Format = Literal["auto", "json", "console"]
 
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
 
-# Syslog's numbers, which the journal takes off the front of a line (sd-daemon(3)): `journalctl -p warning` finds it.
+# Syslog priorities, which journald reads from the front of a line (sd-daemon(3)): for `journalctl -p warning`.
 _PRIORITIES: Mapping[Level, int] = {"debug": 7, "info": 6, "warning": 4, "error": 3}
 
 _Event = MutableMapping[str, object]
@@ -26,27 +26,27 @@ class Log(Protocol):
     """A structured logger: an event name and fields (structlog's bound logger fits)."""
 
     def debug(self, event: str, **fields: object) -> object:
-        """All that is known of it; a field may be one of our values, which costs nothing unless it is written."""
+        """Log details for debugging; a field may be a dataclass, which is encoded only if the line is written."""
 
     def info(self, event: str, **fields: object) -> object:
-        """What an operator would tell a colleague."""
+        """Log a normal event."""
 
     def warning(self, event: str, **fields: object) -> object:
-        """What an operator should look at."""
+        """Log an event that an operator should look at."""
 
     def error(self, event: str, **fields: object) -> object:
-        """What an operator must look at."""
+        """Log an event that an operator must look at."""
 
 
 class LevelSwitch:
-    """The least that is logged; may be changed while running."""
+    """The lowest level that is logged; may be changed while running."""
 
     def __init__(self, level: Level) -> None:
         """Start at this level."""
         self.level: Level = level
 
     def __call__(self, logger: object, method: str, event: _Event) -> _Event:
-        """A structlog processor: drops what is below the level."""
+        """Drop an event below the level, as a structlog processor."""
         if LEVELS.index(_level(method)) < LEVELS.index(self.level):
             raise structlog.DropEvent
         return event
@@ -57,32 +57,29 @@ def _level(method: str) -> Level:
 
 
 def _arrange(logger: object, method: str, event: _Event) -> _Event:
-    """When, how grave and what come first; fields that say nothing are left out: None is 'does not apply'."""
+    """Put time, level and event first; leave out fields that are None."""
     first = {key: event.pop(key) for key in ("timestamp", "level", "event")}
     return first | {key: value for key, value in event.items() if value is not None}
 
 
 def _plain(value: object) -> Plain:
-    """One of our values as data, anything else as text."""
+    """Return a dataclass as data, anything else as text."""
     return encode(value, sparse=True) if is_dataclass(value) else str(value)
 
 
 def wants_console(log_format: Format, stream: TextIO) -> bool:
-    """Whether lines are for people: asked for, or on a terminal.
-
-    The journal is a socket and no terminal. Its variable JOURNAL_STREAM tells nothing: a terminal that a service of
-    systemd has opened (a desktop's, an editor's) hands it on (systemd.exec(5)).
-    """
+    """Return whether lines are for people: asked for, or on a terminal."""
+    # JOURNAL_STREAM alone decides nothing: a terminal opened by a service of systemd inherits it (systemd.exec(5)).
     return is_terminal(stream) if log_format == "auto" else log_format == "console"
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether somebody looks at it; False for a stream that was closed."""
+    """Return whether the stream is a terminal; False for a closed one."""
     return not stream.closed and stream.isatty()
 
 
 def is_journal(stream: TextIO) -> bool:
-    """Whether it is the journal: JOURNAL_STREAM has its device and inode (systemd.exec(5))."""
+    """Return whether it is the journal: JOURNAL_STREAM has its device and inode (systemd.exec(5))."""
     try:
         status = os.fstat(stream.fileno())
     except (OSError, ValueError):  # no file, or closed
@@ -91,10 +88,10 @@ def is_journal(stream: TextIO) -> bool:
 
 
 class FormSwitch:
-    """How a line is written to ``stream``, its time included; may be changed while running. The last processor."""
+    """The form of a line, its time included, as the last structlog processor; may be changed while running."""
 
     def __init__(self, log_format: Format, stream: TextIO) -> None:
-        """``stream`` decides what ``auto`` means, and whether there are colours."""
+        """Write for ``stream``, which decides what ``auto`` means and whether there are colours."""
         self._stream = stream
         self._is_journal = is_journal(stream)
         self.use(log_format)
@@ -112,7 +109,7 @@ class FormSwitch:
         )
 
     def __call__(self, logger: object, method: str, event: _Event) -> Rendered:
-        """The event as text."""
+        """Return the event as text."""
         stamped = self._stamp(logger, method, event)
         line = self._render(logger, method, _arrange(logger, method, stamped))
         return f"<{_PRIORITIES[_level(method)]}>{line}" if self._is_journal and isinstance(line, str) else line
@@ -123,19 +120,19 @@ _forms: list[FormSwitch] = []
 
 
 def set_level(level: Level) -> None:
-    """Change the least that is logged by every logger of ``configure_logging``."""
+    """Change the lowest level of every logger of ``configure_logging``."""
     _switch.level = level
 
 
 def change_logging(level: Level, log_format: Format) -> None:
-    """Let the logger of ``configure_logging`` that was made last log this much, in this form, from now on."""
+    """Change the level and form of the newest logger of ``configure_logging``."""
     set_level(level)
     for form in _forms:
         form.use(log_format)
 
 
 def configure_logging(level: Level, log_format: Format, stream: TextIO | None = None) -> Log:
-    """A logger for the daemon, on standard error unless another stream is given."""
+    """Return a logger for the daemon, on standard error unless another stream is given."""
     target = stream if stream is not None else sys.stderr
     set_level(level)
     form = FormSwitch(log_format, target)

@@ -1,4 +1,4 @@
-"""Work that is long for the event loop, done slice by slice: between two slices the loop belongs to others. No I/O."""
+"""Split long work for the event loop into slices, between which other tasks run. No I/O."""
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final, TypeAlias, TypeVar
@@ -6,17 +6,17 @@ from typing import Final, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Slices: TypeAlias = Generator[None, None, T]
-"""Every ``yield`` is the end of a slice; what is returned is the result.
+"""Every ``yield`` ends a slice; the return value is the result.
 
-What is looked at must not change between two slices: the work begins with taking hold of values that are frozen.
+The work must read only frozen values, or values copied in the first slice: others may change between two slices.
 """
 
 BUNCH: Final = 25
-"""Containers, and what is as large, that are gone through in one slice: about a millisecond."""
+"""Containers, or items of that size, per slice: about a millisecond."""
 
 
 def at_once(work: Slices[T]) -> T:
-    """The result, all slices done in one go."""
+    """Run all slices at once and return the result."""
     while True:
         try:
             next(work)
@@ -26,7 +26,7 @@ def at_once(work: Slices[T]) -> T:
 
 
 def bunches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items, a slice's worth at a time.
+    """Split the items into bunches of a slice each.
 
     >>> [len(bunch) for bunch in bunches(range(60))]
     [25, 25, 10]

@@ -5,6 +5,7 @@ A name ends in the base unit of Prometheus' naming rules, in ``_total`` (a count
 """
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Final, Literal
 
 from policies.base import CpuKind
@@ -42,9 +43,21 @@ class Metric:
     zeros: tuple[Values, ...] = ()
 
 
-def _each(label: Label) -> tuple[Values, ...]:
-    """Return one series for each value of a label."""
-    return tuple((value,) for value in label.values)
+def _counter(name: str, text: str, *labels: Label, zeros: tuple[Values, ...] | None = None) -> Metric:
+    return Metric(name, "counter", text, labels, zeros=_every(labels) if zeros is None else zeros)
+
+
+def _gauge(name: str, text: str, *labels: Label) -> Metric:
+    return Metric(name, "gauge", text, labels)
+
+
+def _histogram(name: str, text: str, buckets: tuple[float, ...], *labels: Label) -> Metric:
+    return Metric(name, "histogram", text, labels, buckets, _every(labels))
+
+
+def _every(labels: tuple[Label, ...]) -> tuple[Values, ...]:
+    """Return all label values that there can be; none where the machine decides."""
+    return tuple(product(*(label.values for label in labels)))
 
 
 # Labels.
@@ -82,13 +95,13 @@ CALL_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 6
 SAVE_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0)
 
 # Counted where it happens.
-DECISIONS: Final = Metric(
+DECISIONS: Final = _counter(
     "cri_proxy_decisions_total",
-    "counter",
     "Decisions about containers by outcome. A placement counts once the runtime has created or resized the container, "
     "under its first reason that most placements do not have, else pool. passthrough: the container was created with "
     "the last known shared set because the decision failed.",
-    (_OUTCOME, _REASON),
+    _OUTCOME,
+    _REASON,
     zeros=(
         ("placed", "pool"),
         *(("refused", code) for code in REFUSED_CODES),
@@ -96,106 +109,80 @@ DECISIONS: Final = Metric(
         ("passthrough", "fault"),
     ),
 )
-DECISION_SECONDS: Final = Metric(
+DECISION_SECONDS: Final = _histogram(
     "cri_proxy_decision_duration_seconds",
-    "histogram",
     "Duration of a decision, including a second attempt after asking the runtime.",
-    buckets=DECISION_BUCKETS,
-    zeros=((),),
+    DECISION_BUCKETS,
 )
-RELEASED: Final = Metric("cri_proxy_grants_released_total", "counter", "Grants released.", zeros=((),))
-GRANT_CHANGES: Final = Metric(
+RELEASED: Final = _counter("cri_proxy_grants_released_total", "Grants released.")
+GRANT_CHANGES: Final = _counter(
     "cri_proxy_grant_changes_total",
-    "counter",
     "Grants that changed without a request: the container was moved, or its memory nodes were widened or narrowed.",
-    (_CHANGE,),
-    zeros=_each(_CHANGE),
+    _CHANGE,
 )
-ANNOTATIONS_IGNORED: Final = Metric(
-    "cri_proxy_annotations_ignored_total", "counter", "Annotations that could not be parsed.", zeros=((),)
-)
-UPDATES: Final = Metric(
+ANNOTATIONS_IGNORED: Final = _counter("cri_proxy_annotations_ignored_total", "Annotations that could not be parsed.")
+UPDATES: Final = _counter(
     "cri_proxy_updates_total",
-    "counter",
     "Updates of containers that the daemon sent by UpdateContainerResources: confirmed by the runtime, or refused "
     "after every attempt (the slow check tries again).",
-    (_UPDATE,),
-    zeros=_each(_UPDATE),
+    _UPDATE,
 )
-MEMORY_MOVES: Final = Metric(
+MEMORY_MOVES: Final = _counter(
     "cri_proxy_memory_moves_total",
-    "counter",
     "Confirmed updates that took memory nodes from a running container: the kernel migrates its pages.",
-    zeros=((),),
 )
-DRIFTS: Final = Metric(
+DRIFTS: Final = _counter(
     "cri_proxy_drifts_total",
-    "counter",
     "Cpusets found rewritten by another program: put back, or left to the other manager for good.",
-    (_DRIFT,),
-    zeros=_each(_DRIFT),
+    _DRIFT,
 )
-VIOLATIONS: Final = Metric(
+VIOLATIONS: Final = _counter(
     "cri_proxy_violations_total",
-    "counter",
     "Containers that were started while another one could still run on CPUs that they own.",
-    zeros=((),),
 )
-FAULTS: Final = Metric(
+FAULTS: Final = _counter(
     "cri_proxy_faults_total",
-    "counter",
     "Internal errors of cri-proxy; the call at hand follows onPolicyError. relay: also clients that broke HTTP/2.",
-    (_WHERE,),
-    zeros=_each(_WHERE),
+    _WHERE,
 )
-SAVE_SECONDS: Final = Metric(
+SAVE_SECONDS: Final = _histogram(
     "cri_proxy_store_save_duration_seconds",
-    "histogram",
     "Duration of a successful save, from the request to the commit on disk, including the time in the queue.",
-    buckets=SAVE_BUCKETS,
-    zeros=((),),
+    SAVE_BUCKETS,
 )
-CHECKS_FAILED: Final = Metric(
-    "cri_proxy_runtime_checks_failed_total",
-    "counter",
-    "Failed attempts to list the containers of the runtime.",
-    zeros=((),),
+CHECKS_FAILED: Final = _counter(
+    "cri_proxy_runtime_checks_failed_total", "Failed attempts to list the containers of the runtime."
 )
 
 # Counted by the relay.
-CALLS: Final = Metric(
+CALLS: Final = _counter(
     "cri_proxy_relay_calls_total",
-    "counter",
     "Calls by CRI method and gRPC status. unread: a call that passes untouched, counted when it begins, since its "
     "reply is not read. none: an intercepted call that ended without a status from the runtime (cancelled, past its "
     "deadline, connection lost). other: methods that CRI v1 does not have; those of older interfaces are refused as "
     "UNIMPLEMENTED, the rest pass.",
-    (_METHOD, _CODE),
+    _METHOD,
+    _CODE,
 )
-HELD_SECONDS: Final = Metric(
+HELD_SECONDS: Final = _histogram(
     "cri_proxy_relay_held_duration_seconds",
-    "histogram",
     "Time that an intercepted request was held before it was forwarded or refused: decision, save, and for "
     "StartContainer the wait for its CPUs.",
-    (_METHOD,),
     CALL_BUCKETS,
+    _METHOD,
 )
-CALL_SECONDS: Final = Metric(
+CALL_SECONDS: Final = _histogram(
     "cri_proxy_relay_call_duration_seconds",
-    "histogram",
     "Duration of an intercepted call, from the request to the end of the reply, including the runtime's own time.",
-    (_METHOD,),
     CALL_BUCKETS,
+    _METHOD,
 )
-RECEIVED_BYTES: Final = Metric(
-    "cri_proxy_relay_received_bytes_total", "counter", "Bytes received from each side.", (_SIDE,)
+RECEIVED_BYTES: Final = _counter("cri_proxy_relay_received_bytes_total", "Bytes received from each side.", _SIDE)
+CONNECTIONS: Final = _gauge(
+    "cri_proxy_relay_connections", "Open connections of clients, each with a connection to the runtime."
 )
-CONNECTIONS: Final = Metric(
-    "cri_proxy_relay_connections", "gauge", "Open connections of clients, each with a connection to the runtime."
-)
-CALLS_IN_FLIGHT: Final = Metric(
+CALLS_IN_FLIGHT: Final = _gauge(
     "cri_proxy_relay_intercepted_calls",
-    "gauge",
     "Intercepted calls that are held or wait for their reply. Calls that pass untouched are not included.",
 )
 
@@ -207,170 +194,135 @@ JOURNAL_ROWS: Final = (
 RELAY_ROWS: Final = (HELD_SECONDS, CALL_SECONDS)
 
 # Read off the node's state at each scrape: series of pools and nodes that are gone disappear.
-BUILD: Final = Metric(
+BUILD: Final = _gauge(
     "cri_proxy_build_info",
-    "gauge",
     "Always 1: the version, the active policy and the kind of relay.",
-    (
-        Label("version", bound="one at a time"),
-        Label("policy", bound="the policy in force"),
-        Label("relay", ("splice", "grpc", OTHER)),
-    ),
+    Label("version", bound="one at a time"),
+    Label("policy", bound="the policy in force"),
+    Label("relay", ("splice", "grpc", OTHER)),
 )
-LIVE: Final = Metric("cri_proxy_live", "gauge", "1 while /healthz succeeds, else 0.")
-READY: Final = Metric("cri_proxy_ready", "gauge", "1 while /readyz succeeds, else 0.")
-PART_HEALTHY: Final = Metric(
-    "cri_proxy_part_healthy", "gauge", "1 while this part of /readyz is healthy, else 0.", (_PART,)
+LIVE: Final = _gauge("cri_proxy_live", "1 while /healthz succeeds, else 0.")
+READY: Final = _gauge("cri_proxy_ready", "1 while /readyz succeeds, else 0.")
+PART_HEALTHY: Final = _gauge("cri_proxy_part_healthy", "1 while this part of /readyz is healthy, else 0.", _PART)
+CONFIG_GENERATION: Final = _gauge(
+    "cri_proxy_config_generation", "Number of configurations that have been active since the start."
 )
-CONFIG_GENERATION: Final = Metric(
-    "cri_proxy_config_generation", "gauge", "Number of configurations that have been active since the start."
-)
-RELOADS: Final = Metric(
+RELOADS: Final = _counter(
     "cri_proxy_config_reloads_total",
-    "counter",
     "Changed configurations by outcome; after a rejected one the old one stays active.",
-    (_RELOAD,),
+    _RELOAD,
 )
-RELOAD_SUCCESSFUL: Final = Metric(
+RELOAD_SUCCESSFUL: Final = _gauge(
     "cri_proxy_config_last_reload_successful",
-    "gauge",
     "0 while the newest configuration is rejected and an older one is active, else 1.",
 )
-CONFIG_APPLIED: Final = Metric(
+CONFIG_APPLIED: Final = _gauge(
     "cri_proxy_config_applied_timestamp_seconds",
-    "gauge",
     "When the configuration became active, by a start or a reload; since the epoch.",
 )
-CONFIG_IS_KEPT: Final = Metric(
+CONFIG_IS_KEPT: Final = _gauge(
     "cri_proxy_config_kept",
-    "gauge",
     "1 while the last valid configuration is active because the file was invalid at the start, else 0.",
 )
-CPUS: Final = Metric(
+CPUS: Final = _gauge(
     "cri_proxy_cpus",
-    "gauge",
     "Available CPUs of the node: owned by one container (exclusive, isolated), free isolated ones, shared, reserved "
     "for the system, and unused (neither owned nor shared). Each CPU is of one kind.",
-    (_CPU_KIND,),
+    _CPU_KIND,
 )
-POOL_CPUS: Final = Metric(
+POOL_CPUS: Final = _gauge(
     "cri_proxy_pool_cpus",
-    "gauge",
     "Available CPUs of each pool by kind. A pool's CPUs belong to its parent as well: do not add pools up.",
-    (_POOL, _CPU_KIND),
+    _POOL,
+    _CPU_KIND,
 )
-POOL_SHARED_FREE: Final = Metric(
-    "cri_proxy_pool_shared_free_cpus", "gauge", "CPU time that a pool can still grant from its shared set.", (_POOL,)
+POOL_SHARED_FREE: Final = _gauge(
+    "cri_proxy_pool_shared_free_cpus", "CPU time that a pool can still grant from its shared set.", _POOL
 )
-POOL_SHARED_GRANTED: Final = Metric(
-    "cri_proxy_pool_shared_granted_cpus",
-    "gauge",
-    "CPU time granted from shared sets in a pool and the pools below it.",
-    (_POOL,),
+POOL_SHARED_GRANTED: Final = _gauge(
+    "cri_proxy_pool_shared_granted_cpus", "CPU time granted from shared sets in a pool and the pools below it.", _POOL
 )
-POOL_MEMORY: Final = Metric(
-    "cri_proxy_pool_memory_capacity_bytes", "gauge", "Memory of a pool's memory nodes (its zone).", (_POOL,)
+POOL_MEMORY: Final = _gauge(
+    "cri_proxy_pool_memory_capacity_bytes", "Memory of a pool's memory nodes (its zone).", _POOL
 )
-POOL_MEMORY_FREE: Final = Metric(
-    "cri_proxy_pool_memory_free_bytes",
-    "gauge",
-    "Memory of a pool that is not promised to containers confined to it.",
-    (_POOL,),
+POOL_MEMORY_FREE: Final = _gauge(
+    "cri_proxy_pool_memory_free_bytes", "Memory of a pool that is not promised to containers confined to it.", _POOL
 )
-NODE_MEMORY: Final = Metric(
-    "cri_proxy_memory_node_capacity_bytes", "gauge", "Memory of a NUMA node.", (_NUMA_NODE, _MEMORY_KIND)
-)
-NODE_PROMISED: Final = Metric(
+NODE_MEMORY: Final = _gauge("cri_proxy_memory_node_capacity_bytes", "Memory of a NUMA node.", _NUMA_NODE, _MEMORY_KIND)
+NODE_PROMISED: Final = _gauge(
     "cri_proxy_memory_node_promised_bytes",
-    "gauge",
     "Memory promised to containers that have no other NUMA node.",
-    (_NUMA_NODE, _MEMORY_KIND),
+    _NUMA_NODE,
+    _MEMORY_KIND,
 )
-NODE_WIDELY_PROMISED: Final = Metric(
+NODE_WIDELY_PROMISED: Final = _gauge(
     "cri_proxy_memory_node_widely_promised_bytes",
-    "gauge",
     "Memory promised to containers that may use this NUMA node and others: any part may come from this one.",
-    (_NUMA_NODE, _MEMORY_KIND),
+    _NUMA_NODE,
+    _MEMORY_KIND,
 )
-NODE_CONTAINERS: Final = Metric(
-    "cri_proxy_memory_node_containers",
-    "gauge",
-    "Containers that may use memory of a NUMA node.",
-    (_NUMA_NODE, _MEMORY_KIND),
+NODE_CONTAINERS: Final = _gauge(
+    "cri_proxy_memory_node_containers", "Containers that may use memory of a NUMA node.", _NUMA_NODE, _MEMORY_KIND
 )
-CONTAINERS: Final = Metric(
+CONTAINERS: Final = _gauge(
     "cri_proxy_containers",
-    "gauge",
     "Containers that hold a grant, by state (pending: the runtime has not said whether it was created) and kind.",
-    (_STATE, _GRANT),
+    _STATE,
+    _GRANT,
 )
-UNPLACED: Final = Metric(
-    "cri_proxy_unplaced_containers", "gauge", "Containers that run without a decision because the decision failed."
+UNPLACED: Final = _gauge(
+    "cri_proxy_unplaced_containers", "Containers that run without a decision because the decision failed."
 )
-LEFT_ALONE: Final = Metric(
+LEFT_ALONE: Final = _gauge(
     "cri_proxy_left_alone_containers",
-    "gauge",
     "Containers that are not pinned: by the option adopt, or because another manager keeps rewriting their cpusets.",
-    (_LEFT,),
+    _LEFT,
 )
-LATE: Final = Metric(
+LATE: Final = _gauge(
     "cri_proxy_update_waiting_containers",
-    "gauge",
     "Containers whose confirmed CPUs or memory nodes are not what they should be.",
 )
-UPDATE_REFUSED: Final = Metric(
-    "cri_proxy_update_refused_containers",
-    "gauge",
-    "Containers whose update the runtime refuses; the slow check tries again.",
+UPDATE_REFUSED: Final = _gauge(
+    "cri_proxy_update_refused_containers", "Containers whose update the runtime refuses; the slow check tries again."
 )
-VIOLATED: Final = Metric(
-    "cri_proxy_violated_containers",
-    "gauge",
-    "Running containers whose own CPUs another container still uses.",
+VIOLATED: Final = _gauge(
+    "cri_proxy_violated_containers", "Running containers whose own CPUs another container still uses."
 )
-REACHABLE: Final = Metric(
+REACHABLE: Final = _gauge(
     "cri_proxy_reachable_containers",
-    "gauge",
     "Running containers whose own CPUs can be used by containers that cri-proxy does not pin: preserved, left alone, "
     "or escaped.",
 )
-ESCAPED: Final = Metric(
+ESCAPED: Final = _gauge(
     "cri_proxy_escaped_containers",
-    "gauge",
     "Containers whose processes the kernel moved out of their cgroup, because all its CPUs went offline (cgroup v1).",
 )
-DEAD_CPUS: Final = Metric(
+DEAD_CPUS: Final = _gauge(
     "cri_proxy_dead_held_cpus",
-    "gauge",
     "CPUs owned by containers that had ended in the runtime's last list. Any value but 0 is a leak.",
 )
-UPDATE_CALLS: Final = Metric(
-    "cri_proxy_update_calls_total",
-    "counter",
-    "UpdateContainerResources calls that the daemon sent, including failed attempts.",
+UPDATE_CALLS: Final = _counter(
+    "cri_proxy_update_calls_total", "UpdateContainerResources calls that the daemon sent, including failed attempts."
 )
-SAVES_FAILED: Final = Metric(
-    "cri_proxy_store_errors_total", "counter", "Saves that failed or took too long; see onStoreError."
+SAVES_FAILED: Final = _counter("cri_proxy_store_errors_total", "Saves that failed or took too long; see onStoreError.")
+RESOURCE_FILES: Final = _counter(
+    "cri_proxy_resource_files_written_total", "Writes of a container's resource files (/.cri-proxy)."
 )
-RESOURCE_FILES: Final = Metric(
-    "cri_proxy_resource_files_written_total", "counter", "Writes of a container's resource files (/.cri-proxy)."
+RESOURCE_FILES_FAILED: Final = _counter(
+    "cri_proxy_resource_files_failed_total", "Failed writes of a container's resource files."
 )
-RESOURCE_FILES_FAILED: Final = Metric(
-    "cri_proxy_resource_files_failed_total", "counter", "Failed writes of a container's resource files."
+COMMANDS: Final = _counter(
+    "cri_proxy_notify_commands_total", "Commands of notify-exec that ended, by outcome.", _COMMAND
 )
-COMMANDS: Final = Metric(
-    "cri_proxy_notify_commands_total", "counter", "Commands of notify-exec that ended, by outcome.", (_COMMAND,)
-)
-PROCESS_START: Final = Metric("process_start_time_seconds", "gauge", "Start time of this process since the epoch.")
-PROCESS_CPU: Final = Metric("process_cpu_seconds_total", "counter", "CPU time of this process, user and system.")
-PROCESS_MEMORY: Final = Metric("process_resident_memory_bytes", "gauge", "Resident memory of this process.")
-PROCESS_FILES: Final = Metric("process_open_fds", "gauge", "Open file descriptors of this process.")
-BLOCKS: Final = Metric(
+PROCESS_START: Final = _gauge("process_start_time_seconds", "Start time of this process since the epoch.")
+PROCESS_CPU: Final = _counter("process_cpu_seconds_total", "CPU time of this process, user and system.")
+PROCESS_MEMORY: Final = _gauge("process_resident_memory_bytes", "Resident memory of this process.")
+PROCESS_FILES: Final = _gauge("process_open_fds", "Open file descriptors of this process.")
+BLOCKS: Final = _gauge(
     "cri_proxy_allocated_blocks",
-    "gauge",
     "Memory blocks allocated by Python objects of this process. Growth over days at a constant number of containers is "
     "a leak, visible here before it shows in the resident memory.",
 )
-TASKS: Final = Metric("cri_proxy_tasks", "gauge", "Unfinished asynchronous tasks of this process.")
+TASKS: Final = _gauge("cri_proxy_tasks", "Unfinished asynchronous tasks of this process.")
 
 TABLE: Final[tuple[Metric, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Metric))

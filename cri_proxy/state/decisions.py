@@ -104,6 +104,21 @@ class GrantMove:
     mems_before: NodeSet
     mems: NodeSet
 
+    @property
+    def code(self) -> str:
+        """The code of the move in the history of the container that moved."""
+        return "lifted" if self.pool_before != self.pool else memory_code(self.mems_before, self.mems)
+
+    @property
+    def text(self) -> str:
+        """Where it was moved, in words."""
+        parts = []
+        if self.pool_before != self.pool:
+            parts.append(f"from {self.pool_before} to {self.pool}")
+        if self.mems_before != self.mems:
+            parts.append(memory_text(self.mems_before, self.mems))
+        return ", ".join(parts)
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
@@ -242,6 +257,18 @@ def _why_not(row: Ranked, chosen: Ranked, *, is_behind: bool) -> str:
         if value != better:
             return WHY_WORSE.get(field, f"has less {field}")
     return row.outcome
+
+
+def memory_code(before: NodeSet, after: NodeSet) -> str:
+    """Return the code of a change of memory nodes."""
+    if before <= after:
+        return "widened"
+    return "narrowed" if after <= before else "memory-moved"
+
+
+def memory_text(before: NodeSet, after: NodeSet) -> str:
+    """Return a change of memory nodes in words."""
+    return f"memory nodes from {before or 'none'} to {after or 'none'}"
 
 
 def name_of(request: Request) -> ContainerName:

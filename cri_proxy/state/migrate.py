@@ -80,7 +80,7 @@ def rename_preferences() -> tuple[str, ...]:
 
 
 def _renamed_origin(table: str, column: str, *, old: str, new: str) -> str:
-    """The SQL that renames a field in ``origins``, a list of pairs. Labels are pairs too, so the path must tell."""
+    """Return the SQL that renames a field in ``origins``, a list of pairs; the path excludes labels, also pairs."""
     return f"""UPDATE {table} SET {column} = (
         WITH RECURSIVE
             found(number, path) AS (

@@ -4,7 +4,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,29 +17,27 @@ from cri_proxy.state.rows import Saveable, Saved
 from cri_proxy.state.tables import Statement
 from policies.base import ContainerKey
 
-_Settle = Callable[[StoreError | None], None]
-
 
 @dataclass(frozen=True, slots=True)
 class _Save:
-    """One save that waits for the writer thread, which calls ``settle`` with the error or None."""
+    """One save that waits for the writer thread."""
 
     statements: tuple[Statement, ...]
-    settle: _Settle
+    done: Future[None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Load:
     """A read in the queue of saves."""
 
-    answer: Future[Saved]
+    done: Future[Saved]
 
 
 @dataclass(frozen=True, slots=True)
 class _Close:
     """The last job of the writer thread."""
 
-    settle: _Settle
+    done: Future[None]
 
 
 _Job = _Save | _Load | _Close
@@ -99,25 +97,25 @@ class Store:
         # Opening the file has read everything already, and nothing was saved since.
         if self._read_at_open is not None and not self._is_closed:
             return self._read_at_open
-        answer: Future[Saved] = Future()
-        self._put(_Load(answer))
-        return answer.result()
+        done: Future[Saved] = Future()
+        self._put(_Load(done))
+        return done.result()
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         """Return when the change is on disk. See ``GrantStore.save``."""
-        saved, settle = _waiter()
-        self._put(_Save(tables.change(puts, deletes), settle))
+        done: Future[None] = Future()
+        self._put(_Save(tables.change(puts, deletes), done))
         self._read_at_open = None
-        await saved
+        await _result(done)
 
     async def close(self) -> None:
         """Finish the saves that wait, then close the file; a second call does nothing."""
         if self._is_closed:
             return
-        closed, settle = _waiter()
-        self._put(_Close(settle))
+        done: Future[None] = Future()
+        self._put(_Close(done))
         self._is_closed = True
-        await closed
+        await _result(done)
 
     def _put(self, job: _Job) -> None:
         if self._is_closed:
@@ -143,7 +141,7 @@ class Store:
                 case _Close():
                     if self._connection is not None:
                         self._connection.close()
-                    job.settle(None)
+                    job.done.set_result(None)
                     return
 
     def _commit(self, group: Sequence[_Save]) -> None:
@@ -186,16 +184,19 @@ class Store:
     def _settle(self, group: Sequence[_Save], problem: str) -> None:
         """Settle every save of the group; each gets an error of its own, because raising one changes it."""
         for save in group:
-            save.settle(StoreError(str(self._path), problem) if problem else None)
+            if problem:
+                save.done.set_exception(StoreError(str(self._path), problem))
+            else:
+                save.done.set_result(None)
 
     def _read(self, load: _Load) -> None:
         if self._connection is None:
-            load.answer.set_exception(StoreUnavailable(str(self._path), self.problem))
+            load.done.set_exception(StoreUnavailable(str(self._path), self.problem))
             return
         try:
-            load.answer.set_result(tables.read(self._connection))
+            load.done.set_result(tables.read(self._connection))
         except (sqlite3.Error, ValueError) as error:
-            load.answer.set_exception(StoreError(str(self._path), f"cannot read: {error}"))
+            load.done.set_exception(StoreError(str(self._path), f"cannot read: {error}"))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -207,21 +208,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _waiter() -> tuple[asyncio.Future[None], _Settle]:
-    """Return a future of the running loop and the function by which another thread settles it."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-
-    def settle_in_loop(failure: StoreError | None) -> None:
-        if future.done():  # the caller was cancelled
-            return
-        if failure is None:
-            future.set_result(None)
-        else:
-            future.set_exception(failure)
-
-    def settle(failure: StoreError | None) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle_in_loop, failure)
-
-    return future, settle
+async def _result(done: Future[None]) -> None:
+    """Wait for another thread; a caller that is cancelled leaves the job in the queue."""
+    await asyncio.shield(asyncio.wrap_future(done))

@@ -129,38 +129,30 @@ def read(connection: sqlite3.Connection) -> Saved:
 
     The text of a decision is not parsed before it is asked for: no container depends on it.
     """
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
     rows = tuple(
         Row(
-            grant=decode(Grant, json.loads(value)),
-            sandbox_id=sandbox_id,
-            container_id=container_id,
-            state=_state(state),
-            acknowledged=_pinning(acknowledged),
-            unconfirmed=_pinning(doubted),
-            created_order=order,
-            warm_at_seconds=_seconds(warm_at),
-            displaced=_displaced(displaced),
+            grant=decode(Grant, json.loads(row["value"])),
+            sandbox_id=row["sandbox_id"],
+            container_id=row["container_id"],
+            state=_state(row["state"]),
+            acknowledged=_pinning(row["acknowledged"]),
+            unconfirmed=_pinning(row["doubted"]),
+            created_order=row["created_order"],
+            warm_at_seconds=_seconds(row["warm_at_seconds"]),
+            displaced=_displaced(row["displaced"]),
         )
-        for (
-            sandbox_id,
-            container_id,
-            state,
-            order,
-            acknowledged,
-            doubted,
-            warm_at,
-            displaced,
-            value,
-        ) in connection.execute(_ROWS)
+        for row in cursor.execute(_ROWS)
     )
     sandboxes = tuple(
         SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), _annotations(annotations), cgroup_parent, config)
-        for sandbox_id, pod, annotations, cgroup_parent, config in connection.execute(_SANDBOXES)
+        for sandbox_id, pod, annotations, cgroup_parent, config in cursor.execute(_SANDBOXES)
     )
     decisions = tuple(
         PackedDecision(
             ContainerKey(pod_uid, name), ContainerName(namespace, pod, name), bool(outlives_row), at_seconds, text
         )
-        for pod_uid, name, namespace, pod, outlives_row, at_seconds, text in connection.execute(_DECISIONS)
+        for pod_uid, name, namespace, pod, outlives_row, at_seconds, text in cursor.execute(_DECISIONS)
     )
     return Saved(rows, sandboxes, decisions)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from cri_proxy.cli.render.amounts import ids_text, moment_text
 from cri_proxy.cli.render.columns import paragraph
-from cri_proxy.state.decisions import DecisionRecord, GrantMove, HistoryEntry, PinningChange
+from cri_proxy.state.decisions import DecisionRecord, HistoryEntry, PinningChange
 
 _NAMES = 6
 
@@ -17,7 +17,7 @@ def render_displaced(decision: DecisionRecord, *, width: int) -> list[str]:
     texts = [f"{_names(names)}: {change}" for change, names in groups.items()]
     more = decision.displaced_count - len(decision.displaced)
     texts += [f"and {more} more containers"] if more > 0 else []
-    texts += [f"{move.who}: {_move(move)}, to make room" for move in decision.moves]
+    texts += [f"{move.who}: {move.code} {move.text}, to make room" for move in decision.moves]
     return _list(texts, width)
 
 
@@ -50,16 +50,6 @@ def _change(other: PinningChange) -> str:
     if other.mems_before != other.mems:
         parts.append(f"{ids_text('memory node', other.mems_before)} to {ids_text('memory node', other.mems)}")
     return f"from {', '.join(parts)}" if parts else "nothing that it may use"
-
-
-def _move(move: GrantMove) -> str:
-    parts = []
-    if move.pool_before != move.pool:
-        parts.append(f"lifted from {move.pool_before} to {move.pool}")
-    if move.mems_before != move.mems:
-        word = "widened" if move.mems_before <= move.mems else "moved"
-        parts.append(f"memory {word} from {ids_text('node', move.mems_before)} to {ids_text('node', move.mems)}")
-    return ", ".join(parts) or "moved"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -13,8 +13,6 @@ from cri_proxy.node.decision_log.summary import (
     asks_same,
     change_code,
     change_text,
-    move_code,
-    move_text,
     record_of_grant,
     with_history,
 )
@@ -192,8 +190,8 @@ class Records:
         for grant in opened.moved:
             move = moves.get(name_of(grant.request))
             if move is not None:
-                text = f"{move_text(move)}, to make room for {name}"
-                yield self._with_entry(grant, move_code(move), text)
+                text = f"{move.text}, to make room for {name}"
+                yield self._with_entry(grant, move.code, text)
 
     def _add(self, grant: Grant, what: str, text: str) -> None:
         self._put(self._with_entry(grant, what, text))

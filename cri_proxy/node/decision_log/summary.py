@@ -16,11 +16,13 @@ from cri_proxy.state.decisions import (
     Outcome,
     PinningChange,
     granted_of,
+    memory_code,
+    memory_text,
     name_of,
     with_reasons,
 )
 from policies.base import Allocations, Decision, Grant, Pinning, Placed, Ranked, Request, Update
-from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.cpuset import CpuSet
 
 
 def record_of(
@@ -94,9 +96,9 @@ def change_text(before: Grant, after: Grant) -> str:
     if before.pool != after.pool:
         parts.append(f"from {before.pool or 'no pool'} to {after.pool or 'no pool'}")
     if before.owned != after.owned:
-        parts.append(f"its own CPUs from {_set(before.owned)} to {_set(after.owned)}")
+        parts.append(f"its own CPUs from {before.owned or 'none'} to {after.owned or 'none'}")
     if before.mems != after.mems:
-        parts.append(f"memory nodes from {_set(before.mems)} to {_set(after.mems)}")
+        parts.append(memory_text(before.mems, after.mems))
     if before.shared_mcpu != after.shared_mcpu:
         parts.append(f"shared CPU from {before.shared_mcpu}m to {after.shared_mcpu}m")
     if before.is_cold and not after.is_cold:
@@ -115,33 +117,9 @@ def change_code(before: Grant, after: Grant) -> str:
     return "re-placed"
 
 
-def memory_code(before: NodeSet, after: NodeSet) -> str:
-    """Return the code of a change of memory nodes."""
-    if before <= after:
-        return "widened"
-    return "narrowed" if after <= before else "memory-moved"
-
-
 def asks_same(one: Request, other: Request) -> bool:
     """Return whether two requests ask for the same, wherever the container was before."""
     return replace(one, previous=None) == replace(other, previous=None)
-
-
-def move_code(move: GrantMove) -> str:
-    """Return the code of a move to make room."""
-    if move.pool_before != move.pool:
-        return "lifted"
-    return memory_code(move.mems_before, move.mems)
-
-
-def move_text(move: GrantMove) -> str:
-    """Return where a container was moved, in words."""
-    parts = []
-    if move.pool_before != move.pool:
-        parts.append(f"from {move.pool_before} to {move.pool}")
-    if move.mems_before != move.mems:
-        parts.append(f"memory nodes from {_set(move.mems_before)} to {_set(move.mems)}")
-    return ", ".join(parts)
 
 
 def _kept(ranking: Sequence[Ranked]) -> tuple[Ranked, ...]:
@@ -160,10 +138,6 @@ def _moves(grants: Iterable[Grant], held: Allocations) -> Iterable[GrantMove]:
     for after in grants:
         before = held.get(after.container) or after
         yield GrantMove(name_of(after.request), before.pool, after.pool, before.mems, after.mems)
-
-
-def _set(ids: CpuSet | NodeSet) -> str:
-    return str(ids) or "none"
 
 
 def _on(cpus: CpuSet | None) -> str:

@@ -49,7 +49,7 @@ def test_what_was_before_may_not_be_known() -> None:
 def test_whoever_made_room_is_named_with_both_places() -> None:
     moved = GrantMove(ContainerName("default", "log", "l"), "socket #0", "root", NodeSet.of([0]), NodeSet.parse("0-1"))
     assert render_displaced(replace(EMPTY, moves=(moved,)), width=120) == [
-        "  - default/log/l: lifted from socket #0 to root, memory widened from node 0 to nodes 0-1, to make room"
+        "  - default/log/l: lifted from socket #0 to root, memory nodes from 0 to 0-1, to make room"
     ]
 
 

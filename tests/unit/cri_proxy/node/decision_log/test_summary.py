@@ -8,8 +8,6 @@ from cri_proxy.node.decision_log.summary import (
     after_earlier,
     change_code,
     change_text,
-    move_code,
-    move_text,
     outcome_text,
     record_of,
     with_history,
@@ -79,13 +77,13 @@ def test_whoever_moved_is_kept_with_both_places() -> None:
         request("a", 2000), replace(placed(), moved=(lifted,)), Circumstances(held=Allocations((OTHER,))), at_seconds=0
     )
     (moved,) = record.moves
-    assert (move_code(moved), move_text(moved)) == ("lifted", "from root to socket #1, memory nodes from none to 0-1")
+    assert (moved.code, moved.text) == ("lifted", "from root to socket #1, memory nodes from none to 0-1")
 
 
 @pytest.mark.parametrize(("before", "after", "code"), [("0", "0-1", "widened"), ("0-1", "0", "narrowed")])
 def test_who_stays_in_its_pool_has_its_memory_widened_or_narrowed(before: str, after: str, code: str) -> None:
     moved = GrantMove(ContainerName("n", "p", "c"), "root", "root", NodeSet.parse(before), NodeSet.parse(after))
-    assert move_code(moved) == code
+    assert moved.code == code
 
 
 def test_a_change_is_named_by_what_it_changes() -> None:
