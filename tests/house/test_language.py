@@ -28,7 +28,6 @@ OPEN: dict[str, Open] = {
     "cri_proxy/node": Open(phrases=2),
     "cri_proxy/testbed": Open(phrases=2, names=1),
     "cri_proxy/tryout": Open(phrases=3),
-    "policies/topology_aware": Open(names=1),
 }
 # Class names that stand in several modules.
 OPEN_CLASS_NAMES: set[str] = {
@@ -71,7 +70,7 @@ ENGINEERING = """
     filter form format function gate gauge generate glob good hardware hash hint history identity index inline input
     intercept interest interval invariant key kind known language last layout level lexer line link load locality
     location lock log main match measure merge metrics migrate migration model narrow none notice number object
-    observer open operation option order ordered outcome outline output override packing parse parser part patch
+    observer offer open operation option order ordered outcome outline output override packing parse parser part patch
     path permission persistence pick picker picture place placement plan preference private probe progress queue
     range read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render
     replan report request reset resolve response restart restore result resync retained retry return row rule run

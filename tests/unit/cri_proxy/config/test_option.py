@@ -8,6 +8,7 @@ import pytest
 from cri_proxy.config.model import known_options
 from cri_proxy.config.option import Known, optional_period_seconds, options_of, read_value, values_text
 from policies.options import Option
+from policies.registry import POLICIES
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(key: str, raw: str | tupl
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ("policy", "`topology-aware` or `none`"),
+        ("policy", " or ".join(f"`{policy.name}`" for policy in POLICIES)),
         ("count", "a whole number"),
         ("inner.rate", "a number"),
         ("ids", "a list"),
