@@ -24,14 +24,13 @@ class Open(NamedTuple):
 
 
 OPEN: dict[str, Open] = {
-    "cri_proxy": Open(phrases=6, names=1),
+    "cri_proxy": Open(phrases=5, names=1),
     "cri_proxy/node": Open(phrases=2),
     "cri_proxy/testbed": Open(phrases=2, names=1),
     "cri_proxy/tryout": Open(phrases=3),
 }
 # Class names that stand in several modules.
 OPEN_CLASS_NAMES: set[str] = {
-    "Faults",
     "Node",
 }
 

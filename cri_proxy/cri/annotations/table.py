@@ -124,8 +124,8 @@ PREFER_CPU_PRIORITY = Annotation(
     "prefer-cpu-priority",
     preferences.cpu_priority,
     ("priority",),
-    "Which CPUs to prefer where base frequency, energy preference or core kind tell them apart; default: what the "
-    "option DefaultCPUPriority says.",
+    "Which CPUs to prefer where they differ in base frequency, energy preference or core kind; default: as the option "
+    "DefaultCPUPriority.",
     ("high", "normal", "low", "none", "default"),
     "1",
     put=lambda asked, value: replace(asked, priority=value),
