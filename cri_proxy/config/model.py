@@ -3,7 +3,7 @@
 An option's type says which values it takes (``config.option`` reads them); ``Option`` says the rest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeVar
 
@@ -13,6 +13,21 @@ from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
 from cri_proxy.config.option import Known, optional_period_seconds, options_of
 from policies.options import Option, PolicyOptions
 from policies.registry import POLICIES
+
+# What a value looks like, for people, and what reads it.
+_Form = tuple[str, Callable[[str], object]]
+_SOCKET: _Form = ("`unix:///PATH`", addresses.unix_endpoint)
+_OPTIONAL_SOCKET: _Form = ("`unix:///PATH`", addresses.optional_endpoint)
+_RUNTIME: _Form = ("`unix:///PATH` or `embedded`", addresses.runtime_endpoint)
+_DIRECTORY: _Form = ("a directory", addresses.directory)
+_HTTP: _Form = ("`ADDRESS:PORT` or `off`", addresses.http_address)
+_NAME: _Form = ("a name", addresses.optional_name)
+
+
+def _at_start(key: str, text: str, form: _Form, flag: str = "") -> Option:
+    """Return an option that is read at start only."""
+    values, read = form
+    return Option(key, text, flag=flag, values=values, read=read, is_reloadable=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,112 +178,76 @@ class Config:
     ] = "splice"
     listen: Annotated[
         str,
-        Option(
-            "listen",
-            "The socket that the kubelet is pointed at; `admin.sock` lies beside it",
-            flag="--listen",
-            values="`unix:///PATH`",
-            is_reloadable=False,
-            read=addresses.unix_endpoint,
+        _at_start(
+            "listen", "The socket that the kubelet is pointed at; `admin.sock` lies beside it", _SOCKET, flag="--listen"
         ),
     ] = "unix:///run/cri-proxy/cri-proxy.sock"
     runtime_endpoint: Annotated[
         str,
-        Option(
+        _at_start(
             "runtimeEndpoint",
             "The runtime's socket; embedded: a simulated runtime inside this process",
+            _RUNTIME,
             flag="--runtime-endpoint",
-            values="`unix:///PATH` or `embedded`",
-            is_reloadable=False,
-            read=addresses.runtime_endpoint,
         ),
     ] = "unix:///run/containerd/containerd.sock"
     image_listen: Annotated[
         str,
-        Option(
+        _at_start(
             "imageListen",
             "A second socket, for a separate image service; needs imageEndpoint",
+            _OPTIONAL_SOCKET,
             flag="--image-listen",
-            values="`unix:///PATH`",
-            is_reloadable=False,
-            read=addresses.optional_endpoint,
         ),
     ] = ""
     image_endpoint: Annotated[
         str,
-        Option(
-            "imageEndpoint",
-            "The separate image service behind imageListen",
-            flag="--image-endpoint",
-            values="`unix:///PATH`",
-            is_reloadable=False,
-            read=addresses.optional_endpoint,
+        _at_start(
+            "imageEndpoint", "The separate image service behind imageListen", _OPTIONAL_SOCKET, flag="--image-endpoint"
         ),
     ] = ""
     state_dir: Annotated[
         str,
-        Option(
-            "stateDir",
-            "Where grants are kept; only root may write there",
-            flag="--state-dir",
-            values="a directory",
-            is_reloadable=False,
-            read=addresses.directory,
-        ),
+        _at_start("stateDir", "Where grants are kept; only root may write there", _DIRECTORY, flag="--state-dir"),
     ] = "/var/lib/cri-proxy"
     kubelet_root: Annotated[
         str,
-        Option(
+        _at_start(
             "kubeletRoot",
             "The kubelet's own directory (its `--root-dir`), where its pod-resources socket and CPU manager state are",
-            values="a directory",
-            is_reloadable=False,
-            read=addresses.directory,
+            _DIRECTORY,
         ),
     ] = "/var/lib/kubelet"
     sysfs_root: Annotated[
         str,
-        Option(
-            "sysfsRoot",
-            "The directory that holds `sys/` and `proc/`",
-            flag="--sysfs-root",
-            values="a directory",
-            is_reloadable=False,
-            read=addresses.directory,
-        ),
+        _at_start("sysfsRoot", "The directory that holds `sys/` and `proc/`", _DIRECTORY, flag="--sysfs-root"),
     ] = "/"
     http: Annotated[
         str,
-        Option(
+        _at_start(
             "http",
             "Where health and status are served over HTTP; a port that is taken is a warning, tried again every minute",
+            _HTTP,
             flag="--http",
-            values="`ADDRESS:PORT` or `off`",
-            is_reloadable=False,
-            read=addresses.http_address,
         ),
     ] = "127.0.0.1:8891"
     node_name: Annotated[
         str,
-        Option(
+        _at_start(
             "nodeName",
             "This node's name. Default: the host name in lower case. Only the command line's value chooses a file "
             "of a configuration directory",
+            _NAME,
             flag="--node-name",
-            values="a name",
-            is_reloadable=False,
-            read=addresses.optional_name,
         ),
     ] = ""
     node_group: Annotated[
         str,
-        Option(
+        _at_start(
             "nodeGroup",
             "This node's group. Only the command line's value chooses a file of a configuration directory",
+            _NAME,
             flag="--node-group",
-            values="a name",
-            is_reloadable=False,
-            read=addresses.optional_name,
         ),
     ] = ""
 

@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Callable, Container
 from functools import partial
 
-from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.model import known_options
 from cri_proxy.config.option import Known, read_value, values_text
-from cri_proxy.config.values import with_values
 
 _DEST = "config "  # no option of another kind has a space in its destination
 
@@ -58,8 +57,3 @@ def given_options(args: argparse.Namespace) -> tuple[tuple[Known, object], ...]:
     """Return the options given on the command line, with their values."""
     given = ((known, getattr(args, _DEST + known.key, None)) for known in known_options())
     return tuple((known, value) for known, value in given if value is not None)
-
-
-def apply_options(config: Config, args: argparse.Namespace) -> Config:
-    """Return the configuration with the options of the command line."""
-    return with_values(config, given_options(args))

@@ -8,59 +8,49 @@ from collections.abc import Mapping
 
 from cri_proxy.config.model import known_options
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.model import (
-    Action,
-    ContainerRole,
-    Create,
-    Delete,
-    OnContainer,
-    Reconfigure,
-    Resize,
-    Scenario,
-    Tamper,
-)
+from cri_proxy.simulate.scenario import model
 
 # Containers by (namespace, pod), as the steps so far create them.
 _Names = dict[tuple[str, str], tuple[str, ...]]
 _DEFAULT_NAMESPACE = "default"
 
 
-def check_steps(scenario: Scenario) -> None:
+def check_steps(scenario: model.Scenario) -> None:
     """Raise ScenarioError for the first step with a mistake, with its line and its number as in the results."""
     names: _Names = {}
     for index, step in enumerate(scenario.steps):
         problem = _problem(step.action, names)
         if problem:
             raise ScenarioError(scenario.source, step.line, f"step {index}: {problem}")
-        if isinstance(step.action, Create):
+        if isinstance(step.action, model.Create):
             key = _pod_of(step.action, names)
             names[key] = (*names.get(key, ()), *(c.name for c in step.action.containers))
 
 
-def _problem(action: Action, names: _Names) -> str:
+def _problem(action: model.Action, names: _Names) -> str:
     """Return what is wrong with this step; '' when nothing is."""
     match action:
-        case OnContainer() | Resize() | Tamper():
+        case model.OnContainer() | model.Resize() | model.Tamper():
             pod, _, name = action.container.rpartition("/")
             return _unknown_pod(pod, names) or _unknown_container(pod, name, names)
-        case Delete():
+        case model.Delete():
             return _unknown_pod(action.pod, names)
-        case Reconfigure():
+        case model.Reconfigure():
             return _needs_restart(action.config)
-        case Create():
+        case model.Create():
             return _premature(action, names)
     return ""
 
 
-def _premature(create: Create, names: _Names) -> str:
+def _premature(create: model.Create, names: _Names) -> str:
     """Return the problem with an ephemeral container of a pod that does not run yet, else ''."""
-    early = [c.name for c in create.containers if c.role is ContainerRole.EPHEMERAL]
+    early = [c.name for c in create.containers if c.role is model.ContainerRole.EPHEMERAL]
     if early and _pod_of(create, names) not in names:
         return f"{early[0]} is an ephemeral container: create pod {create.pod} without it before"
     return ""
 
 
-def _pod_of(create: Create, names: _Names) -> tuple[str, str]:
+def _pod_of(create: model.Create, names: _Names) -> tuple[str, str]:
     """Return the pod that a create step makes or adds to; without a namespace the only one of that name."""
     if create.namespace is not None:
         return create.namespace, create.pod

@@ -4,23 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from cri_proxy.simulate.outcome import ContainerState, MovedContainer, StepOutcome
-from cri_proxy.simulate.scenario.model import (
-    Action,
-    Advance,
-    CpuHotplug,
-    Create,
-    Delete,
-    Expect,
-    OnContainer,
-    OnNode,
-    Reconfigure,
-    ResetNode,
-    Resize,
-    Restart,
-    Scenario,
-    Step,
-    Tamper,
-)
+from cri_proxy.simulate.scenario import model
 from policies.base import PoolView
 from sysfs.cpuset import IdSet
 from sysfs.model import Machine
@@ -28,7 +12,9 @@ from sysfs.model import Machine
 _DONE = {"stop": "stopped", "exit": "has ended", "restart-container": "restarted"}
 
 
-def heading(scenario: Scenario, machine: Machine, pools: Sequence[PoolView], warnings: Iterable[str]) -> list[str]:
+def heading(
+    scenario: model.Scenario, machine: Machine, pools: Sequence[PoolView], warnings: Iterable[str]
+) -> list[str]:
     """Return the lines before the first step."""
     lines = [f"{scenario.source}:{scenario.line}{': ' + scenario.about if scenario.about else ''}"]
     parts = [
@@ -45,7 +31,7 @@ def heading(scenario: Scenario, machine: Machine, pools: Sequence[PoolView], war
     return lines
 
 
-def step_lines(step: Step, outcome: StepOutcome) -> list[str]:
+def step_lines(step: model.Step, outcome: StepOutcome) -> list[str]:
     """Return the lines of one step."""
     lines = [f"{outcome.index:>3}  {headline(step.action)}"]
     if outcome.is_expectation:
@@ -57,7 +43,12 @@ def step_lines(step: Step, outcome: StepOutcome) -> list[str]:
             lines.append(f"     {name}: {placement_text(seen)}")
             lines += [f"         {reason}" for reason in outcome.reasons.get(name, ())]
     lines += [f"     moved {moved.container}: {change_text(moved)}" for moved in outcome.updated]
-    if isinstance(step.action, OnNode) and not isinstance(step.action, Tamper) and outcome.ok and not outcome.updated:
+    if (
+        isinstance(step.action, model.OnNode)
+        and not isinstance(step.action, model.Tamper)
+        and outcome.ok
+        and not outcome.updated
+    ):
         again = f"; {count(outcome.update_calls, 'update')} sent again" if outcome.update_calls else ""
         lines.append(f"     no container moved{again}")
     return lines
@@ -75,42 +66,42 @@ def summary(outcomes: Sequence[StepOutcome]) -> str:
     return f"  {', '.join(parts)}"
 
 
-def headline(action: Action) -> str:
+def headline(action: model.Action) -> str:
     """Return a step in one line."""
     match action:
-        case Create():
+        case model.Create():
             names = ", ".join(container.name for container in action.containers)
             qos = f" ({action.qos.value})" if action.qos is not None else ""
             where = f" in {action.namespace}" if action.namespace is not None else ""
             return f"create pod {action.pod}{where}{qos}: {names}"
-        case OnContainer():
+        case model.OnContainer():
             return f"{action.container} {_DONE[action.what]}"
-        case Resize():
+        case model.Resize():
             return f"resize {action.container}"
-        case Delete():
+        case model.Delete():
             return f"delete pod {action.pod}"
-        case Expect():
+        case model.Expect():
             return f"expect {'; '.join(action.expressions)}"
         case _:
             return _node_headline(action)
 
 
-def _node_headline(action: OnNode) -> str:
+def _node_headline(action: model.OnNode) -> str:
     match action:
-        case Reconfigure():
+        case model.Reconfigure():
             return f"reconfigure: {', '.join(action.config)}"
-        case Restart():
+        case model.Restart():
             who = "proxy and runtime" if action.what == "both" else action.what
             return f"restart {who}{', the state is lost' if action.loses_state else ''}"
-        case ResetNode():
+        case model.ResetNode():
             return "reset: the proxy ends, every container is widened"
-        case Advance():
+        case model.Advance():
             return f"{action.seconds:g} seconds pass"
-        case CpuHotplug():
+        case model.CpuHotplug():
             return (
                 f"{plural(action.cpus, 'CPU')} {action.cpus} {'goes' if len(action.cpus) == 1 else 'go'} {action.what}"
             )
-        case Tamper():
+        case model.Tamper():
             files = (("cpuset.cpus", action.cpus), ("cpuset.mems", action.mems))
             written = ", ".join(f"{ids or 'nothing'} to {name}" for name, ids in files if ids is not None)
             return f"another process writes {written} of {action.container}"

@@ -14,23 +14,7 @@ from cri_proxy.simulate.machine import machine_source, whole_machine
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome, moved_between
 from cri_proxy.simulate.pods import Attempt, Pods, StepError
-from cri_proxy.simulate.scenario.model import (
-    Action,
-    Advance,
-    CpuHotplug,
-    Create,
-    Delete,
-    Expect,
-    OnContainer,
-    OnNode,
-    Reconfigure,
-    ResetNode,
-    Resize,
-    Restart,
-    Scenario,
-    Step,
-    Tamper,
-)
+from cri_proxy.simulate.scenario import model
 from cri_proxy.simulate.snapshot import codes_of, container_states, reasons_for
 from policies.base import PoolView
 from policies.errors import PolicyBaseError
@@ -41,7 +25,7 @@ from sysfs.model import Machine
 class ScenarioRunner:
     """Runs one scenario on its node: ``open`` first, ``close`` last."""
 
-    def __init__(self, scenario: Scenario, clock: Clock | None = None) -> None:
+    def __init__(self, scenario: model.Scenario, clock: Clock | None = None) -> None:
         """Build the node; ``clock`` None: a deterministic one.
 
         Raises ScenarioError for a mistake in the machine, the configuration or a step.
@@ -83,10 +67,10 @@ class ScenarioRunner:
         for index, step in enumerate(self.scenario.steps):
             yield await self._step(index, step)
 
-    async def _step(self, index: int, step: Step) -> StepOutcome:
+    async def _step(self, index: int, step: model.Step) -> StepOutcome:
         before = self._seen
         action = step.action
-        if isinstance(action, Expect):
+        if isinstance(action, model.Expect):
             return StepOutcome(index, step.written, self._unmet(action), before, is_expectation=True)
         named = self._named(action)
         self._kubelet.refused.clear()
@@ -110,7 +94,7 @@ class ScenarioRunner:
         self._last = outcome
         return outcome
 
-    async def _try(self, action: Action) -> str:
+    async def _try(self, action: model.Action) -> str:
         """Carry out a step; return '' or why it failed."""
         try:
             return await self._carry_out(action)
@@ -121,29 +105,29 @@ class ScenarioRunner:
         except StepError as error:
             return str(error)
 
-    async def _carry_out(self, action: Action) -> str:
+    async def _carry_out(self, action: model.Action) -> str:
         match action:
-            case Create() | OnContainer() | Resize() | Delete():
+            case model.Create() | model.OnContainer() | model.Resize() | model.Delete():
                 return await self._kubelet.carry_out(action)
-            case Expect():
+            case model.Expect():
                 return "; ".join(self._unmet(action))
             case _:
                 return await self._on_node(action)
 
-    async def _on_node(self, action: OnNode) -> str:
+    async def _on_node(self, action: model.OnNode) -> str:
         match action:
-            case Reconfigure():
+            case model.Reconfigure():
                 return await self.simulated.reconfigure(action.config)
-            case Restart():
+            case model.Restart():
                 await self._restart(action)
-            case ResetNode():
+            case model.ResetNode():
                 await self.simulated.reset()
-            case Advance():
+            case model.Advance():
                 await self.simulated.advance(action.seconds)
-            case CpuHotplug():
+            case model.CpuHotplug():
                 take = self.simulated.take_offline if action.what == "offline" else self.simulated.bring_online
                 return await take(action.cpus)
-            case Tamper():
+            case model.Tamper():
                 found = self._pods.container(action.container)
                 if not self._is_live(found.attempt):
                     raise StepError(f"{found.name} has ended; restart-container starts it again")
@@ -152,7 +136,7 @@ class ScenarioRunner:
                 assert_never(action)
         return ""
 
-    async def _restart(self, restart: Restart) -> None:
+    async def _restart(self, restart: model.Restart) -> None:
         match restart.what:
             case "proxy":
                 await self.simulated.restart_proxy(loses_state=restart.loses_state)
@@ -164,7 +148,7 @@ class ScenarioRunner:
     def _is_live(self, attempt: Attempt) -> bool:
         return any(seen.is_live and seen.id == attempt.id for seen in self._seen.values())
 
-    def _unmet(self, expect: Expect) -> tuple[str, ...]:
+    def _unmet(self, expect: model.Expect) -> tuple[str, ...]:
         """Return the expectations that are not met, each with the values found."""
         functions = vocabulary(self.machine, self.pool_views(), self._seen, self._last)
         unmet = []
@@ -178,16 +162,16 @@ class ScenarioRunner:
                 unmet.append(f"{text}: {checked.shown}")
         return tuple(unmet)
 
-    def _named(self, action: Action) -> tuple[str, ...]:
+    def _named(self, action: model.Action) -> tuple[str, ...]:
         """Return the containers that a step names, as results name them."""
         try:
             match action:
-                case Create():
+                case model.Create():
                     spec = self._pods.planned(action)
                     return tuple(self._pods.name_of(spec, c.name) for c in action.containers)
-                case OnContainer() | Resize() | Tamper():
+                case model.OnContainer() | model.Resize() | model.Tamper():
                     return (self._pods.container(action.container).name,)
-                case Delete():
+                case model.Delete():
                     pod = self._pods.named(action.pod)
                     return tuple(self._pods.name_of(pod.spec, a.spec.name) for a in pod.attempts)
         except StepError:

@@ -8,32 +8,13 @@ from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.expect.expressions import check
 from cri_proxy.simulate.scenario import node_steps, pod_steps
 from cri_proxy.simulate.scenario.fields import MAX_BYTES, Field, documents
-from cri_proxy.simulate.scenario.model import (
-    Action,
-    Delete,
-    Expect,
-    OnContainer,
-    Reconfigure,
-    Scenario,
-    Step,
-)
+from cri_proxy.simulate.scenario.model import Action, Delete, Expect, OnContainer, Reconfigure, Scenario, Step
 from cri_proxy.simulate.scenario.pod_steps import container_reference, pod_reference
 
 TOP_KEYS = ("about", "machine", "config", "steps")
 STEP_KEYS = (
-    "create",
-    "stop",
-    "exit",
-    "restart-container",
-    "update",
-    "delete",
-    "reconfigure",
-    "restart",
-    "reset",
-    "advance",
-    "offline",
-    "online",
-    "tamper",
+    *("create", "stop", "exit", "restart-container", "update", "delete"),
+    *("reconfigure", "restart", "reset", "advance", "offline", "online", "tamper"),
     "expect",
 )
 

@@ -7,7 +7,8 @@ import pytest
 from cri_proxy.config.cpus import CpuList, CpuQuantity
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.config.overrides import add_options, apply_options
+from cri_proxy.config.overrides import add_options, given_options
+from cri_proxy.config.values import with_values
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 
@@ -15,7 +16,7 @@ from sysfs.cpuset import CpuSet
 def overridden(*argv: str, base: str = "") -> Config:
     parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
     add_options(parser)
-    return apply_options(parse_config(base), parser.parse_args(argv))
+    return with_values(parse_config(base), given_options(parser.parse_args(argv)))
 
 
 def test_the_seeds_command_line_works() -> None:
@@ -65,4 +66,4 @@ def test_a_command_can_take_some_of_the_options_only() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
     add_options(parser, only={"stateDir"})
     args, rest = parser.parse_known_args(["--state-dir", "/s", "--policy", "none"])
-    assert (apply_options(Config(), args).state_dir, rest) == ("/s", ["--policy", "none"])
+    assert (with_values(Config(), given_options(args)).state_dir, rest) == ("/s", ["--policy", "none"])
