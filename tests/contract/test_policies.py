@@ -110,8 +110,7 @@ def test_owned_cpus_are_in_nobody_elses_set(name: str) -> None:
 
 
 def test_its_own_grants_are_reinstated_verbatim(name: str) -> None:
-    policy = built(name)
-    held = some_grants(policy, 7)
+    held = some_grants(built(name), 7)
     found = built(name).reinstate(held)
     assert found.allocations == held
     assert found.kept == tuple(g.container for g in held.grants)
@@ -208,8 +207,7 @@ def test_narrowing_comes_to_an_end(name: str, seed: int) -> None:
     for grant in held.grants[::2]:
         held = held.without(grant.container)
     for _ in range(2 * len(held.grants) + 1):
-        narrowed = policy.narrowed(held)
-        held = applied(held, narrowed)
+        held = applied(held, policy.narrowed(held))
     assert policy.narrowed(held) == ()
     assert policy.reinstate(held).allocations == held
 
@@ -217,8 +215,7 @@ def test_narrowing_comes_to_an_end(name: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_narrowing_moves_nobody_to_other_cpus(name: str, seed: int) -> None:
     policy, held = built(name), some_grants(built(name), seed)
-    after_it = applied(held, policy.narrowed(held))
-    was, now = policy.pinnings(held), policy.pinnings(after_it)
+    was, now = policy.pinnings(held), policy.pinnings(applied(held, policy.narrowed(held)))
     assert {k: p.cpus for k, p in was.items()} == {k: p.cpus for k, p in now.items()}
 
 
@@ -227,8 +224,7 @@ def test_a_cold_start_ends_once_and_brings_only_memory_nodes(name: str) -> None:
     cold = [g for g in held.grants if g.is_cold]
     assert bool(cold) == (name == "topology-aware")
     for grant in cold:
-        warmed = policy.after_cold_start(held, grant.container)
-        held = applied(held, warmed)
+        held = applied(held, policy.after_cold_start(held, grant.container))
         now = held.get(grant.container)
         assert now is not None
         assert not now.is_cold

@@ -47,8 +47,7 @@ async def test_explain_says_of_a_placed_container_what_it_has_and_from_where_it_
 ) -> None:
     spec = PodSpec("placed", (ONE_CPU,), namespace="e2e", annotations=(("cri-proxy.io/hyperthreads", "own-core"),))
     pod = await stage.kubelet.run_pod(spec)
-    text = (await run(stage, "explain", "placed/c0")).stdout
-    assert "hyperthreads" in text
+    assert "hyperthreads" in (await run(stage, "explain", "placed/c0")).stdout
     (decision,) = (await answer(stage, "explain", "e2e/placed"))["decisions"]
     assert decision["outcome"] == "placed"
     assert decision["container"]["cpus"] == str(await stage.cpus(pod)) == str(two.high)

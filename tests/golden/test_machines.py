@@ -210,8 +210,7 @@ def test_core_type_lists_need_not_cover_a_whole_server() -> None:
 
 
 def test_every_dram_node_has_its_own_movable_pmem() -> None:
-    machine = discover_tree(others(MOVABLE, "sample2"))
-    far = machine.nodes[4:]
+    far = discover_tree(others(MOVABLE, "sample2")).nodes[4:]
     assert all(n.kind is MemoryKind.PMEM and not n.is_normal_memory for n in far)
     assert sorted(str(n.near) for n in far) == ["0", "1", "2", "3"]
 

@@ -81,8 +81,7 @@ def test_a_value_of_ours_is_data_in_json() -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_is_named_in_its_line(level: str) -> None:
     stream = io.StringIO()
-    log = configure_logging("debug", "json", stream)
-    getattr(log, level)("something")
+    getattr(configure_logging("debug", "json", stream), level)("something")
     assert json.loads(stream.getvalue())["level"] == level
 
 

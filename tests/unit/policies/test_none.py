@@ -20,8 +20,7 @@ def test_every_container_is_left_alone() -> None:
 
 
 def test_what_another_policy_granted_is_let_go() -> None:
-    held = Allocations().with_grants(OWNER, UNTOUCHED)
-    found = POLICY.reinstate(held, [request("n/c", 1000)])
+    found = POLICY.reinstate(Allocations().with_grants(OWNER, UNTOUCHED), [request("n/c", 1000)])
     assert [g.kind for g in found.allocations.grants] == [CpuKind.PRESERVE] * 3
     assert found.kept == (UNTOUCHED.container,)
     assert [k.pod_uid for k, _ in found.replaced] == ["n", "o"]
@@ -29,8 +28,7 @@ def test_what_another_policy_granted_is_let_go() -> None:
 
 
 def test_a_release_touches_nobody() -> None:
-    held = Allocations().with_grants(OWNER, UNTOUCHED)
-    assert POLICY.release(held, OWNER.container) == ()
+    assert POLICY.release(Allocations().with_grants(OWNER, UNTOUCHED), OWNER.container) == ()
 
 
 def test_the_only_pool_is_the_machine() -> None:

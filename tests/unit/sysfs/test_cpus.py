@@ -37,8 +37,7 @@ def test_there_is_no_machine_without_online_cpus(content: str) -> None:
 
 
 def test_offline_are_the_present_ones_that_are_not_online() -> None:
-    source = reader({"present": "0-9", "offline": "8-127"})
-    assert str(read_offline(source, ALL)) == "8-9"
+    assert str(read_offline(reader({"present": "0-9", "offline": "8-127"}), ALL)) == "8-9"
 
 
 @pytest.mark.parametrize(("content", "notes"), [(None, 0), ("0-", 1), ("0-3", 1)])

@@ -86,8 +86,7 @@ def test_the_agent_of_the_manifest_has_no_rights_that_it_does_not_need() -> None
 
 @pytest.mark.parametrize(("node", "group"), [("w1", ""), ("w1", "realtime")])
 def test_the_configmap_of_the_manifest_is_valid_for_every_node(tmp_path: Path, node: str, group: str) -> None:
-    data = documents()["ConfigMap"]["data"]
-    KubeletVolume(tmp_path / "v").write(data)
+    KubeletVolume(tmp_path / "v").write(documents()["ConfigMap"]["data"])
     loaded = load_config(tmp_path / "v", node_name=node, node_group=group)
     assert loaded.warnings == ()
     assert loaded.path.name == (f"group.{group}.yaml" if group else "default.yaml")

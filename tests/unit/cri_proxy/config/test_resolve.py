@@ -28,8 +28,7 @@ def cpus(resolved: Resolved) -> tuple[str, str]:
 
 
 def test_without_cgroups_every_online_cpu_is_available(tmp_path: Path) -> None:
-    machine = small_machine(offline="6-7")
-    assert cpus(resolve("", tmp_path, machine)) == ("0-5", "")
+    assert cpus(resolve("", tmp_path, small_machine(offline="6-7"))) == ("0-5", "")
 
 
 @pytest.mark.parametrize(

@@ -133,8 +133,7 @@ def test_a_wrong_command_line_is_not_made_good_by_what_was_kept(scene: Scene) ->
 
 
 def test_without_a_file_nothing_was_kept() -> None:
-    settings = start_settings(None, ())
-    assert fall_back(settings, ConfigError(COMMAND_LINE, 0, "", "x")) is None
+    assert fall_back(start_settings(None, ()), ConfigError(COMMAND_LINE, 0, "", "x")) is None
 
 
 def test_a_start_changes_nothing_that_was_kept(scene: Scene) -> None:

@@ -64,8 +64,7 @@ def test_unknown_fields_survive_at_every_level() -> None:
     config = pb.ContainerConfig.FromString(UNKNOWN)
     config.linux.resources.MergeFromString(UNKNOWN)
     message = pb.CreateContainerRequest(config=config).SerializeToString() + UNKNOWN
-    written = write_create(message, BOTH, Created("g"))
-    assert written.count(UNKNOWN) == message.count(UNKNOWN) == 3
+    assert write_create(message, BOTH, Created("g")).count(UNKNOWN) == message.count(UNKNOWN) == 3
 
 
 def test_an_updates_own_cpuset_never_passes_and_the_rest_does() -> None:

@@ -197,8 +197,7 @@ def test_what_runs_on_the_loop_gives_the_exit_status() -> None:
 async def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path) -> None:
     """Discovery, options, policy and view: all see the machine as it is now."""
     host = write_tree(tmp_path / "host", MACHINE)
-    settings = embedded_in(tmp_path, f"sysfsRoot: {host}\n")
-    daemon = Daemon(settings, log=Silent())
+    daemon = Daemon(embedded_in(tmp_path, f"sysfsRoot: {host}\n"), log=Silent())
     try:
         await daemon.start()
         await until("it decides", lambda: is_ready(daemon), seconds=20)

@@ -125,8 +125,7 @@ async def test_a_start_that_goes_on_with_what_was_kept_serves_on_the_sockets_of_
 
 
 async def test_and_by_its_relay_on_the_same_sockets(tmp_path: Path) -> None:
-    settings = kept_instead(tmp_path, f"{TEXT}relay: grpc\n")
-    async with starting_with(settings) as starting:
+    async with starting_with(kept_instead(tmp_path, f"{TEXT}relay: grpc\n")) as starting:
         await until("it serves", lambda: is_served(starting.kubelet), seconds=20)
         reader, writer = await asyncio.open_unix_connection(tmp_path / "proxy.sock")
         writer.write(PREFACE)

@@ -37,8 +37,7 @@ def test_what_was_kept_is_in_force_where_the_file_cannot_be_and_that_is_said_lou
     settings, log = settings_in(tmp_path, BROKEN), Silent()
     file, kept = tmp_path / "config.yaml", parse_config(f"{GOOD}stateDir: {tmp_path}\n")
     save_known_good(tmp_path, KnownGood(kept, file, file, "", "0" * 64, 5.0))
-    engine = Engine(settings, log, MACHINE)
-    assert engine.settings.config == kept
+    assert Engine(settings, log, MACHINE).settings.config == kept
     assert any("config_kept" in error and "64-65" in error for error in log.errors)
 
 
@@ -57,8 +56,7 @@ def test_a_store_that_a_newer_program_wrote_is_not_touched(tmp_path: Path) -> No
 
 
 def test_an_http_address_that_cannot_be_had_is_a_warning_until_it_can() -> None:
-    log = Silent()
-    http = HttpAddress(log)
+    http = HttpAddress(Silent())
     http.failed("localhost:80", "the port is taken")
     assert http.warnings() == ("http: the port is taken",)
     http.opened("localhost:80")

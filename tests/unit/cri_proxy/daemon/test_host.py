@@ -30,8 +30,7 @@ def test_the_machine_is_discovered_once_until_it_is_asked_for_anew(tmp_path: Pat
 
 
 def test_a_machine_that_was_handed_in_has_none_of_this_nodes_cgroups(tmp_path: Path) -> None:
-    settings = replace(settings_for(Config()), state_dir=tmp_path)
-    host = Host(settings, Silent(), MACHINE)
+    host = Host(replace(settings_for(Config()), state_dir=tmp_path), Silent(), MACHINE)
     assert (host.machine(), host.discover(), host.is_given, host.cgroup_root) == (MACHINE, MACHINE, True, tmp_path)
 
 

@@ -142,8 +142,7 @@ async def test_who_asks_has_the_same_one_applied_again(scene: Scene) -> None:
 
 
 async def test_an_empty_file_is_taken_where_it_was_empty_before() -> None:
-    scene = Scene(settings_of(""))
-    assert await scene.take("", asked=True) == "applied"
+    assert await Scene(settings_of("")).take("", asked=True) == "applied"
 
 
 async def test_the_command_line_beats_the_new_file_too() -> None:

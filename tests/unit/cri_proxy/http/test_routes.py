@@ -66,8 +66,7 @@ def test_topology_is_what_the_topology_command_prints() -> None:
 
 
 def test_explain_names_the_request_and_the_ranking() -> None:
-    answer = get("/api/v1/explain", pod="web", container="c0")
-    (decision,) = json.loads(answer.body)["decisions"]
+    (decision,) = json.loads(get("/api/v1/explain", pod="web", container="c0").body)["decisions"]
     assert decision["request"]["cpu_request_mcpu"] == 2000
     assert decision["ranking"][0]["key"][0] == ["fits", 1]
 
@@ -79,8 +78,7 @@ def test_explain_wants_a_pod_that_is_known(query: dict[str, str], status: int) -
 
 def test_config_is_nested_as_it_is_written() -> None:
     text = 'reservedResources: {cpu: 750m}\nlog: {level: debug}\navailableResources: {cpu: "cpuset:0-3"}'
-    daemon = FixedDaemon(parse_config(text))
-    answer = json.loads(get("/api/v1/config", daemon).body)
+    answer = json.loads(get("/api/v1/config", FixedDaemon(parse_config(text))).body)
     assert answer["reservedResources"] == {"cpu": "750m"}
     assert answer["log"] == {"level": "debug", "format": "auto"}
 

@@ -116,8 +116,7 @@ async def test_off_opens_nothing(tmp_path: Path) -> None:
 
 
 async def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
-    server = fixed_server(times=Times(idle_seconds=0.3))
-    async with serving(tmp_path / "a.sock", server):
+    async with serving(tmp_path / "a.sock", fixed_server(times=Times(idle_seconds=0.3))):
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(tmp_path / "a.sock"))
             client.sendall(LINE)  # it is there before the server has looked at the connection

@@ -99,8 +99,7 @@ def test_a_failure_has_code_and_message() -> None:
 
 
 def test_a_header_block_may_come_in_several_frames() -> None:
-    whole = trailers(1)
-    block = whole[frames.HEADER_BYTES :]
+    block = trailers(1)[frames.HEADER_BYTES :]
     split = frames.frame(frames.HEADERS, frames.END_STREAM, 1, block[:3])
     split += frames.frame(frames.CONTINUATION, frames.END_HEADERS, 1, block[3:])
     assert client().receive(split) == [CallEnded(1, None)]

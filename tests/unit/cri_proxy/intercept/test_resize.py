@@ -143,5 +143,4 @@ async def test_two_resizes_that_need_each_others_cpus_do_not_wait_in_a_circle(si
 
 async def test_an_update_of_a_container_that_is_not_ours_passes_as_it_is(site: Site) -> None:
     request = pb.UpdateContainerResourcesRequest(container_id="unknown")
-    reader = site.interceptor._reader
-    assert await site.interceptor._updates.plan(reader, request) is None
+    assert await site.interceptor._updates.plan(site.interceptor._reader, request) is None

@@ -245,8 +245,7 @@ async def test_a_pod_cannot_forge_a_grant(site: Site) -> None:
 
 
 async def test_what_is_sent_on_once_is_forgotten(site: Site) -> None:
-    call = Call(7, CREATE, b"")
-    site.interceptor.on_outcome(call, Replied(b""))
+    site.interceptor.on_outcome(Call(7, CREATE, b""), Replied(b""))
     assert site.node.context.ledger.allocations.grants == ()
 
 

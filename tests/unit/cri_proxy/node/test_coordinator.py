@@ -145,8 +145,7 @@ async def test_a_pod_whose_sandbox_is_made_anew_holds_its_cpus_once(site: Site) 
 
 async def test_a_pod_that_is_stopped_while_a_container_is_created_keeps_its_place_until_the_answer(site: Site) -> None:
     """Freed earlier, its CPUs could be another's by the time it exists."""
-    spec = PodSpec("a", (OWNS_2,))
-    sandbox = await site.kubelet.run_sandbox(spec)
+    sandbox = await site.kubelet.run_sandbox(PodSpec("a", (OWNS_2,)))
     reservation = await place(site, request("c", 2000), sandbox)
     for row in site.node.context.ledger.of_sandbox(sandbox):
         site.node.coordinator.release(row, "sandbox stopped")
@@ -174,8 +173,7 @@ async def test_what_was_released_is_saved_before_what_is_decided_next(site: Site
     """Saves that nobody waits for must not overtake, nor be overtaken."""
     first = await place(site, request("c", 2000))
     site.node.coordinator.commit(first, "id-1", first.pinning)
-    row = site.row("id-1")
-    site.node.coordinator.release(row, "test")
+    site.node.coordinator.release(site.row("id-1"), "test")
     await place(site, request("c", 2000))
     await site.node.context.tasks.join()
     assert saved(site) == {"c": "reserved"}

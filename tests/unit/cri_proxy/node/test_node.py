@@ -74,8 +74,7 @@ async def test_cpus_that_the_kubelet_sends_itself_are_told_with_the_remedy_and_d
 
 async def test_an_update_with_cpus_of_the_kubelets_own_is_told_too(site: Site) -> None:
     run = await site.run("web", guaranteed("c", 2000))
-    linux = pb.LinuxContainerResources(cpuset_cpus="6-7")
-    await site.kubelet.update(run.container_id("c"), linux)
+    await site.kubelet.update(run.container_id("c"), pb.LinuxContainerResources(cpuset_cpus="6-7"))
     assert "carried CPUs 6-7" in site.node.warnings()[0]
 
 

@@ -120,8 +120,7 @@ def test_the_first_frame_that_is_no_reply_to_a_passing_call_is_left(rest: bytes)
 
 
 def test_nothing_follows_the_end_of_a_reply() -> None:
-    lane = Lane()
-    assert lane.passing.replies(trailers(1) + trailers(1)) == trailers(1)
+    assert Lane().passing.replies(trailers(1) + trailers(1)) == trailers(1)
 
 
 def test_a_stream_without_end_is_counted_and_not_followed() -> None:

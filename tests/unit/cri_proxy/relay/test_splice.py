@@ -127,8 +127,7 @@ def test_a_held_call_does_not_hold_others() -> None:
 
 
 def test_headers_in_several_frames_are_read_and_sent_on_as_they_came() -> None:
-    whole = request_headers(1, HOLD)
-    block = whole[frames.HEADER_BYTES :]
+    block = request_headers(1, HOLD)[frames.HEADER_BYTES :]
     split = (
         frames.frame(frames.HEADERS, 0, 1, block[:5])
         + frames.frame(frames.CONTINUATION, 0, 1, block[5:9])

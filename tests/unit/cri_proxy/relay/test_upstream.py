@@ -39,8 +39,7 @@ def test_a_frame_larger_than_what_is_left_is_split() -> None:
 
 
 def test_an_empty_last_frame_needs_no_window() -> None:
-    upstream = Upstream([], [], window_bytes=0)
-    assert pass_data(upstream, 1, 0, end=True)
+    assert pass_data(Upstream([], [], window_bytes=0), 1, 0, end=True)
 
 
 def test_waiting_data_keeps_its_order_across_streams() -> None:

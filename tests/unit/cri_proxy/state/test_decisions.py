@@ -106,5 +106,4 @@ def test_a_record_that_makes_no_sense_says_so(text: str) -> None:
 
 def test_a_record_of_a_later_version_is_read_as_far_as_it_is_known() -> None:
     packed = pack(DecisionRecord(GRANT.request, Outcome.PLACED, 1.0))
-    later = replace(packed, text=packed.text[:-1] + ',"charm":3}')
-    assert unpack(later) == unpack(packed)
+    assert unpack(replace(packed, text=packed.text[:-1] + ',"charm":3}')) == unpack(packed)

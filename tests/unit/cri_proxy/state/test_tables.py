@@ -29,8 +29,7 @@ def test_rows_come_back_sorted_by_container(connection: sqlite3.Connection) -> N
 
 
 def test_who_was_moved_for_a_container_is_remembered_with_it(connection: sqlite3.Connection) -> None:
-    other = make_row("other")
-    row = replace(make_row(), displaced=(DisplacedGrant(other.grant, 7),))
+    row = replace(make_row(), displaced=(DisplacedGrant(make_row("other").grant, 7),))
     apply(connection, change([row], []))
     assert read(connection).rows == (row,)
 

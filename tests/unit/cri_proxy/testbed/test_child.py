@@ -18,8 +18,7 @@ def python(code: str, directory: Path) -> Child:
 
 
 async def test_a_program_that_listens_ends_by_its_signal(tmp_path: Path) -> None:
-    child = python("import time; time.sleep(60)", tmp_path)
-    assert await child.end() == -signal.SIGTERM
+    assert await python("import time; time.sleep(60)", tmp_path).end() == -signal.SIGTERM
 
 
 async def test_a_program_that_does_not_listen_is_killed(tmp_path: Path) -> None:

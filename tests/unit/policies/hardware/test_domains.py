@@ -37,8 +37,7 @@ def test_only_the_package_whose_sets_do_not_nest_loses_the_level() -> None:
 
 
 def test_a_node_that_spans_packages_is_left_out_for_both() -> None:
-    machine = merge_nodes(small_machine(packages=2, cores=1, threads=1), 0, 1)
-    domains = build_domains(machine)
+    domains = build_domains(merge_nodes(small_machine(packages=2, cores=1, threads=1), 0, 1))
     assert Level.NODE not in [d.level for d in walk(domains.root)]
     assert len(domains.notes) == 2
 

@@ -48,8 +48,7 @@ def test_all_levels_stand_below_each_other() -> None:
 
 
 def test_pool_names_use_the_kernels_node_numbers() -> None:
-    machine = small_machine(packages=1, nodes=2)
-    sparse = renumber(machine, {}, {0: 4, 1: 9})
+    sparse = renumber(small_machine(packages=1, nodes=2), {}, {0: 4, 1: 9})
     assert names(tree_of(sparse)) == ["root", "NUMA node #4", "NUMA node #9"]
 
 

@@ -17,8 +17,7 @@ def test_a_quantity_is_rounded_up_and_taken_core_by_core(mcpu: int, expected: st
 
 
 def test_a_core_that_is_whole_goes_before_one_with_a_part_missing() -> None:
-    machine = small_machine(packages=1)
-    assert str(choose_reserved(machine, CpuSet.parse("1-3"), 2000)) == "2-3"
+    assert str(choose_reserved(small_machine(packages=1), CpuSet.parse("1-3"), 2000)) == "2-3"
 
 
 def test_isolated_cpus_are_reserved_last() -> None:

@@ -53,8 +53,7 @@ def test_a_preserved_container_is_not_written_to() -> None:
 def test_what_is_not_to_be_pinned_is_not_written() -> None:
     assert pinned(SHARED, pin_cpu=False) == ("-", "1")
     assert pinned(SHARED, pin_memory=False) == ("4-7", "-")
-    preserved = replace(SHARED, request=request("s/c", preserve_memory=True))
-    assert pinned(preserved) == ("4-7", "-")
+    assert pinned(replace(SHARED, request=request("s/c", preserve_memory=True))) == ("4-7", "-")
 
 
 def test_no_mems_means_not_written() -> None:

@@ -94,8 +94,7 @@ def test_a_pool_with_the_isolated_cpu_beats_one_that_would_slice() -> None:
 
 
 def test_without_a_free_isolated_cpu_an_ordinary_one_is_taken_and_that_is_said() -> None:
-    held = fill(ISOLATED, request("a/c", 1000))
-    decision = placed(ISOLATED.decide(held, request("b/c", 1000)))
+    decision = placed(ISOLATED.decide(fill(ISOLATED, request("a/c", 1000)), request("b/c", 1000)))
     assert decision.grant.kind is CpuKind.EXCLUSIVE
     assert "isolated-short" in codes(decision)
 
@@ -208,8 +207,7 @@ def test_the_machine_is_full_when_the_root_is() -> None:
 
 
 def test_an_idle_pool_is_used_to_its_last_cpu() -> None:
-    held = fill(TWO_CPUS, request("a/c", 1000))
-    assert cpus(TWO_CPUS, held, "a/c") == "1"
+    assert cpus(TWO_CPUS, fill(TWO_CPUS, request("a/c", 1000)), "a/c") == "1"
 
 
 def test_a_pool_with_idle_containers_is_emptied_only_when_nothing_else_is_left() -> None:

@@ -26,8 +26,7 @@ POLICY = topology_aware(four_nodes(), "0")
 
 
 def test_a_grant_of_the_container_itself_is_not_in_its_way() -> None:
-    held = fill(POLICY, request("a/c", 15000))
-    decision = placed(POLICY.decide(held, request("a/c", 15000)))
+    decision = placed(POLICY.decide(fill(POLICY, request("a/c", 15000)), request("a/c", 15000)))
     assert len(decision.grant.owned) == 15
 
 
@@ -101,8 +100,7 @@ def test_what_is_not_to_be_pinned_is_not_in_the_fallback() -> None:
 
 
 def test_a_change_of_withheld_cpus_is_seen() -> None:
-    held = Allocations()
-    assert POLICY.pools(held)[2].shared_free_mcpu == 3000
+    assert POLICY.pools(Allocations())[2].shared_free_mcpu == 3000
     withheld = Allocations(withheld=CpuSet.parse("4-15"))
     assert len(placed(POLICY.decide(withheld, request("a/c", 3000))).grant.owned & CpuSet.parse("1-3")) == 3
 

@@ -36,8 +36,7 @@ def test_a_narrower_pool_is_better_than_a_wider_one_and_a_near_level_than_a_far_
 
 
 def test_a_level_that_was_left_out_is_the_pool_that_has_its_cpus() -> None:
-    single = tree_of(small_machine(packages=1, nodes=2))
-    assert burst_ranks(single, BurstLevel.PACKAGE)[0] == 0
+    assert burst_ranks(tree_of(small_machine(packages=1, nodes=2)), BurstLevel.PACKAGE)[0] == 0
     assert burst_ranks(tree_of(four_nodes()), BurstLevel.DIE)[1] == 0
 
 

@@ -49,8 +49,7 @@ def test_what_is_legal_stays_verbatim() -> None:
 
 
 def test_only_the_owner_of_a_cpu_that_went_away_is_placed_again_and_keeps_the_others() -> None:
-    less = topology_aware(four_nodes(), "0", available=CpuSet.parse("0-4,6-15"))
-    found = less.reinstate(HELD)
+    found = topology_aware(four_nodes(), "0", available=CpuSet.parse("0-4,6-15")).reinstate(HELD)
     assert told(found.replaced) == ["own"]
     assert found.replaced[0][1].text == (
         "its saved grant cannot be kept: CPUs 4-5 are not all available and unreserved in NUMA node #1"
@@ -97,8 +96,7 @@ def test_a_new_request_of_a_container_that_holds_something_grows_in_place() -> N
 
 
 def test_a_pool_that_no_longer_exists_is_left() -> None:
-    flat = topology_aware(small_machine(packages=1, cores=8), "0")
-    found = flat.reinstate(HELD)
+    found = topology_aware(small_machine(packages=1, cores=8), "0").reinstate(HELD)
     assert len(found.replaced) == 4
     assert {g.pool for g in found.allocations.grants} == {"root"}
     assert owners(found)["own"] == "4-5"
@@ -110,8 +108,7 @@ def test_the_system_and_preserved_containers_stay() -> None:
 
 
 def test_what_the_policy_none_let_through_is_placed() -> None:
-    passed = Grant(request("late/c", 1000), "", CpuKind.PRESERVE)
-    found = POLICY.reinstate(HELD.with_grants(passed))
+    found = POLICY.reinstate(HELD.with_grants(Grant(request("late/c", 1000), "", CpuKind.PRESERVE)))
     assert told(found.replaced) == ["late"]
     assert len(CpuSet.parse(owners(found)["late"])) == 1
 
@@ -201,8 +198,7 @@ def test_zones_that_hold_too_little_memory_stay_at_a_start_and_are_widened_when_
 def test_who_is_placed_again_keeps_its_memory_nodes_beside_the_new_ones() -> None:
     """A page that moves with the CPUs would stall the container: it is narrowed later, one at a time."""
     grant = replace(of_memory("a/c", 1, 0), pool="socket #7")
-    found = POLICY.reinstate(Allocations().with_grants(grant))
-    new = found.allocations.grants[0]
+    new = POLICY.reinstate(Allocations().with_grants(grant)).allocations.grants[0]
     assert (new.pool, str(new.mems)) == ("NUMA node #1", "0-1")
 
 

@@ -16,8 +16,7 @@ def test_fields_are_compared_in_the_documented_order() -> None:
 def test_an_earlier_field_beats_all_later_ones() -> None:
     for i in range(len(Key._fields)):
         better = Key._make([*EQUAL[:i], EQUAL[i] + 1, *EQUAL[i + 1 :]])
-        worse = Key._make([*EQUAL[: i + 1], *(v + 100 for v in EQUAL[i + 1 :])])
-        assert better > worse
+        assert better > Key._make([*EQUAL[: i + 1], *(v + 100 for v in EQUAL[i + 1 :])])
 
 
 def test_the_first_difference_decides_and_has_words() -> None:

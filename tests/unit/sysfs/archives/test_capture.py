@@ -44,8 +44,7 @@ def test_a_capture_of_any_machine_loads_as_that_machine(machine: Machine) -> Non
 
 def test_files_that_give_an_error_give_it_again_after_loading(tmp_path: Path) -> None:
     bad = f"{CPU}/cpu0/cache/index2/size"
-    files = files_of(small_machine())
-    tree = memory_tree({**files, "capture-errors.txt": f"EIO {bad}"})
+    tree = memory_tree({**files_of(small_machine()), "capture-errors.txt": f"EIO {bad}"})
     again = captured(tree, tmp_path / "m.tar.xz")
     assert discover_tree(again) == discover_tree(tree)
     assert bad in discover_tree(again).notes[0]

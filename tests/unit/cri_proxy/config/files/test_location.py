@@ -155,8 +155,7 @@ def test_group_and_file_come_from_one_generation_of_the_volume(tmp_path: Path) -
 
 
 def test_every_directory_on_the_way_is_looked_at_links_included(tmp_path: Path) -> None:
-    volume = KubeletVolume(tmp_path / "v")
-    volume.write({"default.yaml": ""})
+    KubeletVolume(tmp_path / "v").write({"default.yaml": ""})
     (tmp_path / "here").symlink_to("v")
     lookups = ConfigLocation(tmp_path / "here").lookups()
     assert lookups[tmp_path] == {"here", "v", "node-group"}

@@ -35,8 +35,7 @@ def test_a_circle_has_an_end(tmp_path: Path) -> None:
 
 
 def test_names_of_one_directory_are_looked_up_together(tmp_path: Path) -> None:
-    found = looked_up([tmp_path / "a", tmp_path / "b" / "c"])
-    assert found[tmp_path] == {"a", "b"}
+    assert looked_up([tmp_path / "a", tmp_path / "b" / "c"])[tmp_path] == {"a", "b"}
 
 
 def test_what_is_no_link_leads_nowhere(tmp_path: Path) -> None:

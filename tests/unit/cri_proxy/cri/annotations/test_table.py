@@ -43,8 +43,7 @@ KEYS_OF_THE_PEERS = [
 @pytest.mark.parametrize(("row", "example"), EXAMPLES, ids=lambda v: v.key if isinstance(v, Annotation) else v)
 def test_every_example_of_the_table_is_understood(row: Annotation[object], example: str) -> None:
     besides = {f"{OURS}/memory-type": "mixed"} if row is STRICT_MEMORY_TYPE else {}
-    parsed = parse_annotations({**besides, f"{OURS}/{row.key}": example}, "c0")
-    assert parsed.problems == ()
+    assert parse_annotations({**besides, f"{OURS}/{row.key}": example}, "c0").problems == ()
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.key)

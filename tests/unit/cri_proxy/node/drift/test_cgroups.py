@@ -31,8 +31,7 @@ def test_a_cgroup_that_the_container_made_inside_is_not_its_own(tmp_path: Path) 
 
 
 def test_an_empty_file_means_what_is_effective(tmp_path: Path) -> None:
-    tree = CgroupTree(tmp_path)
-    tree.write(7, ID, "", "")
+    CgroupTree(tmp_path).write(7, ID, "", "")
     found = Cgroups(tmp_path).enforced(7, ID)
     assert found is not None
     assert (str(found.cpus), str(found.mems), found.inherits_cpus) == ("0-7", "0-1", True)
@@ -65,8 +64,7 @@ def test_a_pid_that_is_somebody_elses_by_now_tells_nothing(tmp_path: Path) -> No
 def test_a_container_that_is_gone_tells_nothing(tmp_path: Path) -> None:
     tree = CgroupTree(tmp_path)
     assert seen(tree) is None
-    directory = tree.write(7, ID, "1-2", "0")
-    shutil.rmtree(directory)
+    shutil.rmtree(tree.write(7, ID, "1-2", "0"))
     assert seen(tree) is None
 
 

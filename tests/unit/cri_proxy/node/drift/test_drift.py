@@ -125,8 +125,7 @@ async def test_a_container_that_is_gone_is_not_put_back(scene: Scene) -> None:
 async def test_a_container_with_a_call_under_way_is_not_looked_at(scene: Scene) -> None:
     container_id = await scene.run("a", guaranteed("c", 2000))
     scene.tamper(container_id, "0-7")
-    row = scene.site.row(container_id)
-    async with scene.site.node.effects.lock(row.key):
+    async with scene.site.node.effects.lock(scene.site.row(container_id).key):
         await scene.check()
     assert scene.drift.repairs == 0
 

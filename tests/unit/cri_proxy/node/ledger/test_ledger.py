@@ -37,8 +37,7 @@ def test_whoever_owns_cpus_waits_while_another_sits_on_them() -> None:
 def test_nobody_grows_onto_cpus_that_are_still_held_alone() -> None:
     """The grant of ``a`` moved from CPU 1 to CPU 2, but the runtime has not confirmed the move."""
     ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", acknowledged="3-7"))
-    moved = replace(row("a", owned="2"), acknowledged=Pinning(CpuSet.parse("1"), None))
-    ledger.put(moved)
+    ledger.put(replace(row("a", owned="2"), acknowledged=Pinning(CpuSet.parse("1"), None)))
     assert cpus(ledger.sendable(row("b").key)) == "3-7"
 
 

@@ -28,8 +28,7 @@ def test_who_is_still_on_its_cpus_is_named() -> None:
 
 
 def test_nobody_is_named_once_all_are_where_they_should_be() -> None:
-    ledger = ledger_with(OWNER, LATE)
-    settled = replace(LATE, acknowledged=ledger.desired()[LATE.key])
+    settled = replace(LATE, acknowledged=ledger_with(OWNER, LATE).desired()[LATE.key])
     assert shown(ledger_with(OWNER, settled), OWNER).waits_for == ()
 
 

@@ -146,8 +146,7 @@ async def test_what_is_counted_of_containers_is_what_the_status_shows_of_them(si
     reached = [c for c in status.containers if c.reachable_by and c.state == "running"]
     assert shown(site, catalog.VIOLATED) == {(): len(status.violations)} == {(): 1}
     assert shown(site, catalog.REACHABLE) == {(): len(reached)} == {(): 1}
-    kinds = Counter((c.state, c.kind) for c in status.containers)
-    assert shown(site, catalog.CONTAINERS) == kinds
+    assert shown(site, catalog.CONTAINERS) == Counter((c.state, c.kind) for c in status.containers)
     site.log.errors.clear()
 
 

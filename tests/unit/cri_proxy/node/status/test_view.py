@@ -143,8 +143,7 @@ async def test_a_refusal_is_explained_the_same_after_a_restart(site: Site) -> No
 
 async def test_what_was_kept_without_a_record_is_explained_as_restored(site: Site) -> None:
     await site.run("a", guaranteed("c", 2000))
-    saved = site.store.load()
-    site.store = MemoryStore(replace(saved, decisions=()))
+    site.store = MemoryStore(replace(site.store.load(), decisions=()))
     await site.open()
     (explained,) = view(site).explain("a", None).decisions
     assert (explained.decision.outcome, explained.decision.decided_at_seconds, explained.container is None) == (

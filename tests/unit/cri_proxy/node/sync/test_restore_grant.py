@@ -83,8 +83,7 @@ def test_isolated_cpus_that_it_grew_by_are_isolated() -> None:
 
 
 def test_siblings_that_it_hides_are_its_own() -> None:
-    hiding = replace(OWNER, exclusive=CpuSet.parse("2-5"))
-    assert held(live(hiding, "2,4")) == ("2-5", [])
+    assert held(live(replace(OWNER, exclusive=CpuSet.parse("2-5")), "2,4")) == ("2-5", [])
 
 
 def test_whole_cores_are_all_its_own() -> None:
@@ -119,8 +118,7 @@ def test_a_reserved_one_that_was_resized_is_placed_anew() -> None:
 
 
 def test_a_best_effort_one_asks_for_nothing() -> None:
-    asks = request("a", 0, qos=QosClass.BEST_EFFORT)
-    idle = replace(SHARER, request=asks, shared_mcpu=0)
+    idle = replace(SHARER, request=request("a", 0, qos=QosClass.BEST_EFFORT), shared_mcpu=0)
     assert live(idle, "0-5").grant == idle
 
 

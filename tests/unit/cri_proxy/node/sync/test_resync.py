@@ -238,8 +238,7 @@ async def test_a_row_without_a_known_pinning_is_asked_for_at_start(site: Site) -
     row = site.row(owner)
     await site.store.save([replace(row, acknowledged=None)])
     await site.open()
-    asked = site.row(owner)
-    assert asked.acknowledged == Pinning(row.grant.owned, row.grant.mems)
+    assert site.row(owner).acknowledged == Pinning(row.grant.owned, row.grant.mems)
     assert site.node.effects.sent == 0
 
 

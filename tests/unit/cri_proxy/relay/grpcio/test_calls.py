@@ -28,8 +28,7 @@ from cri_proxy.tasks import Tasks
 def test_a_status_that_grpcio_may_have_made_up_is_no_answer(
     code: grpc.StatusCode, details: str, outcome: Outcome
 ) -> None:
-    error = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details, "")
-    assert failure_of(error) == outcome
+    assert failure_of(aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details, "")) == outcome
 
 
 def test_a_write_that_grpcio_lost_is_unavailable_and_names_the_runtime() -> None:

@@ -72,6 +72,5 @@ async def test_streams_are_served(tmp_path: Path) -> None:
 
 async def test_the_socket_is_private_and_goes_with_the_server(tmp_path: Path) -> None:
     async with Served(tmp_path) as served:
-        mode = stat.S_IMODE(served.server.path.stat().st_mode)
-        assert mode == 0o600
+        assert stat.S_IMODE(served.server.path.stat().st_mode) == 0o600
     assert not served.server.path.exists()

@@ -46,8 +46,7 @@ def test_free_capacity_is_bounded_by_every_pool_above() -> None:
 
 def test_a_pool_gives_no_cpu_that_a_share_below_it_needs() -> None:
     grants = [shared(f"{n}/c", f"NUMA node #{n}", 500) for n in range(4)]
-    room = room_of(supply_of(TREE, *grants), keep_busy=True)
-    assert at(room.inner, ROOT) == 1 + 3 + 3 + 3
+    assert at(room_of(supply_of(TREE, *grants), keep_busy=True).inner, ROOT) == 1 + 3 + 3 + 3
 
 
 def test_a_busy_pool_keeps_a_cpu_only_under_the_rule_that_says_so() -> None:
@@ -62,8 +61,7 @@ def test_an_idle_pool_gives_its_last_cpu() -> None:
 
 def test_the_last_cpu_of_a_machine_without_reserved_ones_stays_while_someone_needs_it() -> None:
     tree = tree_of(four_nodes())
-    supply = supply_of(tree, shared("a/c", NODE1, 0))
-    assert room_of(supply, keep_busy=False).give[0] == 15
+    assert room_of(supply_of(tree, shared("a/c", NODE1, 0)), keep_busy=False).give[0] == 15
     assert room_of(supply_of(tree), keep_busy=False).give[0] == 16
 
 
@@ -79,8 +77,7 @@ def test_withheld_isolated_cpus_are_not_given_either() -> None:
 
 
 def test_sharers_of_an_empty_set_use_the_nearest_one_above() -> None:
-    supply = supply_of(TREE, owned("a/c", NODE1, "4-7"))
-    assert str(CpuSet(at(supply.effective(), NODE1))) == "1-2"
+    assert str(CpuSet(at(supply_of(TREE, owned("a/c", NODE1, "4-7")).effective(), NODE1))) == "1-2"
 
 
 def test_sharers_use_the_reserved_cpus_when_nothing_is_shared() -> None:
