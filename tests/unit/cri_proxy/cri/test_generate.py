@@ -1,10 +1,27 @@
+import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
-from cri_proxy.cri.generate import PROTO, generate, stale, without_version
+from cri_proxy.cri.generate import PROTO, ROOT, generate, stale, without_version
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
 
 STAMPED = "# Protobuf Python Version: 7.35.1\nDomain.PUBLIC,\n    7,\n    35,\n    1,\n    '',\n"
+
+FACTS = Path(__file__).resolve().parents[5] / "shared" / "spec" / "interfaces" / "cri-v1.txt"
+SCALARS = {
+    FieldDescriptor.TYPE_BOOL: "bool",
+    FieldDescriptor.TYPE_BYTES: "bytes",
+    FieldDescriptor.TYPE_DOUBLE: "double",
+    FieldDescriptor.TYPE_INT32: "int32",
+    FieldDescriptor.TYPE_INT64: "int64",
+    FieldDescriptor.TYPE_STRING: "string",
+    FieldDescriptor.TYPE_UINT32: "uint32",
+    FieldDescriptor.TYPE_UINT64: "uint64",
+}
 
 
 def proto(root: Path, text: str) -> Path:
@@ -31,3 +48,72 @@ def test_a_proto_that_does_not_parse_is_an_error(tmp_path: Path) -> None:
 
 def test_another_version_of_the_generator_makes_no_difference() -> None:
     assert without_version(STAMPED) == without_version(STAMPED.replace("35", "36").replace("    1,", "    2,"))
+
+
+def _type(field: FieldDescriptor) -> str:
+    if field.message_type is not None:
+        if field.message_type.GetOptions().map_entry:
+            key, value = (field.message_type.fields_by_name[n] for n in ("key", "value"))
+            return f"map<{_type(key)}, {_type(value)}>"
+        return field.message_type.full_name.removeprefix("runtime.v1.")
+    if field.enum_type is not None:
+        return field.enum_type.full_name.removeprefix("runtime.v1.")
+    return SCALARS[field.type]
+
+
+def _field(field: FieldDescriptor) -> str:
+    kind = _type(field)
+    repeated = "repeated " if field.is_repeated and not kind.startswith("map<") else ""
+    deprecated = " (deprecated)" if field.GetOptions().deprecated else ""
+    return f"{field.name} {field.number} {repeated}{kind}{deprecated}"
+
+
+def _enum(enum: EnumDescriptor) -> str:
+    values = ", ".join(f"{v.name} {v.number}" for v in enum.values)
+    return f"enum {enum.full_name.removeprefix('runtime.v1.')}: {values}"
+
+
+def _message(message: Descriptor) -> Iterator[str]:
+    yield f"{message.name}: {', '.join(_field(f) for f in message.fields)}"
+    for enum in message.enum_types:
+        yield _enum(enum)
+
+
+def _described() -> Iterator[str]:
+    for service in pb.DESCRIPTOR.services_by_name.values():
+        yield f"service {service.name}"
+        for method in service.methods:
+            stream = "stream " if method.server_streaming else ""
+            yield f"  {method.name}: {method.input_type.name} -> {stream}{method.output_type.name}"
+    for enum in pb.DESCRIPTOR.enum_types_by_name.values():
+        yield _enum(enum)
+    for message in pb.DESCRIPTOR.message_types_by_name.values():
+        yield from _message(message)
+
+
+def _facts() -> set[str]:
+    if not FACTS.exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the facts of the interface are missing: {FACTS}")
+        pytest.skip(f"the facts of the interface are not here: {FACTS}")
+    lines = FACTS.read_text().splitlines()
+    return {line.rstrip() for line in lines if line.strip() and not line.startswith(("#", "package "))}
+
+
+def test_our_proto_has_every_service_method_message_field_and_enum_of_the_interface_and_nothing_else() -> None:
+    ours = {line.rstrip() for line in _described()}
+    assert ours == _facts()
+
+
+def test_the_generated_files_are_what_the_proto_gives_now() -> None:
+    assert stale() == ()
+
+
+def test_a_changed_proto_is_noticed(tmp_path: Path) -> None:
+    proto = tmp_path / PROTO
+    proto.parent.mkdir(parents=True)
+    text = (ROOT / PROTO).read_text()
+    proto.write_text(re.sub(r"string version = 1;", "string version = 9;", text, count=1))
+    for name in ("cri_v1_pb2.py", "cri_v1_pb2.pyi"):
+        proto.with_name(name).write_text((ROOT / PROTO).with_name(name).read_text())
+    assert PROTO.with_name("cri_v1_pb2.py") in stale(tmp_path, [PROTO])

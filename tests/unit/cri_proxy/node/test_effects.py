@@ -9,12 +9,13 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.coordinator import Refusal
-from cri_proxy.node.effects import BACKOFF_SECONDS
+from cri_proxy.node.effects import AT_ONCE, BACKOFF_SECONDS, is_announced
 from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.state.rows import Row
 from policies.base import Pinning, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
+from tests.fakes.grants import row, small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import background, entered, soon
 
@@ -221,8 +222,8 @@ async def test_a_memory_node_that_is_gone_leaves_the_record_though_memory_is_not
 
 async def test_memory_moves_one_container_at_a_time_and_who_waits_holds_no_lock(site: Site) -> None:
     rows = [await sharing(site), site.row((await site.run("t", SHARES)).container_id("c"))]
-    for row in rows:
-        move(site, row, "0-1", cpus=str(row.acknowledged.cpus if row.acknowledged else ""))
+    for each in rows:
+        move(site, each, "0-1", cpus=str(each.acknowledged.cpus if each.acknowledged else ""))
     gate = site.runtime.faults.block(UPDATE)
     site.node.effects.schedule()
     await entered(gate)
@@ -257,3 +258,83 @@ async def test_the_slow_check_comes_every_half_minute(site: Site) -> None:
     await clock.advance(POLL_SECONDS)
     await soon(lambda: not list(site.node.context.ledger.active()))
     await site.node.close()
+
+
+async def test_an_update_that_nobody_lived_to_see_answered_is_sent_again_by_the_next_process(site: Site) -> None:
+    sharer = (await site.run("s", SHARES)).container_id("c")
+    owner = await site.run("a", guaranteed("c", 2000))
+    gate = site.runtime.faults.block(UPDATE)
+    await site.kubelet.remove_pod(owner.sandbox_id)
+    await entered(gate)
+    await site.node.effects.close()  # the growth never reached the kernel
+    site.runtime.faults.clear()
+    assert site.cpus(sharer) == "6-7"
+    await site.open()
+    assert site.cpus(sharer) == "4-7"
+
+
+async def test_a_shrink_is_noted_before_it_goes_out_as_well(site: Site) -> None:
+    sharer = (await site.run("s", SHARES)).container_id("c")
+    gate = site.runtime.faults.block(UPDATE)
+    start = background(site.run("a", guaranteed("c", 2000)))
+    await entered(gate)
+    unconfirmed = {saved.container_id: saved.unconfirmed for saved in site.store.load().rows}
+    assert unconfirmed[sharer] == Pinning(CpuSet.parse("6-7"), None)
+    gate.release()
+    await start
+
+
+def test_what_is_confirmed_or_doubted_already_needs_no_announcement() -> None:
+    there = row("a", owned="1", acknowledged="1")
+    assert is_announced(there, Pinning(CpuSet.parse("1"), None))
+    assert not is_announced(there, Pinning(CpuSet.parse("2"), None))
+    assert not is_announced(there, Pinning(None, NodeSet.parse("0")))
+
+
+MANY = 2 * AT_ONCE + 1
+
+
+async def moved(site: Site) -> list[Row]:
+    """Many that share, of both packages, each of which has just lost a CPU: all must be updated."""
+    for number in range(MANY):
+        await site.run(f"s{number}", ContainerSpec("c", cpu_request_mcpu=50))
+    ledger = site.node.context.ledger
+    ledger.use_policy(small_policy(reserved="0-1,4"), ledger.allocations)
+    assert len(ledger.unmet()) == MANY
+    return list(ledger.unmet())
+
+
+async def test_a_few_are_moved_at_the_same_time_and_all_in_the_end(site: Site) -> None:
+    await moved(site)
+    gate = site.runtime.faults.block(UPDATE)
+    site.node.effects.schedule()
+    await entered(gate)
+    await soon(lambda: gate.waiting == AT_ONCE)
+    gate.release()
+    await site.node.settle()
+    assert (len(site.runtime.updates), site.node.context.ledger.unmet()) == (MANY, ())
+
+
+async def test_a_start_waits_for_nobody_but_whom_it_needs(site: Site) -> None:
+    """Of those that are still to be moved, whoever sits on its CPUs is moved at once."""
+    await moved(site)
+    gate = site.runtime.faults.block(UPDATE)
+    site.node.effects.schedule()
+    await soon(lambda: gate.waiting == AT_ONCE)
+    start = background(site.run("owns", guaranteed("c", 1000)))
+    await soon(lambda: gate.waiting > AT_ONCE)
+    gate.release()
+    await start
+
+
+async def test_whoever_waits_for_a_start_of_its_own_keeps_nobody_else_waiting(site: Site) -> None:
+    rows = await moved(site)
+    locks = [site.node.effects.lock(row.key) for row in rows[:AT_ONCE]]
+    for lock in locks:
+        await lock.acquire()
+    site.node.effects.schedule()
+    await soon(lambda: len(site.runtime.updates) == MANY - AT_ONCE)
+    for lock in locks:
+        lock.release()
+    await site.node.settle()
+    assert len(site.runtime.updates) == MANY

@@ -8,8 +8,11 @@ from cri_proxy import events
 from cri_proxy.errors import ConfigError
 from cri_proxy.simulate.clock import START_SECONDS
 from cri_proxy.simulate.machine import with_offline
-from cri_proxy.simulate.node import FaultLog, SimulatedNode
+from cri_proxy.simulate.node import EmbeddedCpusets, FaultLog, SimulatedNode, merged, read_config
+from cri_proxy.simulate.runner import ScenarioRunner
+from cri_proxy.simulate.scenario.parse import parse_scenario
 from policies.base import Allocations
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 
@@ -115,3 +118,59 @@ def test_only_errors_are_kept() -> None:
     log.warning(events.REFUSED, reason="full")
     log.error(events.UPDATE_FAILED, reason="refused")
     assert log.take() == ("update_failed: refused",)
+
+
+SCENARIO = """\
+machine: {cores: 4, memory: 1Gi}
+steps:
+- create: {pod: a, qos: guaranteed, containers: [{name: c, cpu: 1}]}
+- tamper: {container: a/c, cpus: "1-2"}
+"""
+
+
+async def look(*, wrong_pid: int = 0) -> tuple[str, str]:
+    """The CPUs that are enforced on the only container, and the end of its cgroup's path; '' when there are none."""
+    player = ScenarioRunner(parse_scenario(SCENARIO))
+    await player.open()
+    _ = [outcome async for outcome in player.run()]
+    (container,) = player.simulated.runtime.node.containers.values()
+    found = EmbeddedCpusets(player.simulated.runtime).enforced(container.pid + wrong_pid, container.id)
+    await player.close()
+    return ("", "") if found is None else (str(found.cpus), found.path.rpartition(container.id)[1])
+
+
+async def test_what_was_written_behind_the_runtimes_back_is_what_is_enforced() -> None:
+    cpus, path = await look()
+    assert CpuSet.parse(cpus) == CpuSet.of([1, 2])
+    assert path
+
+
+async def test_a_process_of_another_container_tells_nothing() -> None:
+    assert await look(wrong_pid=1) == ("", "")
+
+
+def test_a_change_leaves_the_other_options_as_they_are() -> None:
+    before = {"adopt": "leave", "topologyAware": {"PinCPU": False, "PinMemory": False}}
+    change = {"topologyaware": {"pinmemory": True}, "policy": "none"}
+    assert merged(before, change) == {
+        "adopt": "leave",
+        "topologyAware": {"PinCPU": False, "PinMemory": True},
+        "policy": "none",
+    }
+
+
+def test_neither_side_is_changed_by_it() -> None:
+    before: dict[str, object] = {"a": {"b": 1}}
+    merged(before, {"a": {"b": 2}})
+    assert before == {"a": {"b": 1}}
+
+
+def test_the_daemons_own_loader_reads_it() -> None:
+    config = read_config({"reservedResources": {"cpu": "750m"}, "topologyAware": {"PinMemory": False}})
+    assert str(config.reserved.cpu) == "750m"
+    assert not config.of_policy(TopologyAwareOptions).pin_memory
+
+
+def test_an_unknown_option_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="did you mean"):
+        read_config({"reservedResource": {"cpu": "750m"}})

@@ -1,7 +1,24 @@
 """Why a pool, and why not the others."""
 
-from policies.base import Allocations
-from tests.unit.policies.build import BEST_EFFORT, fill, four_nodes, placed, rejected, request, topology_aware
+import pytest
+
+from policies.base import Allocations, CpuKind, DeviceLocality, Grant
+from policies.topology_aware.explain import hints_unmet, why_not_near
+from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.supply import room_of
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.unit.policies.build import (
+    BEST_EFFORT,
+    context_of,
+    fill,
+    four_nodes,
+    placed,
+    rejected,
+    request,
+    topology_aware,
+    tree_of,
+)
+from tests.unit.policies.giving import owned
 
 POLICY = topology_aware(four_nodes(), "0")
 
@@ -33,3 +50,75 @@ def test_a_refusal_ranks_all_pools_and_tells_what_was_free() -> None:
     refusal = rejected(POLICY.decide(Allocations(), request("a/c", 16000)))
     assert len(refusal.ranking) == 7
     assert "free in root: 15000m shared capacity, 15 CPUs to own" in refusal.reason.text
+
+
+TREE = tree_of(four_nodes(isolated="7"))
+
+NIC = DeviceLocality("0000:3b:00.0", CpuSet.parse("4-7"), NodeSet())
+
+GPU = DeviceLocality("/dev/gpu", CpuSet.parse("8-9"), NodeSet())
+
+FULL = owned("o/c", "NUMA node #1", "4-6")
+
+
+def context(mcpu: int, *grants: Grant, hints: tuple[DeviceLocality, ...] = (NIC,), **keys: object) -> PlacementContext:
+    return context_of(TREE, request("a/c", mcpu, strict_hints=True, hints=hints, **keys), *grants)  # type: ignore[arg-type]  # fields
+
+
+def refusal(asked: PlacementContext) -> str:
+    reason = hints_unmet(asked, room_of(asked.supply, keep_busy=False))
+    return "" if reason is None else f"{reason.code}: {reason.text}"
+
+
+def test_the_refusal_names_the_devices_where_they_are_and_what_is_free_there() -> None:
+    assert refusal(context(3000, FULL, hints=(NIC, GPU))) == (
+        "strict-hints: wanted 3 exclusive CPUs near its devices and nowhere else, at least one near each; "
+        "near 0000:3b:00.0 (NUMA node #1) 0 CPUs free to own; near /dev/gpu (CPUs 8-9) 2 CPUs free to own"
+    )
+
+
+def test_cpus_that_must_stay_for_those_who_share_there_are_not_said_to_be_free() -> None:
+    share = Grant(request("o/c", 500), "NUMA node #1", CpuKind.SHARED, shared_mcpu=500)
+    assert refusal(context(3000, share)).endswith("near 0000:3b:00.0 (NUMA node #1) 2 CPUs free to own")
+
+
+def test_a_pool_near_the_devices_that_is_full_is_named_all_the_same() -> None:
+    full = Grant(request("o/c", 3000), "NUMA node #1", CpuKind.SHARED, shared_mcpu=3000)
+    assert refusal(context(500, full)).endswith("most shared capacity near all of them in NUMA node #1: 0m")
+
+
+def test_isolated_cpus_are_not_said_to_be_free_for_who_gets_ordinary_ones() -> None:
+    assert refusal(context(4000)).endswith("near 0000:3b:00.0 (NUMA node #1) 3 CPUs free to own")
+    assert refusal(context(2000, FULL, prefer_isolated=True)).endswith("(NUMA node #1) 1 CPU free to own")
+
+
+def test_for_a_share_the_best_pool_near_all_devices_is_named() -> None:
+    assert refusal(context(3500, hints=(NIC, GPU))).endswith("2 CPUs free to own; no pool is near all of them")
+    assert refusal(context(3500)).endswith("most shared capacity near all of them in NUMA node #1: 3000m")
+
+
+def test_an_isolated_cpu_counts_alone_where_one_is_required() -> None:
+    assert "near /dev/gpu (CPUs 8-9) 0 CPUs free to own" in refusal(context(1000, hints=(GPU,), require_isolated=True))
+
+
+def test_a_device_without_a_cpu_that_is_online_is_said_to_be_near_none() -> None:
+    assert "near /dev/x (no CPU of this machine) 0" in refusal(
+        context(1000, hints=(DeviceLocality("/dev/x", CpuSet.parse("99"), NodeSet()),))
+    )
+
+
+def test_hints_are_not_the_reason_where_the_machine_is_full_or_nothing_is_strict() -> None:
+    assert refusal(context(16000)) == ""
+    assert refusal(context_of(TREE, request("a/c", 3000, hints=(NIC,)), FULL)) == ""
+
+
+@pytest.mark.parametrize(
+    ("mcpu", "pool", "expected"),
+    [
+        (500, "NUMA node #0", "not near each of its devices"),
+        (2000, "root", "too few CPUs near its devices: 1 free"),
+        (2000, "NUMA node #1", ""),
+    ],
+)
+def test_a_refused_pool_is_told_from_one_that_is_full(mcpu: int, pool: str, expected: str) -> None:
+    assert why_not_near(context(mcpu, FULL), TREE.named(pool)) == expected

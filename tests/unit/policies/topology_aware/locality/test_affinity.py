@@ -2,11 +2,12 @@
 
 import pytest
 
-from policies.base import Affinity, ContainerKey, CpuKind, Expression, Grant, Request
+from policies.base import Affinity, Allocations, ContainerKey, CpuKind, Expression, Grant, Request
 from policies.topology_aware.locality.affinity import (
     IMPLICIT,
     MAX_PULLS,
     Implicit,
+    affinity_reasons,
     affinity_scores,
     affinity_weight,
     implied,
@@ -134,3 +135,29 @@ def test_what_pulls_is_what_the_scores_are_made_of() -> None:
     others = (sits("p/b", "NUMA node #1"), sits("p/c", "NUMA node #3"), sits("q/b", "root"), sits("p/d", "root"))
     assert {pool: weight for pool, weight, _ in pulled(wanted, *others)} == {"NUMA node #1": 7, "NUMA node #3": -3}
     assert scores(wanted, *others)["NUMA node #1"] == 7
+
+
+DB = sits("p/db", "socket #1")
+
+
+def texts(asked: Request, held: Grant = DB) -> list[str]:
+    return [reason.text for reason in affinity_reasons(TREE, options(four_nodes()), Allocations((held,)), asked)]
+
+
+def test_an_affinity_draws_to_where_the_other_is() -> None:
+    (text,) = texts(request("p/app", affinities=wish_for("db", 3)))
+    assert text.startswith("default/p/db draws it by 3 to socket #1: its affinity")
+
+
+def test_an_anti_affinity_pushes_from_there() -> None:
+    (text,) = texts(request("p/app", affinities=wish_for("db", -3)))
+    assert text.startswith("default/p/db pushes it by 3 from socket #1: its anti-affinity")
+
+
+def test_whoever_matches_nobody_has_no_company() -> None:
+    assert texts(request("p/app", affinities=wish_for("cache", 3))) == []
+
+
+def test_its_own_earlier_grant_draws_nobody() -> None:
+    own = sits("p/app", "socket #1", wanted=request("p/app", affinities=wish_for("app", 3)))
+    assert texts(own.request, own) == []
