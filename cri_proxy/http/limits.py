@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from cri_proxy.clock import Clock
-from cri_proxy.slices import Slices
+from cri_proxy.steps import Steps
 from cri_proxy.tasks import Tasks
 
 T = TypeVar("T")
@@ -90,8 +90,8 @@ class FairShare:
                 now_seconds = self._clock.monotonic_seconds()
                 self._rests_until_seconds = now_seconds + (now_seconds - began_seconds)
 
-    async def run(self, work: Slices[T]) -> T:
-        """Return the result of this work, each slice in a turn of its own: short answers come in between."""
+    async def run(self, work: Steps[T]) -> T:
+        """Return the result of this work, each step in a turn of its own: short answers come in between."""
         async with self._long:  # one at a time is half done and takes memory
             try:
                 while True:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cri_proxy.slices import Slices
+from cri_proxy.steps import Steps
 
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
@@ -65,8 +65,8 @@ class EventStream:
 
 Query: TypeAlias = Mapping[str, str]
 
-Handler: TypeAlias = Callable[[Query], Response | Slices[Response] | EventStream]
-"""Answers GET and HEAD: at once, slice by slice where that would keep the event loop busy for long, or as events."""
+Handler: TypeAlias = Callable[[Query], Response | Steps[Response] | EventStream]
+"""Answers GET and HEAD: at once, step by step where that would keep the event loop busy for long, or as events."""
 
 PostHandler: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
 """Answers POST, on the admin socket alone; may wait."""

@@ -11,7 +11,7 @@ from cri_proxy.config.values import value_of
 from cri_proxy.http.messages import JSON, Handler, HttpRequest, PostHandler, Query, Response, text_response
 from cri_proxy.metrics.exposition import CONTENT_TYPE, Exposition
 from cri_proxy.node.status.model import DaemonView, Health, PlanView, StatusView
-from cri_proxy.slices import BUNCH, Slices, bunches
+from cri_proxy.steps import BUNCH, Steps, bunches
 
 
 def build_routes(view: DaemonView) -> dict[str, Handler]:
@@ -45,8 +45,8 @@ def _json(value: object, status: int = HTTPStatus.OK) -> Response:
     return Response(status, JSON, f"{json_text(value)}\n".encode())
 
 
-def _status(view: DaemonView) -> Slices[Response]:
-    status = yield from view.status_slices()
+def _status(view: DaemonView) -> Steps[Response]:
+    status = yield from view.status_steps()
     text = yield from status_text(status)
     return Response(HTTPStatus.OK, JSON, f"{text}\n".encode())
 
@@ -66,7 +66,7 @@ def _health(query: Query, name: str, health: Health) -> Response:
     return text_response(status, "\n".join([*parts, f"{name} check {'passed' if is_good else 'failed'}"]))
 
 
-def _topology(view: DaemonView) -> Slices[Response]:
+def _topology(view: DaemonView) -> Steps[Response]:
     from sysfs.show.as_json import json_value  # 0.2 MB that a daemon needs only for this
 
     plain = json_value(view.topology())
@@ -114,17 +114,17 @@ def json_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def status_text(view: StatusView) -> Slices[str]:
-    """Return the view as JSON; a slice writes at most a bunch of a list."""
+def status_text(view: StatusView) -> Steps[str]:
+    """Return the view as JSON; a step writes at most a bunch of a list."""
     return _object_text(((field.name, getattr(view, field.name)) for field in fields(view)), encode)
 
 
-def object_text(plain: Mapping[str, object]) -> Slices[str]:
-    """Return plain data as JSON, in slices as ``status_text`` does."""
+def object_text(plain: Mapping[str, object]) -> Steps[str]:
+    """Return plain data as JSON, in steps as ``status_text`` does."""
     return _object_text(plain.items(), lambda value: value)
 
 
-def _object_text(members: Iterable[tuple[str, object]], plain_of: Callable[[object], object]) -> Slices[str]:
+def _object_text(members: Iterable[tuple[str, object]], plain_of: Callable[[object], object]) -> Steps[str]:
     parts: list[str] = []
     for name, value in members:
         parts.append(f"{', ' if parts else '{'}{json_text(name)}: ")

@@ -22,7 +22,7 @@ from cri_proxy.http.messages import (
     names_this_machine,
     text_response,
 )
-from cri_proxy.slices import Slices
+from cri_proxy.steps import Steps
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import Published, listen_on
 
@@ -183,7 +183,7 @@ class AdminServer:
             answer = _misdirected(connection, request) or self._route(request)
         return answer if isinstance(answer, Response | EventStream) else await clients.share.run(answer)
 
-    def _route(self, request: HttpRequest) -> Response | Slices[Response] | EventStream:
+    def _route(self, request: HttpRequest) -> Response | Steps[Response] | EventStream:
         handler = self._routes.get(request.path)
         if handler is None:
             return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self._routes))}")

@@ -16,8 +16,8 @@ from cri_proxy.node.status.model import (
     MemoryNodeView,
     StatusView,
 )
-from cri_proxy.slices import Slices
 from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, PinningChange, RankedPool
+from cri_proxy.steps import Steps
 from policies.base import (
     Affinity,
     ContainerKey,
@@ -168,7 +168,7 @@ class FixedDaemon:
     def samples(self) -> tuple[Sample, ...]:
         return (Sample(catalog.READY, self.is_ready), Sample(catalog.POOL_MEMORY, 16 << 30, ("socket #0",)))
 
-    def status_slices(self) -> Slices[StatusView]:
+    def status_steps(self) -> Steps[StatusView]:
         yield
         return replace(status_view(), is_ready=self.is_ready, configuration=self.configuration)
 

@@ -24,7 +24,7 @@ class Open(NamedTuple):
 
 
 OPEN: dict[str, Open] = {
-    "cri_proxy": Open(phrases=5, names=1),
+    "cri_proxy": Open(phrases=5),
     "cri_proxy/node": Open(phrases=2),
     "cri_proxy/testbed": Open(phrases=2, names=1),
     "cri_proxy/tryout": Open(phrases=3),

@@ -7,8 +7,8 @@ from typing import Protocol, Self
 from cri_proxy.codec import FLAT
 from cri_proxy.config.model import Config
 from cri_proxy.metrics.exposition import Sample
-from cri_proxy.slices import Slices
 from cri_proxy.state.decisions import DecisionRecord, PinningChange
+from cri_proxy.steps import Steps
 from policies.base import PoolView
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
@@ -216,7 +216,7 @@ class ExplainView:
 
 
 class DaemonView(Protocol):
-    """Read-only and fast: called on the event loop for every request. No slice takes more than a few milliseconds."""
+    """Read-only and fast: called on the event loop for every request. No step takes more than a few milliseconds."""
 
     def health(self) -> Health:
         """Return whether it is alive and ready."""
@@ -224,8 +224,8 @@ class DaemonView(Protocol):
     def samples(self) -> Iterable[Sample]:
         """Return every metric's series now."""
 
-    def status_slices(self) -> Slices[StatusView]:
-        """Return pools and containers as they are when the first slice is done."""
+    def status_steps(self) -> Steps[StatusView]:
+        """Return pools and containers as they are when the first step is done."""
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
         """Return decisions of the pods of this name, NAMESPACE/NAME or uid; of one container when it is named."""

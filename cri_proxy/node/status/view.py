@@ -21,9 +21,9 @@ from cri_proxy.node.status.model import (
     RefusedView,
     StatusView,
 )
-from cri_proxy.slices import Slices, at_once, bunches
 from cri_proxy.state.decisions import DecisionRecord, Outcome, name_of
 from cri_proxy.state.rows import Row
+from cri_proxy.steps import Steps, at_once, bunches
 from policies.base import ContainerKey
 from sysfs.model import Machine
 
@@ -70,10 +70,10 @@ class NodeView:
 
     def status(self) -> StatusView:
         """Return pools and containers now."""
-        return at_once(self.status_slices())
+        return at_once(self.status_steps())
 
-    def status_slices(self) -> Slices[StatusView]:
-        """Return pools and containers as of the first slice: later changes do not show."""
+    def status_steps(self) -> Steps[StatusView]:
+        """Return pools and containers as of the first step: later changes do not show."""
         ledger, escaped, failures = self._ledger.copy(), self._node.drift.escaped(), dict(self._node.effects.failures)
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
         view = StatusView(

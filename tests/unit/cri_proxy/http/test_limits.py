@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cri_proxy.http.limits import ConnectionLimit, FairShare
-from cri_proxy.slices import Slices
+from cri_proxy.steps import Steps
 from cri_proxy.tasks import Tasks
 
 
@@ -133,7 +133,7 @@ async def test_an_answer_that_fails_gives_the_turn_on() -> None:
         pass
 
 
-def noting(seen: list[str], name: str, slices: int) -> Slices[str]:
+def noting(seen: list[str], name: str, slices: int) -> Steps[str]:
     """Work that notes every slice, the last one too, and its end."""
     try:
         for _ in range(slices):
@@ -148,7 +148,7 @@ async def test_every_slice_of_a_long_answer_is_a_turn_and_others_run_before_each
     clock, began = JumpingClock(), []
     share = FairShare(clock)
 
-    def slices() -> Slices[str]:
+    def slices() -> Steps[str]:
         for _ in range(3):
             began.append(clock.now)
             clock.now += 1

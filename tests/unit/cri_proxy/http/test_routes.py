@@ -11,7 +11,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.http.messages import EventStream, HttpRequest, Response
 from cri_proxy.http.routes import build_routes, config_json, object_text, plan_route, status_text
 from cri_proxy.node.status.model import PlanView, StatusView
-from cri_proxy.slices import BUNCH, at_once
+from cri_proxy.steps import BUNCH, at_once
 from sysfs.show.as_json import json_value
 from tests.fakes.views import FixedDaemon, container, status_view
 

@@ -16,7 +16,7 @@ from cri_proxy.http.messages import HttpRequest, Query, Response, text_response
 from cri_proxy.http.routes import build_routes
 from cri_proxy.http.server import MAX_BODY_BYTES, AdminServer
 from cri_proxy.node.status.model import StatusView
-from cri_proxy.slices import Slices
+from cri_proxy.steps import Steps
 from cri_proxy.tasks import Tasks
 from tests.fakes.http import closed, exchange, fixed_server, serving
 from tests.fakes.views import FixedDaemon
@@ -284,12 +284,12 @@ class Slow(FixedDaemon):
         self.seen: list[int] = []
         self._others = 0
 
-    def status_slices(self) -> Slices[StatusView]:
+    def status_steps(self) -> Steps[StatusView]:
         for _ in range(100):
             self.seen.append(self._others)
             asyncio.get_running_loop().call_soon(self._note)
             yield
-        return (yield from super().status_slices())
+        return (yield from super().status_steps())
 
     def _note(self) -> None:
         self._others += 1

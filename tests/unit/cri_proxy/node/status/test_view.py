@@ -12,8 +12,8 @@ from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
 from cri_proxy.node.status.model import HealthPart
 from cri_proxy.node.status.view import LATELY_SECONDS, NodeView
-from cri_proxy.slices import BUNCH, at_once
 from cri_proxy.state.rows import Saved
+from cri_proxy.steps import BUNCH, at_once
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
@@ -67,14 +67,14 @@ async def test_a_bunch_of_containers_more_is_a_slice_more(site: Site) -> None:
     counts = []
     for i in range(BUNCH + 1):
         await site.run(f"p{i}", ContainerSpec("c", cpu_request_mcpu=50))
-        counts.append(len(list(view(site).status_slices())))
+        counts.append(len(list(view(site).status_steps())))
     assert counts == [counts[0]] * BUNCH + [counts[0] + 1]
 
 
 async def test_a_status_is_of_the_moment_when_it_was_begun(site: Site) -> None:
     for name in ("s", "t"):
         await site.run(name, SHARES)
-    before, slices = view(site).status(), view(site).status_slices()
+    before, slices = view(site).status(), view(site).status_steps()
     next(slices)
     await site.run("a", guaranteed("c", 6000))  # the others have to move
     assert at_once(slices) == before != view(site).status()

@@ -1,0 +1,34 @@
+"""Do long work on the event loop in steps, between which other tasks run. No I/O."""
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Final, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Steps: TypeAlias = Generator[None, None, T]
+"""Every ``yield`` ends a step; the return value is the result.
+
+The work must read only frozen values, or values copied in the first step: others may change between two steps.
+"""
+
+BUNCH: Final = 25
+"""Containers, or items of that size, per step: about a millisecond."""
+
+
+def at_once(work: Steps[T]) -> T:
+    """Run all steps at once and return the result."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+
+def bunches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Split the items into bunches of a step each.
+
+    >>> [len(bunch) for bunch in bunches(range(60))]
+    [25, 25, 10]
+    """
+    return (items[i : i + BUNCH] for i in range(0, len(items), BUNCH))
