@@ -1,5 +1,3 @@
-"""YAML with lines and bounds."""
-
 import pytest
 
 from cri_proxy.bounded_yaml import (

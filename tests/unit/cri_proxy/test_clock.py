@@ -1,5 +1,3 @@
-"""Time as something that is passed in."""
-
 import asyncio
 
 from cri_proxy.clock import Clock, SystemClock

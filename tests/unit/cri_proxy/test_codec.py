@@ -1,5 +1,3 @@
-"""Values as plain data and back."""
-
 import json
 from dataclasses import dataclass
 

@@ -1,5 +1,3 @@
-"""What the daemon's errors say: the thing, and what is wrong with it."""
-
 import pytest
 
 from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError, UnreadableRequest

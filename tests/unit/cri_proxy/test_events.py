@@ -1,5 +1,3 @@
-"""Event names."""
-
 import ast
 import re
 from pathlib import Path

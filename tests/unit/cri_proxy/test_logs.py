@@ -1,5 +1,3 @@
-"""The log."""
-
 import io
 import json
 import os

@@ -1,5 +1,3 @@
-"""Files of the state directory."""
-
 import os
 import stat
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Signals reach every receiver, in order."""
-
 from cri_proxy.signals import Signal
 
 

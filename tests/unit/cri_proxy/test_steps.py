@@ -1,5 +1,3 @@
-"""Work that is done in steps."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,5 +1,3 @@
-"""What systemd is told, when the watchdog is pinged, and which sockets are ours to use."""
-
 import asyncio
 import socket
 import time

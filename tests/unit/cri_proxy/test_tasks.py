@@ -1,5 +1,3 @@
-"""Background tasks: held until they end, and what escapes them is heard."""
-
 import asyncio
 import gc
 import weakref

@@ -1,5 +1,3 @@
-"""The listening socket: owner and mode of the runtime's, replaced at once, removed only if still ours."""
-
 import os
 import socket
 import stat

@@ -1,5 +1,3 @@
-"""The version."""
-
 import tomllib
 from importlib.metadata import version as installed
 from pathlib import Path

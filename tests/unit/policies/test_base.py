@@ -1,5 +1,3 @@
-"""Allocations: sorted by container, one grant per container."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

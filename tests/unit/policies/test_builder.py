@@ -1,5 +1,3 @@
-"""Policies by name."""
-
 import pytest
 
 from policies.builder import build_policy

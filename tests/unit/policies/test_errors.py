@@ -1,5 +1,3 @@
-"""Errors name the thing, the value and the remedy."""
-
 from policies.errors import PolicyOptionsError, UnknownPolicyError
 
 

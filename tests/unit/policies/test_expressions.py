@@ -1,5 +1,3 @@
-"""Match expressions (spec section 3)."""
-
 import pytest
 
 from policies.base import Expression

@@ -1,5 +1,3 @@
-"""Shell globs."""
-
 from fnmatch import fnmatchcase
 
 import pytest

@@ -1,5 +1,3 @@
-"""The policy none: nothing is pinned."""
-
 from policies.base import Allocations, CpuKind, Grant, Pinning
 from policies.none import NonePolicy
 from sysfs.cpuset import CpuSet

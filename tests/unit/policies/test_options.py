@@ -1,5 +1,3 @@
-"""What every policy is given, and how it describes options of its own."""
-
 from policies.options import Option, PolicyOptions
 from policies.registry import POLICIES
 

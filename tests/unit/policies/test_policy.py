@@ -1,5 +1,3 @@
-"""What a policy has that defines only what it must."""
-
 from policies.base import Allocations, ContainerKey, Pinning, Pinnings, Update
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet

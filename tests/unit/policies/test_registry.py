@@ -1,5 +1,3 @@
-"""One line for each policy, which loads none of it."""
-
 import subprocess
 import sys
 

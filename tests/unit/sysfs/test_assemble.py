@@ -1,5 +1,3 @@
-"""Facts put together."""
-
 from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet
 from sysfs.memory_kind import MemoryFacts

@@ -1,5 +1,3 @@
-"""Caches by who shares them."""
-
 import pytest
 
 from sysfs.assemble import CacheFacts

@@ -1,5 +1,3 @@
-"""CPUs as the kernel shows them, and as old or odd kernels do."""
-
 import pytest
 
 from sysfs.cpus import read_cpus, read_isolated, read_offline, read_online

@@ -1,5 +1,3 @@
-"""The kernel's list and mask formats."""
-
 import time
 
 import pytest

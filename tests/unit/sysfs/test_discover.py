@@ -1,5 +1,3 @@
-"""Discovery as a whole."""
-
 from pathlib import Path
 
 import pytest

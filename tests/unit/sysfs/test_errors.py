@@ -1,5 +1,3 @@
-"""Errors say what, where and what to do."""
-
 from sysfs.errors import FileMissing, MachineSourceError, SysfsBaseError, SysfsError
 
 

@@ -1,5 +1,3 @@
-"""Reading the keys of a description."""
-
 import pytest
 
 from sysfs.errors import MachineSourceError

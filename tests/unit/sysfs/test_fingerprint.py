@@ -1,5 +1,3 @@
-"""What tells that a machine has changed while it runs."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Kinds of memory of nodes without CPUs."""
-
 import pytest
 
 from sysfs.cpuset import NodeSet

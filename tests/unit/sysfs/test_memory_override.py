@@ -1,5 +1,3 @@
-"""The operator's word on memory kinds."""
-
 from sysfs.memory_override import with_memory_kinds
 from sysfs.model import MemoryKind
 from tests.fakes.machines import small_machine

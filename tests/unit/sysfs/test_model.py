@@ -1,5 +1,3 @@
-"""The machine as a value."""
-
 from dataclasses import FrozenInstanceError
 
 import pytest

@@ -1,5 +1,3 @@
-"""NUMA nodes, and kernels that have none."""
-
 import pytest
 
 from sysfs.cpuset import CpuSet

@@ -1,5 +1,3 @@
-"""PCI devices."""
-
 import pytest
 
 from sysfs.cpuset import CpuSet, NodeSet

@@ -1,5 +1,3 @@
-"""Kubernetes quantities."""
-
 from fractions import Fraction
 from math import ceil
 

@@ -1,5 +1,3 @@
-"""Typed reads from a tree, on disk and in memory."""
-
 import os
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Where machines come from."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""How commands reach a daemon."""
-
 import argparse
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""``cri-proxy capture``."""
-
 import json
 import re
 from dataclasses import fields

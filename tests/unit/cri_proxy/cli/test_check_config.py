@@ -1,5 +1,3 @@
-"""The check-config command."""
-
 import json
 import random
 import re

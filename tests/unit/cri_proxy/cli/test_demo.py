@@ -1,5 +1,3 @@
-"""``cri-proxy demo``."""
-
 import json
 from pathlib import Path
 

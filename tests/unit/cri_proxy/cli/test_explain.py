@@ -1,5 +1,3 @@
-"""The explain command."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The program and its commands."""
-
 import subprocess
 import sys
 

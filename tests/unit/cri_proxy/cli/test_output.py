@@ -1,5 +1,3 @@
-"""Printing results."""
-
 import json
 
 import pytest

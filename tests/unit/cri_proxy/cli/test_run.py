@@ -1,5 +1,3 @@
-"""The options of the daemon."""
-
 import argparse
 from pathlib import Path
 

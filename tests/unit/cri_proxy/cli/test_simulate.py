@@ -1,5 +1,3 @@
-"""``cri-proxy simulate``."""
-
 import json
 import subprocess
 import sys

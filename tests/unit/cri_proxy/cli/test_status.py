@@ -1,5 +1,3 @@
-"""The status command."""
-
 import json
 import os
 import signal

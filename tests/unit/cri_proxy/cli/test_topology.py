@@ -1,5 +1,3 @@
-"""``cri-proxy topology``."""
-
 import argparse
 import json
 import re

@@ -1,5 +1,3 @@
-"""Sockets, addresses, directories and names."""
-
 from collections.abc import Callable
 
 import pytest

@@ -1,5 +1,3 @@
-"""Available and reserved CPUs as text."""
-
 import pytest
 
 from cri_proxy.config.cpus import AllBut, CgroupCpus, CpuList, CpuQuantity, parse_available, parse_reserved

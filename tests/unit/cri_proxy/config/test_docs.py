@@ -1,5 +1,3 @@
-"""The page of options."""
-
 from pathlib import Path
 
 from cri_proxy.config.docs import options_page

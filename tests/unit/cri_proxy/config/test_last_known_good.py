@@ -1,5 +1,3 @@
-"""What a start finds of the configuration that was in force before."""
-
 import json
 import os
 import stat

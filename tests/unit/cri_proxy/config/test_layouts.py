@@ -1,5 +1,3 @@
-"""The layouts in which a configuration may come."""
-
 import pytest
 
 from cri_proxy.config.layouts import Normalized, config_tree, file_names, normalize

@@ -1,5 +1,3 @@
-"""Files into configurations."""
-
 from dataclasses import replace
 from pathlib import Path
 

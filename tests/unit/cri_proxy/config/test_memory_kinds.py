@@ -1,5 +1,3 @@
-"""The operator's word on the memory of NUMA nodes."""
-
 import pytest
 
 from cri_proxy.config.load import parse_config

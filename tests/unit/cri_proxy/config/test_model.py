@@ -1,5 +1,3 @@
-"""The configuration's model."""
-
 from dataclasses import FrozenInstanceError
 from typing import get_origin
 

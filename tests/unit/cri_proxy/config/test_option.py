@@ -1,5 +1,3 @@
-"""What options say of themselves, and how their text is read."""
-
 from dataclasses import dataclass, make_dataclass
 from typing import Annotated, Literal
 

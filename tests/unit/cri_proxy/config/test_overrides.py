@@ -1,5 +1,3 @@
-"""The command line over the file."""
-
 import argparse
 
 import pytest

@@ -1,5 +1,3 @@
-"""CPUs of a machine that a configuration leaves to containers and to the system."""
-
 from pathlib import Path
 
 import pytest

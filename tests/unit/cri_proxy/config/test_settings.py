@@ -1,5 +1,3 @@
-"""What a daemon is started with."""
-
 from dataclasses import replace
 from pathlib import Path
 

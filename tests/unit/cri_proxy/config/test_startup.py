@@ -1,5 +1,3 @@
-"""What a daemon is started with."""
-
 import hashlib
 from pathlib import Path
 

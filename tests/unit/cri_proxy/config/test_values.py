@@ -1,5 +1,3 @@
-"""Options of a configuration by name."""
-
 import pytest
 
 from cri_proxy.config.model import Config, known_options

@@ -1,5 +1,3 @@
-"""Figures from the fields of CRI."""
-
 import pytest
 
 from cri_proxy.cri.amounts import Figures, figures_of

@@ -1,5 +1,3 @@
-"""Device nodes behind CDI names."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What of a sandbox's configuration is kept."""
-
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.sandbox_config import stored_config

@@ -1,5 +1,3 @@
-"""What a person reads when the try-out fails."""
-
 from cri_proxy.cri_client.errors import TryoutError
 
 

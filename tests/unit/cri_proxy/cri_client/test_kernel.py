@@ -1,5 +1,3 @@
-"""Reading what the kernel says."""
-
 import pytest
 
 from cri_proxy.cri_client.errors import TryoutError

@@ -1,5 +1,3 @@
-"""What a kubelet says for a pod."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

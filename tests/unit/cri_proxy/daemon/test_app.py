@@ -1,5 +1,3 @@
-"""The daemon's wiring: what is open when, with either relay, and what is left behind."""
-
 import asyncio
 import signal
 import socket

@@ -1,5 +1,3 @@
-"""A configuration on a machine that changes under a running node."""
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path

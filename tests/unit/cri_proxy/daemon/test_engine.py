@@ -1,5 +1,3 @@
-"""What decides, before it is open: what it is built from, what it says, and what it refuses."""
-
 import sqlite3
 from contextlib import closing
 from dataclasses import replace

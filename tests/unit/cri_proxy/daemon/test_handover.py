@@ -1,5 +1,3 @@
-"""Who may be asked for its place, who stands in line, and what a signal without a successor does."""
-
 import asyncio
 import os
 import socket

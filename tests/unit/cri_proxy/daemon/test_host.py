@@ -1,5 +1,3 @@
-"""The machine below the daemon."""
-
 from dataclasses import replace
 from pathlib import Path
 

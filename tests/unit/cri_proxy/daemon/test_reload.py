@@ -1,5 +1,3 @@
-"""What becomes of a configuration that was found changed."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

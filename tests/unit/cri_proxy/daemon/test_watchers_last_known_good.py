@@ -1,4 +1,4 @@
-"""LastKnownGood the configuration for the next start, in the background."""
+"""The configuration is saved for the next start in the background."""
 
 from dataclasses import replace
 from pathlib import Path

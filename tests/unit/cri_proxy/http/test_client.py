@@ -1,5 +1,3 @@
-"""Asking a daemon."""
-
 import socket
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""A connection, on the bytes of its client."""
-
 import asyncio
 import contextlib
 import socket

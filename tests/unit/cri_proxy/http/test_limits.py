@@ -1,5 +1,3 @@
-"""What clients may take."""
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator

@@ -1,5 +1,3 @@
-"""Messages as values, and which host a request over loopback may name."""
-
 import pytest
 
 from cri_proxy.http.messages import Event, is_loopback, names_this_machine

@@ -1,5 +1,3 @@
-"""Which path answers with what."""
-
 import json
 from dataclasses import replace
 

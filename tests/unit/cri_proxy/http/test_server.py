@@ -1,5 +1,3 @@
-"""The HTTP server."""
-
 import asyncio
 import os
 import select

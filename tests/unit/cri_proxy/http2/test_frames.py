@@ -1,5 +1,3 @@
-"""Frames: any chunking of a byte stream gives the same frames; malformed ones are named."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

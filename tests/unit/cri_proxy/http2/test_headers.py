@@ -1,5 +1,3 @@
-"""Header blocks: passive readers stay in step with any encoder, and our literals disturb none."""
-
 from contextlib import suppress
 
 import hpack

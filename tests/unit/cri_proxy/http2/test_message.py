@@ -1,5 +1,3 @@
-"""gRPC messages: one request is one message, whole, and never larger than the bound."""
-
 import gzip
 import zlib
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Statuses: how they travel, and which of them leave an outcome unknown."""
-
 import grpc
 import pytest
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""In which status a refusal is worded, and when a call that ends things has ended them."""
-
 from typing import get_args
 
 import pytest

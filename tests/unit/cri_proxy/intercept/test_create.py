@@ -1,5 +1,3 @@
-"""What a container is created with beside its pinning, and that those who opt out are left as they came."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Which calls need a decision; they wait until this process decides and are turned away once it does not any more."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""CRI messages as requests on this node."""
-
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""UpdateContainerResources from the kubelet."""
-
 import asyncio
 
 import pytest

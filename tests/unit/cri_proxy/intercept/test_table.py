@@ -1,5 +1,3 @@
-"""The table of intercepted methods, and what becomes of a call when we fail."""
-
 import asyncio
 
 import pytest

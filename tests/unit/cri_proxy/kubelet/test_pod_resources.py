@@ -1,5 +1,3 @@
-"""Asking the kubelet, which may be away, silent or old: no container waits long, and none fails."""
-
 from dataclasses import replace
 
 from cri_proxy.kubelet.pod_resources import KEPT_PODS, SILENCE_SECONDS, PodResources, hints_of_container

@@ -1,5 +1,3 @@
-"""The table of metrics: units in names, bounded labels, text for everybody."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""Counters and histograms by row and labels."""
-
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Counters
 from cri_proxy.metrics.exposition import Distribution, Sample

@@ -1,5 +1,3 @@
-"""The page of metrics is the table's."""
-
 from pathlib import Path
 
 from cri_proxy.metrics.catalog import TABLE

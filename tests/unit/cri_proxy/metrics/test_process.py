@@ -1,5 +1,3 @@
-"""What the process says of itself."""
-
 import asyncio
 import gc
 import os

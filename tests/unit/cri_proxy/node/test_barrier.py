@@ -1,5 +1,3 @@
-"""StartContainer is the barrier: who starts when, who is refused, and that nobody waits in a circle."""
-
 import asyncio
 from collections.abc import Callable
 

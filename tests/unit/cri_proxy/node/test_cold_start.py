@@ -1,5 +1,3 @@
-"""Cold starts end when their time has come, whatever was restarted meanwhile."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""The operator's rules, out of the configuration."""
-
 from dataclasses import fields
 
 from cri_proxy.config.load import parse_config

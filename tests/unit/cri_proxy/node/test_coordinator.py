@@ -1,5 +1,3 @@
-"""Reserve, commit, roll back, release: what is held at each moment, and what is saved."""
-
 import asyncio
 from dataclasses import replace
 

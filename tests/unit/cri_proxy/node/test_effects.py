@@ -1,5 +1,3 @@
-"""Which updates go out, carrying what, and what is believed after each answer."""
-
 import asyncio
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""A machine that changes while the node runs: when it is noticed, and when it is taken over."""
-
 import asyncio
 from collections.abc import Callable, Sequence
 

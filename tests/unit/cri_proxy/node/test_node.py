@@ -1,5 +1,3 @@
-"""One node put together: its life from recovery to close."""
-
 from pathlib import Path
 
 from cri_proxy.cri.annotations.read import DOMAINS

@@ -1,5 +1,3 @@
-"""What is durable when, and what happens when the store fails."""
-
 import asyncio
 from collections.abc import Sequence
 

@@ -1,5 +1,3 @@
-"""A place for a new container: what is checked first, who is refused, and what is given back when saving fails."""
-
 import asyncio
 
 import pytest

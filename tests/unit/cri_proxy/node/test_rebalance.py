@@ -1,5 +1,3 @@
-"""What gets better when room returns."""
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Another policy for a node that runs."""
-
 import sys
 import threading
 from collections.abc import Callable, Sequence

@@ -1,5 +1,3 @@
-"""Re-plans are taken only if nobody decided meanwhile."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Reset widens whoever runs by explicit lists, past the proxy, and forgets what was granted."""
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The report of a reset."""
-
 import pytest
 
 from cri_proxy.node.reset_report import Outcome, ResetContainer, ResetReport

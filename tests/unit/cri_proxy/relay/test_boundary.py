@@ -1,5 +1,3 @@
-"""The boundary: whatever an interceptor raises, the call goes on and somebody learns of it."""
-
 import pytest
 
 from cri_proxy.metrics.catalog import CALLS

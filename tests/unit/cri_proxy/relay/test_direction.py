@@ -1,5 +1,3 @@
-"""One direction: what goes on keeps its order, and what we add stands between its units."""
-
 import pytest
 
 from cri_proxy.http2 import frames

@@ -1,5 +1,3 @@
-"""Asking a client to leave: one word that gives up nothing, and a last one that names what went on."""
-
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut
 from cri_proxy.relay.direction import Parts

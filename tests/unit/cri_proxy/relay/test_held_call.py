@@ -1,5 +1,3 @@
-"""A held call: what its reply says of it."""
-
 import pytest
 
 from cri_proxy.http2.message import pack

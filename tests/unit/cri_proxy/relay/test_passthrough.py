@@ -1,5 +1,3 @@
-"""Pass-through calls in chunks of their own: what goes on at once, and where the loop leaves the rest to others."""
-
 import pytest
 
 from cri_proxy.http2 import frames

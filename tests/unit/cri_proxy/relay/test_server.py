@@ -1,5 +1,3 @@
-"""The splice's sockets: pairs live and die together, and nothing piles up."""
-
 import asyncio
 import os
 import socket

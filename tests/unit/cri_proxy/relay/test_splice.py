@@ -1,5 +1,3 @@
-"""The splice, frame by frame: what goes on, what is held, what is answered, what is reported."""
-
 import gzip
 from collections.abc import Callable
 

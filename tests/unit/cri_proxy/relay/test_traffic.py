@@ -1,5 +1,3 @@
-"""What a relay counts: calls by method and status, time held, and no name that somebody made up."""
-
 from cri_proxy.http2.status import Failed
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.catalog import Metric, Values

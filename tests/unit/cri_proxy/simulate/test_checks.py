@@ -1,5 +1,3 @@
-"""What an author got wrong in the steps."""
-
 import pytest
 
 from cri_proxy.config.model import known_options

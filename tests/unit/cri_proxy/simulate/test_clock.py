@@ -1,5 +1,3 @@
-"""Time in a scenario."""
-
 import asyncio
 import threading
 

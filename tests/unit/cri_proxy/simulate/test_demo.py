@@ -1,5 +1,3 @@
-"""The demo's play."""
-
 from cri_proxy.simulate.demo import CAPTIONS, EXPLAINED, MANY, Demo, DemoStep, OwnerLetters, demo_scenario, grid
 from cri_proxy.simulate.outcome import ContainerState
 from cri_proxy.simulate.run_files import run_scenario

@@ -1,5 +1,3 @@
-"""What can be wrong with a scenario."""
-
 from cri_proxy.simulate.errors import ExpectationError, ScenarioError
 
 

@@ -1,5 +1,3 @@
-"""What a scenario's kubelet does to pods."""
-
 import pytest
 
 from cri_proxy.simulate.node import SimulatedNode

@@ -1,5 +1,3 @@
-"""CPUs that go offline."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

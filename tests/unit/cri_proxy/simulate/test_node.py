@@ -1,5 +1,3 @@
-"""A node in memory."""
-
 from collections.abc import AsyncIterator
 
 import pytest

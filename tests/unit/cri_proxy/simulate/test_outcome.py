@@ -1,5 +1,3 @@
-"""What a step did."""
-
 from dataclasses import replace
 
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome, moved_between

@@ -1,5 +1,3 @@
-"""The pods of a scenario, as its kubelet knows them."""
-
 import pytest
 
 from cri_proxy.cri_client.pods import ContainerSpec

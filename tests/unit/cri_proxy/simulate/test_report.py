@@ -1,5 +1,3 @@
-"""A scenario told to people."""
-
 from dataclasses import replace
 
 import pytest

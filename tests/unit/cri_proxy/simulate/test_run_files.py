@@ -1,5 +1,3 @@
-"""Scenario files, performed."""
-
 from pathlib import Path
 
 from cri_proxy.simulate.run_files import run_files, run_scenario

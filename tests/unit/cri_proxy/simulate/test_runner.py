@@ -1,5 +1,3 @@
-"""Playing steps."""
-
 from dataclasses import replace
 from pathlib import Path
 

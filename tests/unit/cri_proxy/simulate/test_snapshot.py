@@ -1,5 +1,3 @@
-"""Looking at a container from outside."""
-
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import PodSpec, guaranteed, sandbox_config
 from cri_proxy.simulate.node import SimulatedNode

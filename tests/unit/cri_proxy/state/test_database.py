@@ -1,5 +1,3 @@
-"""Opening the database file."""
-
 import contextlib
 import shutil
 import sqlite3

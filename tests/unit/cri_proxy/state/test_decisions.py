@@ -1,5 +1,3 @@
-"""Records of decisions."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""One process decides."""
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Schema versions."""
-
 import json
 import sqlite3
 

@@ -1,5 +1,3 @@
-"""Rows and the store interface."""
-
 import pytest
 
 from cri_proxy.state.rows import GrantStore, Row, Saved

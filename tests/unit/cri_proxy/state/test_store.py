@@ -1,5 +1,3 @@
-"""The durable store."""
-
 import asyncio
 import os
 import signal

@@ -1,5 +1,3 @@
-"""Rows in tables."""
-
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace

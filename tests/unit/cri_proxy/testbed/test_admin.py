@@ -1,5 +1,3 @@
-"""What a daemon says, typed."""
-
 from pathlib import Path
 
 from cri_proxy.http.routes import build_routes

@@ -1,5 +1,3 @@
-"""Programs that we start and end."""
-
 import signal
 import sys
 from pathlib import Path

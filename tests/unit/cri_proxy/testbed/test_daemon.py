@@ -1,5 +1,3 @@
-"""How the daemon is started."""
-
 from pathlib import Path
 
 from cri_proxy.testbed.daemon import program, run_arguments

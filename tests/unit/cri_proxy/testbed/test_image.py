@@ -1,5 +1,3 @@
-"""The image that is made on the spot."""
-
 import hashlib
 import io
 import json

@@ -1,5 +1,3 @@
-"""What is taken for ours, and what is not."""
-
 import subprocess
 import sys
 from pathlib import Path

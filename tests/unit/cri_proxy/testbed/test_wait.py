@@ -1,5 +1,3 @@
-"""Waiting with a bound."""
-
 import asyncio
 from collections.abc import Iterator
 

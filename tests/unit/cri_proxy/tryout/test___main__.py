@@ -1,5 +1,3 @@
-"""Which runtime is tried, and who is asked before."""
-
 import pytest
 
 from cri_proxy.tryout.__main__ import choose_runtime, is_allowed, main, parser

@@ -1,5 +1,3 @@
-"""What a borrowed runtime says of its cgroups."""
-
 import json
 
 import pytest

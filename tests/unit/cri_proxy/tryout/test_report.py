@@ -1,5 +1,3 @@
-"""The words of the report."""
-
 from dataclasses import replace
 
 from cri_proxy.cri_client.kernel import Allowed

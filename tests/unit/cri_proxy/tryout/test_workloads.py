@@ -1,5 +1,3 @@
-"""The pods of the try-out fit the machine that they are made for."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

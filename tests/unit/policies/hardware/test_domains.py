@@ -1,5 +1,3 @@
-"""Nesting hardware: what lies inside what, and what is left out where sets do not nest."""
-
 from hypothesis import given
 
 from policies.hardware.domains import Domain, Level, build_domains

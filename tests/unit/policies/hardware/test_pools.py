@@ -1,5 +1,3 @@
-"""The pool tree: levels, names, memory, and what is available in each pool."""
-
 import pytest
 
 from policies.errors import PolicyOptionsError

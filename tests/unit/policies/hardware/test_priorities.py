@@ -1,5 +1,3 @@
-"""Which CPUs are faster, and in which order they are taken for a wish."""
-
 from dataclasses import replace
 
 import pytest

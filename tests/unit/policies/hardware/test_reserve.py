@@ -1,5 +1,3 @@
-"""Which CPUs are kept for the system."""
-
 import pytest
 
 from policies.errors import PolicyOptionsError

@@ -1,5 +1,3 @@
-"""One thread of each core."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""What options decide where annotations say nothing."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""Why a pool, and why not the others."""
-
 import pytest
 
 from policies.base import Allocations, CpuKind, DeviceLocality, Grant

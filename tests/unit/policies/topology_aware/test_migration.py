@@ -1,5 +1,3 @@
-"""Lifting shared grants to wider pools: as few as possible, no higher than needed."""
-
 import random
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Which namespaces are reserved."""
-
 import pytest
 
 from tests.fakes.machines import small_machine

@@ -1,5 +1,3 @@
-"""What follows from the grants: cpusets, memory, and whose pinning a change touches."""
-
 from dataclasses import replace
 
 from policies.base import CpuKind, Grant, Pinning, Preferences, Threads, Update

@@ -1,4 +1,4 @@
-"""Where a container goes: one rule of spec section 4 and 5 each, on two packages of two nodes of four CPUs."""
+"""Where a container goes: one rule a test, on two packages of two nodes of four CPUs."""
 
 import random
 

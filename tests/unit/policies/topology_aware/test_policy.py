@@ -1,5 +1,3 @@
-"""The policy as a whole: what its wiring promises."""
-
 from dataclasses import replace
 
 import pytest

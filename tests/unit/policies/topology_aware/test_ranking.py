@@ -1,5 +1,3 @@
-"""The pools as one pass sees them."""
-
 import pytest
 
 from policies.base import BurstLevel

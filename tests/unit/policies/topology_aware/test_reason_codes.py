@@ -1,5 +1,3 @@
-"""The codes are a bounded set."""
-
 import ast
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Sentences of decisions: bounded codes, and words that an operator understands."""
-
 import pytest
 
 from policies.base import CpuKind, Grant, Previous

@@ -1,5 +1,3 @@
-"""Saved grants on a machine that may have changed: the fewest move, nobody is refused."""
-
 from dataclasses import replace
 
 import pytest

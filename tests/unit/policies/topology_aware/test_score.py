@@ -1,5 +1,3 @@
-"""The order of comparison, and how a difference is told."""
-
 from policies.topology_aware.score import WHY_WORSE, Key, deciding_field, ranked
 
 EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 2, 1, 1, 0, 0, -1, 1, 2, 1, 0, 0, 3000, -3)

@@ -1,5 +1,3 @@
-"""Machines in archives."""
-
 import bz2
 import gzip
 import lzma

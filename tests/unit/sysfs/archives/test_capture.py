@@ -1,5 +1,3 @@
-"""Captures."""
-
 import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,5 +1,3 @@
-"""What discovery reads is what a capture holds."""
-
 import pytest
 
 from sysfs.archives.extent import is_read

@@ -1,5 +1,3 @@
-"""Machines from descriptions."""
-
 import pytest
 
 from sysfs.descriptions.machine import describe

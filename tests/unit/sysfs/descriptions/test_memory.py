@@ -1,5 +1,3 @@
-"""Memory-only nodes of descriptions."""
-
 import pytest
 
 from sysfs.descriptions.machine import describe

@@ -1,5 +1,3 @@
-"""PCI devices of descriptions."""
-
 import pytest
 
 from sysfs.descriptions.machine import describe

@@ -1,5 +1,3 @@
-"""The machine as data."""
-
 import json
 
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""The machine as text."""
-
 from hypothesis import given, settings
 
 from sysfs.model import Machine

@@ -1,5 +1,3 @@
-"""The machine as a picture."""
-
 import xml.etree.ElementTree as ET
 
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""Amounts in words."""
-
 import pytest
 
 from cri_proxy.cli.render.amounts import about_bytes_text, bytes_text, cpu_text, ids_text, moment_text

@@ -1,5 +1,3 @@
-"""Whom a decision changed, and what happened since."""
-
 from dataclasses import replace
 
 from cri_proxy.cli.render.changes import render_displaced, render_history

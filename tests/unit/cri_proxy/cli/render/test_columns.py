@@ -1,5 +1,3 @@
-"""Text in columns."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""Why a container sits where it sits: the whole text, section by section."""
-
 from dataclasses import replace
 
 from cri_proxy.cli.render.explain import render_explain, render_explanation

@@ -1,5 +1,3 @@
-"""The ranking of the pools as a table."""
-
 from dataclasses import replace
 
 from cri_proxy.cli.render.ranking import render_ranking

@@ -1,5 +1,3 @@
-"""What a container asks for, with the origin of every part."""
-
 from dataclasses import fields, replace
 
 import pytest

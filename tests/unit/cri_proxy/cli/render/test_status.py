@@ -1,5 +1,3 @@
-"""The tree of pools and containers."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The agent between a mounted ConfigMap and a directory of the host."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""A directory that changes as a whole."""
-
 import os
 import stat
 import threading

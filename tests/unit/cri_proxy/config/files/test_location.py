@@ -1,5 +1,3 @@
-"""What stands in the configuration's place, whatever that is."""
-
 import os
 from collections.abc import Callable
 from hashlib import sha256

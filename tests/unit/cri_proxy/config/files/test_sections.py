@@ -1,5 +1,3 @@
-"""Sections in files of their own, as one text."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Links on the way, followed as the kernel does."""
-
 from pathlib import Path
 
 import pytest

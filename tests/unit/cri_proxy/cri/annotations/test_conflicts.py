@@ -1,5 +1,3 @@
-"""Preferences that cannot both count."""
-
 import pytest
 
 from cri_proxy.cri.annotations.conflicts import CONFLICTS, has_cold_start_kinds

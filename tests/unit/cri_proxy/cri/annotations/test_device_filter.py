@@ -1,5 +1,3 @@
-"""Which hints count."""
-
 import pytest
 
 from cri_proxy.cri.annotations.device_filter import (

@@ -1,5 +1,3 @@
-"""The page of annotations."""
-
 from pathlib import Path
 
 from cri_proxy.cri.annotations.docs import annotations_page

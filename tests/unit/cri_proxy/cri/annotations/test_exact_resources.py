@@ -1,5 +1,3 @@
-"""ExactFigures figures that a webhook leaves on the pod."""
-
 import json
 
 import pytest

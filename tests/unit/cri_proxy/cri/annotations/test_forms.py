@@ -1,5 +1,3 @@
-"""Forms, scopes and domains of annotations."""
-
 import pytest
 
 from cri_proxy.cri.annotations.forms import Annotation, Finder, cut, is_about, key_in

@@ -1,5 +1,3 @@
-"""The values of single preferences."""
-
 import math
 
 import pytest

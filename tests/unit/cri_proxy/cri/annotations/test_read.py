@@ -1,5 +1,3 @@
-"""What the annotations of a pod say about one of its containers."""
-
 from dataclasses import fields
 
 import pytest

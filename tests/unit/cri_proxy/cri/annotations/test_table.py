@@ -1,5 +1,3 @@
-"""The rows of the table."""
-
 from dataclasses import fields
 
 import pytest

@@ -1,5 +1,3 @@
-"""One log line per decision, and the last decision of every container."""
-
 from dataclasses import replace
 
 import pytest

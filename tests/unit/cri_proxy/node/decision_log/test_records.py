@@ -1,5 +1,3 @@
-"""The last decision about every container, and what happened since."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""What is worth keeping of a decision."""
-
 from dataclasses import replace
 
 import pytest

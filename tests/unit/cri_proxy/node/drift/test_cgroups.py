@@ -1,5 +1,3 @@
-"""The cpuset files of a container's cgroup, as they lie on disk."""
-
 import shutil
 from pathlib import Path
 

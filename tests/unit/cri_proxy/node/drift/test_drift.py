@@ -1,5 +1,3 @@
-"""Somebody else rewrote a cpuset: what is seen, what is put back, and when we give way."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""The kubelet's state files, and what an operator is told of them."""
-
 import json
 from pathlib import Path
 

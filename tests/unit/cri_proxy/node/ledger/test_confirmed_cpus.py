@@ -1,5 +1,3 @@
-"""Which CPUs containers have alone as far as the runtime has confirmed."""
-
 from cri_proxy.node.ledger.confirmed_cpus import ConfirmedCpus
 from cri_proxy.node.ledger.ordered_rows import OrderedRows
 from cri_proxy.state.rows import Row

@@ -1,5 +1,3 @@
-"""Containers that wait for each other's CPUs: one steps aside, and every circle ends."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random

@@ -1,5 +1,3 @@
-"""What the ledger says about who may be written what, and when."""
-
 from dataclasses import replace
 
 import pytest

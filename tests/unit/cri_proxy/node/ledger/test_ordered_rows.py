@@ -1,5 +1,3 @@
-"""Rows by container, and all of them in order."""
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,5 +1,3 @@
-"""What containers are told, and that shells and programs can read it."""
-
 import json
 import subprocess
 from dataclasses import replace

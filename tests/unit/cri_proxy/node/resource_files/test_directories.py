@@ -1,5 +1,3 @@
-"""The files themselves: whole, readable by every user, in a place that no pod's name leads out of."""
-
 import ctypes
 import os
 import stat

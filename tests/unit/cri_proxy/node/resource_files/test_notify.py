@@ -1,5 +1,3 @@
-"""A container's own command: after changes, one at a time, in nobody's way, and no longer when it keeps failing."""
-
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Which containers are told, when their files change, and how long they stay."""
-
 import asyncio
 import json
 import random

@@ -1,5 +1,3 @@
-"""Containers and memory as ``status`` shows them."""
-
 from dataclasses import replace
 
 from cri_proxy.node.effects import EffectFailure

@@ -1,5 +1,3 @@
-"""Who can run on CPUs that were granted to somebody alone."""
-
 from dataclasses import replace
 
 from hypothesis import given

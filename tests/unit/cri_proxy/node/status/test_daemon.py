@@ -1,5 +1,3 @@
-"""What the status covers beside the node."""
-
 from cri_proxy.config.model import Config
 from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
 

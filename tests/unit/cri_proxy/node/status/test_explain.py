@@ -1,5 +1,3 @@
-"""Records as others may look at them."""
-
 from dataclasses import replace
 
 from cri_proxy.node.status.explain import by_name, differences, explanation, is_meant, refused_views

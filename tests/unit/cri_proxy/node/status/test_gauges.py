@@ -1,5 +1,3 @@
-"""The node's state as metrics: what is there now, and nothing that is gone."""
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

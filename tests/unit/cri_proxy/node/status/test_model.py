@@ -1,5 +1,3 @@
-"""Views survive their way through JSON."""
-
 import json
 import re
 from dataclasses import fields

@@ -1,5 +1,3 @@
-"""The node as others may look at it."""
-
 from dataclasses import replace
 
 import pytest

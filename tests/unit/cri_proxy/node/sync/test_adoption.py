@@ -1,5 +1,3 @@
-"""Containers that run without a row of ours, as they are read from the runtime."""
-
 from dataclasses import replace
 
 from cri_proxy.cri.annotations.read import GRANT_KEY

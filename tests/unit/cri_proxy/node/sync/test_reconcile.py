@@ -1,5 +1,3 @@
-"""What becomes of saved rows when they are held against the runtime's lists."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""A grant out of the annotation that we left and of the live cpuset."""
-
 from dataclasses import replace
 
 import pytest

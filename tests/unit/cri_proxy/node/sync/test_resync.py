@@ -1,5 +1,3 @@
-"""What is believed is held against the runtime: at start, for unknown outcomes, and slowly for ever."""
-
 import asyncio
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""The runtime's lists as values."""
-
 import pytest
 
 from cri_proxy.cri.annotations.read import GRANT_KEY

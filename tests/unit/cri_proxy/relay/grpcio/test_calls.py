@@ -1,5 +1,3 @@
-"""Calls through grpcio: what grpcio makes up is not taken for the runtime's word, and calls may end at any time."""
-
 import asyncio
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Calls under way: some are waited for, some are ended, and each is forgotten when it is over."""
-
 import asyncio
 
 import pytest

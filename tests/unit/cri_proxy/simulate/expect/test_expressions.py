@@ -1,5 +1,3 @@
-"""The expressions of expect."""
-
 import ast
 
 import pytest

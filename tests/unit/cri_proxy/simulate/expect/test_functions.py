@@ -1,5 +1,3 @@
-"""The functions of expect."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""CPU and memory of a scenario's containers."""
-
 import pytest
 
 from cri_proxy.cri_client.pods import ContainerSpec

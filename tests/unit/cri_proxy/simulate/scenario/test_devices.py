@@ -1,5 +1,3 @@
-"""Devices and mounts of containers in scenarios."""
-
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb

@@ -1,5 +1,3 @@
-"""YAML that knows its lines."""
-
 import pytest
 
 from cri_proxy.simulate.errors import ScenarioError

@@ -1,5 +1,3 @@
-"""Scenarios as values."""
-
 from cri_proxy.simulate.scenario.model import Amounts
 
 

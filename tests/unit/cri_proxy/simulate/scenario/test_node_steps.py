@@ -1,5 +1,3 @@
-"""The steps of operators, hardware and time, from YAML."""
-
 import pytest
 
 from cri_proxy.simulate.errors import ScenarioError

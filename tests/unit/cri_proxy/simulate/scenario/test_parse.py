@@ -1,5 +1,3 @@
-"""Scenario files into values."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Pods, containers and resizes, from YAML."""
-
 import pytest
 
 from cri_proxy.simulate.errors import ScenarioError

@@ -1,5 +1,3 @@
-"""The CPUs that a pool gives: kept ones, whole cores, near devices, within the limits."""
-
 import functools
 import operator
 import random

@@ -1,5 +1,3 @@
-"""Whole cores: which are free, what the pools can give of them, and which complete one's own."""
-
 import pytest
 
 from policies.topology_aware.cpus.cores import (

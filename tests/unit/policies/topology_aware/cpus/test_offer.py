@@ -1,5 +1,3 @@
-"""What one pool would give: counts, isolated or sliced, whole cores, near devices."""
-
 from policies.base import CpuKind, DeviceLocality, Grant, Request, Threads
 from policies.topology_aware.cpus.offer import Offer
 from sysfs.cpuset import CpuSet, NodeSet

@@ -1,5 +1,3 @@
-"""How CPUs were picked, in words."""
-
 import pytest
 
 from policies.base import CpuPriority

@@ -1,5 +1,3 @@
-"""Which CPUs are taken: packing, one rule each."""
-
 import random
 from dataclasses import replace
 

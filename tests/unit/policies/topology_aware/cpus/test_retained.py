@@ -1,5 +1,3 @@
-"""Earlier CPUs: which are had again, in which order they are given back."""
-
 import pytest
 
 from policies.base import CpuKind, Grant, Request, Threads

@@ -1,5 +1,3 @@
-"""The pull between containers (spec section 3)."""
-
 import pytest
 
 from policies.base import Affinity, Allocations, ContainerKey, CpuKind, Expression, Grant, Request

@@ -1,5 +1,3 @@
-"""How near a pool is to devices."""
-
 import pytest
 
 from policies.base import DeviceLocality

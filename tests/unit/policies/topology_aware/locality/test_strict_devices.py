@@ -1,5 +1,3 @@
-"""What a strict wish for device hints leaves of the pools."""
-
 import pytest
 
 from policies.base import DeviceLocality

@@ -1,5 +1,3 @@
-"""Where the memory of a grant belongs, and how its zone grows."""
-
 import pytest
 
 from policies.base import CpuKind, Grant

@@ -1,5 +1,3 @@
-"""Where a container's memory is when there is room."""
-
 from dataclasses import replace
 
 import pytest

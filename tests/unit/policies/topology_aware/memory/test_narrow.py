@@ -1,5 +1,3 @@
-"""The way home for zones that were widened: only with room for all, few at a time, the fewest bytes first."""
-
 import random
 
 import pytest

@@ -1,5 +1,3 @@
-"""Offers of all pools, and the plan for one container: its zone, and who makes room."""
-
 import random
 from dataclasses import replace
 

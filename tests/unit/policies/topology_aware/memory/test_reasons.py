@@ -1,5 +1,3 @@
-"""Sentences about memory: bounded codes, and words that an operator understands."""
-
 from policies.topology_aware.memory import reasons as say
 from tests.unit.policies.memory.build import DRAM, GIB, PMEM, at, mask, wanting
 

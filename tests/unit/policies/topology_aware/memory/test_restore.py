@@ -1,5 +1,3 @@
-"""The zones of saved grants on a machine that may have changed."""
-
 import random
 from dataclasses import replace
 

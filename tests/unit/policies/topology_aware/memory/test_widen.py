@@ -1,5 +1,3 @@
-"""Who gets more nodes when a zone is promised more than it has: as few as possible, the least important first."""
-
 import random
 
 from hypothesis import given

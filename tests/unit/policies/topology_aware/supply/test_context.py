@@ -1,5 +1,3 @@
-"""One request in its circumstances."""
-
 from dataclasses import FrozenInstanceError
 
 import pytest

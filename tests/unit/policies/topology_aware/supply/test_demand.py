@@ -1,5 +1,3 @@
-"""What a request amounts to: spec section 2, one rule each."""
-
 from dataclasses import replace
 from typing import Any
 

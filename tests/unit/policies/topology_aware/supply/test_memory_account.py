@@ -1,5 +1,3 @@
-"""What is promised of the memory, summed up by zones."""
-
 from dataclasses import replace
 
 import pytest

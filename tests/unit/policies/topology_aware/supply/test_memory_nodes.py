@@ -1,5 +1,3 @@
-"""Memory by kind and by distance."""
-
 from policies.topology_aware.supply.memory_nodes import KINDS, memory_nodes_of, node_ids
 from sysfs.cpuset import NodeSet
 from tests.fakes.machines import small_machine

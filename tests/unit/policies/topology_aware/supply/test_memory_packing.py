@@ -1,5 +1,3 @@
-"""Whether promises can be kept together: exact, also where zones cross."""
-
 import random
 
 from hypothesis import given

@@ -1,5 +1,3 @@
-"""What is left in every pool: sums of grants, shared sets, and how much each pool can still give."""
-
 import random
 from dataclasses import replace
 
