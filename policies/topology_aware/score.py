@@ -30,52 +30,39 @@ class Key(NamedTuple):
     first: int  # minus the pool's index: the lowest id wins the last tie
 
 
-# Why a pool with a smaller value loses, in an operator's words; same fields, same order.
-WHY_WORSE = {
-    "fits": "cannot give what is asked",
-    "previous": "is not where the container was before",
-    "isolated": "has too few isolated CPUs free",
-    "affinity": "attracts less by affinity",
-    "hints": "is farther from the devices",
-    "hint_depth": "is larger, at the same devices",
-    "memory": "has less memory left than is requested",
-    "memory_kinds": "has other kinds of memory",
-    "memory_limit": "cannot hold the memory limit",
-    "burst_mcpu": "covers less of the CPU limit",
-    "burst_level": "is farther from the level for unlimited burst",
-    "few_nodes": "spreads memory over more nodes",
-    "priority": "has fewer CPUs of the preferred priority free",
-    "depth": "is larger",
-    "undisturbed": "has memory only when others get more memory nodes",
-    "quiet": "is shared by more containers",
-    "cores": "has fewer whole cores free",
-    "left": "would have less left afterwards",
-    "first": "is equal but comes later",
+# For operators: what the value of a field says, and why a pool with a smaller value loses.
+_FIELDS = {
+    "fits": ("1: can give what is asked", "cannot give what is asked"),
+    "previous": ("the container's earlier place", "is not where the container was before"),
+    "isolated": ("1: has the kernel-isolated CPUs that are wanted", "has too few isolated CPUs free"),
+    "affinity": ("pull of other containers, minus push", "attracts less by affinity"),
+    "hints": ("nearness to the container's devices, 0 to 1", "is farther from the devices"),
+    "hint_depth": ("depth, among pools at the devices", "is larger, at the same devices"),
+    "memory": (
+        "2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there",
+        "has less memory left than is requested",
+    ),
+    "memory_kinds": ("1: its memory is of the wanted kinds", "has other kinds of memory"),
+    "memory_limit": ("1: its memory can hold the memory limit", "cannot hold the memory limit"),
+    "burst_mcpu": ("how much of the CPU limit it could give, in 1/1000 CPU", "covers less of the CPU limit"),
+    "burst_level": (
+        "0: as wide as unlimited burst should be; minus the levels from there",
+        "is farther from the level for unlimited burst",
+    ),
+    "few_nodes": ("minus the number of memory nodes", "spreads memory over more nodes"),
+    "priority": ("1: has enough CPUs of the preferred priority", "has fewer CPUs of the preferred priority free"),
+    "depth": ("deeper pools are smaller and closer", "is larger"),
+    "undisturbed": (
+        "1: no other container has to get more memory nodes",
+        "has memory only when others get more memory nodes",
+    ),
+    "quiet": ("minus the containers that share it", "is shared by more containers"),
+    "cores": ("how many of its own CPUs can be on wholly free cores", "has fewer whole cores free"),
+    "left": ("what is left in it afterwards", "would have less left afterwards"),
+    "first": ("minus its place in the tree: decides the last tie", "is equal but comes later"),
 }
-
-
-# What a value says, in an operator's words; the larger one is better. Same fields, same order.
-MEANINGS = {
-    "fits": "1: can give what is asked",
-    "previous": "the container's earlier place",
-    "isolated": "1: has the kernel-isolated CPUs that are wanted",
-    "affinity": "pull of other containers, minus push",
-    "hints": "nearness to the container's devices, 0 to 1",
-    "hint_depth": "depth, among pools at the devices",
-    "memory": "2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there",
-    "memory_kinds": "1: its memory is of the wanted kinds",
-    "memory_limit": "1: its memory can hold the memory limit",
-    "burst_mcpu": "how much of the CPU limit it could give, in 1/1000 CPU",
-    "burst_level": "0: as wide as unlimited burst should be; minus the levels from there",
-    "few_nodes": "minus the number of memory nodes",
-    "priority": "1: has enough CPUs of the preferred priority",
-    "depth": "deeper pools are smaller and closer",
-    "undisturbed": "1: no other container has to get more memory nodes",
-    "quiet": "minus the containers that share it",
-    "cores": "how many of its own CPUs can be on wholly free cores",
-    "left": "what is left in it afterwards",
-    "first": "minus its place in the tree: decides the last tie",
-}
+MEANINGS = {name: meaning for name, (meaning, _) in _FIELDS.items()}
+WHY_WORSE = {name: why for name, (_, why) in _FIELDS.items()}
 
 
 def deciding_field(better: Key, worse: Key) -> str:

@@ -154,7 +154,10 @@ def _pick(candidates: CandidateCpus, counts: _Counts, domain: Domain, count: int
 def _fit_key(
     candidates: CandidateCpus, counts: _Counts, domain: Domain, count: int
 ) -> tuple[int, int, int, int, int, int]:
-    """For a domain that can give all: near, tight, few cores shared with others, few broken, small remainder, low."""
+    """Return the order of domains that can give all.
+
+    Near, tight, few cores shared with others, few broken, small remainder, low.
+    """
     give, whole = counts.give[domain.index], min(counts.whole[domain.index], counts.give[domain.index])
     cores = min(count, whole) // counts.threads
     odd = count - cores * counts.threads
@@ -178,7 +181,7 @@ def _tightest(counts: _Counts, domain: Domain, count: int) -> int:
 
 
 def _spill_key(candidates: CandidateCpus, counts: _Counts, domain: Domain) -> tuple[int, int, int, int]:
-    """For a domain that is taken as a whole because none can give all: near, wholly idle, largest, lowest."""
+    """Return the order of domains to take as a whole where none can give all: near, wholly idle, largest, lowest."""
     give = counts.give[domain.index]
     return (
         -(domain.cpus & candidates.near).bit_count(),

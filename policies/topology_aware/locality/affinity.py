@@ -65,7 +65,7 @@ def affinity_scores(
     for grant in others:
         theirs = grant.request.affinities
         if (own or theirs) and _is_somewhere(grant):
-            weight = _weight(own, request, grant.request) + _weight(theirs, grant.request, request)
+            weight = affinity_weight(own, request, grant.request) + affinity_weight(theirs, grant.request, request)
             if weight:
                 weights[tree.named(grant.pool).index] += weight
     return _spread(tree, weights)
@@ -111,17 +111,13 @@ def implied(options: TopologyAwareOptions, request: Request) -> tuple[tuple[str,
     return tuple((row.name, affinity) for row in IMPLICIT if row.applies(options) for affinity in row.adds(request))
 
 
-def affinity_weight(subject: Request, other: Request) -> int:
-    """Return the sum of the weights of the subject's affinities that the other container matches."""
-    return _weight(subject.affinities, subject, other)
-
-
 def _is_somewhere(grant: Grant) -> bool:
     """Return whether the container is in a pool: reserved and preserved ones are not."""
     return grant.kind is not CpuKind.PRESERVE and grant.kind is not CpuKind.RESERVED
 
 
-def _weight(affinities: Sequence[Affinity], subject: Request, other: Request) -> int:
+def affinity_weight(affinities: Sequence[Affinity], subject: Request, other: Request) -> int:
+    """Return the sum of the weights of the subject's affinities that the other container matches."""
     total = 0
     for affinity in affinities:
         if _meets(affinity, subject, other):

@@ -26,7 +26,7 @@ class Packing:
     """Promises laid out on the nodes. Lives within one decision."""
 
     def __init__(self, nodes: MemoryNodes) -> None:
-        """Nothing is promised yet."""
+        """Begin without a promise."""
         self._nodes = nodes
         self._free = dict(nodes.capacity_bytes)
         self._laid: dict[int, dict[int, int]] = {}

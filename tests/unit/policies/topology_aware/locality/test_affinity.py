@@ -21,20 +21,20 @@ WEB = request(
 
 def test_weights_of_all_matches_are_summed_and_each_is_bounded() -> None:
     subject = request("p/a", affinities=(*wish_for("b", 5000), *wish_for("b", -3)))
-    assert affinity_weight(subject, request("p/b")) == 997
+    assert affinity_weight(subject.affinities, subject, request("p/b")) == 997
 
 
 def test_without_a_scope_only_the_same_pod_counts_and_by_uid() -> None:
     subject = request("p/a", affinities=wish_for("b"))
-    assert affinity_weight(subject, request("p/b")) == 1
-    assert affinity_weight(subject, request("q/b")) == 0
+    assert affinity_weight(subject.affinities, subject, request("p/b")) == 1
+    assert affinity_weight(subject.affinities, subject, request("q/b")) == 0
 
 
 def test_a_scope_opens_to_other_pods() -> None:
     scope = Expression("namespace", "Equals", ("shop",))
     subject = request("p/a", affinities=(Affinity(Expression("pod/labels/app", "In", ("w",)), 3, scope),))
-    assert affinity_weight(subject, WEB) == 3
-    assert affinity_weight(subject, request("q/b", pod_labels=(("app", "w"),))) == 0
+    assert affinity_weight(subject.affinities, subject, WEB) == 3
+    assert affinity_weight(subject.affinities, subject, request("q/b", pod_labels=(("app", "w"),))) == 0
 
 
 def scores(wanted: Request, *others: Grant, **keys: object) -> dict[str, float]:
@@ -83,8 +83,8 @@ def test_colocation_is_skipped_for_containers_with_affinities_of_their_own() -> 
 def test_what_an_option_implies_is_meant_for_those_near_and_for_nobody_else(row: Implicit) -> None:
     (affinity,) = row.adds(request("p/a", namespace="shop"))
     subject = request("p/a", namespace="shop", affinities=(affinity,))
-    assert affinity_weight(subject, request("p/b", namespace="shop")) == 10
-    assert affinity_weight(subject, request("q/b", namespace="bank")) == 0
+    assert affinity_weight(subject.affinities, subject, request("p/b", namespace="shop")) == 10
+    assert affinity_weight(subject.affinities, subject, request("q/b", namespace="bank")) == 0
 
 
 def test_options_imply_what_their_rows_say_where_a_container_says_nothing() -> None:
