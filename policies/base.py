@@ -236,8 +236,14 @@ class Allocations:
 class Pinning:
     """What is written for a container. None = the field is not written. Never an empty set."""
 
-    cpus: CpuSet | None
-    mems: NodeSet | None
+    cpus: CpuSet | None = None
+    mems: NodeSet | None = None
+
+    def over(self, other: "Pinning | None") -> "Pinning":
+        """Return this pinning, with the fields that it does not write taken from ``other``."""
+        if other is None:
+            return self
+        return Pinning(other.cpus if self.cpus is None else self.cpus, other.mems if self.mems is None else self.mems)
 
 
 Pinnings = Mapping[ContainerKey, Pinning]

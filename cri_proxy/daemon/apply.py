@@ -17,7 +17,7 @@ from cri_proxy.intercept.reader import Reader
 from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Node
-from cri_proxy.node.reconfigure import NotReconfigured, Planned, plan, reconfigure
+from cri_proxy.node.reconfigure import Planned, plan, reconfigure
 from cri_proxy.node.status.daemon import ConfigInForce
 from policies.builder import build_policy
 from policies.errors import PolicyBaseError
@@ -122,9 +122,9 @@ class Applier:
 
     async def change(self, built: Built, *, must_fit: bool) -> str:
         """Put this in force as a whole; return '' or why not, then nothing has changed (only with ``must_fit``)."""
-        result = await reconfigure(self.node, built.policy, NodeRules.of(built.config), must_fit=must_fit)
-        if isinstance(result, NotReconfigured):
-            return result.text
+        problem = await reconfigure(self.node, built.policy, NodeRules.of(built.config), must_fit=must_fit)
+        if problem:
+            return problem
         self.interceptor.use_reader(self.reader_of(built))
         for warning in self.in_force.use(built.config, built.warnings):
             self.node.context.observer.noted(events.CONFIG_WARNING, reason=warning)

@@ -106,7 +106,7 @@ class Barrier:
     def _place_elsewhere(self, row: Row) -> bool:
         """Place it away from all CPUs of containers that cannot be moved, not only off those that it was to have."""
         occupants = self._ledger.occupants(row)
-        known = (o.acknowledged.cpus for o in occupants if o.acknowledged is not None)
+        known = (o.known.cpus for o in occupants)
         stuck = CpuSet.of_masks(cpus.mask for cpus in (*known, row.grant.owned if occupants else None) if cpus)
         return bool(stuck) and not isinstance(self._coordinator.place_elsewhere(row, stuck), Rejected)
 
@@ -128,10 +128,10 @@ class Barrier:
             f"{o.grant.request.pod.name}/{o.key.name} on {o.acknowledged.cpus if o.acknowledged else 'unknown CPUs'}"
             for o in self._ledger.occupants(row)
         )
-        problem = self._effects.failures.get(row.key)
+        failure = self._effects.failures.get(row.key)
         problems = (
             f"still in use by {others}" if others else "",
-            f"its own update failed: {problem.message}" if problem is not None else "",
+            f"its own update failed: {failure}" if failure is not None else "",
         )
         what = f"CPUs {row.grant.owned}" if row.grant.owned else "the CPUs"
         return f"{what} of {row.grant.request.pod.name}/{row.key.name} could not be cleared: " + (

@@ -7,7 +7,7 @@ is in flight gets no update until the reply: runc accepts an update then and los
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from cri_proxy import events
@@ -32,14 +32,6 @@ MOVE_TIMEOUT_SECONDS = 120.0
 AT_ONCE = 8
 
 
-@dataclass(frozen=True, slots=True)
-class EffectFailure:
-    """An update that the runtime refused for good, until the next slow check tries again."""
-
-    container_id: str
-    message: str
-
-
 class Effects:
     """Brings containers to the pinning that the ledger wants, and reports whether they got there."""
 
@@ -53,7 +45,8 @@ class Effects:
         self._moves = asyncio.Semaphore(1)
         self._scheduled: set[ContainerKey] = set()
         self._is_held_back = False
-        self.failures: dict[ContainerKey, EffectFailure] = {}
+        # Why the runtime refused an update for good, until the next slow check tries again.
+        self.failures: dict[ContainerKey, str] = {}
         self.sent = 0
         # Ids of containers that were created through us and have had no update since, ours or the kubelet's.
         self.untouched: set[str] = set()
@@ -130,7 +123,7 @@ class Effects:
                 self.failures.pop(key, None)
                 return True
             if delay is None:
-                self.failures[key] = EffectFailure(row.container_id, problem)
+                self.failures[key] = problem
                 self._context.observer.update_failed(row, problem)
                 return False
             await self._context.clock.sleep(delay)
@@ -195,31 +188,26 @@ class Effects:
 
         A newer attempt of the same name is another container, with an update of its own.
         """
-        current = self._ledger.get(row.key)
-        if current is None or current.state not in ACTIVE or current.container_id != row.container_id:
+        current = self._present(row)
+        if current is None or current.state not in ACTIVE:
             return None
         target = self._ledger.sendable(row.key)
         if target is None or not self._ledger.differs(current):
             return None
-        return current, self._first_step(
-            current, unmet(target, current.acknowledged, self._ledger.unconfirmed(row.key))
-        )
-
-    def _first_step(self, row: Row, missing: Pinning) -> Pinning:
-        """Return what one call may carry: memory nodes that only widen go with CPUs, others later."""
-        if missing.cpus is not None and self._moves_pages(row, missing):
+        missing = unmet(target, current.acknowledged, self._ledger.unconfirmed(row.key))
+        # Memory nodes that only widen go with CPUs, others later.
+        if missing.cpus is not None and self._moves_pages(current, missing):
             missing = replace(missing, mems=None)
         if missing.cpus is not None and missing.mems is None:
-            return replace(missing, mems=self._nodes_left(row))
-        return missing
+            missing = replace(missing, mems=self._nodes_left(current))
+        return current, missing
 
     def _nodes_left(self, row: Row) -> NodeSet | None:
         """Return the recorded memory nodes without those that are gone; None when none is gone.
 
         The runtime writes its whole record with every update, and the kernel refuses a node without memory.
         """
-        held = row.acknowledged.mems if row.acknowledged is not None else None
-        there = self._ledger.policy.machine.memory_nodes
+        held, there = row.known.mems, self._ledger.policy.machine.memory_nodes
         return None if held is None or held <= there else (held & there) or there
 
     def _moves_pages(self, row: Row, pinning: Pinning) -> bool:
@@ -230,12 +218,12 @@ class Effects:
         """
         if pinning.mems is None or row.state != "running":
             return False
-        held = row.acknowledged.mems if row.acknowledged is not None else None
+        held = row.known.mems
         return held is None or not held & self._ledger.policy.machine.memory_nodes <= pinning.mems
 
     def without_move(self, row: Row, pinning: Pinning) -> Pinning:
         """Return the pinning for a call that carries other things too: a later call of its own moves memory."""
-        held = row.acknowledged.mems if row.acknowledged is not None else None
+        held = row.known.mems
         if held is None or not self._moves_pages(row, pinning):
             return pinning
         return replace(pinning, mems=self._nodes_left(row) or held)
@@ -264,26 +252,21 @@ class Effects:
             )
         except (CallFailed, RuntimeUnavailable, asyncio.CancelledError):
             # A refusal does not prove that nothing changed: runc writes one file after the other.
-            current = self._ledger.get(row.key)
-            if current is not None and current.container_id == row.container_id:
+            if self._present(row) is not None:
                 self._ledger.mark_unconfirmed(row.key, step)
             raise
-        self._confirm(row, step)
-        self._context.observer.updated(row, step)
-
-    def _confirm(self, row: Row, pinning: Pinning) -> None:
-        current = self._ledger.get(row.grant.container)
-        if current is None or current.container_id != row.container_id:
-            return
-        confirmed = self._ledger.confirm(row.grant.container, pinning)
+        confirmed = self._ledger.confirm(row.key, step) if self._present(row) is not None else None
         if confirmed is not None:
             self._context.persistence.save_later([confirmed])
+        self._context.observer.updated(row, step)
+
+    def _present(self, row: Row) -> Row | None:
+        """Return the container's row as it is now; None when it is gone or replaced by a newer attempt."""
+        current = self._ledger.get(row.key)
+        return current if current is not None and current.container_id == row.container_id else None
 
 
 def is_announced(row: Row, pinning: Pinning) -> bool:
     """Return whether the saved row already allows for a call with this pinning: see ``Effects.announce``."""
-    known, unconfirmed = (p if p is not None else Pinning(None, None) for p in (row.acknowledged, row.unconfirmed))
-    has_cpus = pinning.cpus is None or pinning.cpus == (known.cpus if unconfirmed.cpus is None else unconfirmed.cpus)
-    return has_cpus and (
-        pinning.mems is None or pinning.mems == (known.mems if unconfirmed.mems is None else unconfirmed.mems)
-    )
+    expected = row.unconfirmed.over(row.acknowledged) if row.unconfirmed is not None else row.known
+    return pinning.over(expected) == expected

@@ -37,13 +37,8 @@ class Persistence:
         self._everything = everything
         self.problem = ""
         self.failures = 0
-        self._missed = 0
+        self.is_behind = False  # the store lacks what a failed save should have written
         self._may_catch_up_early = True
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether the store lacks what a failed save should have written."""
-        return self._missed > 0
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> bool:
         """Make this durable; False when the store failed or took too long (the save may still succeed later).
@@ -51,17 +46,21 @@ class Persistence:
         Cancelling the caller does not cancel the save.
         """
         # A task of its own, so that it starts after those of earlier save_later calls: tasks start in their order.
-        saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._tasks.start(self._save_and_answer(tuple(puts), tuple(deletes), saved), name="save")
-        return await saved
+        saved: list[bool] = []
+        await asyncio.wait([self._tasks.start(self._save(tuple(puts), tuple(deletes), saved), name="save")])
+        return any(saved)
 
     def save_later(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         """Save without waiting: for what the runtime already knows."""
-        self._tasks.start(self._save_and_forget(tuple(puts), tuple(deletes)), name="save")
+        self._tasks.start(self._save(tuple(puts), tuple(deletes), []), name="save")
 
     def mark_incomplete(self, problem: str) -> None:
-        """Note that the store lacks everything, and why, before anything was saved."""
-        self._failed(problem)
+        """Note that the store lacks what should be in it, and why."""
+        self.failures += 1
+        self.is_behind = True
+        if problem != self.problem:
+            self._on_problem(problem)
+        self.problem = problem
 
     def catch_up(self) -> None:
         """Save again what failed saves may have left out; each by itself, so that one failure affects no other."""
@@ -70,35 +69,23 @@ class Persistence:
 
     def _catch_up(self) -> None:
         if self.is_behind:
-            self._missed = 0
+            self.is_behind = False
             for each in self._everything():
                 self.save_later([each])
 
-    async def _save_and_forget(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> None:
-        await self._save(puts, deletes)
-
-    async def _save_and_answer(
-        self,
-        puts: Sequence[Saveable],
-        deletes: Sequence[ContainerKey | str],
-        saved: asyncio.Future[bool],
-    ) -> None:
-        is_saved = False
-        try:
-            is_saved = await self._save(puts, deletes)
-        finally:
-            if not saved.done():  # the caller was cancelled
-                saved.set_result(is_saved)
-
-    async def _save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> bool:
+    async def _save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str], saved: list[bool]) -> None:
+        """Save this; add True to ``saved`` when it is durable."""
         begun_at = time.monotonic()
         try:
             async with asyncio.timeout(COMMIT_BOUND_SECONDS):
                 await self._store.save(puts, deletes)
         except TimeoutError:
-            return self._failed(f"a commit took more than {COMMIT_BOUND_SECONDS:g} s")
+            self.mark_incomplete(f"a commit took more than {COMMIT_BOUND_SECONDS:g} s")
+            return
         except StoreError as error:
-            return self._failed(str(error))
+            self.mark_incomplete(str(error))
+            return
+        saved.append(True)
         self.problem = ""
         if self._on_saved is not None:
             self._on_saved(time.monotonic() - begun_at)
@@ -106,12 +93,3 @@ class Persistence:
             # Only once before the next slow check: a row that can never be saved must not cause an endless loop.
             self._may_catch_up_early = False
             self._catch_up()
-        return True
-
-    def _failed(self, problem: str) -> bool:
-        self.failures += 1
-        self._missed += 1
-        if problem != self.problem:
-            self._on_problem(problem)
-        self.problem = problem
-        return False

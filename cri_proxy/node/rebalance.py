@@ -4,14 +4,13 @@ Small steps, off the path of the call that freed the room: one after each releas
 A container whose own start, update or creation is under way is left alone.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import Effects
-from cri_proxy.node.replan import RACES
+from cri_proxy.node.replan import off_loop
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed, QosClass
 from policies.policy import Policy
@@ -20,6 +19,8 @@ from policies.policy import Policy
 TRIED_AT_ONCE = 4
 # Steps of one slow check; the next one continues.
 STEPS = 64
+NARROWED = "there is room again for its memory"  # it was widened for lack of room
+PLACED = "there is room for what it asked for again"  # it had to share
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
@@ -65,10 +66,10 @@ class Rebalance:
         """Take steps until none helps any more, for all containers, computed off the event loop."""
         for _ in range(STEPS):
             self._busy = []
-            narrowed = self._narrow(await self._compute(lambda policy, held: policy.narrowed(held)))
+            narrowed = self._regrant(await self._compute(lambda policy, held: policy.narrowed(held)), NARROWED)
             waiting = self._waiting()
             placed = await self._compute(partial(_first_place, waiting=waiting)) if waiting else ()
-            if not self._place(placed) and not narrowed:
+            if not self._regrant(placed, PLACED) and not narrowed:
                 return
 
     def improve(self) -> bool:
@@ -77,28 +78,21 @@ class Rebalance:
         Only the most urgent few of the waiting containers are tried.
         """
         self._busy = []
-        narrowed = self._narrow(self._ledger.policy.narrowed(self._ledger.allocations))
+        narrowed = self._regrant(self._ledger.policy.narrowed(self._ledger.allocations), NARROWED)
         waiting = self._waiting()[:TRIED_AT_ONCE]
-        return self._place(_first_place(self._ledger.policy, self._ledger.allocations, waiting)) or narrowed
+        placed = _first_place(self._ledger.policy, self._ledger.allocations, waiting)
+        return self._regrant(placed, PLACED) or narrowed
 
     async def _compute(self, look: Callable[[Policy, Allocations], tuple[Grant, ...]]) -> tuple[Grant, ...]:
         """Compute this on a thread, again where the ledger has changed meanwhile."""
-        for _ in range(RACES):
-            policy, held = self._ledger.policy, self._ledger.allocations
-            result = await asyncio.to_thread(look, policy, held)
-            if self._ledger.policy is policy and self._ledger.allocations is held:
-                return result
-        return look(self._ledger.policy, self._ledger.allocations)
+        return await off_loop(
+            lambda: self._ledger.version, lambda: partial(look, self._ledger.policy, self._ledger.allocations)
+        )
 
-    def _narrow(self, grants: Iterable[Grant]) -> bool:
-        """Narrow memory again that was widened for lack of room."""
-        free = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
-        return bool(self._coordinator.regrant(free, "there is room again for its memory"))
-
-    def _place(self, grants: Iterable[Grant]) -> bool:
-        """Give containers that had to share all they asked for."""
-        free = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
-        return bool(self._coordinator.regrant(free, "there is room for what it asked for again"))
+    def _regrant(self, grants: Iterable[Grant], why: str) -> bool:
+        """Change the grants of those that no call is under way about."""
+        idle = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
+        return bool(self._coordinator.regrant(idle, why))
 
     def _waiting(self) -> list[Row]:
         """Return the containers that share for lack of room, the most urgent first."""

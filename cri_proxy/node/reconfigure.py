@@ -6,33 +6,19 @@ For new options and a new machine (docs/placement.md, Restart and faults).
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.deadlock import break_deadlocks
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
-from cri_proxy.node.replan import RACES
+from cri_proxy.node.replan import off_loop
 from cri_proxy.state.rows import Row
-from policies.base import Allocations, ContainerKey, Pinning, Reason, Reinstated
+from policies.base import Allocations, ContainerKey, Pinning, Reinstated
 from policies.policy import Policy
 
 # Changes that are reported before other tasks get the event loop.
 AT_ONCE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Reconfigured:
-    """The new policy is in force; ``replaced`` are the containers that could not keep what they had."""
-
-    kept: tuple[ContainerKey, ...]
-    replaced: tuple[tuple[ContainerKey, Reason], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NotReconfigured:
-    """The old policy stays in force, and why."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +35,24 @@ class Planned:
 async def plan(node: Node, policy: Policy) -> Planned:
     """Return what ``reconfigure`` with ``must_fit`` would do now, without later improvements; nothing changes."""
     ledger = node.context.ledger
-    trial = await _try(ledger, policy, must_fit=True)
-    before, after = ledger.desired(), policy.pinnings(trial.result.allocations)
-    nothing = Pinning(None, None)  # not ours to write, also afterwards
+    result, problem = await _try(ledger, policy, must_fit=True)
+    before, after = ledger.desired(), policy.pinnings(result.allocations)
+    nothing = Pinning()  # not ours to write, also afterwards
     pairs = ((row, before.get(row.key, nothing), after.get(row.key, nothing)) for row in ledger.active())
-    return Planned(trial.problem, tuple((row, old, new) for row, old, new in pairs if nothing != old != new))
+    return Planned(problem, tuple((row, old, new) for row, old, new in pairs if nothing != old != new))
 
 
-async def reconfigure(
-    node: Node, policy: Policy, rules: NodeRules, *, must_fit: bool = True
-) -> Reconfigured | NotReconfigured:
+async def reconfigure(node: Node, policy: Policy, rules: NodeRules, *, must_fit: bool = True) -> str:
     """Put this policy and these rules in force; the updates that follow go out in the background.
 
-    ``must_fit``: refuse the whole change when a container would lose its grant for lack of room, or when containers
-    would have to swap places while every CPU is owned. False is for changes that cannot be refused, as CPUs that went
-    away.
+    Return '' or why nothing was changed. ``must_fit``: refuse the whole change when a container would lose its grant
+    for lack of room, or when containers would have to swap places while every CPU is owned. False is for changes that
+    cannot be refused, as CPUs that went away.
     """
     ledger = node.context.ledger
-    trial = await _try(ledger, policy, must_fit=must_fit)
-    result = trial.result
-    if trial.problem:
-        return NotReconfigured(f"{trial.problem}; nothing was changed")
+    result, problem = await _try(ledger, policy, must_fit=must_fit)
+    if problem:
+        return f"{problem}; nothing was changed"
     before = ledger.allocations
     changed = ledger.use_policy(policy, result.allocations)
     node.coordinator.use_rules(rules)
@@ -80,7 +63,7 @@ async def reconfigure(
     node.rebalance.soon(thoroughly=True)
     if rules.adopt == "pin" and node.adoption.forget_left():
         node.context.tasks.start(node.resync.check_all("they are not to be left alone any more"), name="adopt")
-    return Reconfigured(result.kept, result.replaced)
+    return ""
 
 
 async def _report(node: Node, before: Allocations, result: Reinstated) -> None:
@@ -93,32 +76,22 @@ async def _report(node: Node, before: Allocations, result: Reinstated) -> None:
             node.context.observer.changed(before.get(key), after, reason.text)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What the change does to the present containers, and why it is refused ('' = it is not)."""
-
-    result: Reinstated
-    problem: str
-
-
-async def _try(ledger: Ledger, policy: Policy, *, must_fit: bool) -> Trial:
-    """Try the policy on a copy of the ledger, off the event loop, again if anything changed meanwhile.
+async def _try(ledger: Ledger, policy: Policy, *, must_fit: bool) -> tuple[Reinstated, str]:
+    """Return what the policy does to the present containers, and why that is refused ('' = it is not).
 
     No ``await`` lies between the last check of the ledger and the return, so the caller may apply the result.
     """
-    for _ in range(RACES):
-        version, rows = ledger.version, ledger.active()
-        tried = await asyncio.to_thread(_try_at_once, ledger.copy(), policy, must_fit=must_fit)
-        # The version counts grants; where containers are, as far as the runtime has said, is in the rows.
-        if ledger.version == version and ledger.active() == rows:
-            return tried
-    return _try_at_once(ledger.copy(), policy, must_fit=must_fit)
+    # The version counts grants; where containers are, as far as the runtime has said, is in the rows.
+    return await off_loop(
+        lambda: (ledger.version, ledger.active()),
+        lambda: partial(_try_at_once, ledger.copy(), policy, must_fit=must_fit),
+    )
 
 
-def _try_at_once(trial: Ledger, policy: Policy, *, must_fit: bool) -> Trial:
+def _try_at_once(trial: Ledger, policy: Policy, *, must_fit: bool) -> tuple[Reinstated, str]:
     """Try the policy on this copy of the ledger, which changes."""
     result = policy.reinstate(trial.allocations, ())
-    return Trial(result, _problem(trial, policy, result) if must_fit else "")
+    return result, _problem(trial, policy, result) if must_fit else ""
 
 
 def _problem(trial: Ledger, policy: Policy, result: Reinstated) -> str:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import read_status
@@ -93,7 +92,7 @@ class NodeReset:
         changed; StoreError when the saved grants cannot be read or dropped.
         """
         saved = self._store.load()
-        node = await runtime_state.list_node(self._channel, GRANT_KEY)
+        node = await runtime_state.list_node(self._channel)
         rows = {row.container_id: row for row in saved.rows if row.container_id}
         found = [_Known(c, rows.get(c.id)) for c in node.containers if c.is_live]
         target = everything(self._machine, available)

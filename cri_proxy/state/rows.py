@@ -47,6 +47,11 @@ class Row:
         """The primary key."""
         return self.grant.container
 
+    @property
+    def known(self) -> Pinning:
+        """``acknowledged``, or no field before the first confirmation."""
+        return self.acknowledged or Pinning()
+
 
 @dataclass(frozen=True, slots=True)
 class SandboxRow:

@@ -15,7 +15,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.node.context import NodeRules
-from cri_proxy.node.reconfigure import NotReconfigured, reconfigure
+from cri_proxy.node.reconfigure import reconfigure
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -240,8 +240,7 @@ class World(Site):
         self.options = options if options.pin_cpu else before
         policy = build_policy("topology-aware", machine, options)
         self.options = replace(options, pin_cpu=options.pin_cpu and before.pin_cpu)
-        outcome = await reconfigure(self.node, policy, rules, must_fit=must_fit)
-        if isinstance(outcome, NotReconfigured):
+        if await reconfigure(self.node, policy, rules, must_fit=must_fit):
             self.options, self._allowed = before, before.available & self.policy.machine.online
             return
         await self.node.settle()

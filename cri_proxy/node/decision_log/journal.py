@@ -226,8 +226,7 @@ def takes_memory(row: Row, pinning: Pinning) -> bool:
     """Return whether this update takes memory nodes from a running container; unacknowledged, it may use all nodes."""
     if pinning.mems is None or row.state != "running":
         return False
-    held = row.acknowledged.mems if row.acknowledged is not None else None
-    return held is None or not held <= pinning.mems
+    return row.known.mems is None or not row.known.mems <= pinning.mems
 
 
 def notable_code(reasons: Sequence[Reason]) -> str:

@@ -61,13 +61,12 @@ class ConfirmedCpus:
 
         It has exclusively what it owns and is on, except what a running one shared before and others still use.
         """
-        on = row.acknowledged.cpus if row.acknowledged is not None else None
+        on = row.known.cpus
         if on is None:
             return
         key = row.grant.container
         before = (known.cpus if known is not None and row.state == "running" else None) or CpuSet()
-        contested = (row.grant.owned & before) - self.of(key)
-        if contested:
+        if contested := (row.grant.owned & before) - self.of(key):
             contested = contested & _used_by_others(others, key)
         self.forget(key)
         self._exclusive[key] = (row.grant.owned & on) - contested

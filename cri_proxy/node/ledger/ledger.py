@@ -44,11 +44,8 @@ class Ledger:
         other = Ledger(self._policy)
         other._rows, other._confirmed = self._rows.copy(), self._confirmed.copy()
         other._keys_by_id = dict(self._keys_by_id)
-        other._aside, other._left_to_others, other._foreign = (
-            set(self._aside),
-            dict(self._left_to_others),
-            dict(self._foreign),
-        )
+        other._aside, other._foreign = set(self._aside), dict(self._foreign)
+        other._left_to_others = dict(self._left_to_others)
         other._allocations, other._desired = self._allocations, self._desired
         other._next_order, other.version = self._next_order, self.version
         other.sandboxes = dict(self.sandboxes)
@@ -142,11 +139,7 @@ class Ledger:
         unconfirmed = Pinning(
             before.cpus if pinning.cpus is None else None, before.mems if pinning.mems is None else None
         )
-        if known is not None:  # a field that was not written keeps its value
-            pinning = Pinning(
-                known.cpus if pinning.cpus is None else pinning.cpus,
-                known.mems if pinning.mems is None else pinning.mems,
-            )
+        pinning = pinning.over(known)  # a field that was not written keeps its value
         confirmed = replace(row, acknowledged=pinning, unconfirmed=_or_none(unconfirmed))
         self._rows.put(confirmed)
         self._signal.send()
@@ -162,19 +155,18 @@ class Ledger:
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return
-        known, before = row.acknowledged, self.unconfirmed(key)
-        unconfirmed = Pinning(sent.cpus or before.cpus, sent.mems or before.mems)
+        known = row.acknowledged
         if known is not None:
             known = Pinning(
                 known.cpus | sent.cpus if known.cpus is not None and sent.cpus is not None else known.cpus,
                 known.mems | sent.mems if known.mems is not None and sent.mems is not None else known.mems,
             )
-        self._rows.put(replace(row, acknowledged=known, unconfirmed=_or_none(unconfirmed)))
+        self._rows.put(replace(row, acknowledged=known, unconfirmed=_or_none(sent.over(row.unconfirmed))))
 
     def unconfirmed(self, key: ContainerKey) -> Pinning:
         """Return what was last sent without a known outcome, field by field; None where the outcome is known."""
         row = self._rows.get(key)
-        return row.unconfirmed if row is not None and row.unconfirmed is not None else Pinning(None, None)
+        return row.unconfirmed if row is not None and row.unconfirmed is not None else _UNKNOWN
 
     def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet]) -> None:
         """Withhold the cpusets of these containers, which are not ours to write."""
@@ -209,7 +201,7 @@ class Ledger:
         blocked = self.blocked_cpus(row, wanted.cpus)
         if not blocked and wanted.cpus:
             return wanted
-        held = (row.acknowledged.cpus if row.acknowledged is not None else None) or CpuSet()
+        held = row.known.cpus or CpuSet()
         if row.state != "running":  # it has not been on its CPUs yet, so it need not come onto them now
             held = held - self._confirmed.of_others(key)
         cpus = wanted.cpus - (blocked - held)
@@ -241,7 +233,7 @@ class Ledger:
         """
         for key in sorted(self._aside | self._confirmed.beyond(self._rows)):
             row, wanted = self._rows[key], self.desired().get(key)
-            known = row.acknowledged.cpus if row.acknowledged is not None else None
+            known = row.known.cpus
             if known is None or wanted is None or wanted.cpus is None:
                 continue
             if known <= wanted.cpus and not self.occupants(row):
@@ -259,10 +251,7 @@ class Ledger:
         wanted = self.desired().get(row.key)
         if wanted is None or wanted.cpus is None:
             return frozenset()
-        held = row.acknowledged.cpus if row.acknowledged is not None else None
-        missing = wanted.cpus - (held or CpuSet())
-        if row.state != "running":
-            missing = wanted.cpus
+        missing = wanted.cpus - (row.known.cpus or CpuSet()) if row.state == "running" else wanted.cpus
         alone = self._confirmed.holders_of(missing)
         occupants = {other.key for other in self.occupants(row) if not self.occupied_by(row, other).isdisjoint(missing)}
         return frozenset((alone | occupants) - {row.key})
@@ -322,12 +311,11 @@ class Ledger:
     def differs(self, row: Row) -> bool:
         """Return whether a call is needed to bring this container where it may be now."""
         # Before its start it may have been created onto CPUs that are exclusive to another until a call is confirmed.
-        target = self.sendable(row.key) if row.state == "created" or self._is_unmet(row) else None
-        return target is not None and needs_call(target, row)
-
-    def _is_unmet(self, row: Row) -> bool:
         wanted = self.desired().get(row.key)
-        return wanted is not None and needs_call(wanted, row)
+        if row.state != "created" and (wanted is None or not needs_call(wanted, row)):
+            return False
+        target = self.sendable(row.key)
+        return target is not None and needs_call(target, row)
 
     def of_pod(self, pod_uid: str) -> tuple[Row, ...]:
         """Return the active rows of this pod."""
@@ -356,7 +344,7 @@ class Ledger:
 
 
 def _or_none(pinning: Pinning) -> Pinning | None:
-    return pinning if pinning != Pinning(None, None) else None
+    return pinning if pinning != _UNKNOWN else None
 
 
 def _full_id(text: str, known: Collection[str]) -> str:
@@ -368,7 +356,7 @@ def _full_id(text: str, known: Collection[str]) -> str:
 
 def unmet(target: Pinning, acknowledged: Pinning | None, unconfirmed: Pinning) -> Pinning:
     """Return those fields of ``target`` that the runtime has not confirmed; None for the others."""
-    known = acknowledged if acknowledged is not None else Pinning(None, None)
+    known = acknowledged or _UNKNOWN
     return Pinning(
         target.cpus if unconfirmed.cpus is not None or target.cpus != known.cpus else None,
         target.mems if unconfirmed.mems is not None or target.mems != known.mems else None,

@@ -11,7 +11,6 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from cri_proxy import events
-from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
 from cri_proxy.node.ledger.ledger import ACTIVE
@@ -208,7 +207,7 @@ class ResourceFiles:
     async def _collect(self, found: Sequence[ContainerDirectory]) -> None:
         """Remove the directories that no container of the ledger or of the runtime uses."""
         try:
-            node = await runtime_state.list_node(self._context.channel, GRANT_KEY)
+            node = await runtime_state.list_node(self._context.channel)
         except (CallFailed, RuntimeUnavailable) as error:
             self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
             return

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from cri_proxy.node.effects import EffectFailure
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.status.contested_cpus import Others, late, unpinned
 from cri_proxy.node.status.model import ContainerView, MemoryNodeView
@@ -28,7 +27,7 @@ class Moment:
     """
 
     ledger: Ledger
-    failures: Mapping[ContainerKey, EffectFailure]
+    failures: Mapping[ContainerKey, str]
     mems_of_pools: Mapping[str, NodeSet]
     late: Others
     unheld: Others
@@ -40,7 +39,7 @@ class Moment:
         pools: Sequence[PoolView],
         *,
         left: Sequence[LeftAlone] = (),
-        failures: Mapping[ContainerKey, EffectFailure],
+        failures: Mapping[ContainerKey, str],
     ) -> Self:
         """Take the state now; ``left`` are containers that are not pinned, beside those of the ledger."""
         mems = {pool.name: pool.mems for pool in pools}
@@ -51,8 +50,7 @@ class Moment:
 def container_view(row: Row, moment: Moment) -> ContainerView:
     """Return what a row holds, what it should be on, what the runtime has confirmed, and which others use its CPUs."""
     grant, request, ledger = row.grant, row.grant.request, moment.ledger
-    wanted = ledger.desired().get(row.key, Pinning(None, None))
-    known = row.acknowledged or Pinning(None, None)
+    wanted = ledger.desired().get(row.key, Pinning())
     waits_for, reachable = moment.late.on(row), moment.unheld.on(row)
     return ContainerView(
         namespace=request.pod.namespace,
@@ -70,9 +68,9 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
         isolated=grant.isolated,
         shared_mcpu=grant.shared_mcpu,
         reserved_mcpu=grant.reserved_mcpu,
-        notes=_notes(row, ledger, waits_for, reachable, moment.failures.get(row.key)),
-        acknowledged_cpus=known.cpus,
-        acknowledged_mems=known.mems,
+        notes=_notes(row, moment, waits_for, reachable),
+        acknowledged_cpus=row.known.cpus,
+        acknowledged_mems=row.known.mems,
         home_mems=moment.mems_of_pools.get(grant.pool, NodeSet()),
         memory_bytes=promised_bytes(request),
         is_cold=grant.is_cold,
@@ -82,19 +80,13 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
     )
 
 
-def _notes(
-    row: Row,
-    ledger: Ledger,
-    waits_for: Sequence[str],
-    reachable: Sequence[str],
-    failure: EffectFailure | None,
-) -> tuple[str, ...]:
-    notes = []
-    if row.container_id and failure is None and ledger.differs(row):
+def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequence[str]) -> tuple[str, ...]:
+    notes, failure = [], moment.failures.get(row.key)
+    if row.container_id and failure is None and moment.ledger.differs(row):
         known = row.acknowledged.cpus if row.acknowledged is not None else "unknown"
         notes.append(f"an update waits: the runtime has it on CPUs {known}")
     if failure is not None:
-        notes.append(f"the runtime refuses its update: {failure.message}")
+        notes.append(f"the runtime refuses its update: {failure}")
     if waits_for:
         notes.append(f"its CPUs are still in use by: {names_text(waits_for)}")
     if row.state == "pending":

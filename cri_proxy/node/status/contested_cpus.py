@@ -69,7 +69,7 @@ def unpinned(ledger: Ledger, left: Sequence[LeftAlone]) -> tuple[LeftAlone, ...]
     """Return containers whose cpuset is not written: preserved ones, and those ``left`` alone, with their CPUs."""
     desired = ledger.desired()
     ours = [
-        LeftAlone(str(name_of(row.grant.request)), row.acknowledged.cpus if row.acknowledged is not None else None)
+        LeftAlone(str(name_of(row.grant.request)), row.known.cpus)
         for row in ledger.active()
         if (pinning := desired.get(row.grant.request.container)) is not None and pinning.cpus is None
     ]

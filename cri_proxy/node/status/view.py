@@ -135,7 +135,7 @@ class NodeView:
             for container_id in self._node.adoption.unplaced()
         ]
         notes += [
-            f"{request.pod.namespace}/{request.pod.name}/{key.name}: the runtime refuses its update: {failure.message}"
+            f"{request.pod.namespace}/{request.pod.name}/{key.name}: the runtime refuses its update: {failure}"
             for key, failure in sorted(self._node.effects.failures.items())
             if (row := self._ledger.get(key)) is not None and (request := row.grant.request)
         ]

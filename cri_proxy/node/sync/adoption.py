@@ -12,6 +12,7 @@ from cri_proxy.node.context import Context, NodeRules
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.restore_grant import rebuild
 from cri_proxy.node.sync.runtime_state import LiveContainer
+from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import Grant, Pinning, QosClass, Request
 from sysfs.cpuset import CpuSet
@@ -44,7 +45,7 @@ class Adopted:
             grant=grant,
             sandbox_id=self.container.sandbox_id,
             container_id=self.container.id,
-            state="running" if self.container.state == "running" else "created",
+            state=self.container.state,
             acknowledged=self.pinning,
             created_order=order,
             warm_at_seconds=warm_at_seconds,
@@ -68,7 +69,7 @@ class Adoption:
         self._rules = rules
         self._left: dict[str, LeftAlone] = {}
         self._unplaced: set[str] = set()
-        self._slots = runtime_state.status_slots()
+        self._slots = asyncio.Semaphore(runtime_state.STATUS_CONCURRENCY)
 
     def is_left(self, container_id: str) -> bool:
         """Return whether this container was found and left alone by the operator's choice."""
@@ -116,10 +117,7 @@ class Adoption:
             if may_leave and adopted.grant is None and self._rules().adopt == "leave":
                 everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
                 own = None if everywhere else adopted.pinning.cpus
-                pod = adopted.request.pod
-                self._left[adopted.container.id] = LeftAlone(
-                    f"{pod.namespace}/{pod.name}/{adopted.container.key.name}", own
-                )
+                self._left[adopted.container.id] = LeftAlone(str(name_of(adopted.request)), own)
             else:
                 kept.append(adopted)
         self._withhold()
@@ -157,15 +155,13 @@ class Adoption:
         except CallFailed as error:
             self._context.observer.noted(events.NOT_ADOPTED, container=container.key.name, reason=str(error))
             return None
-        found = self._understood(status, sandbox.status)
+        machine = self._context.ledger.policy.machine
+        capacity_bytes = sum(node.memory_bytes for node in machine.nodes)
+        found = read_status(status, sandbox.status, domains=self._rules().domains, node_memory_bytes=capacity_bytes)
         if found.state not in (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING):
             return None  # it has ended since it was listed
-        rebuilt = rebuild(found, self._context.ledger.policy.machine)
+        rebuilt = rebuild(found, machine)
         return Adopted(container, rebuilt.request, self._pinning(found), rebuilt.grant)
-
-    def _understood(self, status: pb.ContainerStatusResponse, sandbox: pb.PodSandboxStatus) -> Existing:
-        capacity_bytes = sum(node.memory_bytes for node in self._context.ledger.policy.machine.nodes)
-        return read_status(status, sandbox, domains=self._rules().domains, node_memory_bytes=capacity_bytes)
 
     def _pinning(self, found: Existing) -> Pinning:
         """Return the runtime's record; without a cpuset the container can run anywhere."""

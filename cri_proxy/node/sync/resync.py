@@ -9,20 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from cri_proxy import events
-from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import NOT_FOUND, Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
-from cri_proxy.node.replan import replan
+from cri_proxy.node.replan import off_loop
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, Adoption
 from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row, Saved
-from policies.base import Allocations, Grant, Reinstated, Request
+from policies.base import Allocations, Grant, Reinstated
 
 RETRY_SECONDS = 0.2
 # Status calls after a start without an answer, RETRY_SECONDS apart.
@@ -55,9 +54,8 @@ class Resync:
 
     async def _restore(self, saved: Saved, node: runtime_state.LiveNode) -> None:
         found = reconcile(saved.rows, node)
-        known_sandboxes = {sandbox_id for sandbox_id, _ in node.sandboxes}
-        self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes if s.sandbox_id in known_sandboxes})
-        gone = [s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in known_sandboxes]
+        self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes if s.sandbox_id in node.sandboxes})
+        gone = [s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in node.sandboxes]
         self._ledger.put(*found.rows)
         await self._ask_unacknowledged(found.rows)
         adopted = await self._adoption.read_all(found.unknown)
@@ -80,7 +78,7 @@ class Resync:
         is_logged = False
         while True:
             try:
-                return await runtime_state.list_node(self._context.channel, GRANT_KEY)
+                return await runtime_state.list_node(self._context.channel)
             except (CallFailed, RuntimeUnavailable) as error:
                 if not is_logged:
                     self._context.observer.noted(events.RUNTIME_AWAY, reason=str(error))
@@ -140,7 +138,7 @@ class Resync:
         if not self._coordinator.is_ready or self._adoption.is_left(container_id):
             return  # the restore will find it, or has found it and left it alone
         try:
-            node = await runtime_state.list_node(self._context.channel, GRANT_KEY)
+            node = await runtime_state.list_node(self._context.channel)
         except (CallFailed, RuntimeUnavailable) as error:
             self._context.observer.noted(events.CHECK_FAILED, container_id=container_id, reason=str(error))
             return
@@ -175,11 +173,9 @@ class Resync:
         pods = {row.sandbox_id: row.key.pod_uid for row in before}
         try:
             if sandbox_id:
-                containers = await runtime_state.list_containers(
-                    self._context.channel, pods, GRANT_KEY, sandbox_id=sandbox_id
-                )
+                containers = await runtime_state.list_containers(self._context.channel, pods, sandbox_id=sandbox_id)
             else:
-                node = await runtime_state.list_node(self._context.channel, GRANT_KEY)
+                node = await runtime_state.list_node(self._context.channel)
                 containers = node.containers
         except (CallFailed, RuntimeUnavailable) as error:
             self.problem = str(error)
@@ -201,10 +197,9 @@ class Resync:
         self, before: Sequence[Row], sandboxes_before: Sequence[str], node: runtime_state.LiveNode
     ) -> None:
         """Drop sandboxes that were removed without a call through the proxy."""
-        present = {sandbox_id for sandbox_id, _ in node.sandboxes}
         for sandbox_id in {row.sandbox_id for row in before} | set(sandboxes_before):
             rows = self._ledger.of_sandbox(sandbox_id)
-            if sandbox_id not in present and all(row.state == "exited" for row in rows):
+            if sandbox_id not in node.sandboxes and all(row.state == "exited" for row in rows):
                 self._coordinator.forget_sandbox(sandbox_id, "gone")
         self._adoption.keep_left({c.id for c in node.containers if c.is_live})
 
@@ -239,13 +234,7 @@ class Resync:
             self._context.persistence.save_later(self._coordinator.undo_displacement(row), [row.key])
             self._effects.schedule()
             return
-        resolved = replace(
-            row,
-            container_id=newest.id,
-            state="running" if newest.state == "running" else "created",
-            acknowledged=None,
-            displaced=(),
-        )
+        resolved = replace(row, container_id=newest.id, state=newest.state, acknowledged=None, displaced=())
         self._ledger.put(resolved)
         self._context.persistence.save_later([resolved])
         self._context.observer.carried_out(resolved)
@@ -279,16 +268,16 @@ class Resync:
 
         ``order`` is when ``found`` were listed: a container that was decided on since is newer.
         """
-        adopted: list[Adopted] = []
 
-        def inputs() -> tuple[Allocations, Sequence[Request]]:
-            held = self._ledger.allocations
-            adopted[:] = [a for a in found if self._is_wanted(a, order)]
+        def prepare() -> Callable[[], tuple[list[Adopted], Reinstated]]:
+            held, policy = self._ledger.allocations, self._ledger.policy
+            adopted = [a for a in found if self._is_wanted(a, order)]
             rebuilt = {a.request.container: a.grant for a in adopted if a.grant and _is_free(held, a.grant)}
             new = sorted((a for a in adopted if a.request.container not in rebuilt), key=lambda a: a.rank)
-            return held.with_grants(*rebuilt.values()), [a.request for a in new]
+            held, requests = held.with_grants(*rebuilt.values()), [a.request for a in new]
+            return lambda: (adopted, policy.reinstate(held, requests))
 
-        result = await replan(self._ledger, self._ledger.policy, inputs)
+        adopted, result = await off_loop(lambda: self._ledger.version, prepare)
         self._report(result)
         sources = {a.request.container: a for a in adopted}
         changed: list[Row] = []

@@ -1,10 +1,14 @@
 """The runtime's containers and sandboxes as values, read over the proxy's own channel."""
 
-import asyncio
 from dataclasses import dataclass
+from typing import Final
 
+from google.protobuf.message import Message
+
+from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.state.rows import RowState
 from policies.base import ContainerKey
 
 SERVICE = "/runtime.v1.RuntimeService/"
@@ -13,7 +17,7 @@ STATUS_TIMEOUT_SECONDS = 5.0
 # Status calls in flight at once: enough to hide the runtime's latency, few enough not to flood it.
 STATUS_CONCURRENCY = 16
 
-_STATES = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
+_STATES: Final[dict[int, RowState]] = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class LiveContainer:
     id: str
     sandbox_id: str
     key: ContainerKey
-    state: str
+    state: RowState
     created_at_ns: int
     grant_annotation: str = ""
 
@@ -35,21 +39,21 @@ class LiveContainer:
 
 @dataclass(frozen=True, slots=True)
 class LiveNode:
-    """All containers, and the ids of all sandboxes with their pod's uid."""
+    """All containers, and the ids of all sandboxes."""
 
     containers: tuple[LiveContainer, ...]
-    sandboxes: tuple[tuple[str, str], ...]
+    sandboxes: frozenset[str]
 
 
-async def list_node(channel: RuntimeChannel, grant_key: str) -> LiveNode:
+async def list_node(channel: RuntimeChannel) -> LiveNode:
     """List all sandboxes and containers. Raises CallFailed and RuntimeUnavailable."""
-    sandboxes = await _sandboxes(channel)
-    containers = await list_containers(channel, dict(sandboxes), grant_key)
-    return LiveNode(containers, tuple(sorted(sandboxes.items())))
+    answer = await _call(channel, "ListPodSandbox", pb.ListPodSandboxRequest(), LIST_TIMEOUT_SECONDS)
+    pod_uids = {s.id: s.metadata.uid or s.id for s in pb.ListPodSandboxResponse.FromString(answer).items}
+    return LiveNode(await list_containers(channel, pod_uids), frozenset(pod_uids))
 
 
 async def list_containers(
-    channel: RuntimeChannel, pod_uids: dict[str, str], grant_key: str, *, sandbox_id: str = ""
+    channel: RuntimeChannel, pod_uids: dict[str, str], *, sandbox_id: str = ""
 ) -> tuple[LiveContainer, ...]:
     """List the containers of the node, or of one sandbox; ``pod_uids`` maps sandbox ids to pods.
 
@@ -59,9 +63,7 @@ async def list_containers(
     request = pb.ListContainersRequest()
     if sandbox_id:
         request.filter.pod_sandbox_id = sandbox_id
-    answer = await channel.unary(
-        SERVICE + "ListContainers", request.SerializeToString(), timeout_seconds=LIST_TIMEOUT_SECONDS
-    )
+    answer = await _call(channel, "ListContainers", request, LIST_TIMEOUT_SECONDS)
     return tuple(
         LiveContainer(
             id=c.id,
@@ -69,7 +71,7 @@ async def list_containers(
             key=ContainerKey(_pod_uid(c, pod_uids), c.metadata.name),
             state=_STATES.get(c.state, "exited"),
             created_at_ns=c.created_at,
-            grant_annotation=c.annotations.get(grant_key, ""),
+            grant_annotation=c.annotations.get(GRANT_KEY, ""),
         )
         for c in pb.ListContainersResponse.FromString(answer).containers
     )
@@ -78,31 +80,20 @@ async def list_containers(
 async def container_status(channel: RuntimeChannel, container_id: str) -> pb.ContainerStatusResponse:
     """Return the verbose status of one container."""
     request = pb.ContainerStatusRequest(container_id=container_id, verbose=True)
-    answer = await channel.unary(
-        SERVICE + "ContainerStatus", request.SerializeToString(), timeout_seconds=STATUS_TIMEOUT_SECONDS
+    return pb.ContainerStatusResponse.FromString(
+        await _call(channel, "ContainerStatus", request, STATUS_TIMEOUT_SECONDS)
     )
-    return pb.ContainerStatusResponse.FromString(answer)
 
 
 async def sandbox_status(channel: RuntimeChannel, sandbox_id: str) -> pb.PodSandboxStatusResponse:
     """Return the verbose status of one sandbox."""
     request = pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id, verbose=True)
-    answer = await channel.unary(
-        SERVICE + "PodSandboxStatus", request.SerializeToString(), timeout_seconds=STATUS_TIMEOUT_SECONDS
-    )
+    answer = await _call(channel, "PodSandboxStatus", request, STATUS_TIMEOUT_SECONDS)
     return pb.PodSandboxStatusResponse.FromString(answer)
 
 
-def status_slots() -> asyncio.Semaphore:
-    """Return a bound for the status calls in flight."""
-    return asyncio.Semaphore(STATUS_CONCURRENCY)
-
-
-async def _sandboxes(channel: RuntimeChannel) -> dict[str, str]:
-    answer = await channel.unary(
-        SERVICE + "ListPodSandbox", pb.ListPodSandboxRequest().SerializeToString(), timeout_seconds=LIST_TIMEOUT_SECONDS
-    )
-    return {s.id: s.metadata.uid or s.id for s in pb.ListPodSandboxResponse.FromString(answer).items}
+async def _call(channel: RuntimeChannel, method: str, request: Message, timeout_seconds: float) -> bytes:
+    return await channel.unary(SERVICE + method, request.SerializeToString(), timeout_seconds=timeout_seconds)
 
 
 def _pod_uid(container: pb.Container, pod_uids: dict[str, str]) -> str:

@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-from cri_proxy.node.effects import EffectFailure
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.status.containers import Moment, container_view, memory_views, names_text, violations
 from cri_proxy.node.status.model import ContainerView
@@ -16,7 +15,7 @@ OWNER = row("a", owned="2-3", acknowledged="2-3")
 LATE = row("s", acknowledged="1-7")  # its shared set no longer has the owner's CPUs
 
 
-def shown(ledger: Ledger, of: Row, failures: dict[ContainerKey, EffectFailure] | None = None) -> ContainerView:
+def shown(ledger: Ledger, of: Row, failures: dict[ContainerKey, str] | None = None) -> ContainerView:
     pools = [pool("root", "", "1", free_mcpu=0, mems="0")]
     return container_view(of, Moment.of(ledger, pools, failures=failures or {}))
 
@@ -36,7 +35,7 @@ def test_what_the_runtime_has_stands_beside_what_it_should_have() -> None:
 
 
 def test_a_refused_update_is_said_instead_of_one_that_waits() -> None:
-    view = shown(ledger_with(OWNER, LATE), LATE, {LATE.key: EffectFailure("id-s", "stuck")})
+    view = shown(ledger_with(OWNER, LATE), LATE, {LATE.key: "stuck"})
     assert view.notes == ("the runtime refuses its update: stuck",)
 
 

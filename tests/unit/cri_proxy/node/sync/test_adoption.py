@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.context import NodeRules
@@ -21,7 +20,7 @@ def adoption(site: Site, rules: NodeRules | None = None) -> Adoption:
 
 
 async def listed(site: Site) -> tuple[LiveContainer, ...]:
-    return (await runtime_state.list_node(site.runtime, GRANT_KEY)).containers
+    return (await runtime_state.list_node(site.runtime)).containers
 
 
 def found(name: str, mcpu: int, qos: QosClass, created: int = 1) -> Adopted:

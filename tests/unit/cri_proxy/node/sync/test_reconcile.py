@@ -4,6 +4,7 @@ import pytest
 
 from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
 from cri_proxy.node.sync.runtime_state import LiveContainer, LiveNode
+from cri_proxy.state.rows import RowState
 from policies.base import ContainerKey, Pinning
 from sysfs.cpuset import CpuSet
 from tests.fakes.rows import make_row
@@ -12,12 +13,12 @@ KEY = ContainerKey("pod-1", "c0")
 ROW = make_row()
 
 
-def live(container_id: str = ROW.container_id, *, state: str = "running", created: int = 1) -> LiveContainer:
+def live(container_id: str = ROW.container_id, *, state: RowState = "running", created: int = 1) -> LiveContainer:
     return LiveContainer(container_id, ROW.sandbox_id, KEY, state, created)
 
 
 def node(*containers: LiveContainer, sandbox: str = ROW.sandbox_id) -> LiveNode:
-    return LiveNode(containers, ((sandbox, "pod-1"),))
+    return LiveNode(containers, frozenset({sandbox}))
 
 
 def test_a_row_whose_container_runs_is_kept_as_it_is() -> None:

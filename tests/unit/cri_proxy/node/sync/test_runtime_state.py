@@ -1,6 +1,5 @@
 import pytest
 
-from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, Node, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
@@ -20,8 +19,8 @@ async def test_a_list_tells_whose_each_container_is_and_whether_it_lives() -> No
     node = runtime()
     pod = await Kubelet(node, Node(1 << 30, log_directory="")).run_pod(SPEC)
     node.exit(pod.container_id("b"))
-    found = await runtime_state.list_node(node, GRANT_KEY)
-    assert found.sandboxes == ((pod.sandbox_id, SPEC.pod_uid),)
+    found = await runtime_state.list_node(node)
+    assert found.sandboxes == {pod.sandbox_id}
     states = {(c.key, c.state, c.is_live) for c in found.containers}
     uid = SPEC.pod_uid
     assert states == {(ContainerKey(uid, "a"), "running", True), (ContainerKey(uid, "b"), "exited", False)}
@@ -31,7 +30,7 @@ async def test_the_list_of_a_sandbox_holds_nothing_else() -> None:
     node = runtime()
     kubelet = Kubelet(node, Node(1 << 30, log_directory=""))
     pods = [await kubelet.run_pod(PodSpec(name, SPEC.containers)) for name in ("web", "db")]
-    found = await runtime_state.list_containers(node, {}, GRANT_KEY, sandbox_id=pods[0].sandbox_id)
+    found = await runtime_state.list_containers(node, {}, sandbox_id=pods[0].sandbox_id)
     assert {c.id for c in found} == {container_id for _, container_id in pods[0].containers}
     assert {c.key.pod_uid for c in found} == {PodSpec("web", SPEC.containers).pod_uid}, "by the kubelet's label"
 
@@ -40,4 +39,4 @@ async def test_the_absence_of_the_runtime_is_the_callers_to_bear() -> None:
     node = runtime()
     node.go_away()
     with pytest.raises(RuntimeUnavailable):
-        await runtime_state.list_node(node, GRANT_KEY)
+        await runtime_state.list_node(node)
