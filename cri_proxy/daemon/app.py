@@ -124,7 +124,7 @@ class Daemon:
         """Use this engine and its settings, and let its journal record the relay's earlier errors."""
         self._engine, self._settings = engine, engine.settings
         for error in self._early_failures:
-            engine.journal.relay_failed(error)
+            engine.journal.failed_open("relay", error)
         self._early_failures.clear()
 
     async def stop(self) -> None:
@@ -232,7 +232,7 @@ class Daemon:
         if self._engine is None:
             self._early_failures.append(error)
         else:
-            self._engine.journal.relay_failed(error)
+            self._engine.journal.failed_open("relay", error)
 
     def _socket_problems(self) -> Iterator[str]:
         return (relay.socket_problem() for relay in self._relays)

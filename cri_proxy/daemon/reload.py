@@ -19,7 +19,7 @@ from cri_proxy.config.settings import Settings, settings_for
 from cri_proxy.config.startup import EMPTY_FILE
 from cri_proxy.config.values import differences, show_value, value_of, with_values
 from cri_proxy.errors import ConfigError
-from cri_proxy.node.observer import Observer
+from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.model import ConfigurationView, ReloadView
 
 Result = Literal["applied", "unchanged", "rejected"]
@@ -68,7 +68,7 @@ class Reloader:
         keep: Callable[[KnownGood], None],
         *,
         clock: Clock,
-        observer: Observer,
+        observer: Journal,
         tell: Callable[[str], None] = systemd.notify,
     ) -> None:
         """``keep`` gets every configuration that is in force from now on, ``tell`` states for the service manager."""

@@ -17,8 +17,8 @@ from cri_proxy.daemon.host import Host
 from cri_proxy.daemon.reload import Reloader
 from cri_proxy.errors import ConfigError, StoreError
 from cri_proxy.logs import change_logging
+from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.hotplug import HotplugWatcher
-from cri_proxy.node.observer import Observer
 from cri_proxy.node.status.model import PlanView
 from cri_proxy.state.decisions import PinningChange, name_of
 from cri_proxy.state.rows import Row
@@ -30,7 +30,7 @@ from sysfs.fingerprint import Fingerprint
 class LastKnownGood:
     """Writes the configuration in force for the next start: one write at a time; keep only the newest pending one."""
 
-    def __init__(self, directory: Path, tasks: Tasks, observer: Observer) -> None:
+    def __init__(self, directory: Path, tasks: Tasks, observer: Journal) -> None:
         """``directory`` is the state's."""
         self._directory = directory
         self._tasks = tasks
@@ -73,7 +73,7 @@ class Watchers:
     """Watches from ``follow`` on; a reload that is requested earlier is made then."""
 
     def __init__(
-        self, settings: Settings, applier: Applier, host: Host, *, clock: Clock, observer: Observer, seen: Fingerprint
+        self, settings: Settings, applier: Applier, host: Host, *, clock: Clock, observer: Journal, seen: Fingerprint
     ) -> None:
         """``seen`` is the fingerprint of the machine in force, taken before it was discovered."""
         self._settings = settings

@@ -48,12 +48,7 @@ class CreateCalls:
         grant, pinning, rules = reservation.decision.grant, reservation.pinning, self._coordinator.rules
         directory = ""
         if brings_own_mount(request.config.mounts):
-            self._context.observer.noted(
-                events.RESOURCE_FILES_FAILED,
-                pod=grant.request.pod.name,
-                container=grant.container.name,
-                reason="mounts its own",
-            )
+            self._context.observer.noted_of(reservation.row, events.RESOURCE_FILES_FAILED, reason="mounts its own")
         else:
             directory = await self._node.resource_files.directory_for(grant, pinning, rules.resource_files)
         cpu_time = cpu_time_of(grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)

@@ -16,7 +16,7 @@ from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.http2.status import Code
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
-from cri_proxy.node.observer import Observer
+from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.tasks import Tasks
 from policies.base import DeviceLocality, Pod
@@ -39,7 +39,7 @@ class PodResources:
         self,
         channel: RuntimeChannel,
         clock: Clock,
-        observer: Observer,
+        observer: Journal,
         *,
         known: Callable[[], NodeSet],
         budget_seconds: float = BUDGET_SECONDS,

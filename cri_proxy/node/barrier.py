@@ -118,9 +118,8 @@ class Barrier:
         text = self._problem_of(row)
         if self._coordinator.rules.on_policy_error == "reject":
             return Refusal("update", text)
-        pod = row.grant.request.pod.name
-        self._context.observer.noted(events.VIOLATION, container=row.key.name, pod=pod, reason=text)
-        self._context.observer.happened(row, "violation", f"started all the same: {text}")
+        self._context.observer.noted_of(row, events.VIOLATION, reason=text)
+        self._context.observer.records.happened(row, "violation", f"started all the same: {text}")
         return await self.take(container_id)
 
     def _problem_of(self, row: Row) -> str:

@@ -7,8 +7,8 @@ from typing import Literal, Self
 from cri_proxy.clock import Clock
 from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import Ledger
-from cri_proxy.node.observer import Observer
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.signals import Signal
@@ -66,6 +66,6 @@ class Context:
     channel: RuntimeChannel
     persistence: Persistence
     tasks: Tasks
-    observer: Observer
+    observer: Journal
     clock: Clock
     signals: Signals

@@ -11,9 +11,9 @@ from typing import Literal
 
 from cri_proxy.errors import CriProxyError
 from cri_proxy.node.context import Context, NodeRules
+from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
-from cri_proxy.node.observer import Circumstances
 from cri_proxy.state.rows import DisplacedGrant, Row
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
 from sysfs.cpuset import CpuSet
@@ -186,7 +186,7 @@ class Coordinator:
         self._context.observer.carried_out(created)
 
     def roll_back(self, reservation: Reservation, why: str, *, code: str = "runtime-refused") -> None:
-        """Restore everything because the runtime did not create the container. See ``Observer.not_created``."""
+        """Restore everything because the runtime did not create the container. See ``Journal.not_created``."""
         if self._current(reservation) is None:
             return
         key = reservation.row.key
@@ -258,7 +258,7 @@ class Coordinator:
             self.release(row, why)
         self._ledger.drop(*(row.key for row in rows))
         self._ledger.sandboxes.pop(sandbox_id, None)
-        self._context.observer.forgotten([row.key for row in rows])
+        self._context.observer.records.forgotten([row.key for row in rows])
         self._context.persistence.save_later([], [sandbox_id, *(row.key for row in rows)])
 
     def resize(self, row: Row, request: Request, *, is_last_try: bool = True) -> Reservation | Rejected:

@@ -93,8 +93,8 @@ class Effects:
         """Let a container step aside where some wait for each other's CPUs (see ``node.ledger.deadlock``)."""
         for key in break_deadlocks(self._ledger):
             row = self._ledger.get(key)
-            pod = row.grant.request.pod.name if row is not None else key.pod_uid
-            self._context.observer.noted(events.STEPPED_ASIDE, pod=pod, container=key.name)
+            if row is not None:
+                self._context.observer.noted_of(row, events.STEPPED_ASIDE)
 
     async def settle(self, key: ContainerKey) -> bool:
         """Wait for the container's lock and bring it where it may be now; False when the runtime refused for good.

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
-from cri_proxy.node.observer import Observer
+from cri_proxy.node.decision_log.journal import Journal
 from sysfs.fingerprint import Fingerprint
 
 POLL_SECONDS = 5.0
@@ -29,7 +29,7 @@ class HotplugWatcher:
         apply: Apply,
         *,
         clock: Clock,
-        observer: Observer,
+        observer: Journal,
         in_force: Fingerprint | None = None,
     ) -> None:
         """``look`` may block: it runs on a thread.

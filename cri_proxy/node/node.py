@@ -13,12 +13,12 @@ from cri_proxy.node.barrier import Barrier
 from cri_proxy.node.cold_start import ColdStarts
 from cri_proxy.node.context import Context, NodeRules, Signals
 from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups, Cpusets
 from cri_proxy.node.drift.drift import Drift, DriftProbes
 from cri_proxy.node.drift.kubelet_managers import ManagerWatch
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import Ledger
-from cri_proxy.node.observer import Observer
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.placement import Placer
 from cri_proxy.node.rebalance import Rebalance
@@ -45,7 +45,7 @@ class Environment:
     channel: RuntimeChannel
     store: GrantStore
     clock: Clock
-    observer: Observer
+    observer: Journal
     domains: Sequence[str]
     files_root: Path | None = None  # holds the directories behind /.cri-proxy; None = no container gets one
     kubelet_root: Path = NO_DIRECTORY  # the kubelet's own directory, with its managers' state files
@@ -81,7 +81,7 @@ class Node:
         except StoreError as error:  # as after a lost store: rebuilt from the runtime
             self.context.observer.noted(events.STORE_DEGRADED, reason=str(error))
             saved = Saved()
-        self.context.observer.recall(saved, self.context.persistence)
+        self.context.observer.records.recall(saved, self.context.persistence)
         await self._restart_on_error(lambda: self.resync.recover(saved), "recover", self.coordinator.cannot_open)
         self.context.tasks.start(self.resource_files.resume(), name="resource files")
 

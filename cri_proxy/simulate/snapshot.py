@@ -80,7 +80,7 @@ def codes_of(simulated: SimulatedNode, pods: Pods) -> dict[str, tuple[str, ...]]
     found = {}
     for pod in pods:
         for container in pod.spec.containers:
-            record = simulated.journal.record_of(pods.key_of(pod.spec, container.name))
+            record = simulated.journal.records.get(pods.key_of(pod.spec, container.name))
             if record is not None:
                 found[pods.name_of(pod.spec, container.name)] = tuple(r.code for r in _decided(record))
     return found
@@ -92,7 +92,7 @@ def _decided(record: DecisionRecord) -> tuple[Reason, ...]:
 
 def reasons_for(simulated: SimulatedNode, key: ContainerKey) -> tuple[str, ...]:
     """Return why the container is where it is: its annotations without effect, and the reasons of the last decision."""
-    record = simulated.journal.record_of(key)
+    record = simulated.journal.records.get(key)
     if record is None:
         return ()
     idle = (f"annotation {key}: known, without effect yet" for key in without_effect(record.request.origins))

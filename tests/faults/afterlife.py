@@ -199,7 +199,7 @@ class Afterlife(Living):
             assert not all(possible) or not possible or row.grant.owned in possible, (
                 f"{row.key} owned {' or '.join(map(str, possible))}, now {row.grant.owned or 'nothing'}"
             )
-            record = self.journal.record_of(row.key)
+            record = self.journal.records.get(row.key)
             outcome = settled.outcomes.get(row.key)
             if outcome is not None and container.id in settled.recorded:
                 assert record is not None, f"the decision about {row.key} is lost"

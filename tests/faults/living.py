@@ -188,7 +188,7 @@ class Living(World):
 
     def _settle_up(self) -> None:
         ledger = self.node.context.ledger
-        records = {row.key: self.journal.record_of(row.key) for row in ledger.active()}
+        records = {row.key: self.journal.records.get(row.key) for row in ledger.active()}
         outcomes = {key: record.outcome.value for key, record in records.items() if record is not None}
         self._settled = Settled(self.recorded(), self._grants(), outcomes)
 

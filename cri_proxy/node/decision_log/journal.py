@@ -11,39 +11,26 @@ from cri_proxy.metrics import catalog
 from cri_proxy.metrics.catalog import Metric
 from cri_proxy.metrics.counters import Counters
 from cri_proxy.node.decision_log.records import OpenDecision, Records
-from cri_proxy.node.decision_log.summary import asks_same, change_code, change_text, record_of
-from cri_proxy.node.observer import Circumstances
-from cri_proxy.node.persistence import Persistence
-from cri_proxy.state.decisions import ContainerName, DecisionRecord
-from cri_proxy.state.rows import Row, Saved
-from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request
+from cri_proxy.node.decision_log.summary import Circumstances, asks_same, change_code, change_text, record_of
+from cri_proxy.state.rows import Row
+from policies.base import Decision, Grant, Pinning, Placed, Reason, Request
 from policies.topology_aware.reason_codes import ReasonCode
 
 # Names of displaced containers in one log line; their number stands beside them.
 NAMED_DISPLACED = 8
 
-_WARNINGS = frozenset(
+# Events that ``noted`` logs as information; all others are warnings.
+_ROUTINE: Final = frozenset(
     {
-        events.CHECK_FAILED,
-        events.CONFIG_NOT_KEPT,
-        events.CONFIG_REJECTED,
-        events.CONFIG_WARNING,
-        events.DRIFTED,
-        events.KUBELET_MANAGER,
-        events.LEFT_TO_ANOTHER,
-        events.MACHINE_UNREADABLE,
-        events.NOT_ADOPTED,
-        events.RESOURCE_FILES_FAILED,
-        events.NOTIFY_FAILED,
-        events.RUNTIME_AWAY,
-        events.STORE_DEGRADED,
-        events.UNKNOWN_CONTAINERS,
-        events.UNPLACED,
-        events.UNREADABLE,
+        events.CONFIG_RELOADED,
+        events.ESCAPED,
+        events.MACHINE_CHANGED,
+        events.NOTIFIED,
+        events.POD_RESOURCES_AWAY,
+        events.RECOVERED,
+        events.STEPPED_ASIDE,
     }
 )
-
-
 # Events that are counted: the metric and its label values.
 _COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
     events.CHECK_FAILED: (catalog.CHECKS_FAILED,),
@@ -67,31 +54,14 @@ _FAULTS: Final = {
 
 
 class Journal:
-    """Implements ``node.observer.Observer``."""
+    """The events of a node, each reported once and after the fact. ``records`` are the decisions' for ``explain``."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         """Log to ``log``; nothing is saved before ``recall``."""
         self._log = log
         self._clock = clock
-        self._records = Records(clock, self._damaged)
-        self.faults = 0
+        self.records = Records(clock, self._damaged)
         self.counters = Counters(catalog.JOURNAL_ROWS)
-
-    def record_of(self, key: ContainerKey) -> DecisionRecord | None:
-        """Return the last decision about this container, a refusal too; None when none is known."""
-        return self._records.get(key)
-
-    def names(self) -> dict[ContainerKey, ContainerName]:
-        """Return the containers with a known decision, by the names that people use."""
-        return self._records.names()
-
-    def refused_since(self, at_seconds: float, most: int) -> tuple[DecisionRecord, ...]:
-        """Return the newest of those that were refused or not created since then."""
-        return self._records.refused_since(at_seconds, most)
-
-    def recall(self, saved: Saved, persistence: Persistence) -> None:
-        """Take over the records of earlier processes; save records from now on."""
-        self._records.recall(saved, persistence)
 
     def _damaged(self, problem: str) -> None:
         # Records are parsed when they are asked for, so the line comes late; the record is gone then.
@@ -115,10 +85,10 @@ class Journal:
         record = replace(record, problems=problems, duration_seconds=seconds)
         self._log.debug(events.DECIDED, **_names(request), decision=record)
         if isinstance(decision, Placed):
-            self._records.open(record, decision, circumstances)
+            self.records.open(record, decision, circumstances)
             return
         self.counters.add(catalog.DECISIONS, "refused", decision.reason.code)
-        self._records.refused(record, circumstances)
+        self.records.refused(record, circumstances)
         self._log.warning(
             events.REFUSED,
             **_names(request),
@@ -129,7 +99,7 @@ class Journal:
 
     def carried_out(self, row: Row) -> None:
         """Log what was chosen, why, and what it displaced."""
-        opened = self._records.confirmed(row)
+        opened = self.records.confirmed(row)
         if opened is not None:
             event = _event(opened)
             self.counters.add(catalog.DECISIONS, event, notable_code(opened.record.reasons))
@@ -139,7 +109,7 @@ class Journal:
         """Log and keep why a container with a place was not created."""
         if code in catalog.ROLLED_BACK_CODES:
             self.counters.add(catalog.DECISIONS, "rolled_back", code)
-        record = self._records.given_up(row, why)
+        record = self.records.given_up(row, why)
         self._log.warning(
             events.ROLLED_BACK,
             **_names(record.request),
@@ -151,12 +121,12 @@ class Journal:
 
     def not_resized(self, row: Row, why: str) -> None:
         """Log and keep why a live container keeps its size."""
-        self._records.kept(row, why)
+        self.records.kept(row, why)
         self._log.warning(events.ROLLED_BACK, **_names(row.grant.request), pool=row.grant.pool, reason=why)
 
     def changed(self, before: Grant | None, after: Grant, why: str) -> None:
         """Log, count and keep a change of a grant that no request asked for."""
-        self._records.changed(before, after, why)
+        self.records.changed(before, after, why)
         change = "placed" if before is None else change_code(before, after)
         self.counters.add(catalog.GRANT_CHANGES, change)
         is_move = change in ("placed", "re-placed")
@@ -169,19 +139,10 @@ class Journal:
             reason=why,
         )
 
-    def happened(self, row: Row, what: str, text: str) -> None:
-        """Keep it for ``explain``; the caller has logged it."""
-        self._records.happened(row, what, text)
-
     def failed_open(self, what: str, error: BaseException) -> None:
         """Log and count an internal error, with the place in the code."""
-        self.faults += 1
         self.counters.add(catalog.FAULTS, _FAULTS.get(what, "call" if what.startswith("/") else catalog.OTHER))
         self._log.error(events.FAULT, what=what, reason=repr(error), where=_where(error))
-
-    def relay_failed(self, error: BaseException) -> None:
-        """Log that the relay went on without its interceptor, or closed a connection that broke HTTP/2."""
-        self.failed_open("relay", error)
 
     def updated(self, row: Row, pinning: Pinning) -> None:
         """Log and count a confirmed update."""
@@ -194,16 +155,12 @@ class Journal:
         """Log, count and keep an update that the runtime refused after every attempt."""
         self.counters.add(catalog.UPDATES, "refused")
         self._log.error(events.UPDATE_FAILED, **_names(row.grant.request), reason=problem)
-        self._records.happened(row, "update-refused", problem)
+        self.records.happened(row, "update-refused", problem)
 
     def released(self, row: Row, why: str) -> None:
         """Log and count a released grant."""
         self.counters.add(catalog.RELEASED)
         self._log.info(events.RELEASED, **_names(row.grant.request), exclusive=str(row.grant.owned) or None, reason=why)
-
-    def forgotten(self, keys: Sequence[ContainerKey]) -> None:
-        """Drop the records of these containers, but the newest."""
-        self._records.forgotten(keys)
 
     def saved(self, seconds: float) -> None:
         """Measure how long a save took."""
@@ -216,10 +173,14 @@ class Journal:
             self.counters.add(row, *labels)
         if event == events.VIOLATION:
             self._log.error(event, **fields)
-        elif event in _WARNINGS:
-            self._log.warning(event, **fields)
-        else:
+        elif event in _ROUTINE:
             self._log.info(event, **fields)
+        else:
+            self._log.warning(event, **fields)
+
+    def noted_of(self, row: Row, event: str, **fields: object) -> None:
+        """Log any other event of this container."""
+        self.noted(event, **_names(row.grant.request), **fields)
 
 
 def takes_memory(row: Row, pinning: Pinning) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from cri_proxy.clock import Clock
 from cri_proxy.node.decision_log.summary import (
+    Circumstances,
     after_earlier,
     asks_same,
     change_code,
@@ -16,7 +17,6 @@ from cri_proxy.node.decision_log.summary import (
     record_of_grant,
     with_history,
 )
-from cri_proxy.node.observer import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import (
     KEPT_WITHOUT_ROW,

@@ -1,9 +1,8 @@
 """Decisions as records of bounded size, and the words for changes of grants. Pure."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from cri_proxy.node.observer import Circumstances
 from cri_proxy.state.decisions import (
     CHOSEN,
     KEPT_CHANGES,
@@ -21,8 +20,37 @@ from cri_proxy.state.decisions import (
     name_of,
     with_reasons,
 )
-from policies.base import Allocations, Decision, Grant, Pinning, Placed, Ranked, Request, Update
+from cri_proxy.state.rows import Row
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    Decision,
+    Default,
+    Grant,
+    Pinning,
+    Placed,
+    Ranked,
+    Reason,
+    Request,
+    Update,
+)
 from sysfs.cpuset import CpuSet
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """The state in which a container was decided on; none of it can be determined later.
+
+    ``row``: the live container that is decided on again, None for one that is about to be created. ``held``: all
+    grants. ``pinnings``: the wanted pinning of every container. ``defaults``: what options decided where the
+    request says nothing. ``company``: gives who drew it and who pushed it; asked for when nobody waits any more.
+    """
+
+    row: Row | None = None
+    held: Allocations = Allocations()  # noqa: RUF009 - frozen and empty
+    pinnings: Mapping[ContainerKey, Pinning] = field(default_factory=dict)
+    defaults: tuple[Default, ...] = ()
+    company: Callable[[], tuple[Reason, ...]] = tuple
 
 
 def record_of(

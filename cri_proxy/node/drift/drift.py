@@ -20,6 +20,7 @@ from cri_proxy.node.drift.cgroups import Cpusets, Enforced
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.sync.adoption import Adoption, LeftAlone
+from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import CpuKind, Pinning
 from sysfs.cpuset import CpuSet
@@ -67,7 +68,7 @@ class Drift:
         """Return a sentence for each container that another manager or the kernel has moved, by pod and container."""
         texts = {**self._left, **{container_id: text for container_id, (text, _) in self._escaped.items()}}
         rows = ((self._ledger.holder(container_id), text) for container_id, text in texts.items())
-        return tuple(sorted(f"{_name(row)}: {text}" for row, text in rows if row is not None))
+        return tuple(sorted(f"{name_of(row.grant.request)}: {text}" for row, text in rows if row is not None))
 
     def left(self) -> tuple[Row, ...]:
         """Return the containers that were left to another manager."""
@@ -77,7 +78,7 @@ class Drift:
     def escaped(self) -> tuple[LeftAlone, ...]:
         """Return the containers that the kernel has moved out of their cgroup with the CPUs they run on, by name."""
         rows = ((self._ledger.holder(container_id), cpus) for container_id, (_, cpus) in self._escaped.items())
-        there = (LeftAlone(_name(row), cpus) for row, cpus in rows if row is not None)
+        there = (LeftAlone(str(name_of(row.grant.request)), cpus) for row, cpus in rows if row is not None)
         return tuple(sorted(there, key=lambda left: left.name))
 
     async def check(self) -> None:
@@ -106,8 +107,8 @@ class Drift:
             "when all CPUs of a container go offline. Restart the container to have it on its own CPUs again"
         )
         if row.container_id not in self._escaped:
-            self._context.observer.noted(events.ESCAPED, **_fields(row), reason=text)
-            self._context.observer.happened(row, "escaped", text)
+            self._context.observer.noted_of(row, events.ESCAPED, reason=text)
+            self._context.observer.records.happened(row, "escaped", text)
         self._escaped[row.container_id] = (text, enforced.cpus)
 
     async def _look_again(self, row: Row) -> None:
@@ -139,28 +140,27 @@ class Drift:
         """Have it updated; until that is confirmed it may be on the recorded and on the found CPUs."""
         self.repairs += 1
         self._repaired_lately(row.container_id).append(self._context.clock.monotonic_seconds())
-        known = row.acknowledged or Pinning(None, None)
-        self._context.observer.noted(
+        self._context.observer.noted_of(
+            row,
             events.DRIFTED,
-            **_fields(row),
             cpus=str(enforced.cpus),
             mems=str(enforced.mems),
-            was=str(known.cpus),
+            was=str(row.known.cpus),
             by=writer,
         )
-        self._context.observer.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {writer}")
+        self._context.observer.records.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {writer}")
         has_cpus, has_mems = self._agrees_by_field(row, enforced)
         self._ledger.mark_unconfirmed(
             row.key,
-            Pinning(None if has_cpus else enforced.cpus, None if has_mems else enforced.mems or known.mems),
+            Pinning(None if has_cpus else enforced.cpus, None if has_mems else enforced.mems or row.known.mems),
         )
 
     def _leave(self, row: Row, enforced: Enforced, text: str) -> None:
         """Leave it to the other manager: not updated any more, its CPUs withheld from exclusive use."""
         text = f"left alone, because another manager pins it: {text}"
         self._left[row.container_id] = text
-        self._context.observer.noted(events.LEFT_TO_ANOTHER, **_fields(row), reason=text)
-        self._context.observer.happened(row, "left-to-another", text)
+        self._context.observer.noted_of(row, events.LEFT_TO_ANOTHER, reason=text)
+        self._context.observer.records.happened(row, "left-to-another", text)
         self._ledger.confirm(row.key, Pinning(enforced.cpus, enforced.mems or None))
         self._ledger.leave_to_another(row.container_id, enforced.cpus)
 
@@ -220,16 +220,6 @@ class Drift:
         for memory in (self._pids, self._repaired, self._left, self._escaped):
             for container_id in memory.keys() - live:
                 del memory[container_id]
-
-
-def _name(row: Row) -> str:
-    pod = row.grant.request.pod
-    return f"{pod.namespace}/{pod.name}/{row.key.name}"
-
-
-def _fields(row: Row) -> dict[str, object]:
-    pod = row.grant.request.pod
-    return {"namespace": pod.namespace, "pod": pod.name, "container": row.key.name}
 
 
 def likely_writer(enforced: Enforced, machine: Machine, managers: KubeletManagers, *, runtime_differs: bool) -> str:

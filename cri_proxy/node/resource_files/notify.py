@@ -92,17 +92,10 @@ class Notifier:
         return f"exit status {answer.exit_code}{': ' if words else ''}{words}"
 
     def _report(self, row: Row, problem: str, *, is_last: bool) -> None:
-        pod = row.grant.request.pod
         self.run += 1
         if not problem:
-            self._context.observer.noted(events.NOTIFIED, namespace=pod.namespace, pod=pod.name, container=row.key.name)
+            self._context.observer.noted_of(row, events.NOTIFIED)
             return
         self.failed += 1
-        self._context.observer.noted(
-            events.NOTIFY_FAILED,
-            namespace=pod.namespace,
-            pod=pod.name,
-            container=row.key.name,
-            reason=problem,
-            next="given up until the next change" if is_last else "tried again",
-        )
+        following = "given up until the next change" if is_last else "tried again"
+        self._context.observer.noted_of(row, events.NOTIFY_FAILED, reason=problem, next=following)

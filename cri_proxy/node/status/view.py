@@ -103,7 +103,7 @@ class NodeView:
 
     def explain(self, pod: str, container: str | None) -> ExplainView:
         """Return the last decision about each container of this pod, refusals included."""
-        names = self._journal.names() | {row.key: name_of(row.grant.request) for row in self._ledger.active()}
+        names = self._journal.records.names() | {row.key: name_of(row.grant.request) for row in self._ledger.active()}
         wanted = by_name({key: who for key, who in names.items() if is_meant(key, who, pod, container)})
         found = (self._ledger.get(key) for key in wanted)
         rows = [row for row in found if row is not None and row.state in ACTIVE]
@@ -122,7 +122,7 @@ class NodeView:
     def _refused(self) -> tuple[RefusedView, ...]:
         """Return refused containers of the last hour that hold nothing; ``explain`` shows older ones."""
         since_seconds = self._node.context.clock.now_seconds() - LATELY_SECONDS
-        records = self._journal.refused_since(since_seconds, REFUSED_SHOWN)
+        records = self._journal.records.refused_since(since_seconds, REFUSED_SHOWN)
         return refused_views(record for record in records if not self._is_held(record.key))
 
     def _is_held(self, key: ContainerKey) -> bool:
@@ -149,7 +149,7 @@ class NodeView:
 
     def _decision(self, key: ContainerKey, holds: ContainerView | None) -> Explanation | None:
         """Return the decision about this container; None where no record is left and it holds nothing."""
-        record, row = self._journal.record_of(key), self._ledger.get(key)
+        record, row = self._journal.records.get(key), self._ledger.get(key)
         if record is None and row is not None and holds is not None:
             record = DecisionRecord(row.grant.request, Outcome.RESTORED, None)
         return explanation(record, holds) if record is not None else None

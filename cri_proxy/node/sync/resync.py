@@ -64,7 +64,7 @@ class Resync:
         for row in sorted(dropped, key=lambda r: -r.created_order):  # latest first: it was the last to move others
             changed += self._coordinator.undo_displacement(row)
         self._context.persistence.save_later(changed, [*found.dropped, *gone])
-        self._context.observer.forgotten(found.dropped)
+        self._context.observer.records.forgotten(found.dropped)
         self._context.observer.noted(
             events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
         )

@@ -71,7 +71,7 @@ async def test_an_annotation_that_is_not_understood_refuses_the_container_under_
         with pytest.raises(CallFailed, match="prefer-isolated-cpus") as refused:
             await site.kubelet.run_pod(spec)
         assert refused.value.code == 3
-        record = site.journal.record_of(ContainerKey(spec.pod_uid, "c"))
+        record = site.journal.records.get(ContainerKey(spec.pod_uid, "c"))
         assert record is not None
         assert "prefer-isolated-cpus" in record.reasons[0].text
 

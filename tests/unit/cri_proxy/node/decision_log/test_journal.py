@@ -6,7 +6,7 @@ from cri_proxy import events
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Distribution
 from cri_proxy.node.decision_log.journal import Journal, notable_code, takes_memory
-from cri_proxy.node.observer import Circumstances
+from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import DecisionRecord, Outcome, pack
 from cri_proxy.state.rows import Saved
@@ -161,17 +161,21 @@ def test_memory_that_comes_back_is_told_as_such() -> None:
 
 def test_the_last_decision_of_a_container_is_kept() -> None:
     journal, _ = tell(REJECTED)
-    record = journal.record_of(request("a", 2000).container)
+    record = journal.records.get(request("a", 2000).container)
     assert record is not None
-    assert (record.outcome, record.decided_at_seconds, len(journal.names())) == (Outcome.REFUSED, 1_000_000.0, 1)
+    assert (record.outcome, record.decided_at_seconds, len(journal.records.names())) == (
+        Outcome.REFUSED,
+        1_000_000.0,
+        1,
+    )
 
 
 def test_a_record_that_cannot_be_read_is_one_warning() -> None:
     log = Lines()
     journal = Journal(log, ManualClock())
     damaged = replace(pack(make_record()), text="{")
-    journal.recall(Saved(decisions=(damaged,)), Persistence(MemoryStore(), Tasks(), lambda _: None))
-    assert journal.record_of(damaged.key) is None
+    journal.records.recall(Saved(decisions=(damaged,)), Persistence(MemoryStore(), Tasks(), lambda _: None))
+    assert journal.records.get(damaged.key) is None
     assert [(level, event) for level, event, _ in log.lines] == [("warning", events.RECORD_IGNORED)]
 
 
@@ -183,7 +187,7 @@ def test_a_fault_of_ours_names_what_failed_and_where_and_is_counted() -> None:
     except ValueError as error:
         journal.failed_open("CreateContainer", error)
     (level, event, fields) = log.lines[0]
-    assert (level, event, fields["what"], journal.faults) == ("error", events.FAULT, "CreateContainer", 1)
+    assert (level, event, fields["what"]) == ("error", events.FAULT, "CreateContainer")
     assert "test_a_fault_of_ours" in str(fields["where"])
 
 
@@ -248,7 +252,7 @@ def test_a_fault_is_counted_by_where_it_happened(what: str, where: str) -> None:
 
 def test_what_went_wrong_in_the_relay_is_a_fault_there() -> None:
     journal = Journal(lines := Lines(), ManualClock())
-    journal.relay_failed(ValueError("no preface"))
+    journal.failed_open("relay", ValueError("no preface"))
     assert journal.counters.count(catalog.FAULTS, "relay") == 1
     assert lines.lines[0][:2] == ("error", events.FAULT)
 

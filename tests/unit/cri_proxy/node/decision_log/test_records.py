@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.node.decision_log.records import Records
-from cri_proxy.node.observer import Circumstances
+from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, GrantMove, Outcome, name_of, pack
 from cri_proxy.state.rows import Row, Saved

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.node.decision_log.summary import (
+    Circumstances,
     after_earlier,
     change_code,
     change_text,
@@ -10,7 +11,6 @@ from cri_proxy.node.decision_log.summary import (
     record_of,
     with_history,
 )
-from cri_proxy.node.observer import Circumstances
 from cri_proxy.state.decisions import (
     KEPT_CHANGES,
     KEPT_DISPLACED,

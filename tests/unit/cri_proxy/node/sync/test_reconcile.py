@@ -63,7 +63,7 @@ def test_a_create_that_never_happened_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(("state", "unknown"), [("created", 0), ("running", 1)])
-def test_a_container_that_was_released_before_it_ran_holds_nothing_until_it_runs(state: str, unknown: int) -> None:
+def test_a_container_that_was_released_before_it_ran_holds_nothing_until_it_runs(state: RowState, unknown: int) -> None:
     released = replace(ROW, state="exited", acknowledged=None)
     assert len(reconcile([released], node(live(state=state))).unknown) == unknown
 
