@@ -8,7 +8,6 @@ from tests.house.tree import PACKAGES, ROOT, files, folder_of, functions, python
 
 # Source files without behaviour, each with the reason.
 WITHOUT_A_TEST_FILE = {
-    "cri_proxy/node/observer.py": "a Protocol only",
     "cri_proxy/relay/calls.py": "values and a Protocol only; tests/relay holds both relays to it",
     "cri_proxy/runtime/channel.py": "a Protocol only",
 }
