@@ -6,7 +6,7 @@ Discovery and descriptions share this, so a described machine has exactly the fo
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.cpuset import CpuSet, NodeSet, grouped
 from sysfs.memory_kind import MemoryFacts, closest, memory_kind
 from sysfs.model import Cache, Core, CoreKind, Cpu, Device, Die, Machine, MemoryKind, NumaNode, Package
 
@@ -63,14 +63,16 @@ def assemble(facts: MachineFacts) -> Machine:
     nodes, notes = _nodes(facts.nodes)
     core_of = {cpu: core.index for core in cores for cpu in core.cpus}
     node_of = {cpu: node.id for node in nodes for cpu in node.cpus}
+    dies = grouped(((cpu.package, cpu.die), cpu.id) for cpu in facts.cpus)
+    packages = grouped((cpu.package, cpu.id) for cpu in facts.cpus)
     online = CpuSet.of(cpu.id for cpu in facts.cpus)
     return Machine(
         cpus=tuple(
             _cpu(cpu, node_of.get(cpu.id, -1), core_of[cpu.id]) for cpu in sorted(facts.cpus, key=lambda c: c.id)
         ),
         cores=cores,
-        dies=tuple(Die(*key, cpus) for key, cpus in _sets(((c.package, c.die), c.id) for c in facts.cpus)),
-        packages=tuple(Package(key, cpus) for (key, _), cpus in _sets(((c.package, 0), c.id) for c in facts.cpus)),
+        dies=tuple(Die(*key, dies[key]) for key in sorted(dies)),
+        packages=tuple(Package(key, packages[key]) for key in sorted(packages)),
         nodes=nodes,
         caches=_caches(facts.caches),
         devices=tuple(sorted(facts.devices, key=lambda d: d.address)),
@@ -83,14 +85,6 @@ def assemble(facts: MachineFacts) -> Machine:
 
 def _cpu(cpu: CpuFacts, node: int, core: int) -> Cpu:
     return Cpu(cpu.id, cpu.package, cpu.die, node, core, cpu.kind, cpu.base_frequency_khz, cpu.energy_preference)
-
-
-def _sets(pairs: Iterable[tuple[tuple[int, int], int]]) -> list[tuple[tuple[int, int], CpuSet]]:
-    """Group CPUs by key, ascending by key."""
-    masks: dict[tuple[int, int], int] = {}
-    for key, cpu in pairs:
-        masks[key] = masks.get(key, 0) | 1 << cpu
-    return [(key, CpuSet(masks[key])) for key in sorted(masks)]
 
 
 def _cores(cpus: Sequence[CpuFacts]) -> tuple[Core, ...]:

@@ -4,12 +4,12 @@ Their ``id`` is not used: on some machines it repeats, or differs per CPU. Cache
 cannot be read is noted and left out. Source: Documentation/ABI/testing/sysfs-devices-system-cpu.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sysfs.assemble import CacheFacts
 from sysfs.cpus import CPU
 from sysfs.cpuset import CpuSet
-from sysfs.errors import FileMissing, SysfsError
+from sysfs.errors import SysfsError
 from sysfs.quantity import QuantityError, parse_bytes
 from sysfs.reader import TreeReader
 
@@ -31,18 +31,15 @@ def read_caches(reader: TreeReader, online: CpuSet) -> list[CacheFacts]:
     return [cache for level in LEVELS for cache in _disjoint(reader, level, found)]
 
 
-def _caches_of(reader: TreeReader, cpu: int, online: CpuSet) -> list[CacheFacts]:
-    found = []
+def _caches_of(reader: TreeReader, cpu: int, online: CpuSet) -> Iterator[CacheFacts]:
     base = f"{CPU}/cpu{cpu}/cache"
     for index in reader.numbered(base, "index"):
         try:
             cache = _cache(reader, f"{base}/index{index}", cpu, online)
         except SysfsError as error:
             reader.note(f"{error}; this cache is left out")
-            continue
-        if cache is not None:
-            found.append(cache)
-    return found
+        else:
+            yield from [cache] if cache else []
 
 
 def _cache(reader: TreeReader, base: str, cpu: int, online: CpuSet) -> CacheFacts | None:
@@ -58,15 +55,12 @@ def _cache(reader: TreeReader, base: str, cpu: int, online: CpuSet) -> CacheFact
 
 def _size_bytes(reader: TreeReader, path: str) -> int:
     """Return the size, which the kernel prints as ``16384K``; 0 without the file. Raises SysfsError."""
-    try:
-        text = reader.text(path)
-    except FileMissing:
-        return 0
+    text = reader.optional(reader.text, path, "0")
     try:
         size_bytes = parse_bytes(f"{text}i" if text.endswith("K") else text)
     except QuantityError:
-        raise SysfsError(path, "a size like 1024K", repr(text[:40])) from None
-    if size_bytes > MAX_SIZE_BYTES:
+        size_bytes = -1
+    if not 0 <= size_bytes <= MAX_SIZE_BYTES:
         raise SysfsError(path, "a size like 1024K", repr(text[:40]))
     return size_bytes
 

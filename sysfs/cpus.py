@@ -32,10 +32,7 @@ def read_online(reader: TreeReader) -> CpuSet:
 
 def _is_offline(reader: TreeReader, cpu: int) -> bool:
     """Return True when the CPU's ``online`` file holds 0; CPUs that cannot be taken offline have no such file."""
-    try:
-        return reader.integer(f"{CPU}/cpu{cpu}/online") == 0
-    except FileMissing:
-        return False
+    return reader.optional(reader.integer, f"{CPU}/cpu{cpu}/online", 1) == 0
 
 
 def read_offline(reader: TreeReader, online: CpuSet) -> CpuSet:
@@ -56,10 +53,7 @@ def read_offline(reader: TreeReader, online: CpuSet) -> CpuSet:
 
 def read_isolated(reader: TreeReader, online: CpuSet) -> CpuSet:
     """Return the online CPUs that the kernel keeps out of its scheduling domains (isolcpus=)."""
-    try:
-        return reader.cpus(f"{CPU}/isolated") & online
-    except FileMissing:
-        return CpuSet()
+    return reader.optional(reader.cpus, f"{CPU}/isolated", CpuSet()) & online
 
 
 def read_cpus(reader: TreeReader, online: CpuSet) -> list[CpuFacts]:
@@ -110,16 +104,13 @@ def _topology(reader: TreeReader, cpu: int) -> tuple[int, int, int]:
         # The kernel prints -1 on some virtual machines and device-tree boards.
         reader.note("the kernel reports no package ids: all CPUs are taken as one package")
         package = 0
-    try:
-        die = max(_id(reader, f"{base}/die_id"), 0)  # -1 where the architecture has no dies
-    except FileMissing:
-        die = 0  # Linux before 5.2
-    return package, die, _id(reader, f"{base}/core_id")
+    die = _id(reader, f"{base}/die_id", 0)  # missing before Linux 5.2, -1 where the architecture has no dies
+    return package, max(die, 0), _id(reader, f"{base}/core_id")
 
 
-def _id(reader: TreeReader, path: str) -> int:
+def _id(reader: TreeReader, path: str, default: int | None = None) -> int:
     """Return a topology id; -1 is the kernel's word for unknown. Raises SysfsError."""
-    value = reader.integer(path)
+    value = reader.integer(path) if default is None else reader.optional(reader.integer, path, default)
     if not -1 <= value < 1 << 31:
         raise SysfsError(path, "an id", str(value))
     return value
@@ -151,30 +142,15 @@ def _check_siblings(cpus: list[CpuFacts], name: str) -> None:
 
 def _efficiency_cpus(reader: TreeReader) -> CpuSet:
     """Return the CPUs of efficiency cores; none on machines that are not hybrid."""
-    found = CpuSet()
-    for path in EFFICIENCY_LISTS:
-        try:
-            found = found | reader.cpus(path)
-        except FileMissing:
-            continue
-        except SysfsError as error:
-            reader.note(f"{error}; core types are ignored")
-            return CpuSet()
-    return found
+    try:
+        return CpuSet.of_masks(reader.optional(reader.cpus, path, CpuSet()).mask for path in EFFICIENCY_LISTS)
+    except SysfsError as error:
+        reader.note(f"{error}; core types are ignored")
+        return CpuSet()
 
 
 def _frequency(reader: TreeReader, cpu: int) -> tuple[int, str]:
     """Return base frequency in kHz and energy preference; 0 and '' where the driver does not report them."""
     base = f"{CPU}/cpu{cpu}/cpufreq"
-    frequency, preference = 0, ""
-    try:
-        frequency = max(reader.integer(f"{base}/base_frequency"), 0)
-    except SysfsError as error:
-        if not isinstance(error, FileMissing):
-            reader.note(f"{error}; ignored")
-    try:
-        preference = reader.text(f"{base}/energy_performance_preference")
-    except SysfsError as error:
-        if not isinstance(error, FileMissing):
-            reader.note(f"{error}; ignored")
-    return frequency, preference
+    frequency = reader.lenient(reader.integer, f"{base}/base_frequency", 0)
+    return max(frequency, 0), reader.lenient(reader.text, f"{base}/energy_performance_preference", "")

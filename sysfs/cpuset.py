@@ -1,17 +1,19 @@
 """CPU lists and NUMA node lists as immutable sets of small non-negative integers.
 
-The text form is the kernel's *list format* (Documentation/admin-guide/cputopology.rst, "0-3,8"), the
-mask form its hexadecimal *mask format* ("ff,ffffffff"). Both parsers raise on garbage: a malformed
-list must never read as "no CPUs".
+The text form is the kernel's *list format* (Documentation/admin-guide/cputopology.rst, "0-3,8"). The parser raises on
+garbage: a malformed list must never read as "no CPUs".
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self
+from functools import reduce
+from operator import or_
+from typing import Self, TypeVar
 
 # The kernel's NR_CPUS is 8192 on x86-64 and may be raised. A far larger number in a list is garbage, and its mask would
 # take the memory.
 MAX_ID = 1 << 20
+_Key = TypeVar("_Key")
 
 
 class CpuSetError(ValueError):
@@ -46,10 +48,7 @@ class IdSet:
         >>> str(CpuSet.of([3, 1, 2]))
         '1-3'
         """
-        mask = 0
-        for i in ids:
-            mask |= 1 << i
-        return cls(mask)
+        return cls.of_masks(1 << i for i in ids)
 
     @classmethod
     def of_masks(cls, masks: Iterable[int]) -> Self:
@@ -58,10 +57,7 @@ class IdSet:
         >>> str(CpuSet.of_masks([0b1, 0b110]))
         '0-2'
         """
-        union = 0
-        for mask in masks:
-            union |= mask
-        return cls(union)
+        return cls(reduce(or_, masks, 0))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -79,21 +75,6 @@ class IdSet:
             if high < low:
                 raise CpuSetError(text, f"range {item.strip()!r} runs backwards")
             mask |= (1 << (high + 1)) - (1 << low)
-        return cls(mask)
-
-    @classmethod
-    def parse_mask(cls, text: str) -> Self:
-        """Read the kernel's mask format, comma-separated 32-bit hexadecimal groups. Raises CpuSetError.
-
-        >>> str(CpuSet.parse_mask("00000001,0000000f"))
-        '0-3,32'
-        """
-        mask = 0
-        for group in text.strip().split(","):
-            try:
-                mask = (mask << 32) | int(group, 16)
-            except ValueError:
-                raise CpuSetError(text, f"{group!r} is not a hexadecimal mask") from None
         return cls(mask)
 
     def __str__(self) -> str:
@@ -154,3 +135,15 @@ class NodeSet(IdSet):
     """A set of NUMA nodes by their Linux number."""
 
     __slots__ = ()
+
+
+def grouped(cpus: Iterable[tuple[_Key, int]]) -> dict[_Key, CpuSet]:
+    """Return the CPUs of each key, given pairs of key and CPU.
+
+    >>> grouped([("a", 0), ("b", 1), ("a", 2)])
+    {'a': CpuSet('0,2'), 'b': CpuSet('1')}
+    """
+    masks: dict[_Key, int] = {}
+    for key, cpu in cpus:
+        masks[key] = masks.get(key, 0) | 1 << cpu
+    return {key: CpuSet(mask) for key, mask in masks.items()}

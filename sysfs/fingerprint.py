@@ -8,13 +8,8 @@ from sysfs.reader import Tree
 
 CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"
 FILES = (
-    f"{CPU}/online",
-    f"{CPU}/present",
-    f"{CPU}/isolated",
-    f"{NODE}/online",
-    f"{NODE}/has_cpu",
-    f"{NODE}/has_memory",
-    f"{NODE}/has_normal_memory",
+    *(f"{CPU}/{name}" for name in ("online", "present", "isolated")),
+    *(f"{NODE}/{name}" for name in ("online", "has_cpu", "has_memory", "has_normal_memory")),
 )
 
 Fingerprint = tuple[str, ...]

@@ -4,11 +4,11 @@ Nodes with CPUs count as DRAM. Sources: Documentation/ABI/testing/sysfs-kernel-m
 faster memory), Documentation/admin-guide/mm/numaperf.rst (``access0/initiators`` holds what the HMAT says).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sysfs.cpuset import NodeSet
-from sysfs.model import MemoryKind
+from sysfs.model import Machine, MemoryKind
 
 # The HMAT is coarse, and distance alone explains small differences: HBM has several times the bandwidth of DRAM,
 # PMEM and CXL memory about half of it or less, at about twice the latency or more.
@@ -68,3 +68,14 @@ def closest(distances: Sequence[tuple[int, int]], candidates: NodeSet) -> NodeSe
     rows = [(distance, node) for node, distance in distances if node in candidates]
     least = min(rows, default=(0, 0))[0]
     return NodeSet.of(node for distance, node in rows if distance == least)
+
+
+def with_memory_kinds(machine: Machine, kinds: Mapping[int, MemoryKind]) -> Machine:
+    """Return the machine with these memory kinds, given by node id. Other nodes keep theirs; unknown ids are ignored.
+
+    Nodes with CPUs may be named too: some machines have only HBM next to their CPUs.
+    """
+    if not kinds:
+        return machine
+    nodes = tuple(replace(node, kind=kinds.get(node.id, node.kind)) for node in machine.nodes)
+    return machine if nodes == machine.nodes else replace(machine, nodes=nodes)

@@ -83,13 +83,7 @@ def _state(reader: TreeReader, name: str) -> NodeSet | None:
 
 def _cpus_of_nodes(reader: TreeReader, ids: list[int], online: CpuSet) -> dict[int, CpuSet]:
     """Return the online CPUs of each node. Raises SysfsError when a list is malformed or two nodes claim a CPU."""
-    try:
-        must_have = reader.nodes(f"{NODE}/has_cpu")
-    except FileMissing:
-        must_have = NodeSet()
-    except SysfsError as error:
-        reader.note(f"{error}; ignored")
-        must_have = NodeSet()
+    must_have = reader.lenient(reader.nodes, f"{NODE}/has_cpu", NodeSet())
     found: dict[int, CpuSet] = {}
     seen = CpuSet()
     for node in ids:
@@ -120,9 +114,8 @@ def _distances(reader: TreeReader, node: int, ids: list[int]) -> tuple[tuple[int
         reader.note(f"{error}; {LOCAL_DISTANCE} is taken for local, {REMOTE_DISTANCE} for remote")
         return tuple((other, LOCAL_DISTANCE if other == node else REMOTE_DISTANCE) for other in ids)
     numbers = [int(word) for word in text.split() if word.isdigit() and len(word) <= 3]
-    if len(numbers) != len(text.split()) or len(numbers) != len(ids):
-        raise SysfsError(path, expected, repr(text[:60]))
-    if not all(0 < number <= MAX_DISTANCE for number in numbers):
+    in_range = all(0 < number <= MAX_DISTANCE for number in numbers)
+    if not (len(ids) == len(numbers) == len(text.split()) and in_range):
         raise SysfsError(path, expected, repr(text[:60]))
     return tuple(zip(ids, numbers, strict=True))
 
@@ -130,16 +123,8 @@ def _distances(reader: TreeReader, node: int, ids: list[int]) -> tuple[tuple[int
 def _performance(reader: TreeReader, node: int) -> tuple[int, int]:
     """Return read bandwidth (MiB/s) and latency (ns) from the closest initiators, by the HMAT; 0 = unknown."""
     base = f"{NODE}/node{node}/access0/initiators"
-    values = []
-    for name in ("read_bandwidth", "read_latency"):
-        try:
-            values.append(max(reader.integer(f"{base}/{name}"), 0))
-        except FileMissing:
-            values.append(0)
-        except SysfsError as error:
-            reader.note(f"{error}; ignored")
-            values.append(0)
-    return values[0], values[1]
+    bandwidth = reader.lenient(reader.integer, f"{base}/read_bandwidth", 0)
+    return max(bandwidth, 0), max(reader.lenient(reader.integer, f"{base}/read_latency", 0), 0)
 
 
 def _tiers(reader: TreeReader) -> dict[int, int]:

@@ -8,7 +8,7 @@ Source: Documentation/ABI/testing/sysfs-bus-pci.
 import re
 
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.errors import FileMissing, SysfsError
+from sysfs.errors import SysfsError
 from sysfs.model import Device
 from sysfs.reader import TreeReader
 
@@ -84,8 +84,5 @@ def _device(reader: TreeReader, path: str, online: CpuSet, nodes: NodeSet) -> De
 
 def _physical_function(reader: TreeReader, path: str) -> str:
     """Return the address of a virtual function's physical function, else ''."""
-    try:
-        target = reader.link(f"{path}/physfn").rpartition("/")[2]
-    except FileMissing:
-        return ""
+    target = reader.optional(reader.link, f"{path}/physfn", "").rpartition("/")[2]
     return target if is_address(target) else ""

@@ -6,14 +6,16 @@ parsed raises a SysfsError that names the path.
 
 import os
 import posixpath
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 from sysfs.errors import FileMissing, SysfsError
 
 # A sysfs attribute is one page, a CPU list of the largest kernels a few; /proc/meminfo is below two kilobytes.
 MAX_FILE_BYTES = 1 << 16
+_T = TypeVar("_T")
 
 
 class Tree(Protocol):
@@ -33,7 +35,6 @@ class DirectoryTree:
     """A tree on disk: ``/``, or a directory that holds ``sys/`` and ``proc/``."""
 
     def __init__(self, root: Path) -> None:
-        """Read nothing yet."""
         self._prefix = f"{root}/" if str(root) != "/" else "/"
 
     def read(self, path: str) -> bytes:
@@ -73,7 +74,6 @@ class TreeReader:
     """Typed reads of a tree, and notes on the fallbacks that were taken."""
 
     def __init__(self, tree: Tree) -> None:
-        """Read from this tree; start without notes."""
         self._tree = tree
         self._notes: dict[str, None] = {}
 
@@ -120,6 +120,21 @@ class TreeReader:
     def nodes(self, path: str) -> NodeSet:
         """Return a NUMA node list; an empty file is the empty set. Raises SysfsError."""
         return NodeSet(self.cpus(path).mask)
+
+    def optional(self, read: Callable[[str], _T], path: str, default: _T) -> _T:
+        """Return what ``read`` returns for the path; the default without the file. Raises SysfsError."""
+        try:
+            return read(path)
+        except FileMissing:
+            return default
+
+    def lenient(self, read: Callable[[str], _T], path: str, default: _T) -> _T:
+        """Return what ``read`` returns for the path; the default without the file and, with a note, for its garbage."""
+        try:
+            return self.optional(read, path, default)
+        except SysfsError as error:
+            self.note(f"{error}; ignored")
+            return default
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory, sorted; none when it does not exist. Raises SysfsError."""

@@ -14,7 +14,7 @@ from policies.options import PolicyOptions
 from policies.registry import registered
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
-from sysfs.memory_override import with_memory_kinds
+from sysfs.memory_kind import with_memory_kinds
 from sysfs.model import Machine
 
 _AVAILABLE = "availableResources.cpu"

@@ -58,7 +58,8 @@ class MemoryTree:
         """Paths are relative to the root. The file UNREADABLE lists files that raise an error when read."""
         self._files = files
         self._links = links
-        self._errors = dict(_unreadable(files.get(UNREADABLE, b"")))
+        lines = (line.partition(" ") for line in files.get(UNREADABLE, b"").decode("ascii", "replace").splitlines())
+        self._errors = {path: getattr(errno, name, errno.EIO) for name, _, path in lines}
         self._children: dict[str, set[str]] = {}
         for path in (*files, *links, *directories, *self._errors):
             self._add(path)
@@ -111,12 +112,6 @@ class MemoryTree:
             else:
                 return path
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-
-
-def _unreadable(content: bytes) -> Iterable[tuple[str, int]]:
-    for line in content.decode("ascii", "replace").splitlines():
-        name, _, path = line.partition(" ")
-        yield path, getattr(errno, name, errno.EIO)
 
 
 def split_archive(spec: str) -> tuple[Path, str] | None:

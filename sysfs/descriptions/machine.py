@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, grouped
 from sysfs.descriptions.memory import far_distances, memory_nodes
 from sysfs.descriptions.pci import described_devices
 from sysfs.errors import MachineSourceError
@@ -16,22 +16,9 @@ from sysfs.fields import Fields
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import CoreKind, Machine
 
-KEYS = (
-    "packages",
-    "dies",
-    "nodes",
-    "cores",
-    "threads",
-    "numbering",
-    "memory",
-    "isolated",
-    "offline",
-    "efficiency",
-    "distances",
-    "l3",
-    "memory_nodes",
-    "pci",
-)
+COUNTS = ("packages", "dies", "nodes", "cores", "threads")
+DEVIATIONS = ("numbering", "memory", "isolated", "offline", "efficiency", "distances", "l3", "memory_nodes", "pci")
+KEYS = (*COUNTS, *DEVIATIONS)
 MAX_CPUS = 8192  # NR_CPUS of distribution kernels
 MAX_NODES = 1024  # CONFIG_NODES_SHIFT=10
 MAX_DISTANCE = 255
@@ -78,18 +65,14 @@ def describe(description: Mapping[str, object]) -> Machine:
 
 def _places(fields: Fields) -> list[_Place]:
     """Return the location of every CPU, by CPU number."""
-    packages, dies, nodes, cores, threads = (
-        fields.integer(key, 1, 1, MAX_CPUS) for key in ("packages", "dies", "nodes", "cores", "threads")
-    )
-    count = packages * dies * nodes * cores * threads
-    if count > MAX_CPUS:
-        raise MachineSourceError(
-            "description", f"packages x dies x nodes x cores x threads is {count} CPUs; the most is {MAX_CPUS}"
-        )
-    if packages * dies * nodes > MAX_NODES:
-        raise MachineSourceError(
-            "description", f"packages x dies x nodes is {packages * dies * nodes} nodes; the most is {MAX_NODES}"
-        )
+    packages, dies, nodes, cores, threads = (fields.integer(key, 1, 1, MAX_CPUS) for key in COUNTS)
+    node_count = packages * dies * nodes
+    for factors, count, unit, most in (
+        (COUNTS, node_count * cores * threads, "CPUs", MAX_CPUS),
+        (COUNTS[:3], node_count, "nodes", MAX_NODES),
+    ):
+        if count > most:
+            raise MachineSourceError("description", f"{' x '.join(factors)} is {count} {unit}; the most is {most}")
     linear = [
         _Place(p, d, (p * dies + d) * nodes + n, ((p * dies + d) * nodes + n) * cores + c)
         for p, d, n, c in product(range(packages), range(dies), range(nodes), range(cores))
@@ -101,19 +84,17 @@ def _places(fields: Fields) -> list[_Place]:
 
 def _cpus(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CpuFacts]:
     efficient = fields.cpus("efficiency", len(places))
-    siblings: dict[int, int] = {}
+    siblings = grouped((places[cpu].core, cpu) for cpu in online)
     lowest: dict[int, int] = {}  # first core by package: core_id restarts in each
-    for cpu, place in enumerate(places):
+    for place in places:
         lowest[place.package] = min(lowest.get(place.package, place.core), place.core)
-        if cpu in online:
-            siblings[place.core] = siblings.get(place.core, 0) | 1 << cpu
     return [
         CpuFacts(
             id=cpu,
             package=places[cpu].package,
             die=places[cpu].die,
             core_id=places[cpu].core - lowest[places[cpu].package],
-            siblings=CpuSet(siblings[places[cpu].core]),
+            siblings=siblings[places[cpu].core],
             kind=CoreKind.EFFICIENCY if cpu in efficient else CoreKind.PERFORMANCE,
         )
         for cpu in online
@@ -122,11 +103,8 @@ def _cpus(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CpuF
 
 def _nodes(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[NodeFacts]:
     """Return the nodes with CPUs, then the memory-only ones."""
-    homes: dict[int, _Place] = {}
-    masks: dict[int, int] = {}
-    for cpu, place in enumerate(places):
-        homes.setdefault(place.node, place)
-        masks[place.node] = masks.get(place.node, 0) | 1 << cpu
+    homes = {place.node: place for place in places}
+    cpus = grouped((places[cpu].node, cpu) for cpu in online)
     memory = [MemoryFacts(memory_bytes) for memory_bytes in _memory(fields, len(homes))]
     far = memory_nodes(fields, len(homes))
     if len(homes) + len(far) > MAX_NODES:
@@ -134,7 +112,7 @@ def _nodes(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[Nod
     near = [[_distance(homes[a], homes[b]) for b in sorted(homes)] for a in sorted(homes)]
     rows = _matrix(fields, near, [node.near for node in far])
     return [
-        NodeFacts(node, CpuSet(masks.get(node, 0)) & online, facts, tuple(enumerate(rows[node])))
+        NodeFacts(node, cpus.get(node, CpuSet()), facts, tuple(enumerate(rows[node])))
         for node, facts in enumerate([*memory, *(node.memory for node in far)])
     ]
 
@@ -185,18 +163,12 @@ def _matrix(
 
 def _caches(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CacheFacts]:
     """Return one L2 per core, and the L3 as described or one per die."""
-    cores: dict[int, int] = {}
-    dies: dict[tuple[int, int], int] = {}
-    for cpu in online:
-        place = places[cpu]
-        cores[place.core] = cores.get(place.core, 0) | 1 << cpu
-        dies[place.package, place.die] = dies.get((place.package, place.die), 0) | 1 << cpu
+    cores = grouped((places[cpu].core, cpu) for cpu in online)
     if "l3" not in fields:
-        shared = [CpuSet(mask) for mask in dies.values()]
+        shared = list(grouped(((places[cpu].package, places[cpu].die), cpu) for cpu in online).values())
     else:
         shared = [fields.cpu_list("l3", item, len(places)) for item in fields.items("l3")]
         if sum(len(cpus) for cpus in shared) > len(CpuSet.of(cpu for cpus in shared for cpu in cpus)):
             raise fields.refuse("l3", "give lists that have no CPU in common")
-    return [CacheFacts(2, CpuSet(mask)) for mask in cores.values()] + [
-        CacheFacts(3, cpus & online) for cpus in shared if cpus & online
-    ]
+    last_level = [CacheFacts(3, cpus & online) for cpus in shared if cpus & online]
+    return [*(CacheFacts(2, cpus) for cpus in cores.values()), *last_level]

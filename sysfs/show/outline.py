@@ -45,13 +45,19 @@ def branches(machine: Machine) -> tuple[Branch, ...]:
     A set that overlaps another without containment is left out; ``irregularities`` reports it.
     """
     merged: dict[int, Branch] = {}
-    for branch in sorted(_nesting(machine)[0], key=lambda b: _ORDER.index(b.names[0].split()[0])):
-        same = merged.get(branch.cpus.mask)
-        merged[branch.cpus.mask] = branch if same is None else _both(same, branch)
-    largest_first = sorted(merged.values(), key=lambda b: (-len(b.cpus), min(b.cpus, default=0)))
-    parents = [_parent(largest_first[:i], branch) for i, branch in enumerate(largest_first)]
+    for nested in sorted(_nesting(machine)[0], key=lambda b: _ORDER.index(b.names[0].split()[0])):
+        branch, same = nested, merged.get(nested.cpus.mask)
+        if same is not None:
+            branch = replace(same, names=same.names + branch.names, facts=same.facts + branch.facts)
+        merged[branch.cpus.mask] = branch
+    largest_first = sorted(merged.values(), key=lambda b: (-len(b.cpus), _lowest(b)))
+    parents = [_parent(largest_first[:i], branch.cpus) for i, branch in enumerate(largest_first)]
     tops = [_with_children(machine, largest_first, parents, i) for i, parent in enumerate(parents) if parent < 0]
-    return tuple(sorted(tops, key=lambda b: min(b.cpus, default=0)))
+    return tuple(sorted(tops, key=_lowest))
+
+
+def _lowest(branch: Branch) -> int:
+    return min(branch.cpus, default=0)
 
 
 def _nesting(machine: Machine) -> tuple[list[Branch], list[str]]:
@@ -59,14 +65,11 @@ def _nesting(machine: Machine) -> tuple[list[Branch], list[str]]:
     several = {p.id for p in machine.packages if sum(d.package == p.id for d in machine.dies) > 1}
     things = [Branch((f"NUMA node {n.id}",), n.cpus, (_memory(n),)) for n in machine.nodes if n.cpus]
     things += [Branch((f"package {p.id}",), p.cpus, ()) for p in machine.packages]
-    things += [
-        Branch((f"die {d.id} of package {d.package}",), d.cpus, ()) for d in machine.dies if d.package in several
-    ]
-    things += [
-        Branch((f"L3 #{c.index}",), c.cpus, (f"{shown_bytes(c.size_bytes)} cache",) if c.size_bytes else ())
-        for c in machine.caches
-        if c.level == 3
-    ]
+    dies = [d for d in machine.dies if d.package in several]
+    things += [Branch((f"die {d.id} of package {d.package}",), d.cpus, ()) for d in dies]
+    for cache in (c for c in machine.caches if c.level == 3):
+        facts = (f"{shown_bytes(cache.size_bytes)} cache",) if cache.size_bytes else ()
+        things.append(Branch((f"L3 #{cache.index}",), cache.cpus, facts))
     taken: list[Branch] = []
     crossing = []
     for thing in things:
@@ -83,10 +86,6 @@ def _cross(a: CpuSet, b: CpuSet) -> bool:
     return not (a.isdisjoint(b) or a <= b or b <= a)
 
 
-def _both(a: Branch, b: Branch) -> Branch:
-    return replace(a, names=a.names + b.names, facts=a.facts + b.facts)
-
-
 def _memory(node: NumaNode) -> str:
     if not node.memory_bytes:
         return "no memory"
@@ -94,26 +93,24 @@ def _memory(node: NumaNode) -> str:
     return f"{shown_bytes(node.memory_bytes)} {node.kind.upper()}{movable}"
 
 
-def _parent(larger: Sequence[Branch], branch: Branch) -> int:
-    """Return the index of the smallest branch that contains this one; -1 for none."""
-    return max((i for i, other in enumerate(larger) if branch.cpus <= other.cpus), default=-1)
+def _parent(larger: Sequence[Branch], cpus: CpuSet) -> int:
+    """Return the index of the smallest branch that contains these CPUs; -1 for none."""
+    return max((i for i, other in enumerate(larger) if cpus <= other.cpus), default=-1)
 
 
 def _with_children(machine: Machine, flat: Sequence[Branch], parents: Sequence[int], index: int) -> Branch:
     """Return the branch with its children, its memory-only nodes and its own cores."""
     branch = flat[index]
     held = [_with_children(machine, flat, parents, i) for i, parent in enumerate(parents) if parent == index]
-    held.sort(key=lambda b: min(b.cpus, default=0))
-    covered = CpuSet.of(cpu for child in held for cpu in child.cpus)
+    covered = CpuSet.of_masks(child.cpus.mask for child in held)
     far = [_far(machine, n) for n in machine.nodes if not n.cpus and _home(machine, flat, n) == index]
     cores = tuple(c for c in machine.cores if c.cpus & (branch.cpus - covered))
-    return replace(branch, children=(*held, *far), cores=cores)
+    return replace(branch, children=(*sorted(held, key=_lowest), *far), cores=cores)
 
 
 def _home(machine: Machine, flat: Sequence[Branch], node: NumaNode) -> int:
     """Return the index of a memory-only node's parent: the smallest branch with all CPUs of its closest nodes."""
-    cpus = CpuSet.of(cpu for n in machine.nodes if n.id in node.near for cpu in n.cpus)
-    return max(_parent(flat, Branch((), cpus, ())), 0)
+    return max(_parent(flat, CpuSet.of_masks(n.cpus.mask for n in machine.nodes if n.id in node.near)), 0)
 
 
 def _far(machine: Machine, node: NumaNode) -> Branch:

@@ -1,6 +1,6 @@
 """Draw a machine as SVG: nested boxes down to the threads of each core, and a table of distances (pure)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -34,8 +34,8 @@ class Box:
 
 def picture(machine: Machine) -> str:
     """Return the picture as a complete SVG document."""
-    paint = _painter(machine)
-    parts = [_branch(branch, paint) for branch in branches(machine)]
+    colours = _colours(machine)
+    parts = [_branch(branch, colours) for branch in branches(machine)]
     head = (
         f"{len(machine.packages)} packages, {len(machine.nodes)} NUMA nodes, {len(machine.cores)} cores, "
         f"{len(machine.cpus)} CPUs, {shown_bytes(sum(n.memory_bytes for n in machine.nodes))}"
@@ -51,26 +51,20 @@ def picture(machine: Machine) -> str:
     )
 
 
-def _painter(machine: Machine) -> Callable[[int], str]:
-    """Return the function from CPU to colour."""
-    efficient = {cpu.id for cpu in machine.cpus if cpu.kind is CoreKind.EFFICIENCY}
-
-    def paint(cpu: int) -> str:
-        if cpu in machine.isolated:
-            return ISOLATED_FILL
-        return EFFICIENT_FILL if cpu in efficient else CPU_FILL
-
-    return paint
+def _colours(machine: Machine) -> dict[int, str]:
+    """Return the colour of each CPU."""
+    colours = {cpu.id: EFFICIENT_FILL if cpu.kind is CoreKind.EFFICIENCY else CPU_FILL for cpu in machine.cpus}
+    return colours | dict.fromkeys(machine.isolated, ISOLATED_FILL)
 
 
-def _branch(branch: Branch, paint: Callable[[int], str]) -> Box:
+def _branch(branch: Branch, colours: Mapping[int, str]) -> Box:
     """Return a titled box that holds the branch's cores and children."""
     lines = [f"CPUs {branch.cpus}"] * bool(branch.cpus) + list(branch.facts)
     title = " = ".join(branch.names)
     lines = [line if len(line) < 44 else line[:41] + "..." for line in lines]
     text_width = max(_text_width(title, 13), *(_text_width(line, 11) for line in lines))
-    cores = [_core(core, paint) for core in branch.cores]
-    children = [_branch(child, paint) for child in branch.children]
+    cores = [_core(core, colours) for core in branch.cores]
+    children = [_branch(child, colours) for child in branch.children]
     inner = [_rows(boxes, gap, at_least=text_width) for boxes, gap in ((cores, 6), (children, GAP)) if boxes]
     content = _column(inner)
     top = TITLE + LINE * len(lines) + 4
@@ -84,13 +78,13 @@ def _branch(branch: Branch, paint: Callable[[int], str]) -> Box:
     return Box(width, height, svg + (_at(content, GAP, top) if inner else ""))
 
 
-def _core(core: Core, paint: Callable[[int], str]) -> Box:
+def _core(core: Core, colours: Mapping[int, str]) -> Box:
     """Return a core: its threads side by side."""
     width = CPU_WIDTH * len(core.cpus) + 4
     svg = f"<rect width='{width}' height='{CPU_HEIGHT + 4}' rx='4' fill='#dde4ec' stroke='{EDGE}'/>\n"
     for i, cpu in enumerate(core.cpus):
         x = 2 + CPU_WIDTH * i
-        svg += f"<rect x='{x}' y='2' width='{CPU_WIDTH - 1}' height='{CPU_HEIGHT}' rx='3' fill='{paint(cpu)}'/>\n"
+        svg += f"<rect x='{x}' y='2' width='{CPU_WIDTH - 1}' height='{CPU_HEIGHT}' rx='3' fill='{colours[cpu]}'/>\n"
         svg += _text(str(cpu), x + CPU_WIDTH // 2, 17, CELL)
     return Box(width, CPU_HEIGHT + 4, svg)
 

@@ -45,16 +45,6 @@ def test_lists_as_the_kernel_and_people_write_them(text: str, members: str) -> N
     assert str(CpuSet.parse(text)) == members
 
 
-@pytest.mark.parametrize(("text", "members"), [("ff", "0-7"), ("1,00000000", "32"), ("00000000,0000000f\n", "0-3")])
-def test_masks_are_groups_of_32_bits_highest_first(text: str, members: str) -> None:
-    assert str(CpuSet.parse_mask(text)) == members
-
-
-def test_a_mask_that_is_not_hexadecimal_is_refused() -> None:
-    with pytest.raises(CpuSetError):
-        CpuSet.parse_mask("0,xyz")
-
-
 def test_sets_of_different_things_stay_what_they_are() -> None:
     assert isinstance(NodeSet.of([1]) | NodeSet.of([2]), NodeSet)
     assert repr(NodeSet.of([1, 2])) == "NodeSet('1-2')"

@@ -1,4 +1,4 @@
-from sysfs.memory_override import with_memory_kinds
+from sysfs.memory_kind import with_memory_kinds
 from sysfs.model import MemoryKind
 from tests.fakes.machines import small_machine
 
