@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.daemon import MACHINE, RUNTIME
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.testbed.daemon import DaemonProcess
 from sysfs.descriptions.machine import describe
@@ -94,7 +94,7 @@ async def variant(stack: AsyncExitStack, directory: Path, name: str) -> Variant:
         endpoint = daemon.endpoint
     channel = RuntimeClient(endpoint)
     stack.push_async_callback(channel.close)
-    made = Variant(name, Kubelet(channel, Node(64 << 30, log_directory="")), daemon)
+    made = Variant(name, Kubelet(channel, KubeletNode(64 << 30, log_directory="")), daemon)
     for number in range(STANDING_PODS):
         await made.kubelet.run_pod(pod(f"standing-{number}", 4))
     return made

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.installed import ROOT, environment, install
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.testbed.daemon import run_arguments
@@ -111,7 +111,7 @@ class Bench:
     async def run_pods(self, first: int, count: int) -> None:
         """Pods of one container through the daemon; every fourth is Guaranteed with a fraction."""
         channel = RuntimeClient(self.endpoint)
-        kubelet = Kubelet(channel, Node(64 << 30, log_directory=""))
+        kubelet = Kubelet(channel, KubeletNode(64 << 30, log_directory=""))
         for i in range(first, first + count):
             spec = guaranteed("c", 150) if i % 4 == 0 else ContainerSpec("c", cpu_request_mcpu=50)
             await kubelet.run_pod(PodSpec(f"pod-{i}", (spec,)))

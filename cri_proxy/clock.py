@@ -1,4 +1,4 @@
-"""Time as something that is passed in, so that tests need not wait for it."""
+"""The clock as a dependency, so that tests need not wait."""
 
 import asyncio
 import time
@@ -6,27 +6,27 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What tells the time and waits."""
+    """Time of day, durations and waiting."""
 
     def now_seconds(self) -> float:
-        """Seconds since the epoch, for people: it may jump."""
+        """Return seconds since the epoch, for people; may jump."""
 
     def monotonic_seconds(self) -> float:
-        """Seconds since some fixed moment, for durations: it never goes back."""
+        """Return seconds since some fixed moment, for durations; never goes back."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait this long; zero or less lets others run once."""
+        """Wait this long; zero or less yields to other tasks once."""
 
 
 class SystemClock:
     """The machine's clock."""
 
     def now_seconds(self) -> float:
-        """CLOCK_REALTIME."""
+        """Return CLOCK_REALTIME."""
         return time.time()
 
     def monotonic_seconds(self) -> float:
-        """CLOCK_MONOTONIC."""
+        """Return CLOCK_MONOTONIC."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:

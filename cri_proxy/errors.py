@@ -1,4 +1,4 @@
-"""The daemon's errors: one base class, a few subclasses with fields instead of sentences.
+"""The daemon's errors: one base class, and subclasses with fields instead of sentences.
 
 Not frozen: raising sets attributes on an exception, and ``contextlib`` does so from Python.
 """
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 
 class CriProxyError(Exception):
-    """Base of everything that the daemon raises on purpose."""
+    """Base class of what the daemon raises on purpose."""
 
 
 @dataclass(eq=False)
 class CallFailed(CriProxyError):
-    """The runtime answered a call of ours with a status other than OK.
+    """The runtime answered our call with a status other than OK.
 
-    ``code`` is the gRPC status number, ``message`` the runtime's own words.
+    ``code`` is the gRPC status number, ``message`` the runtime's.
     """
 
     method: str
@@ -27,7 +27,7 @@ class CallFailed(CriProxyError):
 
 @dataclass(eq=False)
 class RuntimeUnavailable(CriProxyError):
-    """The runtime cannot be reached, or the connection broke before an answer: the outcome is unknown."""
+    """The runtime is unreachable, or the connection broke before the answer: the outcome is unknown."""
 
     method: str
     problem: str
@@ -38,7 +38,7 @@ class RuntimeUnavailable(CriProxyError):
 
 @dataclass(eq=False)
 class UnreadableRequest(CriProxyError):
-    """A caller has sent what is no message of the method's kind: whose fault it is, is clear."""
+    """A request does not parse as the method's message; the caller's fault."""
 
     method: str
     problem: str
@@ -49,7 +49,7 @@ class UnreadableRequest(CriProxyError):
 
 @dataclass(eq=False)
 class StoreError(CriProxyError):
-    """The state store cannot be read or written: the path, the problem and the remedy."""
+    """The state store cannot be read or written; ``problem`` includes the remedy."""
 
     path: str
     problem: str
@@ -60,12 +60,12 @@ class StoreError(CriProxyError):
 
 @dataclass(eq=False)
 class StoreUnavailable(StoreError):
-    """The same, where the disk is at fault and not what is on it: full, read-only, broken. Later it may work."""
+    """The disk is at fault, not its content: full, read-only, broken. A later attempt may succeed."""
 
 
 @dataclass(eq=False)
 class ConfigError(CriProxyError):
-    """A configuration that is not taken: the file, the line (0 = unknown), the key, the problem and remedy."""
+    """A configuration is rejected; ``line`` 0 = unknown, ``problem`` includes the remedy."""
 
     path: str
     line: int

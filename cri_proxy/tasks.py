@@ -1,14 +1,13 @@
-"""Background tasks that are held until they end, so that the garbage collector cannot take them."""
+"""Background tasks, referenced until they end so that they are not garbage-collected."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 
 
 class Tasks:
-    """A set of running tasks with an owner. An exception that escapes one goes to ``on_error``."""
+    """A set of running tasks. An exception that escapes one goes to ``on_error``, without it to the loop's handler."""
 
     def __init__(self, on_error: Callable[[BaseException], None] | None = None) -> None:
-        """``on_error`` is called with what a task raised; without one it goes to the loop's handler."""
         self._running: set[asyncio.Task[None]] = set()
         self._on_error = on_error
 
@@ -24,10 +23,7 @@ class Tasks:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is None:
+        if task.cancelled() or (error := task.exception()) is None:
             return
         if self._on_error is not None:
             self._on_error(error)
@@ -35,12 +31,12 @@ class Tasks:
             task.get_loop().call_exception_handler({"message": f"task {task.get_name()} failed", "exception": error})
 
     async def join(self) -> None:
-        """Wait until none is running; tasks that are started meanwhile are waited for too."""
+        """Wait until none is running, those started meanwhile included."""
         while self._running:
             await asyncio.wait(self._running)
 
     async def cancel(self) -> None:
-        """Cancel all and wait until they have ended."""
+        """Cancel all tasks and wait until they have ended."""
         for task in tuple(self._running):
             task.cancel()
         await self.join()

@@ -1,12 +1,12 @@
-"""Which version this is."""
+"""The version of this program."""
 
 from typing import Final
 
-# As in pyproject.toml; a test holds the two together. To ask the installed metadata for it would load dozens of
-# modules, a megabyte of memory, into every daemon whose metrics are read.
+# As in pyproject.toml; a test compares them. Reading the installed metadata would load dozens of modules, a megabyte
+# of memory, into every daemon with metrics.
 VERSION: Final = "0.1.0"
 
 
 def version() -> str:
-    """The version of this program."""
+    """Return the version of this program."""
     return VERSION

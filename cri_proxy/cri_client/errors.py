@@ -1,4 +1,4 @@
-"""What can go wrong while trying the product out: always the thing, the problem and what to do."""
+"""The error of the client and of the tools around it: the thing, the problem and what to do."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the kernel says: the CPUs and memory nodes a process may use, this machine's memory, our capabilities.
+"""Read from procfs what a process may use, the machine's memory and our capabilities.
 
 Sources: proc_pid_status(5) (Cpus_allowed_list, Mems_allowed_list, CapEff), proc_meminfo(5), capabilities(7).
 """
@@ -15,20 +15,20 @@ STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Where a process may run and allocate, as the kernel enforces it."""
+    """The CPUs and memory nodes that the kernel lets a process use."""
 
     cpus: CpuSet
     mems: NodeSet
 
 
 def status_fields(text: str) -> dict[str, str]:
-    """The fields of a status file by name, values without surrounding blanks."""
+    """Return the fields of a status file by name, values without surrounding blanks."""
     pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
     return {name: value.strip() for name, _, value in pairs}
 
 
 def read_allowed(text: str) -> Allowed:
-    r"""The allowed CPUs and nodes out of a status file. Raises TryoutError when they are not there.
+    r"""Return the allowed CPUs and nodes of a status file. Raises TryoutError without these fields.
 
     >>> read_allowed("Cpus_allowed_list:\t4-5\nMems_allowed_list:\t1\n").cpus
     CpuSet('4-5')
@@ -43,17 +43,17 @@ def read_allowed(text: str) -> Allowed:
 
 
 def own_allowed() -> Allowed:
-    """What this process may use."""
+    """Return what this process may use."""
     return read_allowed(STATUS.read_text())
 
 
 def has_capability(number: int, status: str | None = None) -> bool:
-    """Whether a capability is in the effective set (of this process, or of the given status text)."""
+    """Return True when a capability is in the effective set (of this process, or of the given status text)."""
     fields = status_fields(STATUS.read_text() if status is None else status)
     return bool(int(fields.get("CapEff", "0"), 16) >> number & 1)
 
 
 def memory_total_bytes(meminfo: str | None = None) -> int:
-    """Memory of the machine, as the kubelet's node capacity counts it (MemTotal, in KiB). 0 when not told."""
+    """Return the machine's memory, as the kubelet's node capacity counts it (MemTotal); 0 when unknown."""
     fields = status_fields(Path("/proc/meminfo").read_text() if meminfo is None else meminfo)
     return int(fields.get("MemTotal", "0 kB").split()[0]) * 1024

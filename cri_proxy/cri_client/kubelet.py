@@ -1,4 +1,4 @@
-"""The kubelet's part of a pod's life, over any channel to a CRI runtime (directly, or through the proxy)."""
+"""Call a CRI runtime as a kubelet does, over any channel (to the runtime, or through the proxy)."""
 
 import json
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from google.protobuf.message import Message
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kernel import Allowed, read_allowed
-from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, create_request, sandbox_config
+from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, sandbox_config
 from cri_proxy.errors import CallFailed
 from cri_proxy.runtime.channel import RuntimeChannel
 
 RUNTIME_SERVICE = "/runtime.v1.RuntimeService/"
-# A loaded machine of two slow cores, emulated: a sandbox took 2 s there, so this is far from usual
+# Far from usual: a sandbox took 2 s on a loaded, emulated machine of two slow cores.
 CALL_SECONDS = 60.0
 NOT_FOUND = 5  # gRPC status
 
@@ -24,34 +24,34 @@ Reply = TypeVar("Reply", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class RunningPod:
-    """A pod that runs: ``containers`` are (name, container id), in the order of the spec."""
+    """A running pod; ``containers`` are (name, container id), in the order of the spec."""
 
     spec: PodSpec
     sandbox_id: str
     containers: tuple[tuple[str, str], ...]
 
     def container_id(self, name: str) -> str:
-        """The id of this container of the pod. Raises KeyError."""
+        """Return the id of this container of the pod. Raises KeyError."""
         return dict(self.containers)[name]
 
 
 class Kubelet:
-    """Makes, asks and removes pods; keeps no state but the channel and the node."""
+    """Create, inspect and remove pods; without state but for the channel and the node."""
 
-    def __init__(self, channel: RuntimeChannel, node: Node) -> None:
-        """``channel`` stays the caller's to close."""
+    def __init__(self, channel: RuntimeChannel, node: KubeletNode) -> None:
+        """The caller closes ``channel``."""
         self._channel = channel
         self.node = node
 
     async def call(self, method: str, request: Message, reply: type[Reply]) -> Reply:
-        """One unary call of the runtime service. Raises CallFailed and RuntimeUnavailable."""
+        """Call a unary method of the runtime service. Raises CallFailed and RuntimeUnavailable."""
         data = await self._channel.unary(
             RUNTIME_SERVICE + method, request.SerializeToString(), timeout_seconds=CALL_SECONDS
         )
         return reply.FromString(data)
 
     async def run_pod(self, spec: PodSpec) -> RunningPod:
-        """Sandbox, then each container created and started, one after the other as the kubelet does."""
+        """Run a sandbox, then create and start each container, one after the other as the kubelet does."""
         sandbox_id = await self.run_sandbox(spec)
         ids = []
         for container in spec.containers:
@@ -61,7 +61,7 @@ class Kubelet:
         return RunningPod(spec, sandbox_id, tuple(ids))
 
     async def run_sandbox(self, spec: PodSpec) -> str:
-        """The id of a new sandbox. The log directory is made, as the kubelet makes it."""
+        """Run a sandbox and return its id. Creates the log directories, as the kubelet does."""
         config = sandbox_config(spec, self.node)
         if config.log_directory:
             _make_log_directories(Path(config.log_directory), spec)
@@ -69,7 +69,7 @@ class Kubelet:
         return (await self.call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
 
     async def create(self, spec: PodSpec, container: ContainerSpec, sandbox_id: str, *, attempt: int = 0) -> str:
-        """The id of a new container in this sandbox."""
+        """Create a container in this sandbox and return its id."""
         request = create_request(spec, container, sandbox_id, node=self.node, attempt=attempt)
         return (await self.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
 
@@ -79,7 +79,7 @@ class Kubelet:
         await self.call("StartContainer", request, pb.StartContainerResponse)
 
     async def update(self, container_id: str, linux: pb.LinuxContainerResources) -> None:
-        """Change resources of a container that runs."""
+        """Change resources of a running container."""
         request = pb.UpdateContainerResourcesRequest(container_id=container_id, linux=linux)
         await self.call("UpdateContainerResources", request, pb.UpdateContainerResourcesResponse)
 
@@ -105,23 +105,23 @@ class Kubelet:
                 raise
 
     async def sandboxes(self, labels: dict[str, str] | None = None) -> tuple[str, ...]:
-        """Ids of all sandboxes that carry these labels, also of those that ended."""
+        """Return the ids of all sandboxes with these labels, stopped ones too."""
         request = pb.ListPodSandboxRequest(filter=pb.PodSandboxFilter(label_selector=labels or {}))
         reply = await self.call("ListPodSandbox", request, pb.ListPodSandboxResponse)
         return tuple(item.id for item in reply.items)
 
     async def status(self, container_id: str) -> pb.ContainerStatusResponse:
-        """The verbose status of a container."""
+        """Return the verbose status of a container."""
         request = pb.ContainerStatusRequest(container_id=container_id, verbose=True)
         return await self.call("ContainerStatus", request, pb.ContainerStatusResponse)
 
     async def pid(self, container_id: str) -> int:
-        """The container's first process as the host numbers it (in the verbose status of containerd and CRI-O)."""
+        """Return the container's first process as the host numbers it (verbose status of containerd and CRI-O)."""
         info = (await self.status(container_id)).info.get("info", "{}")
         return int(json.loads(info).get("pid", 0))
 
     async def execute(self, container_id: str, *command: str) -> str:
-        """What a command run inside prints. Raises TryoutError when it fails."""
+        """Return what a command prints in the container. Raises TryoutError when it fails."""
         request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=30)
         reply = await self.call("ExecSync", request, pb.ExecSyncResponse)
         if reply.exit_code:
@@ -129,7 +129,7 @@ class Kubelet:
         return reply.stdout.decode()
 
     async def allowed(self, container_id: str, *, process: str = "self") -> Allowed:
-        """What the kernel lets a process inside use: the one that asks, which joins the container's cgroups, or '1'."""
+        """Return what the kernel lets a process inside use: the command itself (in the container's cgroups), or '1'."""
         return read_allowed(await self.execute(container_id, "/bin/cat", f"/proc/{process}/status"))
 
 

@@ -1,8 +1,8 @@
 """Pods as values, and the CRI requests that a kubelet makes of them. Pure.
 
-Numbers are worded as the kubelet words them, so that what the proxy understands here it understands on a node:
-cpu_shares, cpu_quota and cpu_period from requests and limits, oom_score_adj by QoS class, the pod's cgroup as
-cgroup_parent, the ``io.kubernetes.*`` labels, and the pod's annotations on the sandbox alone.
+Everything that the proxy reads is as a kubelet writes it: cpu_shares, cpu_quota, cpu_period from requests and limits,
+oom_score_adj by QoS class, the pod's cgroup as cgroup_parent, the ``io.kubernetes.*`` labels, and the pod's annotations
+on the sandbox alone.
 """
 
 import uuid
@@ -17,12 +17,13 @@ PERIOD_US = 100_000  # the kubelet's default cpuCFSQuotaPeriod
 MIN_SHARES, MAX_SHARES = 2, 262_144
 MIN_QUOTA_US = 1_000
 POD_NAMESPACE_UUID = uuid.UUID("a3a8f3a4-7f0e-4b0c-9c86-5c1a6f4d2b11")  # ours, made up once
+NAMESPACES = pb.NamespaceOption(network=pb.NODE, pid=pb.CONTAINER, ipc=pb.POD)
 FOREVER = ("/bin/sleep", "1000000")
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """A container of a pod; 0 = not given. As in the API, a limit without a request is the request as well."""
+    """A container of a pod; 0 = not given. As in the API, a limit without a request is the request, too."""
 
     name: str
     cpu_request_mcpu: int = 0
@@ -42,13 +43,13 @@ class ContainerSpec:
         return self.memory_request_bytes or self.memory_limit_bytes
 
     @property
-    def asks_nothing(self) -> bool:
-        """True when neither CPU nor memory is named."""
+    def requests_nothing(self) -> bool:
+        """True when neither CPU nor memory is requested."""
         return not (self.effective_cpu_request_mcpu or self.effective_memory_request_bytes)
 
     @property
-    def asks_what_it_is_limited_to(self) -> bool:
-        """True when CPU and memory have limits and the requests equal them."""
+    def requests_equal_limits(self) -> bool:
+        """True when CPU and memory have limits, and requests equal to them."""
         return (
             0 < self.cpu_limit_mcpu == self.effective_cpu_request_mcpu
             and 0 < self.memory_limit_bytes == self.effective_memory_request_bytes
@@ -56,19 +57,13 @@ class ContainerSpec:
 
 
 def guaranteed(name: str, cpu_mcpu: int, *, memory_bytes: int = 32 << 20) -> ContainerSpec:
-    """A container whose requests are its limits."""
-    return ContainerSpec(
-        name,
-        cpu_request_mcpu=cpu_mcpu,
-        cpu_limit_mcpu=cpu_mcpu,
-        memory_request_bytes=memory_bytes,
-        memory_limit_bytes=memory_bytes,
-    )
+    """Return a container with requests equal to its limits."""
+    return ContainerSpec(name, cpu_mcpu, cpu_mcpu, memory_bytes, memory_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """A pod as a user writes it. ``uid`` '' = made from namespace and name, so equal pods have equal uids."""
+    """A pod as a user writes it. ``uid`` '' = derived from namespace and name, so equal pods have equal uids."""
 
     name: str
     containers: tuple[ContainerSpec, ...]
@@ -85,16 +80,16 @@ class PodSpec:
     @property
     def qos(self) -> QosClass:
         """The QoS class, by the rule of the Kubernetes documentation ("Pod Quality of Service Classes")."""
-        if all(c.asks_nothing for c in self.containers):
+        if all(c.requests_nothing for c in self.containers):
             return QosClass.BEST_EFFORT
-        if all(c.asks_what_it_is_limited_to for c in self.containers):
+        if all(c.requests_equal_limits for c in self.containers):
             return QosClass.GUARANTEED
         return QosClass.BURSTABLE
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """What a kubelet knows of its node.
+class KubeletNode:
+    """A kubelet's knowledge of its node.
 
     ``cgroup_root`` is the kubelet's option of that name ('' = '/'); ``systemd_cgroups`` is its cgroupDriver.
     """
@@ -106,8 +101,8 @@ class Node:
     systemd_cgroups: bool = False
 
 
-def cgroup_parent(pod: PodSpec, node: Node) -> str:
-    """The pod's cgroup: the QoS class is a level of its own, except for Guaranteed."""
+def cgroup_parent(pod: PodSpec, node: KubeletNode) -> str:
+    """Return the pod's cgroup; the QoS class is a level of its own, except for Guaranteed."""
     levels = {QosClass.BURSTABLE: ("burstable",), QosClass.BEST_EFFORT: ("besteffort",), QosClass.GUARANTEED: ()}
     root = tuple(part for part in node.cgroup_root.split("/") if part)
     path = (*root, "kubepods", *levels[pod.qos], f"pod{pod.pod_uid}")
@@ -115,7 +110,7 @@ def cgroup_parent(pod: PodSpec, node: Node) -> str:
 
 
 def systemd_slice(path: tuple[str, ...]) -> str:
-    """A cgroup path as nested slices, each named by all above it (systemd.slice(5)); '-' separates, so is replaced.
+    """Return a cgroup path as nested slices, each named by all above it (systemd.slice(5)); '-' becomes '_'.
 
     >>> systemd_slice(("kubepods", "pod1-2"))
     '/kubepods.slice/kubepods-pod1_2.slice'
@@ -125,7 +120,7 @@ def systemd_slice(path: tuple[str, ...]) -> str:
 
 
 def cpu_shares(request_mcpu: int) -> int:
-    """Shares (cgroup v1) of a request: 1024 per CPU, rounded down, between 2 and 262144.
+    """Return the shares (cgroup v1) of a request: 1024 per CPU, rounded down, from 2 to 262144.
 
     >>> cpu_shares(0), cpu_shares(100), cpu_shares(1000)
     (2, 102, 1024)
@@ -134,7 +129,7 @@ def cpu_shares(request_mcpu: int) -> int:
 
 
 def cpu_quota(limit_mcpu: int) -> int:
-    """Quota in us per period of a limit, at least 1 ms; 0 = unlimited.
+    """Return the quota in us per period of a limit, at least 1 ms; 0 = unlimited.
 
     >>> cpu_quota(0), cpu_quota(2500), cpu_quota(1)
     (0, 250000, 1000)
@@ -143,7 +138,7 @@ def cpu_quota(limit_mcpu: int) -> int:
 
 
 def oom_score_adj(qos: QosClass, memory_request_bytes: int, capacity_bytes: int) -> int:
-    """The score that the kubelet gives: the less of the node a Burstable container requests, the sooner it is killed.
+    """Return the kubelet's score: the less of the node a Burstable container requests, the sooner it is killed.
 
     >>> oom_score_adj(QosClass.BURSTABLE, 1 << 30, 4 << 30)
     750
@@ -156,8 +151,8 @@ def oom_score_adj(qos: QosClass, memory_request_bytes: int, capacity_bytes: int)
     return min(max(score, 3), 999)
 
 
-def resources(pod: PodSpec, container: ContainerSpec, node: Node) -> pb.LinuxContainerResources:
-    """The resources of one container, without a cpuset: a kubelet whose CPU manager is off gives none."""
+def resources(pod: PodSpec, container: ContainerSpec, node: KubeletNode) -> pb.LinuxContainerResources:
+    """Return the resources of one container, without a cpuset: a kubelet without CPU manager sets none."""
     return pb.LinuxContainerResources(
         cpu_period=PERIOD_US,
         cpu_quota=cpu_quota(container.cpu_limit_mcpu),
@@ -167,27 +162,25 @@ def resources(pod: PodSpec, container: ContainerSpec, node: Node) -> pb.LinuxCon
     )
 
 
-def sandbox_config(pod: PodSpec, node: Node, *, attempt: int = 0) -> pb.PodSandboxConfig:
-    """The sandbox, in the host's network namespace so that no CNI plugin is needed."""
+def sandbox_config(pod: PodSpec, node: KubeletNode, *, attempt: int = 0) -> pb.PodSandboxConfig:
+    """Return the sandbox, in the host's network namespace so that no CNI plugin is needed."""
     return pb.PodSandboxConfig(
         metadata=pb.PodSandboxMetadata(name=pod.name, uid=pod.pod_uid, namespace=pod.namespace, attempt=attempt),
-        log_directory=_log_directory(pod, node),
+        log_directory=node.log_directory and f"{node.log_directory}/{pod.namespace}_{pod.name}_{pod.pod_uid}",
         labels={**dict(pod.labels), **_pod_labels(pod)},
         annotations={**dict(pod.annotations), "kubernetes.io/config.source": "api"},
         linux=pb.LinuxPodSandboxConfig(
             cgroup_parent=cgroup_parent(pod, node),
-            security_context=pb.LinuxSandboxSecurityContext(
-                namespace_options=pb.NamespaceOption(network=pb.NODE, pid=pb.CONTAINER, ipc=pb.POD)
-            ),
+            security_context=pb.LinuxSandboxSecurityContext(namespace_options=NAMESPACES),
             resources=_pod_sums(pod),
         ),
     )
 
 
 def create_request(
-    pod: PodSpec, container: ContainerSpec, sandbox_id: str, *, node: Node, attempt: int = 0
+    pod: PodSpec, container: ContainerSpec, sandbox_id: str, *, node: KubeletNode, attempt: int = 0
 ) -> pb.CreateContainerRequest:
-    """CreateContainer for one container in a sandbox that runs."""
+    """Return the CreateContainer request of one container in a running sandbox."""
     config = pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name=container.name, attempt=attempt),
         image=pb.ImageSpec(image=node.image),
@@ -202,18 +195,10 @@ def create_request(
         log_path=f"{container.name}/{attempt}.log",
         linux=pb.LinuxContainerConfig(
             resources=resources(pod, container, node),
-            security_context=pb.LinuxContainerSecurityContext(
-                namespace_options=pb.NamespaceOption(network=pb.NODE, pid=pb.CONTAINER, ipc=pb.POD)
-            ),
+            security_context=pb.LinuxContainerSecurityContext(namespace_options=NAMESPACES),
         ),
     )
     return pb.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config(pod, node))
-
-
-def _log_directory(pod: PodSpec, node: Node) -> str:
-    if not node.log_directory:
-        return ""
-    return f"{node.log_directory}/{pod.namespace}_{pod.name}_{pod.pod_uid}"
 
 
 def _pod_labels(pod: PodSpec) -> dict[str, str]:
@@ -225,7 +210,7 @@ def _pod_labels(pod: PodSpec) -> dict[str, str]:
 
 
 def _pod_sums(pod: PodSpec) -> pb.LinuxContainerResources:
-    """Sums over the containers; a limit counts only when every container has one (kubelet, ResourceConfigForPod)."""
+    """Return the sums over the containers; a limit counts only when all have one (kubelet, ResourceConfigForPod)."""
     cpu_limits = [c.cpu_limit_mcpu for c in pod.containers]
     memory_limits = [c.memory_limit_bytes for c in pod.containers]
     return pb.LinuxContainerResources(

@@ -260,7 +260,7 @@ class SimulatedNode:
         self._view = NodeView(self.node, self.journal, in_force, name="simulated")
         self._applier = Applier(self.node, interceptor, in_force, self._reader)
         relay = InProcessRelay(interceptor, self._channel, lambda error: self.journal.failed_open("relay", error))
-        self.kubelet = Kubelet(relay, pods.Node(_memory_bytes(self.machine)))
+        self.kubelet = Kubelet(relay, pods.KubeletNode(_memory_bytes(self.machine)))
 
     def _reader(self, built: Built) -> Reader:
         """Return a reader of CRI messages for this machine, with the locality of its devices."""

@@ -1,4 +1,4 @@
-"""What a daemon says of itself, as typed values instead of JSON."""
+"""Query a daemon's admin socket for typed values."""
 
 import asyncio
 from pathlib import Path
@@ -9,22 +9,21 @@ from cri_proxy.node.status.model import ExplainView, StatusView
 
 
 class AdminSocket:
-    """Questions to the admin socket; each is a connection of its own."""
+    """A client of the admin socket; each query opens a connection."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is asked yet; nobody need listen."""
         self.path = path
 
     async def status(self) -> StatusView:
-        """Pools and containers now. Raises DaemonUnreachable."""
+        """Return pools and containers now. Raises DaemonUnreachable."""
         return decode(StatusView, await asyncio.to_thread(ask, self.path, "/api/v1/status"))
 
     async def explain(self, pod: str) -> ExplainView:
-        """Why the containers of this pod (name or uid) sit where they sit. Raises DaemonUnreachable."""
+        """Return why the containers of this pod (name or uid) are where they are. Raises DaemonUnreachable."""
         return decode(ExplainView, await asyncio.to_thread(ask, self.path, "/api/v1/explain", {"pod": pod}))
 
     async def is_ready(self) -> bool:
-        """Whether decisions are made; False as well when nobody answers."""
+        """Return True when the daemon makes decisions; False also when it does not answer."""
         try:
             return (await self.status()).is_ready
         except DaemonUnreachable:

@@ -1,8 +1,6 @@
-"""Cgroup directories of a pod tree, on cgroup v1, v2 and the hybrid of both (cgroups(7)).
+"""Remove the cgroups of pods, as a kubelet does, on cgroup v1, v2 and the hybrid of both (cgroups(7))."""
 
-The kubelet makes and removes the cgroups of pods; who plays the kubelet has to remove them as well.
-"""
-
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -11,21 +9,22 @@ MOUNTS = Path("/proc/self/mounts")
 
 
 def hierarchies(mounts: str | None = None) -> tuple[Path, ...]:
-    """Mount points of every cgroup hierarchy, in order of mounting: one on v2, one per controller on v1."""
+    """Return the mount points of the cgroup hierarchies, in order of mounting: one on v2, one per controller on v1."""
     lines = (MOUNTS.read_text() if mounts is None else mounts).splitlines()
     fields = (line.split() for line in lines)
     return tuple(Path(f[1]) for f in fields if len(f) > 2 and f[2] in ("cgroup", "cgroup2"))
 
 
 def remove_tree(top: Path, *, seconds: float = 10.0) -> bool:
-    """Remove a cgroup and those below it, deepest first; True when nothing is left.
+    """Remove a cgroup and those below it, deepest first; return True when nothing is left.
 
-    A cgroup whose last process has just ended stays busy for a moment, so this tries until ``seconds`` have passed.
+    Tries for ``seconds``: a cgroup stays busy for a moment after its last process has ended.
     """
     deadline = time.monotonic() + seconds
     while top.is_dir():
         for directory, _, _ in os.walk(top, topdown=False):  # others may remove some meanwhile
-            _remove(Path(directory))
+            with contextlib.suppress(OSError):  # busy or gone: the next round decides
+                Path(directory).rmdir()
         if time.monotonic() > deadline:
             return not top.is_dir()
         time.sleep(0.02)
@@ -33,13 +32,6 @@ def remove_tree(top: Path, *, seconds: float = 10.0) -> bool:
 
 
 def remove_everywhere(cgroup: str) -> tuple[Path, ...]:
-    """Remove this cgroup (a path like '/a/b') from every hierarchy; gives the directories that would not go."""
+    """Remove this cgroup (a path like '/a/b') from every hierarchy; return the directories that remain."""
     tops = (hierarchy / cgroup.strip("/") for hierarchy in hierarchies())
     return tuple(top for top in tops if not remove_tree(top))
-
-
-def _remove(directory: Path) -> None:
-    try:
-        directory.rmdir()
-    except OSError:
-        return  # busy or gone: the caller looks again

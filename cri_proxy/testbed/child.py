@@ -1,4 +1,4 @@
-"""A program that we start, watch and end, with what it prints kept in a file."""
+"""Run a program as a child process; its output goes to a file."""
 
 import os
 import signal
@@ -10,15 +10,15 @@ from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.testbed.wait import until
 
 TAIL_CHARACTERS = 2000
-GRACE_SECONDS = 20.0  # our daemon gives calls that are under way ten, and needs some for the rest
-KILLED_SECONDS = 30.0  # for the kernel to end what was killed, on a busy machine
+GRACE_SECONDS = 20.0  # the daemon gives open calls ten, and needs some for the rest
+KILLED_SECONDS = 30.0  # on a busy machine
 
 
 class Child:
-    """A running program. It has a session of its own, so Ctrl-C on the terminal reaches us and not it."""
+    """A running program, in a session of its own so that Ctrl-C on the terminal does not reach it."""
 
     def __init__(self, argv: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Start it; standard output and error are appended to ``log``. Raises TryoutError when it is not there."""
+        """Start it; standard output and error are appended to ``log``. Raises TryoutError when it is missing."""
         self.name = Path(argv[0]).name
         self.log = log
         with log.open("ab") as output:
@@ -41,25 +41,25 @@ class Child:
 
     @property
     def exit_status(self) -> int | None:
-        """None while it runs; negative = the signal that ended it."""
+        """The exit status; None while it runs, negative = the signal that ended it."""
         return self._process.poll()
 
     def tail(self) -> str:
-        """The end of what it printed."""
+        """Return the end of the output."""
         return self.log.read_text(errors="replace")[-TAIL_CHARACTERS:] if self.log.exists() else ""
 
     def require_running(self) -> None:
-        """Raises TryoutError with the end of its output when it has ended."""
+        """Raise TryoutError with the end of its output when it has ended."""
         if self.exit_status is not None:
             raise TryoutError(self.name, f"ended with status {self.exit_status}", self.tail())
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; nothing happens when it has ended."""
+        """Send a signal, unless it has ended."""
         if self.exit_status is None:
             self._process.send_signal(number)
 
     async def end(self, *, number: signal.Signals = signal.SIGTERM, grace_seconds: float = GRACE_SECONDS) -> int:
-        """Signal it and wait; killed after ``grace_seconds``. Gives the exit status."""
+        """Signal it and wait; kill it after ``grace_seconds``. Return the exit status."""
         self.send(number)
         try:
             return await until(f"{self.name} ended", self._ended, seconds=grace_seconds)
@@ -72,7 +72,7 @@ class Child:
 
 
 def run(argv: Sequence[str], *, seconds: float, environment: Mapping[str, str] | None = None) -> str:
-    """What a short program prints. Raises TryoutError when it fails or takes longer."""
+    """Return what a short program prints. Raises TryoutError when it fails or takes longer."""
     try:
         done = subprocess.run(
             list(argv),

@@ -1,24 +1,22 @@
-"""A containerd of one's own in one directory: started, given an image, and ended without a trace.
+"""Run a private containerd in one directory, with an image, and remove everything at the end.
 
-Works as root without CAP_SYS_RESOURCE (CI containers), without a network and without CNI plugins. Facts of
-containerd 1.6 to 2.x that it relies on stand beside the configuration below.
+Works as root without CAP_SYS_RESOURCE (CI containers), without a network and without CNI plugins.
 """
 
 import contextlib
 import shutil
 import signal
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kernel import CAP_SYS_RESOURCE, has_capability, memory_total_bytes
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.cri_client.pods import IMAGE, Node
+from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed import cgroups, leftovers
+from cri_proxy.testbed import cgroups, shims
 from cri_proxy.testbed.child import Child, run
 from cri_proxy.testbed.image import write_image
 from cri_proxy.testbed.wait import finish, until
@@ -28,8 +26,8 @@ SOCKET = "containerd.sock"
 PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr", "runc")
 REMEDY = "apt-get install containerd runc"
 
-# version 2 is read by containerd 1.3 and later, and migrated by 2.x.
-# - the opt plugin makes /opt/containerd, outside our directory; the others only complain on most machines
+# containerd 1.3 and later read version 2, and 2.x migrates it.
+# - the opt plugin creates /opt/containerd, outside our directory; the others only log errors on most machines
 # - restrict_oom_score_adj: lowering oom_score_adj needs CAP_SYS_RESOURCE
 # - disable_tcp_service: the streaming server (exec, attach) would listen on the network; ExecSync does not need it
 # - Root: runc would keep its state in /run/containerd/runc
@@ -60,12 +58,12 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
 
 
 def missing_programs() -> tuple[str, ...]:
-    """Programs that a private containerd needs and that are not installed."""
+    """Return the programs that a private containerd needs and that are not installed."""
     return tuple(name for name in PROGRAMS if shutil.which(name) is None)
 
 
 def configuration(directory: Path, *, snapshotter: str, restrict_oom_score_adj: bool) -> str:
-    """What containerd is told, as TOML."""
+    """Return containerd's configuration as TOML."""
     return CONFIGURATION.format(
         directory=directory,
         socket=directory / SOCKET,
@@ -76,19 +74,19 @@ def configuration(directory: Path, *, snapshotter: str, restrict_oom_score_adj: 
 
 
 class PrivateContainerd:
-    """A containerd whose root, state, sockets and logs are below one directory.
+    """A containerd with root, state, sockets and logs below one directory.
 
     ``async with PrivateContainerd(directory) as containerd`` starts it, imports the busybox image and waits until
-    CRI answers; leaving ends it with everything it started, and removes the directory, mounts and cgroups.
+    CRI answers. Leaving ends it and everything it started, and removes the directory, mounts and cgroups.
     """
 
     def __init__(self, directory: Path, *, name: str = "") -> None:
-        """``directory`` is made if missing, and removed at the end. ``name`` is the cgroup that holds its pods."""
+        """``directory`` is created if missing, and removed at the end. ``name`` is the cgroup that holds its pods."""
         self.directory = directory
         self.socket = directory / SOCKET
         self.cgroup_root = f"/{name or directory.name}"
         self._child: Child | None = None
-        self._had_shim_directory = leftovers.SHIM_SOCKETS.exists()
+        self._had_shim_directory = shims.SHIM_SOCKETS.exists()
 
     @property
     def endpoint(self) -> str:
@@ -97,13 +95,13 @@ class PrivateContainerd:
 
     @property
     def pid(self) -> int:
-        """The program's process id; 0 when it does not run."""
+        """The process id; 0 when it does not run."""
         return self._child.pid if self._child is not None else 0
 
     @property
-    def node(self) -> Node:
-        """What a kubelet in front of it should know: logs and cgroups stay in places that we clean up."""
-        return Node(
+    def node(self) -> KubeletNode:
+        """The node for a kubelet in front of it: logs and cgroups are in places that ``stop`` cleans up."""
+        return KubeletNode(
             memory_capacity_bytes=memory_total_bytes(),
             log_directory=str(self.directory / "logs"),
             cgroup_root=self.cgroup_root,
@@ -117,20 +115,18 @@ class PrivateContainerd:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await finish(self.stop())
 
     async def start(self) -> None:
-        """Make the directory, start, import the image. Raises TryoutError with containerd's last words."""
+        """Create the directory, start, import the image. Raises TryoutError with the end of containerd's log."""
         if missing := missing_programs():
             raise TryoutError("containerd", f"not installed: {', '.join(missing)}", REMEDY)
         for name in ("root", "run", "runc", "tmp", "cni/net.d", "logs"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         text = configuration(
             self.directory,
-            snapshotter="overlayfs" if leftovers.overlay_works(self.directory) else "native",
+            snapshotter="overlayfs" if shims.overlay_works(self.directory) else "native",
             restrict_oom_score_adj=not has_capability(CAP_SYS_RESOURCE),
         )
         (self.directory / "config.toml").write_text(text)
@@ -138,7 +134,7 @@ class PrivateContainerd:
         await self.launch()
         image = str(self.directory / "image.tar")
         run(["ctr", "-a", str(self.socket), "-n", "k8s.io", "images", "import", image], seconds=READY_SECONDS)
-        # the CRI plugin learns of an imported image from an event, so a little later
+        # an event tells the CRI plugin of an imported image, a little later
         await until("the image is known", self._knows_image, seconds=READY_SECONDS)
 
     async def launch(self) -> None:
@@ -151,30 +147,30 @@ class PrivateContainerd:
         await until("containerd answers", self._answers, seconds=READY_SECONDS)
 
     async def halt(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End the program alone: containers go on under their shims, as when containerd is upgraded."""
+        """End the program alone: containers go on under their shims, as in an upgrade of containerd."""
         if self._child is not None:
             await self._child.end(number=number)
 
     def send(self, number: signal.Signals) -> None:
-        """Send the program alone a signal that does not end it; nothing happens when it does not run."""
+        """Send the program a signal that does not end it, if it runs."""
         if self._child is not None:
             self._child.send(number)
 
     async def stop(self) -> None:
-        """End it and everything it started, unmount, remove cgroups and the directory. Safe to call twice."""
+        """End it and everything it started; remove mounts, cgroups and the directory. Safe to call twice."""
         if self._child is not None and self._child.exit_status is None:
             with contextlib.suppress(CallFailed, RuntimeUnavailable):
                 await self._remove_pods()
         await self.halt()
         self._child = None
-        leftovers.end_shims(self.socket)
-        shim_sockets = leftovers.shim_sockets(self.directory / "run")
-        leftovers.unmount_below(self.directory)
+        shims.end(self.socket)
+        sockets = shims.sockets(self.directory / "run")
+        shims.unmount_below(self.directory)
         shutil.rmtree(self.directory, ignore_errors=True)
-        for path in shim_sockets:
+        for path in sockets:
             path.unlink(missing_ok=True)
         if not self._had_shim_directory:
-            leftovers.remove_if_empty(leftovers.SHIM_SOCKETS, leftovers.SHIM_SOCKETS.parent)
+            shims.remove_if_empty(shims.SHIM_SOCKETS, shims.SHIM_SOCKETS.parent)
         cgroups.remove_everywhere(self.cgroup_root)
 
     async def _remove_pods(self) -> None:
@@ -187,18 +183,18 @@ class PrivateContainerd:
             await client.close()
 
     async def _answers(self) -> bool:
-        """True when CRI answers. Raises TryoutError when the program has ended."""
+        """Return True when CRI answers. Raises TryoutError when the program has ended."""
         if self._child is not None:
             self._child.require_running()
-        return await self._asks("/runtime.v1.RuntimeService/Version", pb.VersionRequest().SerializeToString()) != b""
+        return await self._ask("/runtime.v1.RuntimeService/Version", pb.VersionRequest().SerializeToString()) != b""
 
     async def _knows_image(self) -> bool:
         request = pb.ImageStatusRequest(image=pb.ImageSpec(image=IMAGE)).SerializeToString()
-        reply = await self._asks("/runtime.v1.ImageService/ImageStatus", request)
+        reply = await self._ask("/runtime.v1.ImageService/ImageStatus", request)
         return pb.ImageStatusResponse.FromString(reply).HasField("image")
 
-    async def _asks(self, method: str, message: bytes) -> bytes:
-        """The reply of a call, empty when it fails: not listening yet, or CRI not initialised yet."""
+    async def _ask(self, method: str, message: bytes) -> bytes:
+        """Return the reply of a call; empty when it fails, since CRI is not initialised yet."""
         client = RuntimeClient(self.endpoint)
         try:
             return await client.unary(method, message, timeout_seconds=5)

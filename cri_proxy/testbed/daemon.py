@@ -1,10 +1,9 @@
-"""The daemon as a process of its own in front of a runtime, with everything it writes below one directory."""
+"""Run the daemon as a process in front of a runtime, with everything it writes below one directory."""
 
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from cri_proxy.cri_client.errors import TryoutError
@@ -17,7 +16,7 @@ LOG = "cri-proxy.log"
 
 
 def program() -> tuple[str, ...]:
-    """How ``cri-proxy`` is started: the installed command beside this Python, else the package by this Python."""
+    """Return the command of ``cri-proxy``: the installed one beside this Python, else the package by this Python."""
     script = Path(sys.executable).with_name("cri-proxy")
     if script.exists():
         return (str(script),)
@@ -25,7 +24,7 @@ def program() -> tuple[str, ...]:
 
 
 def run_arguments(directory: Path, runtime_endpoint: str, options: Sequence[str]) -> tuple[str, ...]:
-    """The command line, without the program's name: sockets and state below ``directory``, then ``options``."""
+    """Return the arguments of ``cri-proxy``: sockets and state below ``directory``, then ``options``."""
     return (
         *("run", "--listen", f"unix://{directory}/cri-proxy.sock", "--runtime-endpoint", runtime_endpoint),
         *("--state-dir", str(directory / "state"), "--http", "off", *options),
@@ -33,7 +32,7 @@ def run_arguments(directory: Path, runtime_endpoint: str, options: Sequence[str]
 
 
 class DaemonProcess:
-    """``cri-proxy run`` as a child: started, restarted, killed, asked."""
+    """``cri-proxy run`` as a child process."""
 
     def __init__(
         self,
@@ -45,10 +44,7 @@ class DaemonProcess:
         ready_seconds: float = READY_SECONDS,
         command: Sequence[str] = (),
     ) -> None:
-        """``directory`` holds its sockets, state and log; ``options`` follow the ones given here.
-
-        ``command`` is started instead of ``cri-proxy``.
-        """
+        """``directory`` holds sockets, state and log; ``options`` come last; ``command`` replaces ``cri-proxy``."""
         self.directory = directory
         self.endpoint = f"unix://{directory}/cri-proxy.sock"
         self.admin = AdminSocket(directory / "admin.sock")
@@ -62,28 +58,26 @@ class DaemonProcess:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await finish(self.stop())
 
     @property
     def log(self) -> Path:
-        """What it prints."""
+        """The file with its output."""
         return self.directory / LOG
 
     @property
     def pid(self) -> int:
-        """Its process id; 0 when it does not run."""
+        """The process id; 0 when it does not run."""
         return self._child.pid if self._child is not None else 0
 
     @property
     def exit_status(self) -> int | None:
-        """None while it runs, or has not begun."""
+        """The exit status; None while it runs, and before the start."""
         return self._child.exit_status if self._child is not None else None
 
     async def start(self) -> None:
-        """Start it and wait until it decides. Raises TryoutError with its last words."""
+        """Start it and wait until it makes decisions. Raises TryoutError with the end of its log."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._child = Child((*self._program, *self._arguments), log=self.log, environment=self._environment)
         try:
@@ -93,7 +87,7 @@ class DaemonProcess:
             raise
 
     async def take_over(self) -> Child:
-        """Start another process in the place of this one; gives the old one, which ends when its clients have gone."""
+        """Start a process that replaces this one; return the old one, which ends after its last client."""
         if self._child is None:
             raise TryoutError("taking over", "no daemon runs here")
         arguments = (*self._program, *self._arguments, "--take-over")
@@ -106,7 +100,7 @@ class DaemonProcess:
         return lock[:1] == [str(self.pid)] and await self._is_ready()
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int | None:
-        """End it, as an operator does or by force; gives the exit status. Safe to call twice."""
+        """End it, as an operator does or by force; return the exit status. Safe to call twice."""
         child, self._child = self._child, None
         return None if child is None else await child.end(number=number)
 

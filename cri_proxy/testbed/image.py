@@ -1,7 +1,7 @@
-"""One container image out of a static busybox, pause and workload at once, as a docker-archive tar.
+"""Build a container image from a static busybox, for pause and workload at once, as a docker-archive tar.
 
-Nothing can be pulled on a machine without a network, so the image is made on the spot and imported. The layout
-is what ``docker save`` writes: a configuration, one layer, and ``manifest.json`` that names both.
+A machine without a network cannot pull one. The layout is what ``docker save`` writes: a configuration, one layer, and
+``manifest.json`` that names both.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s
 
 
 def docker_archive(busybox: bytes) -> bytes:
-    """The image as the bytes of a tar; the same busybox gives the same bytes."""
+    """Return the image as the bytes of a tar; the same busybox gives the same bytes."""
     layer = _layer(busybox)
     layer_digest = hashlib.sha256(layer).hexdigest()
     machine = platform.machine()
@@ -61,7 +61,7 @@ def write_image(path: Path, *, busybox: Path = BUSYBOX) -> None:
 
 
 def is_dynamic(program: bytes) -> bool:
-    """True when a 64-bit little-endian ELF file asks for an interpreter (PT_INTERP, elf(5)), so is not static."""
+    """Return True when a 64-bit little-endian ELF file has an interpreter (PT_INTERP, elf(5)), so is not static."""
     if program[:6] != b"\x7fELF\x02\x01":
         return False
     offset = int.from_bytes(program[32:40], "little")

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, with a bound, and for cleaning up to end: the only ways that we wait."""
+"""Wait until something is true, with a bound; let a clean-up end in spite of a cancellation."""
 
 import asyncio
 import time
@@ -13,10 +13,9 @@ LONGEST_PAUSE_SECONDS = 0.2
 
 
 async def until(claim: str, check: Callable[[], Awaitable[T | None]], *, seconds: float) -> T:
-    """What ``check`` gives as soon as it is neither None nor False; asked ever more slowly.
+    """Return what ``check`` returns as soon as it is neither None nor False; the pause between calls grows.
 
-    Raises TryoutError naming the claim after ``seconds``. What ``check`` raises goes through: it decides itself
-    which failures mean "not yet".
+    Raises TryoutError with the claim after ``seconds``, and whatever ``check`` raises.
     """
     deadline = time.monotonic() + seconds
     pause = FIRST_PAUSE_SECONDS
@@ -31,11 +30,8 @@ async def until(claim: str, check: Callable[[], Awaitable[T | None]], *, seconds
 
 
 async def finish(work: Coroutine[object, object, T]) -> T:
-    """What ``work`` gives, which goes on although we are cancelled; the cancellation is raised when it has ended.
-
-    For cleaning up: a program that fails because of the very signal that cancels us would otherwise have its
-    clean-up cancelled at the first await.
-    """
+    """Return what ``work`` returns. A cancellation is raised only when it has ended."""
+    # The signal that ends a program, and so fails the caller, also cancels it: its clean-up must go on.
     task = asyncio.get_running_loop().create_task(work)
     cancelled = False
     while not task.done():

@@ -1,4 +1,1 @@
-"""Trying the product on real things: a private containerd, pods as a kubelet words them, the kernel's answer.
-
-``python -m cri_proxy.tryout`` is ``make run``; benchmarks, end-to-end tests and the emulated machines use the parts.
-"""
+"""``make run``: real containers through the proxy, and what the kernel says about them."""

@@ -1,4 +1,4 @@
-"""``make run``: real containers through the proxy on this machine, and what the kernel says of them."""
+"""``make run``: real containers through the proxy on this machine, and what the kernel says about them."""
 
 import argparse
 import asyncio
@@ -22,7 +22,7 @@ examples:
 
 
 def parser(environment: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
-    """The command line; RUNTIME in the environment is the default of ``--runtime``."""
+    """Return the command line; RUNTIME in the environment is the default of ``--runtime``."""
     parser = argparse.ArgumentParser(
         prog="python -m cri_proxy.tryout",
         description=__doc__,
@@ -33,7 +33,7 @@ def parser(environment: Mapping[str, str] = os.environ) -> argparse.ArgumentPars
         "--runtime",
         default=environment.get("RUNTIME", ""),
         metavar="ENDPOINT",
-        help="a runtime that runs (unix:///path), or 'embedded'; default: a containerd of our own, else embedded",
+        help="a runtime that runs (unix:///path), or 'embedded'; default: a private containerd, else embedded",
     )
     parser.add_argument("--image", default="", help="with --runtime: an image of the node with /bin/sleep and /bin/cat")
     parser.add_argument("--yes", action="store_true", help="use a running runtime without asking")
@@ -41,7 +41,7 @@ def parser(environment: Mapping[str, str] = os.environ) -> argparse.ArgumentPars
 
 
 def obstacle() -> str:
-    """Why there can be no containerd of our own here; '' when there can."""
+    """Return why a private containerd is impossible here; '' when it is possible."""
     if os.geteuid() != 0:
         return "not root"
     if missing := missing_programs():
@@ -50,7 +50,7 @@ def obstacle() -> str:
 
 
 def choose_runtime(wanted: str, why_not_private: str) -> tuple[str, str]:
-    """The runtime to use and a sentence about it ('' when it needs none).
+    """Return the runtime to use, and a sentence about it or ''.
 
     >>> choose_runtime("", "not root")[0]
     'embedded'
@@ -63,7 +63,7 @@ def choose_runtime(wanted: str, why_not_private: str) -> tuple[str, str]:
 
 
 def is_allowed(runtime: str, *, yes: bool) -> bool:
-    """Whether a running runtime may be used: asked on the terminal unless told so before."""
+    """Return True when the runtime may be used; asks on the terminal for a running one, unless ``yes``."""
     if runtime in (PRIVATE, EMBEDDED) or yes:
         return True
     if not sys.stdin.isatty():
@@ -74,7 +74,7 @@ def is_allowed(runtime: str, *, yes: bool) -> bool:
 
 
 async def _interruptible(plan: Plan, paint: Paint) -> int:
-    """Hold the session; the first signal ends it in order, further ones only ask for patience."""
+    """Hold the session; the first signal ends it in order, further ones are answered with a message."""
     session = asyncio.current_task()
     loop = asyncio.get_running_loop()
 
@@ -98,7 +98,7 @@ def _say(text: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 when the kernel confirmed every placement, 1 when not, 2 for a refusal to use a runtime."""
+    """Return 0 when the kernel confirmed every placement, 1 when not, 2 for a refusal to use a runtime."""
     arguments = parser().parse_args(argv)
     runtime, remark = choose_runtime(arguments.runtime, obstacle())
     if remark:
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     paint = Paint(on_terminal and "NO_COLOR" not in os.environ)
     try:
         return asyncio.run(_interruptible(plan, paint))
-    except BrokenPipeError:  # the reader (head, less) has seen enough; everything is removed by now
+    except BrokenPipeError:  # the reader (head, less) ended; everything is removed by now
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except CriProxyError as error:

@@ -1,10 +1,9 @@
-"""The daemon in this process, on the embedded runtime and a machine that is only described: no root, no containerd."""
+"""Run the daemon in this process, on the embedded runtime and a described machine: no root, no containerd."""
 
 import argparse
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TextIO
 
 from cri_proxy.cli import run as run_command
@@ -28,20 +27,20 @@ DESCRIPTION: dict[str, object] = {
 
 
 def described_machine() -> Machine:
-    """The machine that the pods are placed on."""
+    """Return the machine that the pods are placed on."""
     return describe(DESCRIPTION)
 
 
-def described_in_words(machine: Machine) -> str:
-    """What stands in for a machine and its runtime, as a phrase."""
+def machine_phrase(machine: Machine) -> str:
+    """Return a phrase about the machine."""
     return f"simulated, on a described machine of {len(machine.packages)} packages and {len(machine.nodes)} NUMA nodes"
 
 
 class EmbeddedDaemon:
-    """Looks like ``DaemonProcess`` from outside: an endpoint, an admin socket, a log."""
+    """The interface of ``DaemonProcess``: an endpoint, an admin socket, a log."""
 
     def __init__(self, directory: Path, *, machine: Machine, options: Sequence[str] = ()) -> None:
-        """``directory`` holds its sockets, state and log."""
+        """``directory`` holds sockets, state and log."""
         self.endpoint = f"unix://{directory}/cri-proxy.sock"
         self.admin = AdminSocket(directory / "admin.sock")
         self.log = directory / LOG
@@ -64,9 +63,7 @@ class EmbeddedDaemon:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await finish(self._closing.aclose())
 
 

@@ -1,4 +1,4 @@
-"""The words of the try-out: what was asked, what was chosen, why, and what the kernel says. Pure."""
+"""Format the try-out's report: what was requested, what was chosen, why, and what the kernel says. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet, NodeSet
 
 MIB = 1 << 20
-TOLD_FILE = "/.cri-proxy/resources.json"
+RESOURCES_FILE = "/.cri-proxy/resources.json"
 BOLD, DIM, GREEN, RED, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """Colours, where a terminal shows them."""
+    """Colours, when the terminal shows them."""
 
     is_on: bool
 
     def __call__(self, style: str, text: str) -> str:
-        """The text in this style."""
+        """Return the text in this style."""
         return f"{style}{text}{PLAIN}" if self.is_on else text
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """One container: what was asked for, what the daemon says of it, what the kernel allows it.
+class Observation:
+    """One container: its request, the daemon's decision, and what the kernel allows.
 
-    ``reads``: the CPUs of its own that it finds in its directory ``/.cri-proxy``; None where there is none to read.
+    ``reads`` holds the own CPUs in its directory ``/.cri-proxy``; None without one.
     """
 
     pod: PodSpec
@@ -42,16 +42,16 @@ class Sighting:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the kernel says what the daemon chose."""
+        """True when the kernel says what the daemon chose."""
         chosen = self.decision.container if self.decision else None
         if chosen is None or self.allowed is None:
             return False
-        is_told = self.reads in (None, chosen.exclusive | chosen.isolated)
-        return is_told and chosen.cpus in (None, self.allowed.cpus) and chosen.mems in (None, self.allowed.mems)
+        is_as_read = self.reads in (None, chosen.exclusive | chosen.isolated)
+        return is_as_read and chosen.cpus in (None, self.allowed.cpus) and chosen.mems in (None, self.allowed.mems)
 
 
 def asked(pod: PodSpec, container: ContainerSpec) -> str:
-    """The request as a person would say it.
+    """Return the request as a person would say it.
 
     >>> web = ContainerSpec("c", cpu_request_mcpu=250, cpu_limit_mcpu=500)
     >>> asked(PodSpec("p", (web,)), web)
@@ -67,7 +67,7 @@ def asked(pod: PodSpec, container: ContainerSpec) -> str:
 
 
 def chosen(decision: Explanation | None) -> str:
-    """What the daemon gave, or that it refused."""
+    """Return what the daemon gave, or that it refused."""
     held = decision.container if decision else None
     if held is None:
         return "refused" if decision and decision.decision.outcome == "refused" else "nothing"
@@ -84,38 +84,38 @@ def chosen(decision: Explanation | None) -> str:
 
 
 def why(decision: Explanation | None) -> str:
-    """The reason for the pool, else the first one."""
+    """Return the reason for the pool, else the first one."""
     reasons = decision.decision.reasons if decision else ()
     return next(
         (reason.text for reason in reasons if reason.code == ReasonCode.POOL), reasons[0].text if reasons else ""
     )
 
 
-def describe_sighting(sighting: Sighting, *, witness: str, paint: Paint) -> list[str]:
-    """The lines of one container."""
-    pod = sighting.pod
-    title = paint(BOLD, f"{pod.namespace}/{pod.name}/{sighting.container.name}")
-    lines = [f"{title}  {paint(DIM, sighting.shows)}", _row("asked", asked(pod, sighting.container))]
-    lines.append(_row("chosen", chosen(sighting.decision)))
-    if reason := why(sighting.decision):
+def describe_observation(observation: Observation, *, confirmed_by: str, paint: Paint) -> list[str]:
+    """Return the lines of one container."""
+    pod = observation.pod
+    title = paint(BOLD, f"{pod.namespace}/{pod.name}/{observation.container.name}")
+    lines = [f"{title}  {paint(DIM, observation.shows)}", _row("asked", asked(pod, observation.container))]
+    lines.append(_row("chosen", chosen(observation.decision)))
+    if reason := why(observation.decision):
         lines.append(_row("why", reason))
-    if sighting.allowed is None:
-        return [*lines, _row(witness, paint(RED, "✗ it does not run"))]
-    mark = paint(GREEN, "✓") if sighting.is_confirmed else paint(RED, "✗ not what was chosen")
-    allowed = sighting.allowed
+    if observation.allowed is None:
+        return [*lines, _row(confirmed_by, paint(RED, "✗ it does not run"))]
+    mark = paint(GREEN, "✓") if observation.is_confirmed else paint(RED, "✗ not what was chosen")
+    allowed = observation.allowed
     said = f"Cpus_allowed_list {allowed.cpus}  Mems_allowed_list {allowed.mems}"
-    lines.append(_row(witness, f"{said}  {mark}"))
-    if sighting.reads is not None:
-        lines.append(_row("inside", f"{TOLD_FILE} says {_cpus(sighting.reads)} of its own"))
+    lines.append(_row(confirmed_by, f"{said}  {mark}"))
+    if observation.reads is not None:
+        lines.append(_row("inside", f"{RESOURCES_FILE} says {_cpus(observation.reads)} of its own"))
     return lines
 
 
-def describe_all(sightings: Sequence[Sighting], *, witness: str, paint: Paint) -> str:
-    """All containers, and one line that sums up."""
-    blocks = ["\n".join(describe_sighting(s, witness=witness, paint=paint)) for s in sightings]
-    confirmed = sum(s.is_confirmed for s in sightings)
-    total = len(sightings)
-    verdict = f"{confirmed} of {total} containers sit where the daemon put them, says the {witness}."
+def describe_all(observations: Sequence[Observation], *, confirmed_by: str, paint: Paint) -> str:
+    """Return all containers, and a line that sums up."""
+    blocks = ["\n".join(describe_observation(s, confirmed_by=confirmed_by, paint=paint)) for s in observations]
+    confirmed = sum(s.is_confirmed for s in observations)
+    total = len(observations)
+    verdict = f"{confirmed} of {total} containers sit where the daemon put them, says the {confirmed_by}."
     return "\n\n".join([*blocks, paint(GREEN if confirmed == total else RED, verdict)])
 
 

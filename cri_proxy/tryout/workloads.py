@@ -1,11 +1,11 @@
-"""The pods of the try-out: a handful that between them show every kind of placement that the machine has room for."""
+"""The pods of the try-out: one for each kind of placement that the machine has room for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 
 MIB = 1 << 20
-# Every pod of a try-out carries it, so that all of them can be found and removed whatever happened
+# on every pod of a try-out, by which all of them are found and removed
 LABEL = "cri-proxy.io/tryout"
 PREFER_SHARED = "cri-proxy.io/prefer-shared-cpus"
 AFFINITY = "cri-proxy.io/affinity"
@@ -13,69 +13,67 @@ HYPERTHREADS = "cri-proxy.io/hyperthreads"
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
-    """A pod and what it is there to show, in a few words."""
+class DemoPod:
+    """A pod, and what it shows in a few words."""
 
     pod: PodSpec
     shows: str
 
 
 def reserved_cpus(cpu_count: int) -> int:
-    """How many CPUs the try-out reserves for the system: one, where that leaves any."""
+    """Return how many CPUs the try-out reserves for the system: one, if that leaves any."""
     return 1 if cpu_count > 1 else 0
 
 
-def cast(cpu_count: int, *, run: str) -> tuple[Role, ...]:
-    """The pods for a machine of so many CPUs, in the order of their creation; ``run`` is the value of their label.
+def demo_pods(cpu_count: int, *, run: str) -> tuple[DemoPod, ...]:
+    """Return the pods for a machine of so many CPUs, in order of creation; ``run`` is the value of their label.
 
-    The sums fit: with one CPU reserved and one exclusive, whoever asks for a share needs a third.
+    The sums fit: beside one reserved and one exclusive CPU, pods that request a share need a third.
     """
-    roles = [
-        Role(_pod("node-agent", _share("agent", 100), namespace="kube-system"), "a system pod: the reserved CPUs"),
-        Role(_pod("batch", ContainerSpec("worker")), "BestEffort: whatever is shared"),
+    pods = [
+        DemoPod(_pod("node-agent", _share("agent", 100), namespace="kube-system"), "a system pod: the reserved CPUs"),
+        DemoPod(_pod("batch", ContainerSpec("worker")), "BestEffort: whatever is shared"),
     ]
     if cpu_count != 2:
-        roles += [
-            Role(_pod("web", _share("server", 250)), "Burstable: a share of a pool"),
-            Role(
+        pods += [
+            DemoPod(_pod("web", _share("server", 250)), "Burstable: a share of a pool"),
+            DemoPod(
                 _pod("report", guaranteed("writer", 500), annotations={PREFER_SHARED: "true"}),
                 "annotated to share, though Guaranteed",
             ),
         ]
     if cpu_count > 1:
-        roles.append(Role(_pod("database", guaranteed("engine", 1000)), "Guaranteed, 1 CPU: a CPU of its own"))
+        pods.append(DemoPod(_pod("database", guaranteed("engine", 1000)), "Guaranteed, 1 CPU: a CPU of its own"))
     if cpu_count > 4:
-        roles.append(
-            Role(_pod("stream", guaranteed("codec", 1500)), "Guaranteed, 1.5 CPUs: one of its own, half shared")
+        pods.append(
+            DemoPod(_pod("stream", guaranteed("codec", 1500)), "Guaranteed, 1.5 CPUs: one of its own, half shared")
         )
     if cpu_count > 8:
-        roles.append(
-            Role(
+        pods.append(
+            DemoPod(
                 _pod("trading", guaranteed("engine", 2000), annotations={HYPERTHREADS: "own-core"}),
-                "whole cores: nobody else runs on a thread of them",
+                "whole cores: no other container runs on their threads",
             )
         )
     pair = (
         (ContainerSpec("front"), ContainerSpec("back")) if cpu_count == 2 else (_share("front", 50), _share("back", 50))
     )
-    roles.append(
-        Role(
+    pods.append(
+        DemoPod(
             PodSpec("pair", pair, annotations=((AFFINITY, "back: [front]"),)),
             "two containers that want to sit together",
         )
     )
-    return tuple(Role(_labelled(role.pod, run), role.shows) for role in roles)
+    return tuple(DemoPod(_labelled(demo_pod.pod, run), demo_pod.shows) for demo_pod in pods)
 
 
-def left_out(cpu_count: int) -> str:
-    """What a small machine has no room for, as a sentence; '' when nothing is missing."""
+def omitted_pods(cpu_count: int) -> str:
+    """Return a sentence about the pods that a small machine has no room for; '' when none is missing."""
     if cpu_count > 2:
         return ""
     if cpu_count == 2:
-        return (
-            "With 2 CPUs, one reserved and one exclusive, no pod that asks for a share fits: web and report stay away."
-        )
-    return "With 1 CPU nothing can be exclusive: database stays away."
+        return "With 2 CPUs, one reserved and one exclusive, no pod that requests a share fits: no web, no report."
+    return "With 1 CPU nothing can be exclusive: database is omitted."
 
 
 def _share(name: str, cpu_mcpu: int) -> ContainerSpec:
@@ -89,6 +87,4 @@ def _pod(
 
 
 def _labelled(pod: PodSpec, run: str) -> PodSpec:
-    return PodSpec(
-        pod.name, pod.containers, namespace=pod.namespace, annotations=pod.annotations, labels=((LABEL, run),)
-    )
+    return replace(pod, labels=((LABEL, run),))

@@ -130,7 +130,7 @@ class Site:
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
         self.interceptor = CriInterceptor(self.node, Reader(memory_bytes, DOMAINS, no_hints))
         self.relay = InProcessRelay(self.interceptor, channel, lambda error: self.log.errors.append(repr(error)))
-        self.kubelet = Kubelet(self.relay, pods.Node(memory_bytes, log_directory=""))
+        self.kubelet = Kubelet(self.relay, pods.KubeletNode(memory_bytes, log_directory=""))
         await self.node.recover()
         await self.node.settle()
 

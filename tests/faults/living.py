@@ -137,7 +137,7 @@ class Living(World):
         pointed = PointedInterceptor(self.parts.interceptor(self.interceptor), self)
         onward = PointedChannel(Watched(self.runtime, look), self, is_own=False)
         self.relay = InProcessRelay(pointed, onward, lambda error: self.log.errors.append(repr(error)))
-        self.kubelet = Kubelet(self.relay, pods.Node(memory_bytes, log_directory=""))
+        self.kubelet = Kubelet(self.relay, pods.KubeletNode(memory_bytes, log_directory=""))
         self._is_recovering = True
         await self.node.recover()
         await self.node.settle()

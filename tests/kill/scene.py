@@ -62,7 +62,7 @@ class Scene:
         options = ("--sysfs-root", str(root), "--reserved-resources", "cpu=cpuset:0", "--relay", relay)
         self.daemon = DaemonProcess(directory, runtime_endpoint=f"unix://{directory}/runtime.sock", options=options)
         self.channel = RuntimeClient(self.daemon.endpoint)
-        self.kubelet = Kubelet(self.channel, pods.Node(4 << 30, log_directory=""))
+        self.kubelet = Kubelet(self.channel, pods.KubeletNode(4 << 30, log_directory=""))
 
     async def close(self) -> None:
         await self.daemon.stop(signal.SIGKILL)

@@ -16,7 +16,7 @@ import grpc
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
-from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, Node, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.status.model import StatusView
 from cri_proxy.runtime.client import RuntimeClient
@@ -29,7 +29,7 @@ from sysfs.descriptions.machine import describe
 from tests.fakes.scripted_runtime import ScriptedRuntime
 
 MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})
-NODE = Node(256 << 30, log_directory="")
+NODE = KubeletNode(256 << 30, log_directory="")
 AT_ONCE = 8
 SECONDS = 30.0
 CAUGHT_UP_SECONDS = 90.0

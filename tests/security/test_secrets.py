@@ -23,7 +23,7 @@ from cri_proxy.config.settings import settings_for
 from cri_proxy.cri.methods import IMAGE as IMAGE_SERVICE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, create_request, guaranteed, sandbox_config
+from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, guaranteed, sandbox_config
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed
 from cri_proxy.http.client import ask
@@ -34,7 +34,7 @@ from tests.fakes.machines import small_machine
 
 SECRET = "s3cr3t"
 DEEPEST = 5
-NODE = Node(4 << 30, log_directory="", image="localhost/app:1")
+NODE = KubeletNode(4 << 30, log_directory="", image="localhost/app:1")
 CONFIG = """
 reservedResources: {cpu: "cpuset:0"}
 http: "off"

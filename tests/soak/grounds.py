@@ -15,7 +15,7 @@ from pathlib import Path
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kernel import Allowed, own_allowed, read_allowed
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
@@ -45,7 +45,7 @@ class Ground(ABC):
     """A daemon in front of a runtime; ``slots`` containers live at any time, and at rest no others."""
 
     slots: int
-    node: Node
+    node: KubeletNode
 
     def __init__(self, directory: Path, wanted: Wanted, endpoint: str, options: Sequence[str]) -> None:
         self.directory = directory
@@ -106,7 +106,7 @@ class EmbeddedGround(Ground):
     """256 CPUs and 117 containers, none of which exists: the runtime lives in this process."""
 
     slots = 100
-    node = Node(256 << 30, log_directory="")
+    node = KubeletNode(256 << 30, log_directory="")
 
     def __init__(self, directory: Path, wanted: Wanted) -> None:
         root = write_tree(directory / "machine", MACHINE)

@@ -33,7 +33,7 @@ def runtime_with_a_pinned_container(path: Path) -> Iterator[ScriptedRuntime]:
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def serve() -> None:
-        kubelet = Kubelet(runtime, pods.Node(1 << 30, log_directory=""))
+        kubelet = Kubelet(runtime, pods.KubeletNode(1 << 30, log_directory=""))
         pod = await kubelet.run_pod(PodSpec("web", (ContainerSpec("c0"),), namespace="shop"))
         await kubelet.update(pod.container_id("c0"), pb.LinuxContainerResources(cpuset_cpus="1", cpuset_mems="0"))
         server = RuntimeServer(runtime, f"unix://{path}")

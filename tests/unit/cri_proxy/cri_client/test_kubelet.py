@@ -7,7 +7,7 @@ import pytest
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 from sysfs.cpuset import CpuSet
@@ -19,7 +19,7 @@ WEB = PodSpec("web", (guaranteed("c0", 1000), ContainerSpec("c1")), labels=(("ap
 
 @pytest.fixture
 def kubelet(tmp_path: Path) -> Kubelet:
-    node = Node(1 << 30, log_directory=str(tmp_path), image=DEFAULT_IMAGE)
+    node = KubeletNode(1 << 30, log_directory=str(tmp_path), image=DEFAULT_IMAGE)
     return Kubelet(ScriptedRuntime(small_machine()), node)
 
 

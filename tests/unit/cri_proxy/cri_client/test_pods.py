@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from cri_proxy.cri_client.pods import (
     ContainerSpec,
-    Node,
+    KubeletNode,
     PodSpec,
     cgroup_parent,
     cpu_quota,
@@ -17,7 +17,7 @@ from cri_proxy.cri_client.pods import (
 from policies.base import QosClass
 
 GIB = 1 << 30
-NODE = Node(memory_capacity_bytes=4 * GIB, log_directory="/logs", cgroup_root="/top")
+NODE = KubeletNode(memory_capacity_bytes=4 * GIB, log_directory="/logs", cgroup_root="/top")
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_the_cgroup_parent_names_the_qos_class(container: ContainerSpec, parent:
 
 
 def test_the_cgroup_root_may_be_the_root() -> None:
-    assert cgroup_parent(PodSpec("p", (ContainerSpec("a"),), uid="U"), Node(GIB)) == "/kubepods/besteffort/podU"
+    assert cgroup_parent(PodSpec("p", (ContainerSpec("a"),), uid="U"), KubeletNode(GIB)) == "/kubepods/besteffort/podU"
 
 
 def test_the_systemd_driver_names_slices() -> None:
     pod = PodSpec("p", (ContainerSpec("a"),), uid="1-2")
-    assert cgroup_parent(pod, Node(GIB, systemd_cgroups=True)) == (
+    assert cgroup_parent(pod, KubeletNode(GIB, systemd_cgroups=True)) == (
         "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1_2.slice"
     )
 

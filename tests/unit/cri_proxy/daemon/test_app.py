@@ -16,7 +16,7 @@ from cri_proxy.cri.methods import IMAGE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE as IMAGE_NAME
-from cri_proxy.cri_client.pods import Node, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon, PassAll, run_on_loop
 from cri_proxy.daemon.handover import ASK
 from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
@@ -67,7 +67,7 @@ async def is_ready(daemon: Daemon) -> bool:
 
 def kubelet(settings: Settings) -> tuple[RuntimeClient, Kubelet]:
     client = RuntimeClient(settings.listen)
-    return client, Kubelet(client, Node(4 << 30, log_directory="", image="localhost/app:1"))
+    return client, Kubelet(client, KubeletNode(4 << 30, log_directory="", image="localhost/app:1"))
 
 
 async def run_pod(settings: Settings, daemon: Daemon) -> None:

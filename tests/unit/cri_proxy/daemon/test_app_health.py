@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.cri_client.pods import IMAGE, Node, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import IMAGE, KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.metrics.catalog import TABLE
 from cri_proxy.runtime.client import RuntimeClient
@@ -58,7 +58,7 @@ class Scene:
 
     async def run_pod(self, name: str = "web") -> None:
         client = RuntimeClient(self.settings.listen)
-        caller = Kubelet(client, Node(4 << 30, log_directory="", image=IMAGE))
+        caller = Kubelet(client, KubeletNode(4 << 30, log_directory="", image=IMAGE))
         await caller.run_pod(PodSpec(name, (guaranteed("c", 2000),)))
         await client.close()
 

@@ -15,7 +15,7 @@ from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.cri_client.pods import IMAGE, Node, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import IMAGE, KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
@@ -56,7 +56,7 @@ async def starting_with(settings: Settings) -> AsyncIterator[Starting]:
     daemon, client = Daemon(settings, log=log, machine=MACHINE), RuntimeClient(settings.listen)
     running = Tasks(lambda error: None)  # who waits for it sees it
     start = running.start(daemon.start())
-    kubelet = Kubelet(client, Node(4 << 30, log_directory="", image=IMAGE))
+    kubelet = Kubelet(client, KubeletNode(4 << 30, log_directory="", image=IMAGE))
     try:
         yield Starting(daemon, log, kubelet, running, start, load)
     finally:

@@ -16,7 +16,7 @@ from cri_proxy.codec import decode
 from cri_proxy.config.files.agent import Agent, Origin
 from cri_proxy.config.last_known_good import find_known_good
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.cri_client.pods import ContainerSpec, Node, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.http.client import ask
@@ -53,7 +53,7 @@ class Scene:
         self.log = Silent()
         self.daemon = Daemon(settings_from(args), log=self.log, machine=small_machine())
         self.client = RuntimeClient(listen)
-        self.kubelet = Kubelet(self.client, Node(4 << 30, log_directory="", image="localhost/app:1"))
+        self.kubelet = Kubelet(self.client, KubeletNode(4 << 30, log_directory="", image="localhost/app:1"))
 
     def write(self, text: str) -> None:
         self.volume.write({"default.yaml": text})

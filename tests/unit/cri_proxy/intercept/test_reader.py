@@ -6,7 +6,7 @@ import pytest
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read import ReadRequest, pod_of
-from cri_proxy.cri_client.pods import Node, PodSpec, create_request, guaranteed, sandbox_config
+from cri_proxy.cri_client.pods import KubeletNode, PodSpec, create_request, guaranteed, sandbox_config
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.intercept.reader import Reader, message_of
 from cri_proxy.kubelet.pod_resources import PodResources
@@ -24,7 +24,7 @@ READER = Reader(4 << 30, DOMAINS, no_hints)
 
 def message(*annotations: tuple[str, str]) -> pb.CreateContainerRequest:
     spec = PodSpec("web", (guaranteed("c", 2000),), annotations=annotations)
-    return create_request(spec, spec.containers[0], "sandbox", node=Node(4 << 30))
+    return create_request(spec, spec.containers[0], "sandbox", node=KubeletNode(4 << 30))
 
 
 async def one_hint(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
@@ -52,7 +52,7 @@ async def test_only_the_operators_domains_count() -> None:
 
 def test_a_sandbox_is_read_as_its_pod() -> None:
     spec = PodSpec("web", (guaranteed("c", 2000),))
-    pod = pod_of(sandbox_config(spec, Node(4 << 30)))
+    pod = pod_of(sandbox_config(spec, KubeletNode(4 << 30)))
     assert (pod.uid, pod.name, pod.qos) == (spec.pod_uid, "web", QosClass.GUARANTEED)
 
 

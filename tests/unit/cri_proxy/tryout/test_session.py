@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.tryout.report import Paint
-from cri_proxy.tryout.session import EMBEDDED, Plan, hold_session, last_words
+from cri_proxy.tryout.session import EMBEDDED, Plan, hold_session, log_tail
 
 PLAIN = Paint(is_on=False)
 
@@ -37,8 +37,8 @@ async def test_an_interrupted_session_leaves_nothing(tmp_path: Path) -> None:
 
 def test_the_last_words_are_the_end_of_the_log(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("one\ntwo\nthree\n")
-    assert last_words(tmp_path / "log", lines=2) == "two\nthree"
-    assert last_words(tmp_path / "none") == ""
+    assert log_tail(tmp_path / "log", lines=2) == "two\nthree"
+    assert log_tail(tmp_path / "none") == ""
 
 
 def void(_: object) -> None:

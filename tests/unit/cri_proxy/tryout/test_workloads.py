@@ -3,61 +3,61 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri_client.pods import ContainerSpec
-from cri_proxy.tryout.workloads import LABEL, PREFER_SHARED, Role, cast, left_out, reserved_cpus
+from cri_proxy.tryout.workloads import LABEL, PREFER_SHARED, DemoPod, demo_pods, omitted_pods, reserved_cpus
 from policies.base import QosClass
 
 CPUS = st.integers(1, 64)
 
 
-def exclusive(role: Role) -> int:
-    """Whole CPUs that the role's containers get for themselves."""
-    if role.pod.qos is not QosClass.GUARANTEED or dict(role.pod.annotations).get(PREFER_SHARED):
+def exclusive(demo_pod: DemoPod) -> int:
+    """Whole CPUs that the demo_pod's containers get for themselves."""
+    if demo_pod.pod.qos is not QosClass.GUARANTEED or dict(demo_pod.pod.annotations).get(PREFER_SHARED):
         return 0
-    return sum(c.cpu_limit_mcpu // 1000 for c in role.pod.containers)
+    return sum(c.cpu_limit_mcpu // 1000 for c in demo_pod.pod.containers)
 
 
-def shared_mcpu(role: Role) -> int:
-    """What the role's containers ask for in common."""
-    if role.pod.namespace == "kube-system":
+def shared_mcpu(demo_pod: DemoPod) -> int:
+    """What the demo_pod's containers ask for in common."""
+    if demo_pod.pod.namespace == "kube-system":
         return 0
-    return sum(c.effective_cpu_request_mcpu for c in role.pod.containers) - 1000 * exclusive(role)
+    return sum(c.effective_cpu_request_mcpu for c in demo_pod.pod.containers) - 1000 * exclusive(demo_pod)
 
 
 @given(CPUS)
 def test_what_is_asked_for_fits_beside_the_reserved_cpus(cpu_count: int) -> None:
-    roles = cast(cpu_count, run="r")
-    free_mcpu = 1000 * (cpu_count - reserved_cpus(cpu_count) - sum(map(exclusive, roles)))
-    assert sum(map(shared_mcpu, roles)) <= free_mcpu
+    pods = demo_pods(cpu_count, run="r")
+    free_mcpu = 1000 * (cpu_count - reserved_cpus(cpu_count) - sum(map(exclusive, pods)))
+    assert sum(map(shared_mcpu, pods)) <= free_mcpu
 
 
 @given(CPUS)
 def test_every_pod_carries_the_label_by_which_it_is_removed(cpu_count: int) -> None:
-    assert {role.pod.labels for role in cast(cpu_count, run="r")} == {((LABEL, "r"),)}
+    assert {demo_pod.pod.labels for demo_pod in demo_pods(cpu_count, run="r")} == {((LABEL, "r"),)}
 
 
 @pytest.mark.parametrize("cpu_count", [3, 4, 16])
 def test_a_machine_with_room_shows_every_class_and_wish(cpu_count: int) -> None:
-    roles = cast(cpu_count, run="r")
-    assert {role.pod.qos for role in roles} == set(QosClass)
-    assert {"database", "report", "pair", "node-agent"} <= {role.pod.name for role in roles}
-    assert left_out(cpu_count) == ""
+    pods = demo_pods(cpu_count, run="r")
+    assert {demo_pod.pod.qos for demo_pod in pods} == set(QosClass)
+    assert {"database", "report", "pair", "node-agent"} <= {demo_pod.pod.name for demo_pod in pods}
+    assert omitted_pods(cpu_count) == ""
 
 
 def test_two_cpus_still_show_one_that_is_exclusive() -> None:
-    assert sum(map(exclusive, cast(2, run="r"))) == 1
-    assert "web" in left_out(2)
+    assert sum(map(exclusive, demo_pods(2, run="r"))) == 1
+    assert "web" in omitted_pods(2)
 
 
 def test_one_cpu_is_nobodys_own() -> None:
-    assert sum(map(exclusive, cast(1, run="r"))) == 0
-    assert "database" in left_out(1)
+    assert sum(map(exclusive, demo_pods(1, run="r"))) == 0
+    assert "database" in omitted_pods(1)
 
 
 def test_only_a_machine_with_cores_to_spare_shows_whole_cores() -> None:
-    assert [any(role.pod.name == "trading" for role in cast(n, run="r")) for n in (8, 9)] == [False, True]
+    assert [any(demo_pod.pod.name == "trading" for demo_pod in demo_pods(n, run="r")) for n in (8, 9)] == [False, True]
 
 
 def test_the_pair_wants_to_sit_together() -> None:
-    pair = next(role.pod for role in cast(4, run="r") if role.pod.name == "pair")
+    pair = next(demo_pod.pod for demo_pod in demo_pods(4, run="r") if demo_pod.pod.name == "pair")
     assert pair.annotations == (("cri-proxy.io/affinity", "back: [front]"),)
     assert isinstance(pair.containers[0], ContainerSpec)

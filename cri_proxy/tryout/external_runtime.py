@@ -1,15 +1,14 @@
-"""A runtime that runs already, borrowed for a while: what we bring is taken away again, the rest is left alone."""
+"""Use a runtime that runs already: add an image and pods, and remove only these at the end."""
 
 import json
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kernel import memory_total_bytes
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.cri_client.pods import IMAGE, Node
+from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.testbed import cgroups
@@ -23,37 +22,35 @@ IMPORT_SECONDS = 60.0
 IMAGE_SERVICE = "/runtime.v1.ImageService/"
 
 
-class RunningRuntime:
-    """Entered, it has our image and knows the cgroup driver; left, it is without our pods and image again."""
+class ExternalRuntime:
+    """A running runtime; entering adds our image and finds the cgroup driver, leaving removes our pods and image."""
 
     def __init__(self, endpoint: str, directory: Path, *, run_id: str, image: str = "") -> None:
-        """``run_id`` is the value of our pods' label; ``image`` '' = bring our own, else one that the node has."""
+        """``run_id`` is the value of our pods' label; ``image`` '' = add our own, else one that the node has."""
         self.endpoint = endpoint
         self._directory = directory
         self._run_id = run_id
         self._image = image
-        self._brought_image = False
+        self._added_image = False
         self._client = RuntimeClient(endpoint)
-        self.node = Node(memory_total_bytes())
+        self.node = KubeletNode(memory_total_bytes())
 
     async def __aenter__(self) -> Self:
         try:
-            self.node = Node(
+            self.node = KubeletNode(
                 memory_capacity_bytes=memory_total_bytes(),
                 log_directory=str(self._directory / "logs"),
                 cgroup_root=f"/{self._directory.name}",
                 image=self._image or IMAGE,
                 systemd_cgroups=await self._uses_systemd(),
             )
-            await self._bring_image()
+            await self._add_image()
         except BaseException:
             await finish(self._leave())
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await finish(self._leave())
 
     async def _leave(self) -> None:
@@ -61,7 +58,7 @@ class RunningRuntime:
             kubelet = Kubelet(self._client, self.node)
             for sandbox_id in await kubelet.sandboxes({LABEL: self._run_id}):
                 await kubelet.remove_pod(sandbox_id)
-            if self._brought_image:
+            if self._added_image:
                 remove = pb.RemoveImageRequest(image=pb.ImageSpec(image=IMAGE))
                 await self._ask_images("RemoveImage", remove.SerializeToString())
         finally:
@@ -70,16 +67,16 @@ class RunningRuntime:
             cgroups.remove_everywhere(self.node.cgroup_root)
 
     async def _uses_systemd(self) -> bool:
-        """The cgroup driver, from RuntimeConfig where the runtime has it, else from containerd's configuration."""
+        """Return True for the systemd cgroup driver, by RuntimeConfig or, without it, containerd's configuration."""
         kubelet = Kubelet(self._client, self.node)
         try:
-            told = await kubelet.call("RuntimeConfig", pb.RuntimeConfigRequest(), pb.RuntimeConfigResponse)
-            return told.linux.cgroup_driver == pb.SYSTEMD
+            reply = await kubelet.call("RuntimeConfig", pb.RuntimeConfigRequest(), pb.RuntimeConfigResponse)
+            return reply.linux.cgroup_driver == pb.SYSTEMD
         except CallFailed:
             status = await kubelet.call("Status", pb.StatusRequest(verbose=True), pb.StatusResponse)
             return systemd_in(status.info.get("config", "{}"))
 
-    async def _bring_image(self) -> None:
+    async def _add_image(self) -> None:
         if await self._has_image():
             return
         if self._image:
@@ -92,7 +89,7 @@ class RunningRuntime:
         except TryoutError as error:
             remedy = "give --image NAME: an image of the node that has /bin/sleep and /bin/cat"
             raise TryoutError(self.endpoint, f"cannot be given an image: {error.problem}", remedy) from error
-        self._brought_image = True
+        self._added_image = True
 
     async def _has_image(self) -> bool:
         request = pb.ImageStatusRequest(image=pb.ImageSpec(image=self.node.image)).SerializeToString()
@@ -103,7 +100,7 @@ class RunningRuntime:
 
 
 def systemd_in(configuration: str) -> bool:
-    """Whether containerd's own JSON says that the default runtime's cgroups are systemd's.
+    """Return True when containerd's JSON says that the default runtime has systemd's cgroups.
 
     >>> systemd_in('{"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": {"options": {}}}}}')
     False

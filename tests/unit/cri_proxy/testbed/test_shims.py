@@ -4,7 +4,7 @@ from pathlib import Path
 
 import psutil
 
-from cri_proxy.testbed.leftovers import end_shims, mounts_below, remove_if_empty, shim_sockets, shims_of
+from cri_proxy.testbed.shims import end, mounts_below, remove_if_empty, shims_of, sockets
 
 MOUNTINFO = r"""22 1 8:1 / / rw - ext4 /dev/sda1 rw
 31 22 0:5 / /tmp/ours/run/shm rw - tmpfs shm rw
@@ -21,7 +21,7 @@ def test_a_shim_tells_where_its_socket_is(tmp_path: Path) -> None:
     bundle = tmp_path / "io.containerd.runtime.v2.task/k8s.io/C"
     bundle.mkdir(parents=True)
     (bundle / "address").write_text("unix:///run/containerd/s/abc")
-    assert shim_sockets(tmp_path) == (Path("/run/containerd/s/abc"),)
+    assert sockets(tmp_path) == (Path("/run/containerd/s/abc"),)
 
 
 def test_only_empty_directories_go(tmp_path: Path) -> None:
@@ -40,5 +40,5 @@ def test_only_shims_of_our_socket_are_ended(tmp_path: Path) -> None:
         process.stdout.readline()  # for a moment after its start a program has no command line, see proc(5)
         assert shims_of(tmp_path / "other.sock") == []
         assert [shim.pid for shim in shims_of(tmp_path / "c.sock")] == [process.pid]
-        assert end_shims(tmp_path / "c.sock") == 1
+        assert end(tmp_path / "c.sock") == 1
     assert not psutil.pid_exists(process.pid)

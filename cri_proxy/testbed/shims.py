@@ -1,7 +1,7 @@
-"""What a containerd leaves behind when it ends: shims, their sockets, mounts. Found and removed by our directory alone.
+"""Remove what a containerd leaves behind when it ends: shims, their sockets, mounts.
 
-Nothing of another containerd is ever touched: a shim is ours when its ``-address`` is our socket, a mount when it
-lies below our directory.
+Nothing of another containerd is touched: a shim is ours when its ``-address`` is our socket, a mount when it is below
+our directory.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ import psutil
 from cri_proxy.cri_client.errors import TryoutError
 
 SHIM = "containerd-shim"
-SHIM_SOCKETS = Path("/run/containerd/s")  # fixed in containerd, whatever its state directory is
+SHIM_SOCKETS = Path("/run/containerd/s")  # containerd has no option for it
 MOUNTINFO = Path("/proc/self/mountinfo")
-KILL_SECONDS = 30.0  # for the kernel and their parents, on a busy machine
+KILL_SECONDS = 30.0  # on a busy machine
 
 
 def shims_of(socket: Path) -> list[psutil.Process]:
-    """The shims that report to this containerd."""
+    """Return the shims that report to this containerd."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -31,26 +31,26 @@ def shims_of(socket: Path) -> list[psutil.Process]:
     return found
 
 
-def end_shims(socket: Path) -> int:
-    """Kill the shims of this containerd with the containers below them; gives how many processes ended.
+def end(socket: Path) -> int:
+    """Kill the shims of this containerd and the containers below them; return how many processes ended.
 
     A shim is the parent of its containers (a child subreaper), so its descendants are exactly those.
     """
-    doomed: list[psutil.Process] = []
+    processes: list[psutil.Process] = []
     for shim in shims_of(socket):
         with contextlib.suppress(psutil.Error):
-            doomed += [*shim.children(recursive=True), shim]
-    for process in doomed:
+            processes += [*shim.children(recursive=True), shim]
+    for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    _, alive = psutil.wait_procs(doomed, timeout=KILL_SECONDS)
+    _, alive = psutil.wait_procs(processes, timeout=KILL_SECONDS)
     if alive:
         raise TryoutError("containers", f"processes {[p.pid for p in alive]} do not end", "look at them with ps")
-    return len(doomed)
+    return len(processes)
 
 
-def shim_sockets(state: Path) -> tuple[Path, ...]:
-    """Sockets that the shims made outside our directory: each shim leaves its address in its bundle."""
+def sockets(state: Path) -> tuple[Path, ...]:
+    """Return the sockets of shims outside our directory: each shim writes its address into its bundle."""
     found = []
     for note in state.glob("io.containerd.runtime.v2.task/*/*/address"):
         with contextlib.suppress(OSError):
@@ -59,21 +59,21 @@ def shim_sockets(state: Path) -> tuple[Path, ...]:
 
 
 def remove_if_empty(*directories: Path) -> None:
-    """Remove these directories in this order, those that hold something excepted."""
+    """Remove these directories in this order, unless they hold something."""
     for directory in directories:
         with contextlib.suppress(OSError):
             directory.rmdir()
 
 
 def mounts_below(directory: Path, mountinfo: str | None = None) -> tuple[str, ...]:
-    """Mount points below a directory, the last mounted first (proc_pid_mountinfo(5), field 5, octal escapes)."""
+    """Return the mount points below a directory, last mounted first (proc_pid_mountinfo(5), field 5, octal escapes)."""
     text = MOUNTINFO.read_text() if mountinfo is None else mountinfo
     points = (_unescape(line.split()[4]) for line in text.splitlines())
     return tuple(point for point in points if Path(point).is_relative_to(directory))[::-1]
 
 
 def unmount_below(directory: Path) -> None:
-    """Unmount everything below a directory; a busy mount is detached (umount -l). Raises TryoutError if any stays."""
+    """Unmount everything below a directory, busy mounts lazily (umount -l). Raises TryoutError if any stays."""
     for point in mounts_below(directory):
         subprocess.run(["umount", "-l", point], check=False, capture_output=True)
     if left := mounts_below(directory):
@@ -81,14 +81,12 @@ def unmount_below(directory: Path) -> None:
 
 
 def overlay_works(directory: Path) -> bool:
-    """Whether an overlay can be mounted here; on some filesystems (an overlay itself) it cannot."""
+    """Return True when an overlay can be mounted here; on some filesystems (an overlay itself) it cannot."""
     top = directory / "overlay-probe"
-    parts = [top / name for name in ("lower", "upper", "work", "merged")]
-    for part in parts:
-        part.mkdir(parents=True, exist_ok=True)
-    lower, upper, work, merged = parts
-    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
-    argv = ["mount", "-t", "overlay", "overlay", "-o", options, str(merged)]
+    for name in ("lower", "upper", "work", "merged"):
+        (top / name).mkdir(parents=True, exist_ok=True)
+    options = f"lowerdir={top}/lower,upperdir={top}/upper,workdir={top}/work"
+    argv = ["mount", "-t", "overlay", "overlay", "-o", options, f"{top}/merged"]
     works = subprocess.run(argv, check=False, capture_output=True).returncode == 0
     unmount_below(top)
     return works
