@@ -11,7 +11,7 @@ and counts as absent: the next wider one applies.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
 from cri_proxy.cri.annotations.values import by_container, parse_text
@@ -26,9 +26,8 @@ class Annotation(Generic[T_co]):
     """One row of the table: ``parse`` raises ValueError; ``fields`` are where the value goes (see ``origins``).
 
     ``examples`` and ``bad_example`` are values as written; ``value_fields`` the keys of a value that is itself a map,
-    which tell it from a map by container name. ``old_keys`` are earlier spellings, accepted beside ``key``. ``put``
-    sets the value in the preferences, None for what is no part of them. ``shown`` words it for ``explain`` under
-    ``label``, '' where the preferences say nothing.
+    which tell it from a map by container name. ``old_keys`` are earlier spellings, accepted beside ``key``. ``shown``
+    words it for ``explain`` under ``label``, '' where the preferences say nothing.
     """
 
     key: str
@@ -40,7 +39,6 @@ class Annotation(Generic[T_co]):
     by_container_only: bool = False  # the value is always a map by container name
     value_fields: frozenset[str] = frozenset()
     old_keys: tuple[str, ...] = ()
-    put: Callable[[Preferences, T_co], Preferences] | None = None
     label: str = ""
     shown: Callable[[Preferences], str] | None = None
 
@@ -48,6 +46,16 @@ class Annotation(Generic[T_co]):
     def keys(self) -> tuple[str, ...]:
         """Every spelling of the key, the present one first."""
         return (self.key, *self.old_keys)
+
+    @property
+    def is_preference(self) -> bool:
+        """Whether its fields are fields of ``Preferences``."""
+        return self.fields[0] in Preferences.__dataclass_fields__
+
+    def put(self, preferences: Preferences, value: object) -> Preferences:
+        """Return the preferences with this value; a row of several fields has a tuple with one item each."""
+        values = value if isinstance(value, tuple) and len(self.fields) > 1 else (value,)
+        return replace(preferences, **dict(zip(self.fields, values, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

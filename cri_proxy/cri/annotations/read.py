@@ -64,8 +64,8 @@ def parse_annotations(annotations: Mapping[str, str], container: str, domains: S
 def _preferences(finder: Finder) -> Preferences:
     preferences = Preferences()
     for row in rows.TABLE:
-        found = finder.find(row) if row.put is not None else None
-        if row.put is not None and found is not None:
+        found = finder.find(row) if row.is_preference else None
+        if found is not None:
             preferences = row.put(preferences, found.value)
     # Rules between annotations.
     required = _requires_isolated(finder.find(rows.PREFER_ISOLATED), finder.find(rows.REQUIRE_ISOLATED))

@@ -1,7 +1,5 @@
 """The table of annotations: a row says how a value is read, where it goes, what it means and how explain words it."""
 
-from dataclasses import replace
-
 from cri_proxy.cri.annotations import device_filter, preferences
 from cri_proxy.cri.annotations.affinity import affinities
 from cri_proxy.cri.annotations.forms import Annotation
@@ -39,7 +37,6 @@ PREFER_ISOLATED = Annotation(
     "Take kernel-isolated CPUs for exclusive use when enough are free, or take none of them.",
     ("true", "false", '{"c0": true, "c1": false}'),
     "perhaps",
-    put=lambda asked, value: replace(asked, prefer_isolated=value),
     label="isolated CPUs",
     shown=lambda asked: "" if asked.require_isolated else _preference(asked.prefer_isolated),
 )
@@ -50,7 +47,6 @@ REQUIRE_ISOLATED = Annotation(
     "Refuse the container rather than give it exclusive CPUs that are not kernel-isolated.",
     ("true", '{"c0": true}'),
     "2",
-    put=lambda asked, value: replace(asked, require_isolated=value),
     label="isolated CPUs",
     shown=lambda asked: "required" if asked.require_isolated else "",
 )
@@ -62,7 +58,6 @@ PREFER_SHARED = Annotation(
     "too; -N: shared, N levels above the best pool; 0 is true.",
     ("true", "false", "0", "-1", '{"c0": -1, "c1": true}'),
     "1",
-    put=lambda asked, value: replace(asked, prefer_shared=value[0], levels_up=value[1]),
     label="shared CPUs",
     shown=_shared_preference,
 )
@@ -73,7 +68,6 @@ PREFER_RESERVED = Annotation(
     "Run on the CPUs that are reserved for the system, or (false) not, although the namespace is a reserved one.",
     ("true", "false"),
     "kube-system",
-    put=lambda asked, value: replace(asked, prefer_reserved=value),
     label="reserved CPUs",
     shown=lambda asked: _preference(asked.prefer_reserved),
 )
@@ -84,7 +78,6 @@ PRESERVE_CPU = Annotation(
     "Leave the container's CPU set alone, and its memory nodes with it.",
     ("true", "false"),
     "[0, 1]",
-    put=lambda asked, value: replace(asked, preserve_cpu=value),
     label="CPUs",
     shown=lambda asked: "left alone" if asked.preserve_cpu else "",
 )
@@ -95,7 +88,6 @@ PRESERVE_MEMORY = Annotation(
     "Leave the container's memory nodes alone.",
     ("true", "false"),
     "dram",
-    put=lambda asked, value: replace(asked, preserve_memory=value),
     label="memory nodes",
     shown=lambda asked: "left alone" if asked.preserve_memory else "",
 )
@@ -107,7 +99,6 @@ HYPERTHREADS = Annotation(
     "own-core, and only one thread of each core is used, of shared CPUs too; any: other containers may get them.",
     ("hide", "own-core", "any", "{c0: hide}"),
     "both",
-    put=lambda asked, value: replace(asked, threads=value),
     label="hyperthreads",
     shown=lambda asked: asked.threads or "",
 )
@@ -118,7 +109,6 @@ HIDE_HYPERTHREADS = Annotation(
     "true: as hyperthreads: hide; false: as hyperthreads: any. The narrower scope of the two wins, then hyperthreads.",
     ("true", "false", "{c0: true}", "own-core"),
     "2",
-    put=lambda asked, value: replace(asked, threads=value),
 )
 PREFER_CPU_PRIORITY = Annotation(
     "prefer-cpu-priority",
@@ -128,7 +118,6 @@ PREFER_CPU_PRIORITY = Annotation(
     "DefaultCPUPriority.",
     ("high", "normal", "low", "none", "default"),
     "1",
-    put=lambda asked, value: replace(asked, priority=value),
     label="CPU priority",
     shown=lambda asked: asked.priority or "",
 )
@@ -139,7 +128,6 @@ UNLIMITED_BURSTABLE = Annotation(
     "How wide a pool a Burstable container without a CPU limit should get.",
     ("system", "package", "die", "numa", "l3cache"),
     "true",
-    put=lambda asked, value: replace(asked, burst_level=value),
     label="burst up to",
     shown=lambda asked: asked.burst_level or "",
 )
@@ -150,7 +138,6 @@ MEMORY_TYPE = Annotation(
     "Kinds of memory to use; mixed is dram and pmem. Without it: every kind but HBM.",
     ("dram", "pmem,dram", "mixed", '["hbm"]', "c0: dram,pmem"),
     "ram",
-    put=lambda asked, value: replace(asked, memory_kinds=value),
     label="memory kinds",
     shown=lambda asked: ", ".join(asked.memory_kinds),
 )
@@ -161,7 +148,6 @@ STRICT_MEMORY_TYPE = Annotation(
     "Refuse the container rather than use other kinds of memory than memory-type names, or more than there is.",
     ("true", "false", "{c0: true}"),
     "dram",
-    put=lambda asked, value: replace(asked, strict_memory=value),
     label="memory kinds",
     shown=lambda asked: "required: no other kind, no more than there is" if asked.strict_memory else "",
 )
@@ -200,7 +186,6 @@ STRICT_HINTS = Annotation(
     "Refuse the container rather than run it far from one of its devices.",
     ("true", "false", "{c0: true}"),
     "near",
-    put=lambda asked, value: replace(asked, strict_hints=value),
     label="devices",
     shown=lambda asked: "required to be near" if asked.strict_hints else "",
 )
@@ -211,7 +196,6 @@ PICK_BY_HINTS = Annotation(
     "Take exclusive CPUs near each of its devices where these are on different nodes.",
     ("true", "false", "{c0: true}"),
     "devices",
-    put=lambda asked, value: replace(asked, spread_by_hints=value),
     label="devices",
     shown=lambda asked: _chosen(asked.spread_by_hints, "CPUs near each of them", "CPUs wherever in the pool"),
 )
@@ -223,7 +207,6 @@ COLD_START = Annotation(
     ("duration: 60s", '{"duration": "1m30s"}', "60", "c0: {duration: 1h}", "c0: 10s"),
     "duration: soon",
     value_fields=preferences.COLD_START_FIELDS,
-    put=lambda asked, value: replace(asked, cold_start_seconds=value),
     label="cold start",
     shown=lambda asked: f"{asked.cold_start_seconds} s on PMEM" if asked.cold_start_seconds else "",
 )
@@ -235,7 +218,6 @@ RESOURCE_FILES = Annotation(
     ("true", "false", "{c0: true}"),
     "/resources",
     old_keys=("tell-resources",),
-    put=lambda asked, value: replace(asked, resource_files=value),
     label="resource files",
     shown=lambda asked: _chosen(asked.resource_files, "mounted at /.cri-proxy", "not mounted"),
 )
@@ -246,7 +228,6 @@ NOTIFY_EXEC = Annotation(
     "A command to run in the container when its resources have changed: a list of words, or one text.",
     ("kill -HUP 1", '["sh", "-c", "touch /tmp/changed"]', "c0: [kill, -HUP, 1]"),
     "[]",
-    put=lambda asked, value: replace(asked, notify=value),
     label="notified",
     shown=lambda asked: f"by running {' '.join(asked.notify)}" if asked.notify else "",
 )
@@ -271,30 +252,7 @@ ANTI_AFFINITY = Annotation(
     by_container_only=True,
 )
 
-TABLE: tuple[Annotation[object], ...] = (
-    PREFER_ISOLATED,
-    REQUIRE_ISOLATED,
-    PREFER_SHARED,
-    PREFER_RESERVED,
-    PRESERVE_CPU,
-    PRESERVE_MEMORY,
-    HYPERTHREADS,
-    HIDE_HYPERTHREADS,
-    PREFER_CPU_PRIORITY,
-    UNLIMITED_BURSTABLE,
-    MEMORY_TYPE,
-    STRICT_MEMORY_TYPE,
-    TOPOLOGY_HINTS,
-    ALLOW_HINTS,
-    DENY_HINTS,
-    STRICT_HINTS,
-    PICK_BY_HINTS,
-    COLD_START,
-    RESOURCE_FILES,
-    NOTIFY_EXEC,
-    AFFINITY,
-    ANTI_AFFINITY,
-)
+TABLE: tuple[Annotation[object], ...] = tuple(row for row in tuple(globals().values()) if isinstance(row, Annotation))
 
 # Keys that nri-plugins and cri-resource-manager act on and that change nothing here: CRI has no field for scheduling
 # classes, frequencies and interrupts, and the runtime handles classes of cache and block I/O. A pod may be written for

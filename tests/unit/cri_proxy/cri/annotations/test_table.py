@@ -57,11 +57,10 @@ def test_the_first_example_of_a_row_sets_its_field(row: Annotation[object]) -> N
     assert (row.fields[0], f"{OURS}/{row.key}") in origins
 
 
-@pytest.mark.parametrize("row", [r for r in TABLE if r.put], ids=lambda row: row.key)
+@pytest.mark.parametrize("row", [r for r in TABLE if r.is_preference], ids=lambda row: row.key)
 def test_a_row_puts_its_value_into_its_fields_alone(row: Annotation[object]) -> None:
     finders = [Finder({f"{OURS}/{row.key}": example}, "c0", DOMAINS) for example in row.examples]
     values = [found.value for finder in finders if (found := finder.find(row))]
-    assert row.put
     put = [row.put(Preferences(), value) for value in values]
     changed = {f.name for wanted in put for f in fields(Preferences) if getattr(wanted, f.name) != f.default}
     assert changed == set(row.fields)
