@@ -76,26 +76,6 @@ EXPLAINED = ("cache", "redis")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerLetters:
-    """The letters of containers, in the order in which they first owned CPUs; a container keeps its letter."""
-
-    letters: tuple[tuple[str, str], ...] = ()
-
-    def letter(self, container: str) -> str:
-        """Return its letter, or '' when it never owned CPUs."""
-        return dict(self.letters).get(container, "")
-
-    def with_owners(self, seen: Mapping[str, ContainerState]) -> "OwnerLetters":
-        """Return these letters and new ones for containers that own CPUs and have none; ``#`` after Z."""
-        letters = list(self.letters)
-        known = dict(letters)
-        for name, container in seen.items():
-            if (container.exclusive or container.isolated) and name not in known:
-                letters.append((name, ascii_uppercase[len(letters)] if len(letters) < len(ascii_uppercase) else MANY))
-        return OwnerLetters(tuple(letters))
-
-
-@dataclass(frozen=True, slots=True)
 class DemoStep:
     """What the demo shows of one step: ``cpus`` are the rows of the picture, ``news`` says what changed."""
 
@@ -119,13 +99,13 @@ class Demo:
         self.about = scenario.about
         self.legend = LEGEND
         self._runner = ScenarioRunner(scenario, SystemClock())
-        self._owners = OwnerLetters()
+        self._letters: dict[str, str] = {}
 
     async def steps(self) -> AsyncIterator[DemoStep]:
         """Yield every step as soon as it is done."""
         await self._runner.open()
         async for outcome in self._runner.run():
-            self._owners = self._owners.with_owners(outcome.containers)
+            self._letters = lettered(outcome.containers, self._letters)
             yield DemoStep(
                 outcome.index + 1, CAPTIONS[outcome.index], tuple(self._news(outcome)), tuple(self._cpus(outcome))
             )
@@ -144,26 +124,36 @@ class Demo:
 
     def _cpus(self, outcome: StepOutcome) -> list[str]:
         reserved = self._runner.pool_views()[0].reserved
-        return grid(self._runner.machine, reserved, outcome.containers, self._owners)
+        return grid(self._runner.machine, reserved, outcome.containers, self._letters)
 
     def _news(self, outcome: StepOutcome) -> list[str]:
         news = [f"refused: {problem}" for problem in outcome.problems]
         for name in outcome.named:
             seen = outcome.containers.get(name)
             if seen is not None:
-                letter = self._owners.letter(name)
+                letter = self._letters.get(name, "")
                 news.append(f"{f'{letter} = ' if letter else ''}{name}: {placement_text(seen)}")
         news += [f"makes room: {moved.container}: {change_text(moved)}" for moved in outcome.updated]
         return news or ["no container changed"]
 
 
-def grid(machine: Machine, reserved: CpuSet, seen: Mapping[str, ContainerState], owners: OwnerLetters) -> list[str]:
+def lettered(seen: Mapping[str, ContainerState], known: Mapping[str, str]) -> dict[str, str]:
+    """Return the known letters and new ones for containers that own CPUs and have none; ``#`` after Z."""
+    letters = dict(known)
+    for name in (name for name, container in seen.items() if container.owned):
+        letters.setdefault(name, ascii_uppercase[len(letters)] if len(letters) < len(ascii_uppercase) else MANY)
+    return letters
+
+
+def grid(
+    machine: Machine, reserved: CpuSet, seen: Mapping[str, ContainerState], letters: Mapping[str, str]
+) -> list[str]:
     """Return a row for each package: its NUMA nodes with their CPUs, thread siblings side by side."""
     marks = dict.fromkeys(machine.online, SHARED)
     marks |= dict.fromkeys(machine.isolated, ISOLATED)
     marks |= dict.fromkeys(reserved, RESERVED)
     for name, container in seen.items():
-        marks |= dict.fromkeys(container.exclusive | container.isolated, owners.letter(name))
+        marks |= dict.fromkeys(container.owned, letters.get(name, ""))
     rows = []
     for package in machine.packages:
         nodes = [node for node in machine.nodes if not node.cpus.isdisjoint(package.cpus)]

@@ -34,6 +34,11 @@ class ContainerState:
     resource_variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def owned(self) -> CpuSet:
+        """All CPUs that it owns alone."""
+        return self.exclusive | self.isolated
+
+    @property
     def is_live(self) -> bool:
         """Created or running."""
         return self.state in {"created", "running"}

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from cri_proxy import events
-from cri_proxy.simulate.expect.functions import CONTAINER_FUNCTIONS, MACHINE_FUNCTIONS, SET_FUNCTIONS, STEP_FUNCTIONS
+from cri_proxy.simulate.expect.functions import vocabulary
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome
 from cri_proxy.simulate.run_files import ScenarioResult, run_files, run_scenario
 from cri_proxy.simulate.scenario.model import Action, Expect, ResetNode, Restart, Scenario, Tamper
 from cri_proxy.simulate.scenario.parse import STEP_KEYS
 from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
 from sysfs.sources import load_machine
 from tests.golden.scenarios import odd_machines
 from tests.golden.scenarios.record import FOLDER, RECORDED, STORIES, recording, scenarios
@@ -167,5 +168,5 @@ def test_every_kind_of_step_and_every_function_is_part_of_some_story() -> None:
     asked = " ".join(
         e for s in SCENARIOS for t in s.steps if isinstance(t.action, Expect) for e in t.action.expressions
     )
-    functions = (*CONTAINER_FUNCTIONS, *MACHINE_FUNCTIONS, *SET_FUNCTIONS, *STEP_FUNCTIONS)
+    functions = vocabulary(describe({}), (), {}, None)
     assert [name for name in functions if f"{name}(" not in asked] == []

@@ -218,9 +218,9 @@ class _Evaluator:
 def _alike(left: Value, right: Value) -> tuple[Value, Value]:
     """Return both operands; a text beside a set of numbers becomes a CPU list."""
     if isinstance(left, str) and _holds_numbers(right):
-        return _members(left), right
+        return cpu_ids(left), right
     if isinstance(right, str) and _holds_numbers(left):
-        return left, _members(right)
+        return left, cpu_ids(right)
     return left, right
 
 
@@ -228,7 +228,8 @@ def _holds_numbers(value: Value) -> bool:
     return isinstance(value, frozenset) and all(isinstance(member, int) for member in value)
 
 
-def _members(text: str) -> Members:
+def cpu_ids(text: str) -> frozenset[int]:
+    """Return the CPUs of a CPU list. Raises ExpectationError."""
     try:
         return frozenset(CpuSet.parse(text))
     except CpuSetError as error:

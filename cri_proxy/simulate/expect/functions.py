@@ -2,67 +2,23 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from itertools import combinations
 from typing import cast
 
 from cri_proxy.simulate.errors import ExpectationError
-from cri_proxy.simulate.expect.expressions import Function, Members, Value
+from cri_proxy.simulate.expect.expressions import Function, Members, Value, cpu_ids
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome
 from policies.base import PoolView
 from policies.registry import REASON_CODES
-from sysfs.cpuset import CpuSet, CpuSetError
+from sysfs.cpuset import CpuSet, IdSet
 from sysfs.model import Machine
 
-# One line each for the reference page, which a test holds against ``vocabulary``.
-CONTAINER_FUNCTIONS = {
-    "cpus": "the CPUs it may run on",
-    "mems": "the memory nodes it may allocate from",
-    "exclusive": "ordinary CPUs that it owns alone",
-    "isolated": "kernel-isolated CPUs that it owns alone",
-    "owned": "all CPUs that it owns alone",
-    "shared": "the part of `cpus` that others may use too",
-    "reserved": "the part of `cpus` that is reserved for the system",
-    "shared_mcpu": "thousandths of a CPU booked in the shared set of its pool",
-    "kind": "`shared`, `exclusive`, `isolated`, `mixed`, `reserved`, `preserve`, or `''` if nothing is granted to it",
-    "pool": "the name of its pool",
-    "state": "`created`, `running`, `exited`, or `gone`",
-    "kernel_cpus": "the CPUs that the kernel lets it use, whatever the runtime has on record",
-    "kernel_mems": "the memory nodes that the kernel lets it use",
-    "cpu_shares": "its CPU shares, as the runtime has them",
-    "cpu_quota": "its CPU quota in microseconds per period, 0 when it has none",
-    "told": "what it reads in `/.cri-proxy/resources.sh`, `told('web/c0', 'EXCLUSIVE_CPUS')`; `''` if it is not told",
-}
-MACHINE_FUNCTIONS = {
-    "online": "all online CPUs",
-    "node": "CPUs of a NUMA node, `node(0)`",
-    "package": "CPUs of a package, `package(1)`",
-    "core": "a CPU and its thread siblings, `core(4)`",
-    "kernel_isolated": "the CPUs that the kernel isolates",
-    "reserved_cpus": "the CPUs reserved for the system",
-    "free": "sharable CPUs without an owner",
-    "nodes_of": "NUMA nodes that a set of CPUs lies in",
-    "packages_of": "packages that a set of CPUs lies in",
-    "pool_cpus": "CPUs of a pool, `pool_cpus('root')`",
-    "pools": "the names of all pools",
-    "memory_free": "MiB of a pool's memory that is promised to no container, `memory_free('NUMA node #0')`",
-}
-SET_FUNCTIONS = {
-    "cpuset": "the CPUs of a list, `cpuset('0-3,8')`",
-    "disjoint": "no two of these sets have a member in common",
-    "subset": "every member of the first set is in the second",
-    "whole_cores": "no thread sibling of the set is left out",
-    "len": "how many members a set has",
-}
-STEP_FUNCTIONS = {
-    "ok": "whether the last step before this one was done",
-    "error": "why not; `''` if it was",
-    "refused": "it said no to this container, in a sentence with these words, `refused('web/c0', 'wanted 2')`",
-    "because": "this code is among the reasons of the last decision about a container, `because('web/c0', 'pool')`",
-    "updated": "the other containers that it moved",
-    "updates": "how many UpdateContainerResources calls the runtime got in it",
-    "notices": "how many `notify-exec` commands were run in it",
-    "containers": "the names of all containers",
-}
+# What they give is described in docs/reference/scenarios.md, which a test holds against ``vocabulary``.
+_OF_CONTAINERS = (
+    *("cpus", "mems", "exclusive", "isolated", "owned", "shared", "reserved", "shared_mcpu", "kind", "pool"),
+    *("kernel_cpus", "kernel_mems", "cpu_shares", "cpu_quota"),
+)
 
 
 def vocabulary(
@@ -90,24 +46,11 @@ def _about_containers(seen: Mapping[str, ContainerState]) -> dict[str, Function]
         variables = find(name).resource_variables
         return variables[_known("variable", variable, variables)] if variables else ""
 
-    return {
-        "cpus": lambda name: frozenset(find(name).cpus),
-        "mems": lambda name: frozenset(find(name).mems),
-        "exclusive": lambda name: frozenset(find(name).exclusive),
-        "isolated": lambda name: frozenset(find(name).isolated),
-        "owned": lambda name: frozenset(find(name).exclusive | find(name).isolated),
-        "shared": lambda name: frozenset(find(name).shared),
-        "reserved": lambda name: frozenset(find(name).reserved),
-        "shared_mcpu": lambda name: find(name).shared_mcpu,
-        "kind": lambda name: find(name).kind,
-        "pool": lambda name: find(name).pool,
-        "state": state,
-        "kernel_cpus": lambda name: frozenset(find(name).kernel_cpus),
-        "kernel_mems": lambda name: frozenset(find(name).kernel_mems),
-        "cpu_shares": lambda name: find(name).cpu_shares,
-        "cpu_quota": lambda name: find(name).cpu_quota,
-        "told": told,
-    }
+    def read(attribute: str, name: Value) -> Value:
+        value = getattr(find(name), attribute)
+        return frozenset(value) if isinstance(value, IdSet) else cast(Value, value)
+
+    return {**{name: partial(read, name) for name in _OF_CONTAINERS}, "state": state, "told": told}
 
 
 def _about_machine(machine: Machine, pools: tuple[PoolView, ...]) -> dict[str, Function]:
@@ -208,10 +151,7 @@ def _set(value: Value) -> frozenset[object]:
 
 def _numbers(value: Value) -> frozenset[int]:
     if isinstance(value, str):
-        try:
-            return frozenset(CpuSet.parse(value))
-        except CpuSetError as error:
-            raise ExpectationError(str(error)) from None
+        return cpu_ids(value)
     if isinstance(value, frozenset) and all(isinstance(member, int) for member in value):
         return cast(frozenset[int], value)
     raise ExpectationError(f"expected a set of CPUs, got {value!r}")
