@@ -15,7 +15,7 @@ from cri_proxy.simulate.expect.functions import vocabulary
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome
 from cri_proxy.simulate.run_files import ScenarioResult, run_files, run_scenario
 from cri_proxy.simulate.scenario.model import Action, Expect, ResetNode, Restart, Scenario, Tamper
-from cri_proxy.simulate.scenario.parse import STEP_KEYS
+from cri_proxy.simulate.scenario.steps import STEP_KEYS
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.sources import load_machine

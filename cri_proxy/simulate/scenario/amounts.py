@@ -1,17 +1,15 @@
 """CPU and memory of a container: the amounts of a scenario, and the figures of the pod specification they stand for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
 from policies.base import QosClass
-from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
+from sysfs.quantity import parse_bytes, parse_mcpu
 
 AMOUNT_KEYS = ("cpu", "cpu_request", "cpu_limit", "memory", "memory_request", "memory_limit")
-CONTAINER_KEYS = ("name", "devices", "mounts", "cpuset_cpus", *AMOUNT_KEYS)
-UPDATE_KEYS = ("container", "cpuset_cpus", *AMOUNT_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,58 +30,30 @@ class DeclaredPod(PodSpec):
 
 def amounts_of(part: Field, values: Mapping[str, Field], qos: QosClass | None) -> Amounts:
     """Return the amounts of these keys. Raises ScenarioError for what no pod of this class can request."""
-    found = Amounts(
-        cpu_mcpu=_amount(values, "cpu", parse_mcpu),
-        cpu_request_mcpu=_amount(values, "cpu_request", parse_mcpu),
-        cpu_limit_mcpu=_amount(values, "cpu_limit", parse_mcpu),
-        memory_bytes=_amount(values, "memory", parse_bytes),
-        memory_request_bytes=_amount(values, "memory_request", parse_bytes),
-        memory_limit_bytes=_amount(values, "memory_limit", parse_bytes),
-    )
+    given = {key: values[key] for key in AMOUNT_KEYS if key in values and not values[key].is_null}
+    cpu = {f"{key}_mcpu": part.parsed(key, parse_mcpu) for key, part in given.items() if key.startswith("cpu")}
+    memory = {f"{key}_bytes": part.parsed(key, parse_bytes) for key, part in given.items() if key.startswith("memory")}
+    found = Amounts(**cpu, **memory)
     problem = _contradiction(found, qos)
     if problem:
         raise part.refuse(problem)
     return found
 
 
-def _amount(values: Mapping[str, Field], key: str, parse: Callable[[str], int]) -> int | None:
-    part = values.get(key)
-    if part is None or part.is_null:
-        return None
-    try:
-        return parse(part.text(key))
-    except QuantityError as error:
-        raise part.refuse(f"{key}: {error}") from None
-
-
 def _contradiction(found: Amounts, qos: QosClass | None) -> str:
     """Return why no container of such a pod can request this; '' when one can."""
     request, limit = found.cpu_request_mcpu or found.cpu_mcpu, found.cpu_limit_mcpu
-    both = request is not None and limit is not None
-    is_guaranteed = qos is QosClass.GUARANTEED
-    problems = (
-        (
-            found.cpu_mcpu is not None and found.cpu_request_mcpu is not None and limit is not None,
-            "cpu says what cpu_request and cpu_limit say as well; leave one out",
-        ),
-        (
-            both and (request or 0) > (limit or 0),
-            f"a request of {request}m is more than the limit of {limit}m",
-        ),
-        (
-            qos is QosClass.BEST_EFFORT and not found.is_empty,
-            "a BestEffort pod asks for nothing; leave cpu and memory out, or change qos",
-        ),
-        (
-            is_guaranteed and not (request or limit),
-            "a container of a Guaranteed pod asks for CPU; add cpu",
-        ),
-        (
-            is_guaranteed and both and request != limit,
-            "a Guaranteed pod's cpu_request is its cpu_limit; give cpu alone, or qos: burstable",
-        ),
-    )
-    return next((text for is_wrong, text in problems if is_wrong), "")
+    if found.cpu_mcpu is not None and found.cpu_request_mcpu is not None and limit is not None:
+        return "cpu says what cpu_request and cpu_limit say as well; leave one out"
+    if request is not None and limit is not None and request > limit:
+        return f"a request of {request}m is more than the limit of {limit}m"
+    if qos is QosClass.BEST_EFFORT and found != Amounts():
+        return "a BestEffort pod asks for nothing; leave cpu and memory out, or change qos"
+    if qos is QosClass.GUARANTEED and not (request or limit):
+        return "a container of a Guaranteed pod asks for CPU; add cpu"
+    if qos is QosClass.GUARANTEED and None not in (request, limit) and request != limit:
+        return "a Guaranteed pod's cpu_request is its cpu_limit; give cpu alone, or qos: burstable"
+    return ""
 
 
 def container_spec(name: str, amounts: Amounts, qos: QosClass | None) -> ContainerSpec:

@@ -3,11 +3,14 @@
 Mappings are read key by key against a list of known ones: an unknown, doubled or misspelt key is an error.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
+from typing import TypeVar
 
 from cri_proxy.bounded_yaml import Dialect, Listing, Mapping, Scalar, Tree, YamlError, parse_documents, plain
 from cri_proxy.simulate.errors import ScenarioError
+
+T = TypeVar("T")
 
 MAX_BYTES = 4 << 20
 _DIALECT = Dialect(MAX_BYTES, max_depth=40, max_nodes=200_000, has_aliases=True)
@@ -70,6 +73,14 @@ class Field:
         if not isinstance(self._tree, Scalar):
             raise self.refuse(f"{what}: expected a text or number, got {self.shown()}")
         return self._tree.text
+
+    def parsed(self, what: str, parse: Callable[[str], T]) -> T:
+        """Return what ``parse`` makes of the text; it raises ValueError."""
+        text = self.text(what)
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise self.refuse(f"{what}: {error}") from None
 
     def truth(self, what: str) -> bool:
         """Return true or false."""

@@ -26,11 +26,6 @@ class Amounts:
     memory_request_bytes: int | None = None
     memory_limit_bytes: int | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        """True when nothing is requested."""
-        return self == Amounts()
-
 
 class ContainerRole(StrEnum):
     """The role of a container in its pod. The kubelet starts init containers and sidecars before the others."""

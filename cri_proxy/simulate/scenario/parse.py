@@ -1,22 +1,15 @@
 """Read scenario files (docs/reference/scenarios.md): YAML documents into values; every error names its line."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.expect.expressions import check
-from cri_proxy.simulate.scenario import node_steps, pod_steps
 from cri_proxy.simulate.scenario.fields import MAX_BYTES, Field, documents
-from cri_proxy.simulate.scenario.model import Action, Delete, Expect, OnContainer, Reconfigure, Scenario, Step
-from cri_proxy.simulate.scenario.pod_steps import container_reference, pod_reference
+from cri_proxy.simulate.scenario.model import Scenario
+from cri_proxy.simulate.scenario.steps import read_options, read_step
 
 TOP_KEYS = ("about", "machine", "config", "steps")
-STEP_KEYS = (
-    *("create", "stop", "exit", "restart-container", "update", "delete"),
-    *("reconfigure", "restart", "reset", "advance", "offline", "online", "tamper"),
-    "expect",
-)
 
 
 def read_scenarios(path: str) -> Iterator[Scenario | ScenarioError]:
@@ -70,52 +63,7 @@ def _scenario(source: str, document: Field) -> Scenario:
         source=source,
         line=document.line,
         machine=spec if isinstance(spec, Mapping) else machine.text("machine"),
-        config=node_steps.options(fields.get("config"), "config"),
-        steps=tuple(_step(item) for item in fields["steps"].items("steps")) if "steps" in fields else (),
+        config=read_options("config", fields.get("config")),
+        steps=tuple(map(read_step, fields["steps"].items("steps"))) if "steps" in fields else (),
         about=" ".join(about.text("about").split()) if about is not None else "",
     )
-
-
-def _step(item: Field) -> Step:
-    fields = item.mapping(STEP_KEYS, "a step")
-    if len(fields) != 1:
-        raise item.refuse(f"a step does one thing, one of {', '.join(STEP_KEYS)}; this one has {len(fields)}")
-    ((key, value),) = fields.items()
-    return Step(_action(key, value), item.plain(), item.line)
-
-
-def _action(key: str, value: Field) -> Action:
-    match key:
-        case "stop" | "exit" | "restart-container":
-            return OnContainer(key, container_reference(value, key))
-        case "delete":
-            return Delete(pod_reference(value))
-        case "reconfigure":
-            return Reconfigure(node_steps.options(value, "reconfigure"))
-    return _PARSERS[key](value)
-
-
-def _expect(value: Field) -> Expect:
-    expressions = []
-    for item in [value] if value.is_scalar else value.items("expect"):
-        text = item.text("expect")
-        problem = check(text)
-        if problem:
-            # Most often the name of a pool: its ' #' begins a comment.
-            remedy = "; in quotes, YAML takes no # for a comment" if text.count("'") % 2 else ""
-            raise item.refuse(f"expect: {text}: {problem}{remedy}")
-        expressions.append(text)
-    return Expect(tuple(expressions))
-
-
-_PARSERS: Mapping[str, Callable[[Field], Action]] = {
-    "create": pod_steps.create,
-    "update": pod_steps.update,
-    "restart": node_steps.restart,
-    "reset": node_steps.reset,
-    "advance": node_steps.advance,
-    "offline": node_steps.offline,
-    "online": node_steps.online,
-    "tamper": node_steps.tamper,
-    "expect": _expect,
-}

@@ -2,7 +2,7 @@ import pytest
 
 from cri_proxy.cri_client.pods import ContainerSpec
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.amounts import CONTAINER_KEYS, amounts_of, container_spec, resized
+from cri_proxy.simulate.scenario.amounts import AMOUNT_KEYS, amounts_of, container_spec, resized
 from cri_proxy.simulate.scenario.fields import documents
 from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
 from policies.base import QosClass
@@ -14,7 +14,7 @@ MIB = 1 << 20
 def read(text: str, qos: QosClass | None) -> Amounts:
     """The amounts of a container that is written like this."""
     (part,) = documents(text, "s")
-    return amounts_of(part, part.mapping(CONTAINER_KEYS, "a container"), qos)
+    return amounts_of(part, part.mapping(AMOUNT_KEYS, "a container"), qos)
 
 
 def test_quantities_are_kubernetes_quantities() -> None:
