@@ -16,8 +16,7 @@ from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.cri.device_locality import DeviceFinder
 from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.daemon.apply import Applier, Built, build_start
-from cri_proxy.daemon.host import Host
+from cri_proxy.daemon.apply import Applier, Built, Host, build_start
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer
@@ -33,9 +32,8 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.node.resource_files.updates import DIRECTORY
-from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
 from cri_proxy.node.status.model import ConfigurationView, HealthPart
-from cri_proxy.node.status.view import NodeView
+from cri_proxy.node.status.view import ConfigInForce, DaemonStatus, NodeView
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
@@ -69,6 +67,7 @@ class Engine:
         self._host = Host(settings, log, machine)
         self.settings, self._seen, self._built = build_start(settings, self._host)
         """The settings in force: the last known good ones where the file does not work."""
+        self.machine = self._built.machine
         if self.settings.fallback is not None:
             self._log_kept(self.settings.fallback)
         self._warnings = (*self.settings.warnings, *self._built.warnings)
@@ -76,11 +75,6 @@ class Engine:
             log.warning(events.CONFIG_WARNING, reason=warning)
         self._clock = SystemClock()
         self.journal = Journal(log, self._clock)
-
-    @property
-    def machine(self) -> Machine:
-        """The node's hardware as discovered."""
-        return self._built.machine
 
     def require_readable_store(self) -> None:
         """Raise StoreError if a newer program wrote it."""
@@ -160,11 +154,12 @@ class Engine:
     def _pod_resources(self, node: Node, closing: AsyncExitStack) -> PodResources:
         """Return the client of the kubelet's device list; the configuration in force says whether it is asked."""
         channel = RuntimeClient(f"unix://{Path(self.settings.config.kubelet_root) / SOCKET}")
-
-        def known() -> NodeSet:
-            return NodeSet.of(n.id for n in node.context.ledger.policy.machine.nodes)
-
-        resources = PodResources(channel, self._clock, self.journal, known=known)
+        resources = PodResources(
+            channel,
+            self._clock,
+            self.journal,
+            known=lambda: NodeSet.of(n.id for n in node.context.ledger.policy.machine.nodes),
+        )
         closing.push_async_callback(resources.close)
         return resources
 

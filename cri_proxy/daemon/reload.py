@@ -192,15 +192,14 @@ class Reloader:
 
     def warnings(self) -> tuple[str, ...]:
         """Return what an operator should know now: a configuration that is not in force, and why."""
-        said = []
-        if self._last is not None and self._last.outcome == "rejected" and self.is_kept:
-            said.append(
-                "the daemon has started with the configuration that was in force before, because the file cannot be "
-                f"taken: {self._last.reason}; correct it, and it is applied at once"
-            )
-        elif self._last is not None and self._last.outcome == "rejected":
-            said.append(f"the configuration has changed and was rejected, the old one stays: {self._last.reason}")
-        return tuple(said)
+        if self._last is None or self._last.outcome != "rejected":
+            return ()
+        if not self.is_kept:
+            return (f"the configuration has changed and was rejected, the old one stays: {self._last.reason}",)
+        said = (
+            "the daemon has started with the configuration that was in force before, because the file cannot be taken"
+        )
+        return (f"{said}: {self._last.reason}; correct it, and it is applied at once",)
 
     def view(self) -> ConfigurationView:
         """Return the configuration's part of the status."""

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.node.barrier import Barrier, Ticket
-from cri_proxy.node.context import Context
-from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
-from cri_proxy.node.effects import Effects, is_announced
-from cri_proxy.node.sync.resync import Resync
+from cri_proxy.node.barrier import Ticket
+from cri_proxy.node.coordinator import Refusal, Reservation
+from cri_proxy.node.effects import is_announced
+from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied
 from policies.base import ContainerKey, Pinning, Rejected
 
@@ -29,16 +28,14 @@ class PlannedUpdate:
 class UpdateCalls:
     """Plans and finishes the kubelet's updates."""
 
-    def __init__(
-        self, context: Context, effects: Effects, barrier: Barrier, coordinator: Coordinator, resync: Resync
-    ) -> None:
-        """Works on the node's shared parts."""
-        self._context = context
-        self._effects = effects
-        self._ledger = context.ledger
-        self._barrier = barrier
-        self._coordinator = coordinator
-        self._resync = resync
+    def __init__(self, node: Node) -> None:
+        """Works on the node's parts."""
+        self._context = node.context
+        self._effects = node.effects
+        self._ledger = node.context.ledger
+        self._barrier = node.barrier
+        self._coordinator = node.coordinator
+        self._resync = node.resync
 
     async def plan(
         self, reader: Reader, request: pb.UpdateContainerResourcesRequest
@@ -155,7 +152,6 @@ class UpdateCalls:
         """Return what the container may run on now; what it already has where nothing new may be written."""
         row = self._ledger.get(ticket.key)
         target = self._ledger.sendable(ticket.key)
-        known = row.acknowledged if row is not None else None
-        if target is not None and row is not None:
-            return self._effects.without_move(row, target)
-        return known if known is not None else Pinning(None, None)
+        if row is None:
+            return Pinning()
+        return self._effects.without_move(row, target) if target is not None else row.known

@@ -21,8 +21,7 @@ from cri_proxy.intercept.create import CreateCalls
 from cri_proxy.intercept.gate import CREATE, RUNTIME, START, UPDATE, interest_of
 from cri_proxy.intercept.reader import Reader, message_of
 from cri_proxy.intercept.resize import UpdateCalls
-from cri_proxy.node.context import Context
-from cri_proxy.node.coordinator import Coordinator, Refusal
+from cri_proxy.node.coordinator import Refusal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.relay.boundary import contained
@@ -32,6 +31,7 @@ from policies.base import CpuKind, Rejected
 
 # How long a call waits until the saved state is checked against the runtime; then it is refused, and retried.
 READY_BOUND_SECONDS = 10.0
+_DECIDED = frozenset({CREATE, START, UPDATE})
 
 
 class CriInterceptor:
@@ -41,11 +41,11 @@ class CriInterceptor:
         """Acts on this node; ``reader`` reads its messages."""
         self._ready_bound_seconds = ready_bound_seconds
         self._node = node
-        self._context: Context = node.context
-        self._coordinator: Coordinator = node.coordinator
+        self._context = node.context
+        self._coordinator = node.coordinator
         self._reader = reader
         self._creates = CreateCalls(node)
-        self._updates = UpdateCalls(node.context, node.effects, node.barrier, node.coordinator, node.resync)
+        self._updates = UpdateCalls(node)
         self._open: dict[int, OnOutcome] = {}
         self._methods: dict[str, Callable[[Call], Awaitable[Answer]]] = {
             RUNTIME + "RunPodSandbox": self._run_sandbox,
@@ -88,7 +88,8 @@ class CriInterceptor:
 
     async def _answer(self, call: Call) -> Answer:
         try:
-            return await self._methods[call.method](call)
+            refusal = await self._ready() if call.method in _DECIDED else None
+            return refused(refusal) if refusal is not None else await self._methods[call.method](call)
         except UnreadableRequest as error:
             return self._unreadable(call, error)
 
@@ -178,26 +179,21 @@ class CriInterceptor:
         return Answer(Forward(), finish)
 
     async def _create(self, call: Call) -> Answer:
-        refusal = await self._ready()
-        return refused(refusal) if refusal is not None else await self._creates.answer(call.message, self._reader)
+        return await self._creates.answer(call.message, self._reader)
 
     async def _start(self, call: Call) -> Answer:
         container_id = message_of(pb.StartContainerRequest, call.message).container_id
-        refusal = await self._ready()
-        if refusal is not None:
-            return refused(refusal)
         container_id = self._context.ledger.full_id(container_id)
         holder = self._context.ledger.holder(container_id)
         if holder is None or holder.state not in ACTIVE:
             # Place it now: it was created without us (restored from a checkpoint, or while deciding failed), or
             # released before it ran (containerd takes a stop of a created container and can start it afterwards).
             await self._node.resync.adopt_id(container_id)
-        ticket = await self._node.barrier.before_start(container_id)
-        if isinstance(ticket, Refusal):
-            return refused(ticket)
-        if ticket is None:
+        held = await self._node.barrier.before_start(container_id)
+        if isinstance(held, Refusal):
+            return refused(held)
+        if held is None:
             return Answer(Forward())
-        held = ticket
 
         def finish(outcome: Outcome) -> None:
             row = self._context.ledger.holder(container_id)
@@ -215,9 +211,6 @@ class CriInterceptor:
 
     async def _update(self, call: Call) -> Answer:
         request = message_of(pb.UpdateContainerResourcesRequest, call.message)
-        refusal = await self._ready()
-        if refusal is not None:
-            return refused(refusal)
         request.container_id = self._context.ledger.full_id(request.container_id)
         row = self._context.ledger.holder(request.container_id)
         if row is not None:

@@ -6,7 +6,7 @@ parse, counts as none: it must not keep a container from starting.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from google.protobuf.message import DecodeError, Message
 
@@ -90,7 +90,13 @@ class PodResources:
             self._asked.pop(pod.uid, None)  # a later container of the pod asks again
             self._silent_until_seconds = self._clock.monotonic_seconds() + SILENCE_SECONDS
             if not self._is_reported:
-                self._observer.noted(events.POD_RESOURCES_AWAY, reason=_why(error))
+                # The error of the channel speaks of a runtime, and this is the kubelet.
+                why = (
+                    f"the kubelet does not answer: {error.problem}"
+                    if isinstance(error, RuntimeUnavailable)
+                    else str(error) or "no answer in time"
+                )
+                self._observer.noted(events.POD_RESOURCES_AWAY, reason=why)
             self._is_reported = True
             return
         self._is_reported = False
@@ -116,33 +122,18 @@ class PodResources:
         )
 
 
-def _why(error: Exception) -> str:
-    """Word an error; the error of the channel speaks of a runtime, and this is the kubelet."""
-    if isinstance(error, RuntimeUnavailable):
-        return f"the kubelet does not answer: {error.problem}"
-    return str(error) or "no answer in time"
-
-
 def hints_of_container(pod: pb.PodResources, container: str, known: NodeSet) -> tuple[DeviceLocality, ...]:
     """Return one hint per group of devices of this container whose plugin has given NUMA nodes, sorted by source.
 
     ``known`` are the machine's nodes: devices on other nodes, or on all of them, give no hint.
     """
+    present = set(known)  # a plugin may name any number: only known ones are made into a set
     found = [
-        DeviceLocality(_source(devices), CpuSet(), nodes)
+        # The source is the resource and its devices, ``podresapi:example.com/nic/0,1``.
+        DeviceLocality(f"{POD_RESOURCES}{d.resource_name}/{','.join(sorted(d.device_ids))}", CpuSet(), nodes)
         for resources in pod.containers
         if resources.name == container
-        for devices in resources.devices
-        if (nodes := _nodes(devices.topology.nodes, known)) and nodes != known
+        for d in resources.devices
+        if (nodes := NodeSet.of(n.ID for n in d.topology.nodes if n.ID in present)) and nodes != known
     ]
     return tuple(sorted(found, key=lambda hint: hint.source))
-
-
-def _source(devices: pb.ContainerDevices) -> str:
-    """Return the resource and its devices, ``podresapi:example.com/nic/0,1``."""
-    return f"{POD_RESOURCES}{devices.resource_name}/{','.join(sorted(devices.device_ids))}"
-
-
-def _nodes(nodes: Iterable[pb.NUMANode], known: NodeSet) -> NodeSet:
-    present = set(known)  # a plugin may name any number: only known ones are made into a set
-    return NodeSet.of(node.ID for node in nodes if node.ID in present)

@@ -62,47 +62,32 @@ class Coordinator:
         self._ledger = context.ledger
         self._effects = effects
         self._ready = asyncio.Event()
-        self._is_open = False
-        self._fault = ""
-        self._fallback = Pinning(None, None)
-        self._rules = rules
+        self._fallback = Pinning()
+        self.is_ready = False  # decisions are made: the saved state has been compared with the runtime
+        self.fault = ""  # the internal error that keeps the saved state from being restored
+        self.rules = rules  # the operator's choices in force
         context.signals.container_vanished.connect(lambda row: self.release(row, "gone"))
-
-    @property
-    def rules(self) -> NodeRules:
-        """The operator's choices that are in force."""
-        return self._rules
 
     def use_rules(self, rules: NodeRules) -> None:
         """Follow these rules from now on."""
-        self._rules = rules
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether decisions are made: the saved state has been compared with the runtime."""
-        return self._is_open
+        self.rules = rules
 
     def open(self) -> None:
         """Start to decide."""
         self.update_fallback()
-        self._is_open, self._fault = True, ""
+        self.is_ready, self.fault = True, ""
         self._ready.set()
-
-    @property
-    def fault(self) -> str:
-        """The internal error that keeps the saved state from being restored; '' without one."""
-        return self._fault
 
     def cannot_open(self, fault: str) -> None:
         """Note that an internal error keeps the saved state from being restored: until ``open`` calls do not wait."""
-        self._fault = fault
+        self.fault = fault
         self._ready.set()
 
     async def wait_ready(self) -> None:
         """Wait until decisions are made; a caller's deadline cancels this. Raises NotRecovered."""
         await self._ready.wait()
-        if self._fault:
-            raise NotRecovered(self._fault)
+        if self.fault:
+            raise NotRecovered(self.fault)
 
     @property
     def fallback(self) -> Pinning:

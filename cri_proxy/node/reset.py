@@ -7,7 +7,7 @@ name everything. What an annotation preserved (``cpu.preserve``, ``memory.preser
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
@@ -38,36 +38,6 @@ UPDATE_TIMEOUT_SECONDS = 10.0
 CONCURRENT = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A live container and its saved row."""
-
-    container: LiveContainer
-    row: Row | None
-
-    @property
-    def is_managed(self) -> bool:
-        """Whether it went through the proxy."""
-        return self.row is not None or bool(self.container.grant_annotation)
-
-    def writable(self, target: Pinning) -> Pinning:
-        """Return those fields of the target that are ours to write."""
-        if self.row is not None:
-            preferences = self.row.grant.request.preferences
-            keeps_cpus = preferences.preserve_cpu
-            keeps_mems = keeps_cpus or preferences.preserve_memory
-        else:
-            keeps_cpus = keeps_mems = self._is_preserved_by_annotation
-        return Pinning(None if keeps_cpus else target.cpus, None if keeps_mems else target.mems)
-
-    @property
-    def _is_preserved_by_annotation(self) -> bool:
-        try:
-            return grant_parts_from_text(self.container.grant_annotation).kind is CpuKind.PRESERVE
-        except GrantTextError:
-            return False
-
-
 def everything(machine: Machine, available: CpuSet) -> Pinning:
     """Return all CPUs that are online, ``available`` to containers and not isolated, and all nodes with memory."""
     cpus = (machine.online & available) - machine.isolated
@@ -94,9 +64,9 @@ class NodeReset:
         saved = self._store.load()
         node = await runtime_state.list_node(self._channel)
         rows = {row.container_id: row for row in saved.rows if row.container_id}
-        found = [_Known(c, rows.get(c.id)) for c in node.containers if c.is_live]
+        live = [c for c in node.containers if c.is_live]
         target = everything(self._machine, available)
-        results = await asyncio.gather(*(self._widen(known, target, is_dry=is_dry) for known in found))
+        results = await asyncio.gather(*(self._widen(c, rows.get(c.id), target, is_dry=is_dry) for c in live))
         kept = [
             # A refusal does not prove that nothing changed: the next start reads the pinning.
             replace(rows[result.container_id], acknowledged=None)
@@ -109,28 +79,28 @@ class NodeReset:
             await self._store.save(
                 kept, [*gone, *(s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in sandboxes)]
             )
-            await asyncio.to_thread(
-                self._write_files, {known.container.id: known.container.key for known in found}, results
-            )
+            await asyncio.to_thread(self._write_files, {c.id: c.key for c in live}, results)
         ordered = sorted(results, key=lambda r: (r.namespace, r.pod, r.name, r.container_id))
         return ResetReport(target, tuple(ordered), len(saved.rows) - len(kept), is_dry)
 
-    async def _widen(self, known: _Known, target: Pinning, *, is_dry: bool) -> ResetContainer:
-        container = known.container
-        result = ResetContainer("", "", container.key.name, container.id, "refused", Pinning(None, None), target)
+    async def _widen(
+        self, container: LiveContainer, row: Row | None, target: Pinning, *, is_dry: bool
+    ) -> ResetContainer:
+        result = ResetContainer("", "", container.key.name, container.id, "refused", Pinning(), target)
         async with self._slots:
             try:
                 status = await runtime_state.container_status(self._channel, container.id)
-                result = _named(result, status.status.labels, known)
+                result = _named(result, status.status.labels, container, row)
                 found = read_status(status, pb.PodSandboxStatus())
-                step = _step(known, Pinning(found.cpus, found.mems), target)
-                result = replace(result, before=step.before, after=step.after, outcome=step.outcome)
-                if step.send == Pinning(None, None):
-                    return result
-                if is_dry:
-                    return replace(result, outcome="would widen")
-                message = update_request(container.id, step.send)
-                await self._channel.unary(UPDATE, message, timeout_seconds=UPDATE_TIMEOUT_SECONDS)
+                # Where the runtime has no record of a set, the last confirmed one counts.
+                before = Pinning(found.cpus, found.mems).over(row.known if row is not None else None)
+                ours = _writable(container, row, target)
+                send = _step(before, ours, is_managed=row is not None or bool(container.grant_annotation))
+                outcome = _outcome(ours, send, is_dry=is_dry)
+                result = replace(result, before=before, after=send.over(before), outcome=outcome)
+                if outcome == "widened":
+                    message = update_request(container.id, send)
+                    await self._channel.unary(UPDATE, message, timeout_seconds=UPDATE_TIMEOUT_SECONDS)
             except CallFailed as error:
                 if error.code == NOT_FOUND:
                     return replace(result, outcome="gone", after=result.before)
@@ -153,41 +123,45 @@ class NodeReset:
                     write_files(self._files_root, directory, unpinned_resources(result.after, sets))
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What to send, and what the container has before and after."""
+def _writable(container: LiveContainer, row: Row | None, target: Pinning) -> Pinning:
+    """Return those fields of the target that no annotation of the container preserves."""
+    if row is not None:
+        preferences = row.grant.request.preferences
+        keeps_cpus = preferences.preserve_cpu
+        keeps_mems = keeps_cpus or preferences.preserve_memory
+    else:
+        try:
+            keeps_cpus = grant_parts_from_text(container.grant_annotation).kind is CpuKind.PRESERVE
+        except GrantTextError:
+            keeps_cpus = False
+        keeps_mems = keeps_cpus
+    return Pinning(None if keeps_cpus else target.cpus, None if keeps_mems else target.mems)
 
-    outcome: Outcome
-    before: Pinning
-    after: Pinning
-    send: Pinning
 
-
-def _step(known: _Known, recorded: Pinning, target: Pinning) -> _Step:
-    """Return what widens this container.
-
-    Where the runtime has no record of a set, the last confirmed one counts; a container without either is not limited.
-    """
-    row = known.row
-    confirmed = row.acknowledged if row is not None and row.acknowledged is not None else Pinning(None, None)
-    before = Pinning(recorded.cpus or confirmed.cpus, recorded.mems or confirmed.mems)
-    ours = known.writable(target)
-    unknown = known.is_managed and before == Pinning(None, None)
-    send = Pinning(
+def _step(before: Pinning, ours: Pinning, *, is_managed: bool) -> Pinning:
+    """Return what to send. A container without any pinning is not limited, unless it went through the proxy."""
+    unknown = is_managed and before == Pinning()
+    return Pinning(
         ours.cpus if unknown or (before.cpus is not None and before.cpus != ours.cpus) else None,
         ours.mems if unknown or (before.mems is not None and before.mems != ours.mems) else None,
     )
-    after = Pinning(send.cpus or before.cpus, send.mems or before.mems)
-    if ours == Pinning(None, None):
-        return _Step("opted out", before, before, Pinning(None, None))
-    return _Step("wide already" if send == Pinning(None, None) else "widened", before, after, send)
 
 
-def _named(result: ResetContainer, labels: Mapping[str, str], known: _Known) -> ResetContainer:
+def _outcome(ours: Pinning, send: Pinning, *, is_dry: bool) -> Outcome:
+    if ours == Pinning():
+        return "opted out"
+    if send == Pinning():
+        return "wide already"
+    return "would widen" if is_dry else "widened"
+
+
+def _named(
+    result: ResetContainer, labels: Mapping[str, str], container: LiveContainer, row: Row | None
+) -> ResetContainer:
     """Return the result with the pod's names: from the kubelet's labels, else as saved, else its uid."""
-    pod = known.row.grant.request.pod if known.row is not None else None
+    pod = row.grant.request.pod if row is not None else None
     return replace(
         result,
         namespace=labels.get("io.kubernetes.pod.namespace", "") or (pod.namespace if pod is not None else ""),
-        pod=labels.get("io.kubernetes.pod.name", "") or (pod.name if pod is not None else known.container.key.pod_uid),
+        pod=labels.get("io.kubernetes.pod.name", "") or (pod.name if pod is not None else container.key.pod_uid),
     )

@@ -27,8 +27,7 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.node.reset import NodeReset
-from cri_proxy.node.status.daemon import ConfigInForce
-from cri_proxy.node.status.view import NodeView
+from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.status import cgroups_path

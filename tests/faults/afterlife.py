@@ -18,8 +18,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import IMAGE
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.status.daemon import ConfigInForce
-from cri_proxy.node.status.view import NodeView
+from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.state import Container
 from policies.base import Grant

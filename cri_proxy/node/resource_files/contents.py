@@ -5,7 +5,7 @@ and a few more. The variables have the names that cri-resource-manager gave them
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from policies.base import CpuKind, Grant, Pinning
@@ -18,23 +18,24 @@ Ids = TypeVar("Ids", bound=IdSet)
 
 @dataclass(frozen=True, slots=True)
 class ContainerResources:
-    """The resources of one container. CPUs of ``exclusive`` and ``isolated`` are its own, ``shared`` are not.
+    """The resources of one container, by their names in ``resources.json``.
 
-    ``hidden`` are its own too, but it does not run on them: the thread siblings of hyperthreads ``hide``. ``mems`` are
-    the memory nodes of all three kinds.
+    CPUs of ``exclusive_cpus`` and ``isolated_cpus`` are its own, ``shared_cpus`` are not. ``hidden_cpus`` are its own
+    too, but it does not run on them: the thread siblings of hyperthreads ``hide``. ``all_mems`` are the memory nodes
+    of all three kinds.
     """
 
     pool: str
     kind: str
-    shared: CpuSet
-    mems: NodeSet
-    dram: NodeSet
-    pmem: NodeSet
-    hbm: NodeSet
-    isolated: CpuSet = CpuSet()
-    exclusive: CpuSet = CpuSet()
-    hidden: CpuSet = CpuSet()
-    shared_mcpu: int = 0
+    shared_cpus: CpuSet
+    isolated_cpus: CpuSet
+    exclusive_cpus: CpuSet
+    hidden_cpus: CpuSet
+    shared_mcpu: int
+    all_mems: NodeSet
+    dram_mems: NodeSet
+    pmem_mems: NodeSet
+    hbm_mems: NodeSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ class MachineSets:
     dram: NodeSet
     pmem: NodeSet
     hbm: NodeSet
+
+    def by_kind(self, mems: NodeSet) -> dict[str, NodeSet]:
+        """Return these memory nodes as the fields of ``ContainerResources``: all, and those of each kind."""
+        kinds = {"dram_mems": mems & self.dram, "pmem_mems": mems & self.pmem, "hbm_mems": mems & self.hbm}
+        return {"all_mems": mems} | kinds
 
 
 def machine_sets(machine: Machine) -> MachineSets:
@@ -70,32 +76,21 @@ def resources_of(grant: Grant, wanted: Pinning, confirmed: Pinning | None, sets:
     if wanted.cpus is not None:
         exclusive, isolated, hidden = exclusive & cpus, isolated & cpus, grant.owned - wanted.cpus
     return ContainerResources(
-        pool=grant.pool,
-        kind=grant.kind.value,
-        shared=CpuSet() if grant.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED) else cpus - grant.owned,
-        isolated=isolated,
-        exclusive=exclusive,
-        hidden=hidden,
+        grant.pool,
+        grant.kind.value,
+        shared_cpus=CpuSet() if grant.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED) else cpus - grant.owned,
+        isolated_cpus=isolated,
+        exclusive_cpus=exclusive,
+        hidden_cpus=hidden,
         shared_mcpu=grant.shared_mcpu,
-        mems=mems,
-        dram=mems & sets.dram,
-        pmem=mems & sets.pmem,
-        hbm=mems & sets.hbm,
+        **sets.by_kind(mems),
     )
 
 
 def unpinned_resources(pinning: Pinning, sets: MachineSets) -> ContainerResources:
     """Return the resources of a container after ``reset``: all that it has is shared."""
-    mems = pinning.mems or sets.memory_nodes
-    return ContainerResources(
-        pool="",
-        kind=CpuKind.PRESERVE.value,
-        shared=pinning.cpus or sets.online,
-        mems=mems,
-        dram=mems & sets.dram,
-        pmem=mems & sets.pmem,
-        hbm=mems & sets.hbm,
-    )
+    none, shared, mems = CpuSet(), pinning.cpus or sets.online, pinning.mems or sets.memory_nodes
+    return ContainerResources("", CpuKind.PRESERVE.value, shared, none, none, none, 0, **sets.by_kind(mems))
 
 
 def _present(wanted: Ids | None, confirmed: Ids | None) -> Ids | None:
@@ -107,36 +102,15 @@ def _present(wanted: Ids | None, confirmed: Ids | None) -> Ids | None:
 
 def as_shell(resources: ContainerResources) -> str:
     """Return ``resources.sh``: lists in the kernel's format (cpuset(7)), in which nothing needs quoting."""
-    lists = {
-        "SHARED_CPUS": resources.shared,
-        "ISOLATED_CPUS": resources.isolated,
-        "EXCLUSIVE_CPUS": resources.exclusive,
-        "ALL_MEMS": resources.mems,
-        "DRAM_MEMS": resources.dram,
-        "PMEM_MEMS": resources.pmem,
-        "HBM_MEMS": resources.hbm,
-    }
-    return "".join(f'{name}="{ids}"\n' for name, ids in lists.items())
+    names = ("shared_cpus", "isolated_cpus", "exclusive_cpus", "all_mems", "dram_mems", "pmem_mems", "hbm_mems")
+    return "".join(f'{name.upper()}="{getattr(resources, name)}"\n' for name in names)
 
 
 def as_json(resources: ContainerResources, generation: int) -> str:
     """Return ``resources.json``: one object; ``generation`` ascends with every change, so that readers can compare."""
-    plain: dict[str, object] = {
-        "version": VERSION,
-        "generation": generation,
-        "pool": resources.pool,
-        "kind": resources.kind,
-        "shared_cpus": str(resources.shared),
-        "isolated_cpus": str(resources.isolated),
-        "exclusive_cpus": str(resources.exclusive),
-        "hidden_cpus": str(resources.hidden),
-        "shared_mcpu": resources.shared_mcpu,
-        "all_mems": str(resources.mems),
-        "dram_mems": str(resources.dram),
-        "pmem_mems": str(resources.pmem),
-        "hbm_mems": str(resources.hbm),
-    }
-    return json.dumps(plain, indent=2) + "\n"
+    values = ((f.name, getattr(resources, f.name)) for f in fields(resources))
+    plain = {name: value if isinstance(value, str | int) else str(value) for name, value in values}
+    return json.dumps({"version": VERSION, "generation": generation} | plain, indent=2) + "\n"
 
 
 def generation_in(text: str) -> int:

@@ -31,29 +31,21 @@ class Notifier:
     def __init__(self, context: Context) -> None:
         """Works on the node's shared parts."""
         self._context = context
-        self._tasks = Tasks(lambda error: context.observer.failed_open("notify-exec", error))
+        self.tasks = Tasks(lambda error: context.observer.failed_open("notify-exec", error))
         self._slots = asyncio.Semaphore(CONCURRENT)
         self._wanted: set[ContainerKey] = set()
         self._busy: set[ContainerKey] = set()
         self.run = 0
         self.failed = 0
 
-    def changed(self, row: Row) -> None:
+    def changed(self, row: Row | None) -> None:
         """Run the command of a running container whose files have changed, if it has one. Returns at once."""
-        if not row.grant.request.preferences.notify or row.state != "running":
+        if row is None or not row.grant.request.preferences.notify or row.state != "running":
             return
         self._wanted.add(row.key)
         if row.key not in self._busy:
             self._busy.add(row.key)
-            self._tasks.start(self._notify(row.key), name=f"notify {row.key.name}")
-
-    async def settle(self) -> None:
-        """Wait until no command runs or waits."""
-        await self._tasks.join()
-
-    async def close(self) -> None:
-        """Cancel what is under way."""
-        await self._tasks.cancel()
+            self.tasks.start(self._notify(row.key), name=f"notify {row.key.name}")
 
     async def _notify(self, key: ContainerKey) -> None:
         try:

@@ -116,11 +116,11 @@ class ResourceFiles:
     async def settle(self) -> None:
         """Wait until everything is written and every command has run."""
         await self._tasks.join()
-        await self.notifier.settle()
+        await self.notifier.tasks.join()
 
     async def close(self) -> None:
         """Cancel what is under way; the next start finds what was not written."""
-        await self.notifier.close()
+        await self.notifier.tasks.cancel()
         await self._tasks.cancel()
 
     def _changed(self) -> None:
@@ -137,16 +137,13 @@ class ResourceFiles:
         for key in sorted(self._keys):
             row = self._ledger.get(key)
             if row is None:
-                self._forget(key)
+                self._keys.discard(key)
+                self._failing.discard(key)
+                self._latest.pop(key, None)
+                self._confirmed.pop(key, None)
                 self._tasks.start(self._remove(directory_of(key)), name=f"forget {key.name}")
             elif row.state in ACTIVE and self._resources_of(row) != self._latest.get(key):
                 self._tasks.start(self._write(key), name=f"write {key.name}")
-
-    def _forget(self, key: ContainerKey) -> None:
-        self._keys.discard(key)
-        self._failing.discard(key)
-        self._latest.pop(key, None)
-        self._confirmed.pop(key, None)
 
     def _resources_of(self, row: Row) -> ContainerResources:
         machine = self._ledger.policy.machine
@@ -177,13 +174,7 @@ class ResourceFiles:
         self._failing.discard(key)
         if is_new:
             self.written += 1
-            self._notify(key)
-
-    def _notify(self, key: ContainerKey) -> None:
-        """Run the command of a container whose files are new; one that does not run yet will find them."""
-        row = self._ledger.get(key)
-        if row is not None:
-            self.notifier.changed(row)
+            self.notifier.changed(self._ledger.get(key))
 
     def _failed_to_write(self, key: ContainerKey, problem: str) -> None:
         """Count a failure; log it once until everything can be written again."""

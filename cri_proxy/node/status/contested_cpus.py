@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Final, Self
 
 from cri_proxy.node.ledger.ledger import Ledger
@@ -40,10 +42,8 @@ class Others:
     @classmethod
     def of(cls, members: Iterable[Other]) -> Self:
         """Combine these containers."""
-        all_of_them, mask = tuple(members), 0
-        for other in all_of_them:
-            mask |= other.mask
-        return cls(all_of_them, mask)
+        all_of_them = tuple(members)
+        return cls(all_of_them, reduce(or_, (other.mask for other in all_of_them), 0))
 
     @classmethod
     def of_left(cls, left: Iterable[LeftAlone]) -> Self:
@@ -74,11 +74,6 @@ def unpinned(ledger: Ledger, left: Sequence[LeftAlone]) -> tuple[LeftAlone, ...]
         if (pinning := desired.get(row.grant.request.container)) is not None and pinning.cpus is None
     ]
     return (*ours, *left)
-
-
-def reachable_by(row: Row, others: Sequence[LeftAlone]) -> tuple[str, ...]:
-    """Return the names of those ``others`` that can run on CPUs which this container owns."""
-    return Others.of_left(others).on(row)
 
 
 def late(ledger: Ledger, unmet: Sequence[Row]) -> tuple[Other, ...]:

@@ -1,6 +1,6 @@
 """The node as status, explain and metrics show it: the ``DaemonView`` of ledger and journal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cri_proxy.config.model import Config
@@ -9,10 +9,10 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.node.status.containers import Moment, container_view, memory_views, violations
-from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
 from cri_proxy.node.status.explain import by_name, explanation, is_meant, refused_views
 from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.status.model import (
+    ConfigurationView,
     ContainerView,
     ExplainView,
     Explanation,
@@ -31,6 +31,45 @@ from sysfs.model import Machine
 LATELY_SECONDS = 3600.0
 REFUSED_SHOWN = 5
 NOT_RECOVERED = "the saved placements are not yet checked against the runtime"
+
+
+class ConfigInForce:
+    """The configuration in force, with the warnings about it and the machine. A reload replaces both."""
+
+    def __init__(self, config: Config, warnings: tuple[str, ...] = ()) -> None:
+        """``warnings`` are sentences for the operator."""
+        self.config = config
+        self.warnings = warnings
+
+    def use(self, config: Config, warnings: tuple[str, ...]) -> tuple[str, ...]:
+        """Replace both; return those warnings that are new."""
+        fresh = tuple(warning for warning in warnings if warning not in self.warnings)
+        self.config, self.warnings = config, warnings
+        return fresh
+
+
+class DaemonStatus:
+    """A node without a daemon around it, as in the simulation; the daemon overrides what it knows more of."""
+
+    def reaches_runtime(self) -> bool:
+        """Return whether the runtime's socket answers."""
+        return True
+
+    def parts(self) -> Iterable[HealthPart]:
+        """Return the health of the daemon's parts."""
+        return ()
+
+    def samples(self) -> Iterable[Sample]:
+        """Return the daemon's metrics now."""
+        return ()
+
+    def configuration(self) -> ConfigurationView | None:
+        """Return where the configuration stands; None where nothing can be reloaded."""
+        return None
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what an operator should know now, a sentence each."""
+        return ()
 
 
 class NodeView:

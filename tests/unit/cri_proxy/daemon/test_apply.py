@@ -11,14 +11,12 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import Settings, settings_for
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
-from cri_proxy.daemon.apply import Applier, Built, build, build_anyway, build_start
-from cri_proxy.daemon.host import Host
+from cri_proxy.daemon.apply import Applier, Built, Host, build, build_anyway, build_start
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import NO_DIRECTORY
-from cri_proxy.node.status.daemon import ConfigInForce
-from cri_proxy.node.status.view import NodeView
+from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.simulate.machine import with_offline
 from policies.base import Allocations
 from sysfs.cpuset import CpuSet

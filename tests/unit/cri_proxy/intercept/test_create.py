@@ -10,7 +10,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.node.context import NodeRules
-from cri_proxy.node.status.contested_cpus import reachable_by, unpinned
+from cri_proxy.node.status.contested_cpus import Others, unpinned
 from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
@@ -206,4 +206,4 @@ async def test_whoever_runs_unpinned_can_reach_cpus_that_others_own(
     await run_with_sets(site, brings, "", **PRESERVE)
     owner = await site.run("owner", OWNS_2)
     row = site.row(owner.container_id("c"))
-    assert reachable_by(row, unpinned(site.node.context.ledger, site.node.adoption.left())) == expected
+    assert Others.of_left(unpinned(site.node.context.ledger, site.node.adoption.left())).on(row) == expected

@@ -44,7 +44,7 @@ def variables(
 
 
 def cpus(facts: ContainerResources) -> tuple[str, str, str, str]:
-    return str(facts.shared), str(facts.isolated), str(facts.exclusive), str(facts.hidden)
+    return str(facts.shared_cpus), str(facts.isolated_cpus), str(facts.exclusive_cpus), str(facts.hidden_cpus)
 
 
 @pytest.mark.parametrize(
@@ -74,26 +74,31 @@ def test_without_pinning_a_container_is_told_the_cpus_that_it_should_pin_itself_
 
 
 def test_what_is_about_to_go_is_told_at_once_and_what_comes_when_it_is_there() -> None:
-    assert variables(CpuKind.SHARED, pinned("1-2"), pinned("1-4")).shared == CpuSet.parse("1-2")
-    assert variables(CpuKind.SHARED, pinned("1-4"), pinned("1-2")).shared == CpuSet.parse("1-2")
+    assert variables(CpuKind.SHARED, pinned("1-2"), pinned("1-4")).shared_cpus == CpuSet.parse("1-2")
+    assert variables(CpuKind.SHARED, pinned("1-4"), pinned("1-2")).shared_cpus == CpuSet.parse("1-2")
 
 
 def test_a_move_is_told_when_it_is_done() -> None:
-    assert variables(CpuKind.SHARED, pinned("4-5"), pinned("1-2")).shared == CpuSet.parse("1-2")
+    assert variables(CpuKind.SHARED, pinned("4-5"), pinned("1-2")).shared_cpus == CpuSet.parse("1-2")
 
 
 def test_memory_nodes_are_told_by_kind() -> None:
     facts = variables(CpuKind.SHARED, pinned("1", "0,2"))
-    assert (str(facts.mems), str(facts.dram), str(facts.pmem), str(facts.hbm)) == ("0,2", "0", "2", "")
+    assert (str(facts.all_mems), str(facts.dram_mems), str(facts.pmem_mems), str(facts.hbm_mems)) == (
+        "0,2",
+        "0",
+        "2",
+        "",
+    )
 
 
 def test_memory_that_is_not_pinned_is_all_of_it() -> None:
-    assert str(variables(CpuKind.SHARED, Pinning(CpuSet.parse("1"), None)).mems) == "0-2"
+    assert str(variables(CpuKind.SHARED, Pinning(CpuSet.parse("1"), None)).all_mems) == "0-2"
 
 
 def test_after_a_reset_everything_is_shared() -> None:
     facts = unpinned_resources(pinned("0-7", "0-2"), GROUND)
-    assert (cpus(facts), str(facts.mems), facts.pool) == (("0-7", "", "", ""), "0-2", "")
+    assert (cpus(facts), str(facts.all_mems), facts.pool) == (("0-7", "", "", ""), "0-2", "")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +107,15 @@ def test_after_a_reset_everything_is_shared() -> None:
 def test_a_shell_finds_every_variable_and_nothing_else(facts: ContainerResources) -> None:
     script = as_shell(facts) + "".join(f'echo "{name}=${{{name}?}}"\n' for name in VARIABLES)
     printed = subprocess.run(["sh", "-eu"], input=script, capture_output=True, text=True, check=True).stdout
-    sets = (facts.shared, facts.isolated, facts.exclusive, facts.mems, facts.dram, facts.pmem, facts.hbm)
+    sets = (
+        facts.shared_cpus,
+        facts.isolated_cpus,
+        facts.exclusive_cpus,
+        facts.all_mems,
+        facts.dram_mems,
+        facts.pmem_mems,
+        facts.hbm_mems,
+    )
     assert printed.splitlines() == [f"{name}={ids}" for name, ids in zip(VARIABLES, sets, strict=True)]
     assert len(as_shell(facts).splitlines()) == len(VARIABLES)
 

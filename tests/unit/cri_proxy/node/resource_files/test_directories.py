@@ -26,7 +26,7 @@ from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 
 FACTS = unpinned_resources(Pinning(None, None), machine_sets(describe({"cores": 4})))
-OTHER = replace(FACTS, shared=CpuSet.parse("1"))
+OTHER = replace(FACTS, shared_cpus=CpuSet.parse("1"))
 PLACE = ContainerDirectory("uid-1", "app")
 
 

@@ -121,7 +121,7 @@ async def test_a_runtime_that_is_away_counts_as_a_failure(site: Site) -> None:
     row = site.row(pod.container_id("c"))
     site.runtime.go_away()
     notifier(site).changed(row)
-    await notifier(site).settle()
+    await notifier(site).tasks.join()
     assert notifier(site).failed == TRIES
 
 
@@ -130,5 +130,5 @@ async def test_a_container_that_has_ended_is_not_told(site: Site) -> None:
     row = site.row(pod.container_id("c"))
     await site.kubelet.stop(pod.container_id("c"))
     notifier(site).changed(row)
-    await notifier(site).settle()
+    await notifier(site).tasks.join()
     assert notifier(site).run == 0

@@ -3,7 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.node.status.contested_cpus import ANYWHERE, Other, Others, late, reachable_by, unpinned
+from cri_proxy.node.status.contested_cpus import ANYWHERE, Other, Others, late, unpinned
 from cri_proxy.node.sync.adoption import LeftAlone
 from policies.base import ContainerKey, CpuKind
 from sysfs.cpuset import CpuSet
@@ -18,15 +18,15 @@ def test_whoever_runs_anywhere_or_on_such_a_cpu_is_named() -> None:
         LeftAlone("near", CpuSet.parse("3-5")),
         LeftAlone("far", CpuSet.parse("4-5")),
     ]
-    assert reachable_by(OWNER, others) == ("anywhere", "near")
+    assert Others.of_left(others).on(OWNER) == ("anywhere", "near")
 
 
 def test_a_container_that_owns_nothing_has_nothing_to_fear() -> None:
-    assert reachable_by(row("s", acknowledged="4-7"), [LeftAlone("anywhere", None)]) == ()
+    assert Others.of_left([LeftAlone("anywhere", None)]).on(row("s", acknowledged="4-7")) == ()
 
 
 def test_nobody_reaches_itself() -> None:
-    assert reachable_by(OWNER, [LeftAlone("default/pod-1/a", None)]) == ()
+    assert Others.of_left([LeftAlone("default/pod-1/a", None)]).on(OWNER) == ()
 
 
 def test_a_preserved_container_counts_with_the_cpus_that_it_brought() -> None:

@@ -11,10 +11,9 @@ from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.drift import Drift, DriftProbes
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
 from cri_proxy.node.effects import BACKOFF_SECONDS
-from cri_proxy.node.status.daemon import ConfigInForce
 from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.status.model import ConfigurationView, Health, HealthPart, ReloadView
-from cri_proxy.node.status.view import NodeView
+from cri_proxy.node.status.view import ConfigInForce, NodeView
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

@@ -7,9 +7,8 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.metrics.catalog import PARTS, READY, TABLE
 from cri_proxy.metrics.exposition import Sample
-from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
 from cri_proxy.node.status.model import HealthPart
-from cri_proxy.node.status.view import LATELY_SECONDS, NodeView
+from cri_proxy.node.status.view import LATELY_SECONDS, ConfigInForce, DaemonStatus, NodeView
 from cri_proxy.state.rows import Saved
 from cri_proxy.steps import BUNCH, at_once
 from sysfs.cpuset import CpuSet

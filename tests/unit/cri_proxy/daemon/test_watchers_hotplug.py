@@ -1,8 +1,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from cri_proxy.daemon.watchers import POLL_SECONDS, SETTLE_SECONDS, HotplugWatcher
 from cri_proxy.node.decision_log.journal import Journal
-from cri_proxy.node.hotplug import POLL_SECONDS, SETTLE_SECONDS, HotplugWatcher
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import InstantClock, Silent
 from tests.unit.cri_proxy.node.stage import background

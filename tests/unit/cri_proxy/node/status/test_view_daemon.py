@@ -1,5 +1,5 @@
 from cri_proxy.config.model import Config
-from cri_proxy.node.status.daemon import ConfigInForce, DaemonStatus
+from cri_proxy.node.status.view import ConfigInForce, DaemonStatus
 
 
 def test_a_reload_replaces_the_warnings_and_names_the_new_ones() -> None:

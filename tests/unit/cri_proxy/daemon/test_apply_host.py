@@ -4,7 +4,7 @@ from pathlib import Path
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import settings_for
-from cri_proxy.daemon.host import Host
+from cri_proxy.daemon.apply import Host
 from cri_proxy.simulate.machine import with_offline
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
