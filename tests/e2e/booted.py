@@ -75,7 +75,6 @@ class Booted:
     pid: int
 
     def run(self, command: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a shell command there; standard error goes with standard output."""
         entered = ["nsenter", f"--target={self.pid}", "--all", "--", "sh", "-c", command]
         done = subprocess.run(
             entered,
@@ -96,7 +95,6 @@ class Booted:
         return self.run(command, check=False).stdout.strip()
 
     def put(self, path: str, content: str | bytes) -> None:
-        """Write a file there, and the directories above it."""
         entered = ["nsenter", f"--target={self.pid}", "--all", "--", "sh", "-c"]
         data = content.encode() if isinstance(content, str) else content
         command = f"mkdir -p $(dirname {path}) && cat >{path}"

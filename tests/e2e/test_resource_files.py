@@ -17,7 +17,6 @@ COMMAND = json.dumps(["/bin/sh", "-c", f". /.cri-proxy/resources.sh; echo $SHARE
 
 
 async def told_pod(stage: Stage, *annotations: tuple[str, str]) -> RunningPod:
-    """A shared container that asks to be told."""
     pod = PodSpec("told", (SHARED,), namespace="e2e", annotations=tuple(sorted((TELL, *annotations))))
     return await stage.kubelet.run_pod(pod)
 

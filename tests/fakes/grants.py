@@ -12,7 +12,6 @@ from sysfs.descriptions.machine import describe
 
 
 def small_policy(reserved: str = "0") -> Policy:
-    """Topology-aware on 2 packages of one node with 4 CPUs each; CPU 0 reserved."""
     machine = describe({"packages": 2, "cores": 4})
     return build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet.parse(reserved)))
 
@@ -24,7 +23,6 @@ def request(name: str, mcpu: int, *, uid: str = "pod-1", qos: QosClass = QosClas
 def row(
     name: str, *, owned: str = "", acknowledged: str | None = None, state: RowState = "running", pool: str = "root"
 ) -> Row:
-    """A container in the root pool that owns these CPUs (or shares), confirmed on ``acknowledged``."""
     kind = CpuKind.EXCLUSIVE if owned else CpuKind.SHARED
     grant = Grant(request(name, 1000 * len(CpuSet.parse(owned))), pool, kind, CpuSet.parse(owned))
     pinning = None if acknowledged is None else Pinning(CpuSet.parse(acknowledged), None)

@@ -16,13 +16,11 @@ TIMES = Times()
 
 
 def fixed_server(posts: Mapping[str, PostHandler] | None = None, times: Times = TIMES) -> AdminServer:
-    """A server of a fixed daemon's routes."""
     return AdminServer(build_routes(FixedDaemon()), posts=posts, times=times)
 
 
 @asynccontextmanager
 async def serving(path: Path, server: AdminServer | None = None) -> AsyncIterator[AdminServer]:
-    """A server with this admin socket, open inside the block."""
     server = server or fixed_server()
     await server.listen_unix(path)
     try:

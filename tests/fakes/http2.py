@@ -13,14 +13,12 @@ GREETING = frames.PREFACE + frames.settings([])
 
 
 def request_headers(stream: int, method: str, *, extra: Pairs | None = None, end: bool = False) -> bytes:
-    """A HEADERS frame that starts a call."""
     fields = [(b":method", b"POST"), (b":path", method.encode()), *(extra or [])]
     flags = frames.END_HEADERS | (frames.END_STREAM if end else 0)
     return frames.frame(frames.HEADERS, flags, stream, write_literals(fields))
 
 
 def request(stream: int, method: str, message: bytes, *, extra: Pairs | None = None) -> bytes:
-    """A whole unary request."""
     data = frames.data_frames(stream, pack(message), end_stream=True)
     return request_headers(stream, method, extra=extra) + b"".join(data)
 
@@ -39,7 +37,6 @@ def trailers(stream: int, code: int = 0, message: bytes = b"") -> bytes:
 
 
 def reply(stream: int, message: bytes) -> bytes:
-    """A whole unary reply."""
     return (
         reply_headers(stream) + b"".join(frames.data_frames(stream, pack(message), end_stream=False)) + trailers(stream)
     )
@@ -72,6 +69,5 @@ def kinds(data: bytes | Parts, stream: int) -> list[int]:
 
 
 def status(data: bytes | Parts, stream: int) -> Headers:
-    """The last header block of a stream, which must be stateless."""
     blocks = [payload for kind, _, of, payload in parse(data) if kind == frames.HEADERS and of == stream]
     return HeaderReader(table_bytes=0).read(blocks[-1])

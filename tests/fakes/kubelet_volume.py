@@ -22,7 +22,6 @@ class KubeletVolume:
             pass
 
     def steps(self, data: Mapping[str, str]) -> Iterator[str]:
-        """The same, with the name of each step after it is done."""
         link = self.directory / "..data"
         old = link.readlink() if link.is_symlink() else None
         stale = {p.name for p in self.directory.iterdir() if not p.name.startswith("..")} - data.keys()

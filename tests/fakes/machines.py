@@ -22,7 +22,6 @@ MEBIBYTE = 1 << 20
 
 
 def small_machine(**keys: object) -> Machine:
-    """The described machine; without keys 2 packages with a node each, of 2 cores with 2 threads, 2Gi per node."""
     return describe({"packages": 2, "cores": 2, "threads": 2, "memory": "2Gi"} | keys)
 
 

@@ -15,7 +15,6 @@ NAMESPACES = ("default", "default", "default", "kube-system", "batch")
 
 
 def random_pod(random: Random, name: str) -> PodSpec:
-    """A pod of one to three containers, c0 to c2."""
     containers = tuple(random_container(random, f"c{i}") for i in range(random.randint(1, 3)))
     return PodSpec(name, containers, random.choice(NAMESPACES), random_annotations(random), (("app", "x"),))
 

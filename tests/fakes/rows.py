@@ -41,7 +41,6 @@ def make_row(uid: str = "pod-1", name: str = "c0", *, exclusive: str = "2-3", or
 
 
 def make_sandbox(sandbox_id: str = "s1", *, config: bytes = b"\x0a\x00\xff") -> SandboxRow:
-    """The sandbox of a Burstable pod."""
     pod = Pod("pod-1", "web", "default", QosClass.BURSTABLE, (("app", "web"),))
     return SandboxRow(sandbox_id, pod, (("a", "1"), ("b", "ü")), "/kubepods/burstable/podpod-1", config)
 

@@ -72,8 +72,6 @@ async def no_hints(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
 
 
 class Watched:
-    """A channel that has somebody look at the whole node after every call that goes through."""
-
     def __init__(self, inner: RuntimeChannel, look: Callable[[], None]) -> None:
         self._inner = inner
         self._look = look

@@ -74,7 +74,6 @@ def container(name: str, kind: str, cpus: str | None, **more: object) -> Contain
 
 
 def status_view() -> StatusView:
-    """Two sockets; one container of each kind."""
     return StatusView(
         node="worker-1",
         policy="topology-aware",
@@ -147,7 +146,6 @@ def decision_record() -> DecisionRecord:
 
 
 def explanation(**changed: object) -> Explanation:
-    """The decision with these fields changed, beside what the container holds."""
     record = replace(decision_record(), **changed)  # type: ignore[arg-type]  # fields of the record, by name
     names = ("fits", "affinity", "depth", "left", "first")
     fields = tuple(FieldView(name, MEANINGS[name], WHY_WORSE[name]) for name in names)

@@ -93,7 +93,6 @@ class _Again:
         return True
 
     def of(self, deaths: Sequence[Death]) -> list[Death]:
-        """Those of the kept deaths that count, when the take-over is over: an earlier choice was dropped."""
         return [deaths[number] for number in sorted({*self._kept, *self._chosen})]
 
     def _is_chosen(self, point: str) -> bool:
@@ -128,7 +127,6 @@ def _a_chance(death: Death, seed: int) -> Chance:
 
 
 def _kill(death: Death, chance: Chance, seed: int, tally: Tally, *, parts: Parts, again: _Again) -> None:
-    """One afterlife, and another for each second kill while the first took over."""
     tally.kills += 1
     points = [death.point]
     try:

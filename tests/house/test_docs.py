@@ -43,7 +43,6 @@ def make_targets() -> set[str]:
 
 
 def commands_of(page: Path, program: str) -> set[str]:
-    """The words that follow this program's name in code, in line or in blocks."""
     text = page.read_text()
     code = "\n".join([*FENCE.findall(text), *re.findall(r"`[^`\n]+`", FENCE.sub("", text))])
     return set(re.findall(rf"(?:^|[\s`$#]){program} ([a-z][a-z-]*)", code, re.MULTILINE))

@@ -31,13 +31,11 @@ def config(endpoint: str) -> str:
 
 
 def process(name: str, *words: str) -> dict[str, str]:
-    """The files of a running process, as proc(5) has them."""
     stat = f"7 ({name}) S " + " ".join(["0"] * 49)
     return {"proc/7/stat": stat, "proc/7/cmdline": "".join(f"{word}\0" for word in (name, *words))}
 
 
 def check(root: Path, files: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    """What the script says of a node with these files."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)

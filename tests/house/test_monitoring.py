@@ -28,7 +28,6 @@ def panels() -> list[dict[str, Any]]:
 
 
 def expressions() -> Iterator[tuple[str, str]]:
-    """(where, expression) of every query there is."""
     yield from ((rule["alert"], rule["expr"]) for rule in RULES)
     yield from ((panel["title"], target["expr"]) for panel in panels() for target in panel["targets"])
     yield from ((note["name"], note["expr"]) for note in DASHBOARD["annotations"]["list"])

@@ -101,7 +101,6 @@ def test_the_socket_unit_opens_the_socket_that_the_proxy_listens_on() -> None:
 
 
 def manifest() -> dict[str, Any]:
-    """The DaemonSet of the config agent."""
     text = (ROOT / "packaging" / "kubernetes" / "config-agent.yaml").read_text()
     found: dict[str, Any] = next(each for each in yaml.safe_load_all(text) if each["kind"] == "DaemonSet")
     return found

@@ -17,7 +17,6 @@ WRITTEN = SOURCES + python_files("tests", "packaging")
 
 
 def parameters(function: FunctionNode) -> int:
-    """How many parameters, self and cls left out."""
     named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     rest = [a for a in (function.args.vararg, function.args.kwarg) if a]
     return len([a for i, a in enumerate(named) if i or a.arg not in ("self", "cls")]) + len(rest)

@@ -118,7 +118,6 @@ AWAY = [(1000.0, 1010.0)]
 
 
 def logged(event: str, at_seconds: float, *, level: str = "error") -> str:
-    """A line of the daemon's log."""
     timestamp = datetime.fromtimestamp(at_seconds, UTC).isoformat().replace("+00:00", "Z")
     return json.dumps({"timestamp": timestamp, "level": level, "event": event}) + "\n"
 
@@ -161,7 +160,6 @@ def view(name: str, cpus: str, *, own: str = "", state: str = "running", known: 
 
 
 def told(*views: ContainerView, **kernel: str) -> list[str]:
-    """What is wrong when the daemon shows these and the kernel enforces those."""
     status = StatusView("node", "topology-aware", is_ready=True, pools=(), containers=views)
     enforced = {name: Allowed(CpuSet.parse(cpus), MEMS) for name, cpus in kernel.items()}
     return list(problems(status, enforced, {"a", "b"}))

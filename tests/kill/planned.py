@@ -32,7 +32,6 @@ def all_killed(pool: Executor) -> dict[int, Future[Tally]]:
 
 
 def reached(seed: int) -> frozenset[str]:
-    """The points that this history comes to. What goes wrong in it is told where it is killed."""
     life = a_life(seed)
     with suppress(Exception):
         run_alone(life.whole_life())
@@ -54,7 +53,6 @@ def plan(reached_in: Mapping[int, frozenset[str]], enough: int) -> dict[int, tup
 
 
 def killed(seed: int, points: tuple[str, ...]) -> Tally:
-    """What became of this history, killed at these points; at none it is not played."""
     tally = Tally()
     if points:
         kill_one_history(seed, tally, only=points)

@@ -86,7 +86,6 @@ class Scene:
         return [(record.cpuset_cpus, record.cpuset_mems) for record in found]
 
     def plan(self) -> str:
-        """Choose when to kill; gives it in words."""
         kind, number, after = self.random.choice(KINDS), self.random.randint(1, 2), self.random.random() < 0.5
         late_seconds = self.random.choice((0.0, 0.0, self.random.random() * 0.02))
         pid = self.daemon.pid

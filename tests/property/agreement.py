@@ -26,7 +26,6 @@ def without(world: World, request: Request) -> World:
 
 
 def check_pools(scene: Scene, request: Request, placed: Placed) -> None:
-    """The pools that fit are those that the model finds possible, and the first of them by key is chosen."""
     possible = scene.possible_pools(request)
     fitting = [ranked.pool for ranked in placed.ranking if dict(ranked.key)["fits"]]
     need = scene.model.need(request)

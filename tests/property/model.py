@@ -18,8 +18,6 @@ from tests.property.model_pools import Ids, ModelPool, kinds_of, pools_of
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a container is to get. ``isolated`` is no, wanted or required; ``impossible``: no machine can do it."""
-
     kind: CpuKind  # PRESERVE, RESERVED, or SHARED for everything that is placed in a pool
     own: int = 0
     shared_mcpu: int = 0

@@ -15,8 +15,6 @@ Branch = tuple[str, Ids, tuple[Level, ...]]  # a set, and the levels below it
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The available CPUs by what they may be used for."""
-
     available: Ids
     reserved: Ids
     isolated: Ids

@@ -19,7 +19,6 @@ REPORT_SECONDS = 15.0
 
 
 def lives(seed: int, kinds: Sequence[Kind]) -> Iterator[Life]:
-    """Lives without end, the kinds in turn."""
     for kind, number in zip(cycle(kinds), count(seed), strict=False):
         yield Life(kind, number, STEPS_OF_A_LIFE[kind])
 
@@ -38,7 +37,6 @@ def tell(violation: Violation) -> None:
 
 
 def soak(arguments: argparse.Namespace) -> int:
-    """Play until the steps or lives are used up; the number of broken lives."""
     started = told = time.monotonic()
     steps = broken = 0
     kinds = [Kind(arguments.kind)] if arguments.kind else list(Kind)

@@ -56,8 +56,6 @@ class CallUnderWay(Protocol):
 
 
 class Client(Protocol):
-    """A client of one socket, which connects again by itself."""
-
     async def start(
         self, method: str, *, metadata: Pairs = (), timeout_seconds: float | None = None, compression: str | None = None
     ) -> CallUnderWay:
@@ -80,7 +78,6 @@ class GrpcioClient:
         return GrpcioCall(start(metadata=metadata, timeout=timeout_seconds, compression=_COMPRESSIONS[compression]))
 
     async def unary(self, method: str, message: bytes) -> Answer:
-        """The same as grpcio's unary calls are sent: message and half-close in one batch."""
         call = self._channel.unary_unary(method)(message)
         replies: tuple[bytes, ...] = ()
         with suppress(aio.AioRpcError):

@@ -86,7 +86,6 @@ class H2Client:
         return call
 
     async def unary(self, method: str, message: bytes) -> Answer:
-        """One call with one message, which carries the end of the requests."""
         call = await self.start(method)
         await call.write(message, last=True)
         return await call.end()
@@ -274,7 +273,6 @@ class H2Call:
             await self.write_raw(b"\0" + len(message).to_bytes(4, "big") + message, last=last)
 
     async def write_raw(self, body: bytes, *, last: bool = False) -> None:
-        """Send bytes that need not be a message."""
         if self.line is None or self.ended.is_set():
             return
         self.unsent += body

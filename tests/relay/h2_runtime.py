@@ -51,7 +51,6 @@ class H2Runtime:
         assert [repr(line.complaint) for line in self.lines if line.complaint is not None] == []
 
     def release(self) -> None:
-        """Answer what was held."""
         self.is_holding = False
         for line in self.lines:
             line.answer()
@@ -84,7 +83,6 @@ class RuntimeLine(H2Line):
             self.close()
 
     def write(self, data: bytes) -> None:
-        """Send bytes that python-h2 would not."""
         self.flush()
         cast(asyncio.Transport, self._transport).write(data)
 

@@ -55,7 +55,6 @@ class Stage:
         return call
 
     async def call(self, method: str, *requests: bytes, script: Script | None = None, **options: Any) -> Answer:  # noqa: ANN401
-        """One call to its end. Without requests the client half-closes at once."""
         options.setdefault("timeout_seconds", 60)
         call = await self.start(method, *requests, script=script, **options)
         if not requests:

@@ -53,8 +53,6 @@ class Call:
 
 
 class World:
-    """Client, splice, runtime, and the bytes on their way between them."""
-
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.client = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding=None))
@@ -196,7 +194,6 @@ class World:
             call.begun = True
 
     def begin_early(self) -> None:
-        """The runtime begins a reply before it has the request."""
         for stream, call in self.calls.items():
             if call.known and not call.answered and not call.begun:
                 self.begin(stream, call)
@@ -225,7 +222,6 @@ class World:
         peer.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: self.random.choice([1000, 65_535, 200_000])})
 
     def ping(self) -> None:
-        """Either side asks the other for a sign of life."""
         body = b"%08d" % len(self.pings["sent"])
         self.random.choice([self.client, self.runtime]).ping(body)
         self.pings["sent"].append(body)

@@ -68,7 +68,6 @@ class Place:
         return (*program(), *run_arguments(self.directory, self.runtime_endpoint, (*self._options, *options)))
 
     def new_daemon(self, *options: str) -> DaemonProcess:
-        """A daemon with this place's sockets and state, not started."""
         given = (*self._options, *options)
         self.daemons.append(DaemonProcess(self.directory, runtime_endpoint=self.runtime_endpoint, options=given))
         return self.daemons[-1]
@@ -92,7 +91,6 @@ class Place:
             await client.close()
 
     async def run_pods(self, count: int) -> list[RunningPod]:
-        """This many pods of one container, several at once; settled when it returns."""
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def run(kubelet: Kubelet, number: int) -> RunningPod:
@@ -152,7 +150,6 @@ class Place:
             await second.end(number=signal.SIGKILL)
 
     def pinned(self) -> dict[str, tuple[str, str]]:
-        """CPUs and memory nodes that the kernel enforces, by container id."""
         return {c.id: (c.kernel_cpus, c.kernel_mems) for c in self.runtime.node.containers.values() if c.running}
 
     async def knows_its_containers(self, *, seconds: float) -> None:
@@ -279,7 +276,6 @@ class GrpcTraffic:
         return call
 
     def start(self, *, churn: bool) -> None:
-        """Call from now on, two at once."""
         loop = asyncio.get_running_loop()
         work = [self._churn(1000), self._churn(2000)] if churn else [self._versions(), self._versions()]
         self._tasks = [loop.create_task(each) for each in work]

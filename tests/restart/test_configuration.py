@@ -29,7 +29,6 @@ class Configured:
         self.file.write_text(GOOD)
 
     async def start(self) -> None:
-        """Start it, in the place of the one that was given."""
         self.place.daemon = self.place.new_daemon("--config", str(self.file))
         await self.place.daemon.start()
 
@@ -39,8 +38,6 @@ class Configured:
         return found
 
     async def comes(self, outcome: str) -> None:
-        """Wait until this became of the last edit."""
-
         async def it_has() -> bool:
             last = (await self.view()).last
             return last is not None and last.outcome == outcome

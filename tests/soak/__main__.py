@@ -32,7 +32,6 @@ def main(words: Sequence[str]) -> int:
 
 
 async def _run(plan: Plan) -> Result:
-    """The soak; SIGTERM ends it, and what it started."""
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

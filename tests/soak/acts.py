@@ -271,7 +271,6 @@ class Acts:
             await get(self.ground.daemon.admin.path, target)
 
     async def reload(self, random: Random) -> None:
-        """The configuration is edited: another valid one, one that is none, and the ordinary one again."""
         async with self._one_configuration:
             base, *others = self.ground.configurations()
             for text in (random.choice(others), random.choice(("policy: [", "nonsense: 1\n")), base):

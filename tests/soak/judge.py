@@ -91,7 +91,6 @@ HEADING: Final = f"{'':<18} {'first':>12} {'last':>12} {'growth':>11} {'allowed'
 
 
 def judge(samples: Sequence[Sample]) -> tuple[Finding, ...]:
-    """A finding for each series that was sampled. Raises ValueError for fewer samples than can be judged."""
     if len(samples) < LEAST_SAMPLES:
         raise ValueError(f"{len(samples)} samples: at least {LEAST_SAMPLES} are needed, so run for longer")
     return tuple(_finding(series, samples) for series in SERIES if series.name in samples[0].values)

@@ -20,7 +20,6 @@ class KernelRuntime(ScriptedRuntime):
         self._pids: dict[str, int] = {}
 
     async def call(self, method: str, message: bytes) -> bytes:
-        """Answer a call, then let the files follow."""
         try:
             return await super().call(method, message)
         finally:

@@ -99,7 +99,6 @@ def _from_metrics(value: Callable[..., float]) -> dict[str, float]:
 
 
 def _memory(process: Path) -> dict[str, float]:
-    """Anonymous memory, in which everything lives that is not a file; resident memory has the page cache's whims."""
     lines = (line.split() for line in (process / "smaps_rollup").read_text().splitlines())
     return {"anonymous bytes": next(int(words[1]) * 1024 for words in lines if words[0] == "Anonymous:")}
 
@@ -129,7 +128,6 @@ def _kind(target: str) -> str:
 
 
 def _rows(path: Path) -> dict[str, float]:
-    """Rows of the store. Decisions about those that hold nothing are kept up to a number; a surplus is beyond that."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         counts = {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}

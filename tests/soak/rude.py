@@ -69,7 +69,6 @@ async def _after_an_answer(reader: asyncio.StreamReader, writer: asyncio.StreamW
 
 
 async def _with_a_reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """As a process that is killed with data unread."""
     sock: socket.socket = writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

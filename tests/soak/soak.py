@@ -176,7 +176,6 @@ async def clients(place: Ground) -> AsyncIterator[tuple[Acts, Tally]]:
 
 
 async def _follow(channel: CoreChannel, place: Ground) -> None:
-    """The kubelet's stream of events, opened again whenever it breaks; where the runtime has none, nothing."""
     while place.listeners() is not None:
         with contextlib.suppress(RuntimeUnavailable):
             async for _ in channel.stream(EVENTS, pb.GetEventsRequest().SerializeToString()):

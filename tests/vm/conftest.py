@@ -60,7 +60,6 @@ def two_kinds(site: Path) -> Report:
 
 
 def boot(topology: str, stories: str, site: Path, *, cgroups: str) -> Report:
-    """Play a module of stories on a machine."""
     out = site.parent / stories
     job = Job(
         command=("python3", "-m", f"tests.vm.stories.{stories}"),

@@ -27,7 +27,6 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str, *, log: str) -> Self:
-        """Read what ``stories.stage`` wrote."""
         raw = json.loads(text)
         steps = {
             step: {

@@ -19,7 +19,6 @@ OTHERS = Path(__file__).resolve().parents[4] / "shared" / "sysfs"
 
 @cache
 def trees(file: Path) -> dict[str, MemoryTree]:
-    """The trees of an archive; read once for all tests."""
     return read_archive(file)
 
 
@@ -51,7 +50,6 @@ def expectations(name: str) -> dict[str, str]:
 
 
 def lscpu_groups(name: str, column: str) -> set[CpuSet]:
-    """The online CPUs that lscpu gave the same number in a column."""
     lines = expectations(name)["lscpu-p.txt"].splitlines()
     header = [line for line in lines if line.startswith("# CPU,")][-1]
     index = header.removeprefix("# ").split(",").index(column)

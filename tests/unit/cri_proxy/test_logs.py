@@ -21,8 +21,6 @@ from policies.base import Reason
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
     def isatty(self) -> bool:
         return True
 

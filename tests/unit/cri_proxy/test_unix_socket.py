@@ -16,7 +16,6 @@ def mode(path: Path) -> int:
 
 
 def bound(path: Path) -> socket.socket:
-    """A socket that somebody else listens on."""
     other = socket.socket(socket.AF_UNIX)
     other.bind(str(path))
     other.listen()

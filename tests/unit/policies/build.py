@@ -75,7 +75,6 @@ def wish_for(container: str, weight: int = 1) -> tuple[Affinity, ...]:
 
 
 def before(pool: str, owned: str = "", *added: str) -> Previous:
-    """What a container held before; ``added`` to it in this order."""
     return Previous(pool, CpuSet.parse(owned), tuple(CpuSet.parse(cpus) for cpus in added))
 
 
@@ -96,7 +95,6 @@ def rejected(decision: Decision) -> Rejected:
 
 
 def fill(policy: TopologyAware, *requests: Request, held: Allocations | None = None) -> Allocations:
-    """The allocations after placing these, one after the other."""
     result = held or Allocations()
     for one in requests:
         decision = placed(policy.decide(result, one))

@@ -20,7 +20,6 @@ def offered(tree: PoolTree, pool: str, wanted: Request, *grants: Grant, keep_bus
 
 
 def given(tree: PoolTree, pool: str, wanted: Request, *grants: Grant) -> Taken | None:
-    """What this pool gives, whatever it offers."""
     context = context_of(tree, wanted, *grants)
     room = room_of(context.supply, keep_busy=False)
     i = tree.named(pool).index

@@ -51,7 +51,6 @@ def ensure_image(packages: Sequence[str] = tuple(PACKAGES.split())) -> Path:
 
 
 def guest_python(image: Path) -> tuple[int, int]:
-    """The version of the guest's Python, for which packages that are brought in must be made."""
     major, minor = json.loads((image / "info.json").read_text())["python"].split(".")
     return int(major), int(minor)
 

@@ -34,7 +34,6 @@ def free_mib(node: int) -> int:
 
 @contextmanager
 def crowded(node: int) -> Iterator[None]:
-    """Inside the block hardly any memory of this node is free: a tmpfs that is bound to it is full."""
     HOG.mkdir()
     options = f"size={free_mib(node)}m,mpol=bind:{node}"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(HOG)], check=True)

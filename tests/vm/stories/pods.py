@@ -6,7 +6,6 @@ MIB = 1 << 20
 
 
 def shared(name: str, *, cpu_mcpu: int = 500) -> ContainerSpec:
-    """A Burstable container without limits."""
     return ContainerSpec(name, cpu_request_mcpu=cpu_mcpu)
 
 

@@ -158,7 +158,6 @@ class Stage:
         return all((c.acknowledged_cpus, c.acknowledged_mems) == (c.cpus, c.mems) for c in containers)
 
     def fact(self, name: str, value: object) -> None:
-        """Report anything else, as JSON has it."""
         say(f"{name}: {value}")
         self.facts[name] = value
 

@@ -51,7 +51,6 @@ def test_resources_in_the_status_beat_the_verbose_part() -> None:
 
 
 def test_the_cpus_of_the_spec_are_told_beside_the_record() -> None:
-    """An NRI plugin changes the spec; containerd's record may keep what it was asked for."""
     found = read_status(status(VERBOSE, pb.LinuxContainerResources(cpuset_cpus="3")), sandbox())
     assert (found.cpus, found.spec_cpus) == (CpuSet.of([3]), CpuSet.of([1]))
     assert read_status(status(), sandbox()).spec_cpus is None

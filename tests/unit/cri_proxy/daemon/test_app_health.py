@@ -28,8 +28,6 @@ MACHINE = small_machine()
 
 
 class Scene:
-    """A daemon in front of an embedded runtime that can go and come."""
-
     def __init__(self, directory: Path, more: str) -> None:
         self.directory = directory
         self.log = Silent()

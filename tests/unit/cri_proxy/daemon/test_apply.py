@@ -30,8 +30,6 @@ CONFIG = parse_config('reservedResources: {cpu: "cpuset:0"}')
 
 
 class Scene:
-    """A node and what must see a change of it."""
-
     def __init__(self) -> None:
         self.site = Site(build(CONFIG, MACHINE, NO_DIRECTORY).policy)
 

@@ -41,8 +41,6 @@ runtimeEndpoint: embedded
 
 
 class Scene:
-    """A daemon that was started with a configuration volume; ``write`` is the kubelet."""
-
     def __init__(self, directory: Path, text: str = CONFIG) -> None:
         self.directory = directory
         self.volume = KubeletVolume(directory / "config")

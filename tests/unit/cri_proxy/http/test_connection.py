@@ -14,7 +14,6 @@ OK = Response(200, "text/plain", b"body")
 
 @asynccontextmanager
 async def sending(sent: bytes) -> AsyncIterator[tuple[Connection, socket.socket]]:
-    """The connection of a client that sends this and no more, and the client's side of it."""
     theirs, ours = socket.socketpair()
     with theirs:
         theirs.sendall(sent)

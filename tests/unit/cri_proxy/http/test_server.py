@@ -124,7 +124,6 @@ async def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
 
 
 async def over_loopback(server: AdminServer, host: bytes) -> bytes:
-    """The status of a request over TCP that names this host."""
     await server.listen_tcp("127.0.0.1:0")
     reader, writer = await asyncio.open_connection(*server.addresses[0])
     writer.write(b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
@@ -189,7 +188,6 @@ async def test_a_body_is_as_large_as_a_config_map_or_refused_and_the_client_lear
 
 
 async def connected(server: AdminServer, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """So many connections over TCP, one after the other, each of them served."""
     found = []
     for _ in range(count):
         reader, writer = await asyncio.open_connection(*server.addresses[0])

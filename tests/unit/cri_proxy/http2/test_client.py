@@ -27,7 +27,6 @@ class Runtime:
         self.ended: list[int] = []
 
     def exchange(self, client: ClientConnection) -> list[Event]:
-        """Both read until neither has anything to say."""
         events: list[Event] = []
         while True:
             to_runtime, to_client = client.take_output(), self.http2.data_to_send()

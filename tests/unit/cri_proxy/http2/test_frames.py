@@ -14,7 +14,6 @@ FRAMES = st.lists(
 
 
 def chunks(data: bytes, sizes: list[int]) -> list[bytes]:
-    """The data in chunks of these sizes, the rest as one."""
     parts = []
     for size in sizes:
         parts.append(data[:size])

@@ -46,7 +46,6 @@ class KubeletService:
         return pb.GetPodResourcesResponse(pod_resources=found[0]).SerializeToString()
 
     def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
-        """Not part of the service."""
         raise NotImplementedError(method)
 
     async def close(self) -> None:

@@ -15,8 +15,6 @@ POD = Pod("uid-1", "web", "default", QosClass.GUARANTEED)
 
 
 class Asking:
-    """A node that asks this kubelet."""
-
     def __init__(self, kubelet: KubeletService, *, budget_seconds: float = 20) -> None:
         self.kubelet = kubelet
         self.clock = ManualClock()
@@ -87,7 +85,6 @@ NODES = NodeSet.parse("0-3")
 
 
 def hints_for(*given: pb.ContainerDevices, container: str = "c0") -> list[tuple[str, str]]:
-    """(source, nodes) of each hint for c0 when ``container`` has these devices."""
     return [(h.source, str(h.nodes)) for h in hints_of_container(pod("web", {container: given}), "c0", NODES)]
 
 

@@ -23,13 +23,11 @@ async def site_with_files(root: Path, *, rules: NodeRules | None = None) -> Asyn
 
 
 def files_of(site: Site, pod: RunningPod, name: str = "c") -> Path:
-    """The host's directory of a container."""
     assert site.files_root is not None
     return directory_of(ContainerKey(pod.spec.pod_uid, name)).below(site.files_root)
 
 
 def variables(site: Site, pod: RunningPod, name: str = "c") -> dict[str, str]:
-    """The variables in a container's resources.sh."""
     lines = (files_of(site, pod, name) / SHELL).read_text().splitlines()
     return {variable: value.strip('"') for variable, _, value in (line.partition("=") for line in lines)}
 
@@ -40,6 +38,5 @@ def generation(site: Site, pod: RunningPod, name: str = "c") -> int:
 
 
 def mounted(site: Site, pod: RunningPod, name: str = "c") -> list[tuple[str, str]]:
-    """Where the runtime was told to mount what, as (host, container) paths."""
     mounts = site.runtime.node.containers[pod.container_id(name)].config.mounts
     return [(mount.host_path, mount.container_path) for mount in mounts]

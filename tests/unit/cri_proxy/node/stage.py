@@ -72,8 +72,6 @@ def direct(site: Site) -> Kubelet:
 
 
 def background(work: Awaitable[T]) -> asyncio.Task[T]:
-    """Run this while the test goes on; the test awaits it."""
-
     async def run() -> T:
         return await work
 
@@ -81,7 +79,6 @@ def background(work: Awaitable[T]) -> asyncio.Task[T]:
 
 
 async def soon(condition: Callable[[], bool]) -> None:
-    """Let others run until this holds."""
     async with asyncio.timeout(20):
         for turn in count():
             if condition():

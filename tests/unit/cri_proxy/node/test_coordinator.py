@@ -68,7 +68,6 @@ async def test_a_roll_back_restores_the_earlier_row_and_the_moved_grants(site: S
 
 
 def moved_along(site: Site, reservation: Reservation, row: Row) -> Reservation:
-    """The reservation as if this row's grant had been moved for it."""
     return replace(reservation, before=(*reservation.before, row))
 
 

@@ -49,7 +49,6 @@ class Racing(FragilePolicy):
 
 
 def on_node(*rows: Row) -> Node:
-    """A node on which these hold CPUs; CPU 0 of eight is reserved."""
     node = SimulatedNode(MACHINE, {"reservedResources": {"cpu": "cpuset:0"}}).node
     node.context.ledger.put(*rows)
     return node

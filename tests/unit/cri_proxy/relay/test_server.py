@@ -38,7 +38,6 @@ class House:
         return reader, writer
 
     async def pair(self) -> tuple[Ends, Ends]:
-        """A client's ends and the runtime's."""
         client = await self.client()
         runtime = await asyncio.wait_for(self.accepted.get(), 20)
         self.writers.append(runtime[1])
@@ -49,7 +48,6 @@ class House:
 async def built(
     directory: Path, interceptor: ScriptedInterceptor | None = None, *, runtime: bool = True
 ) -> AsyncIterator[House]:
-    """A house, whose runtime can be left out."""
     house = House(directory, interceptor or ScriptedInterceptor())
     server = None
     if runtime:
@@ -72,7 +70,6 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 
 async def told(house: House) -> list[object]:
-    """The outcomes, once there is one."""
     while not house.interceptor.outcomes:  # noqa: ASYNC110 - bounded by the fixture
         await asyncio.sleep(0.002)
     return [outcome for _, outcome in house.interceptor.outcomes]

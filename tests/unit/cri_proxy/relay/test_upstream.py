@@ -87,7 +87,6 @@ class WindowMachine(RuleBasedStateMachine):
         self.next_stream = 1
 
     def settle(self) -> None:
-        """Both ends read what was sent to them."""
         self.ends.client_bytes += credit(self.to_client, 0)
         for kind, _, _, payload in parse(self.to_runtime):
             if kind == frames.DATA:

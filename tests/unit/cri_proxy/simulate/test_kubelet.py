@@ -10,7 +10,6 @@ CONFIG = "config: {reservedResources: {cpu: 750m}}\nsteps:\n"
 
 
 async def played(*steps: str) -> tuple[list[StepOutcome], SimulatedNode]:
-    """What came of every step, and the node as it was left."""
     player = ScenarioRunner(parse_scenario(MACHINE + CONFIG + "".join(f"- {step}\n" for step in steps)))
     await player.open()
     outcomes = [outcome async for outcome in player.run()]

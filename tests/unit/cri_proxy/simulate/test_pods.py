@@ -13,7 +13,6 @@ def create(pod: str, namespace: str | None = None, *names: str, qos: QosClass | 
 
 
 def known(pods: Pods, step: Create) -> KnownPod:
-    """The pod of this step with its containers, remembered."""
     spec = pods.planned(step)
     pod = KnownPod(spec, "s", tuple(Attempt(c, f"id-{c.name}", 0) for c in spec.containers))
     pods.put(pod)
@@ -21,7 +20,6 @@ def known(pods: Pods, step: Create) -> KnownPod:
 
 
 def empty(*steps: str) -> Scenario:
-    """A scenario with these pods, as NAMESPACE/NAME."""
     lines = [f"- create: {{pod: {s.split('/')[1]}, namespace: {s.split('/')[0]}, containers: []}}" for s in steps]
     return parse_scenario("machine: host\nsteps:\n" + "\n".join(lines))
 

@@ -14,7 +14,6 @@ MACHINE = "machine: {cores: 4, memory: 1Gi}\nconfig: {reservedResources: {cpu: 7
 
 
 async def played(scenario: Scenario) -> tuple[list[StepOutcome], int]:
-    """What came of every step, and how many updates the runtime got."""
     player = ScenarioRunner(scenario)
     await player.open()
     outcomes = [outcome async for outcome in player.run()]

@@ -25,7 +25,6 @@ changes = st.tuples(
 
 
 async def save_and_reopen(path: Path, history: list[Change | None], model: MemoryStore) -> None:
-    """Play the history on both; None closes and opens the store again."""
     store = Store.open(path)
     for change in history:
         if change is None:

@@ -20,7 +20,6 @@ def member(archive: bytes, name: str) -> bytes:
 
 
 def elf(kind: int) -> bytes:
-    """A 64-bit ELF header with one program header of this type."""
     header = b"\x7fELF\x02\x01" + bytes(26) + struct.pack("<Q", 64) + bytes(14) + struct.pack("<HH", 56, 1)
     return header.ljust(64, b"\0") + struct.pack("<I", kind) + bytes(52)
 

@@ -10,14 +10,12 @@ CPUS = st.integers(1, 64)
 
 
 def exclusive(demo_pod: DemoPod) -> int:
-    """Whole CPUs that the demo_pod's containers get for themselves."""
     if demo_pod.pod.qos is not QosClass.GUARANTEED or dict(demo_pod.pod.annotations).get(PREFER_SHARED):
         return 0
     return sum(c.cpu_limit_mcpu // 1000 for c in demo_pod.pod.containers)
 
 
 def shared_mcpu(demo_pod: DemoPod) -> int:
-    """What the demo_pod's containers ask for in common."""
     if demo_pod.pod.namespace == "kube-system":
         return 0
     return sum(c.effective_cpu_request_mcpu for c in demo_pod.pod.containers) - 1000 * exclusive(demo_pod)

@@ -154,7 +154,6 @@ def random_tree(rng: random.Random) -> PoolTree:
 
 
 def random_wanting(rng: random.Random, number: int) -> Request:
-    """A container that may want anything of memory."""
     kinds = tuple(sorted(rng.sample((DRAM, PMEM, HBM), rng.randint(1, 2)))) if rng.random() < 0.4 else ()
     wanted = wanting(
         f"{rng.randrange(100)}-{number}",

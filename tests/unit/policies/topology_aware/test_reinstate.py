@@ -185,7 +185,6 @@ def test_what_lost_its_memory_node_makes_room_for_itself() -> None:
 
 
 def test_zones_that_hold_too_little_memory_stay_at_a_start_and_are_widened_when_they_are_looked_after() -> None:
-    """Memory can be taken offline in part; nodes have 2 GiB here. A start changes nothing that is legal."""
     held = Allocations().with_grants(of_memory("a/c", 2, 1), of_memory("b/c", 1, 1))
     assert POLICY.reinstate(held).allocations == held
     widened = POLICY.narrowed(held)

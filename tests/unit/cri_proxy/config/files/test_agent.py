@@ -15,8 +15,6 @@ from tests.fakes.waiting import holds
 
 
 class Scene:
-    """A mounted ConfigMap, a target, and the agent between them."""
-
     def __init__(self, directory: Path, *, group_file: bool = False, clock: SystemClock | ManualClock) -> None:
         self.volume = KubeletVolume(directory / "config")
         self.labels = KubeletVolume(directory / "labels")

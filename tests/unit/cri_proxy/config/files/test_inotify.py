@@ -34,7 +34,6 @@ class Heard:
         return heard
 
     def all(self) -> bool:
-        """Whether something was heard; waits until there is no more."""
         heard = self.something()
         while not self.nothing():
             self._event.clear()
@@ -121,7 +120,6 @@ def test_a_directory_that_comes_back_is_followed_again(directory: Path, heard: H
 
 
 def test_a_directory_that_was_made_anew_since_the_last_look_is_followed(directory: Path, heard: Heard) -> None:
-    """Most file systems give it the inode of the old one: to who only compares it has not changed."""
     for _ in range(3):
         shutil.rmtree(directory)
         directory.mkdir()

@@ -52,13 +52,11 @@ class Scene:
             await self.gate.wait()
 
     async def saw(self, looks: int) -> None:
-        """Wait until it has looked so often, and sleeps or waits again."""
         await holds(f"{looks} looks", lambda: self.looks >= looks)
         for _ in range(20):
             await asyncio.sleep(0)
 
     async def hears(self, text: str | None = None) -> None:
-        """Something happens to the file."""
         self.text = text or self.text
         self.watch.notice()
         for _ in range(5):

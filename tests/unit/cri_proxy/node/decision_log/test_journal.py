@@ -23,8 +23,6 @@ REJECTED = Rejected(Reason("full", "no room"))
 
 
 class Lines:
-    """A log that keeps its lines: level, event, fields."""
-
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.details: list[tuple[str, dict[str, object]]] = []

@@ -18,8 +18,6 @@ UPDATE = "UpdateContainerResources"
 
 
 class Scene:
-    """A node whose containers have their cgroups on disk."""
-
     def __init__(self, site: Site, root: Path, *, v1: bool = False) -> None:
         self.site = site
         self.tree = CgroupTree(root, v1=v1)
@@ -32,12 +30,10 @@ class Scene:
         return container_id
 
     def enforce(self, container_id: str) -> None:
-        """The kernel has what the runtime says."""
         container = self.site.runtime.node.containers[container_id]
         self.tree.write(container.pid, container_id, container.kernel_cpus, container.kernel_mems)
 
     def tamper(self, container_id: str, cpus: str) -> None:
-        """Somebody writes the cgroup's file."""
         (self.tree.directory(container_id) / "cpuset.cpus").write_text(f"{cpus}\n")
 
     async def check(self) -> None:

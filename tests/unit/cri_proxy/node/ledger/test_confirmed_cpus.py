@@ -9,7 +9,6 @@ ON_2_3 = Pinning(CpuSet.parse("2-3"), None)
 
 
 def claims(one: Row, *others: Row, known: Pinning | None = None) -> ConfirmedCpus:
-    """What ``one`` has alone once the runtime has confirmed it."""
     made = ConfirmedCpus()
     made.note_confirmed(one, known, (one, *others))
     return made

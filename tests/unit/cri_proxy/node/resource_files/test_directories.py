@@ -70,7 +70,6 @@ def test_a_change_replaces_the_files_and_not_the_directory(tmp_path: Path) -> No
 
 
 def renamed_into(directory: Path, act: Callable[[], object]) -> list[str]:
-    """The names that inotify tells on this directory (IN_MOVED_TO) while this happens, in their order."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     assert libc.inotify_add_watch(descriptor, os.fsencode(directory), 0x80) >= 0

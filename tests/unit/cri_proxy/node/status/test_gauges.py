@@ -27,7 +27,6 @@ EXPECTED = {("exclusive",): 2, ("shared",): 5, ("reserved",): 1}
 
 
 def shown(site: Site, metric: Metric) -> dict[Values, float]:
-    """The series of a metric that are not zero."""
     found = [s for s in (*node_samples(site.node), *site.journal.counters.samples()) if s.metric is metric]
     return {s.labels: s.value for s in found if s.value and not isinstance(s.value, Distribution)}
 

@@ -26,7 +26,6 @@ def mount(text: str) -> Attachment:
 
 
 async def hints(*given: Attachment) -> list[tuple[str, str]]:
-    """(source, nodes) of a container that is given these."""
     places, config = DeviceLocator(MACHINE), pb.ContainerConfig()
     places.add(given)
     attach(config, given)

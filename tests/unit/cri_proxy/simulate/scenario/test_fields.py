@@ -10,7 +10,6 @@ def only(text: str) -> Field:
 
 
 def problem(text: str) -> str:
-    """What is wrong with a text whose keys may be a and b."""
     with pytest.raises(ScenarioError) as caught:
         only(text).mapping(("alpha", "beta"), "the thing")
     return str(caught.value)

@@ -47,7 +47,6 @@ steps:
 
 
 def problem(steps: str) -> str:
-    """What is wrong with these steps, which begin on line 3."""
     with pytest.raises(ScenarioError) as caught:
         parse_scenario(f"machine: host\nsteps:\n{steps}\n", "s.yaml")
     return str(caught.value)
