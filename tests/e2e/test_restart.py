@@ -11,10 +11,9 @@ from cri_proxy.cri_client.kernel import Allowed, read_allowed
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.testbed.child import Child
-from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus
+from tests.fakes.waiting import holds
 
 UNAVAILABLE = 14  # gRPC status
 ENDED_SECONDS = 60.0
@@ -145,12 +144,8 @@ async def test_a_process_that_takes_over_moves_none_of_twenty_containers(stage: 
     processes, (_, alone) = await twenty(stage)
     before, sent = allowed(processes.values()), updates(stage)
     old = await stage.daemon.take_over()
-    await until("the old process has ended", lambda: has_ended(old), seconds=ENDED_SECONDS)
+    await holds("the old process has ended", lambda: old.exit_status is not None, seconds=ENDED_SECONDS)
     assert (await stage.daemon.admin.status()).is_ready
     assert (allowed(processes.values()), updates(stage)) == (before, sent)
     await stage.kubelet.remove_pod(alone.sandbox_id)
     assert len((await stage.daemon.admin.status()).containers) == 19
-
-
-async def has_ended(child: Child) -> bool:
-    return child.exit_status is not None

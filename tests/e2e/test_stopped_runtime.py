@@ -22,6 +22,7 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import RETURN_SECONDS, Stage, TwoCpus, standing_still
+from tests.fakes.waiting import holds
 
 # Who waits several times for the slow check waits longer than other tests.
 pytestmark = pytest.mark.timeout(600)
@@ -157,11 +158,7 @@ async def goes_on(stage: Stage, around: Bystanders, two: TwoCpus, pod: RunningPo
     assert all(cpus.isdisjoint(victim) for cpus in found.values())
     await stage.kubelet.remove_pod(pod.sandbox_id)
     assert len(await agreed(stage)) == 2
-    await until("bystanders are where they were", lambda: back(around), seconds=SETTLED_SECONDS)
-
-
-async def back(around: Bystanders) -> bool:
-    return around.now() == around.before
+    await holds("bystanders are where they were", lambda: around.now() == around.before, seconds=SETTLED_SECONDS)
 
 
 @HEAD_STARTS

@@ -16,20 +16,12 @@ from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.daemon.app import STOP_GRACE_SECONDS
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.intercept.gate import RUNTIME
-from cri_proxy.testbed.wait import until
 from cri_proxy.unix_socket import socket_path
+from tests.fakes.waiting import holds
 from tests.kill.scene import Scene, clashes
 
 SLACK_SECONDS = 20.0
 WEB = PodSpec("web", (guaranteed("c", 1000),))
-
-
-async def has_left(scene: Scene) -> bool:
-    return not socket_path(scene.daemon.endpoint).exists()
-
-
-async def are_followed(scene: Scene, *, by: int) -> bool:
-    return scene.runtime.listeners() == by
 
 
 async def end_of(stream: Any) -> grpc.StatusCode:  # noqa: ANN401 - grpcio's stubs know no common base
@@ -84,10 +76,10 @@ async def test_a_stream_without_end_is_not_waited_for_and_a_call_beside_it_is(re
     async with staged(relay=relay) as scene:
         await scene.server.start()
         await scene.daemon.start()
-        await until("the daemon follows", lambda: are_followed(scene, by=1), seconds=SLACK_SECONDS)
+        await holds("the daemon follows", lambda: scene.runtime.listeners() == 1, seconds=SLACK_SECONDS)
         channel: Any = grpc.aio.insecure_channel(scene.daemon.endpoint)  # whose stubs demand what it leaves optional
         events = channel.unary_stream(RUNTIME + "GetContainerEvents")(b"")
-        await until("the client follows", lambda: are_followed(scene, by=2), seconds=SLACK_SECONDS)
+        await holds("the client follows", lambda: scene.runtime.listeners() == 2, seconds=SLACK_SECONDS)
         sandbox_id = await scene.kubelet.run_sandbox(WEB)
         assert await events.read()
         gate = scene.runtime.faults.block("CreateContainer")
@@ -95,7 +87,9 @@ async def test_a_stream_without_end_is_not_waited_for_and_a_call_beside_it_is(re
         await gate.entered()
         begun_at = asyncio.get_running_loop().time()
         scene.daemon.send(signal.SIGTERM)
-        await until("it takes nobody new", lambda: has_left(scene), seconds=SLACK_SECONDS)
+        await holds(
+            "it takes nobody new", lambda: not socket_path(scene.daemon.endpoint).exists(), seconds=SLACK_SECONDS
+        )
         gate.release()
         assert [await creating] == [container.id for container in scene.live()]
         assert await end_of(events) is grpc.StatusCode.UNAVAILABLE

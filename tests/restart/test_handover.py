@@ -15,6 +15,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.testbed.daemon import DaemonProcess
 from cri_proxy.testbed.wait import until
+from tests.fakes.waiting import holds
 from tests.restart.place import NODE, SECONDS, GrpcTraffic, Place, Traffic, spec
 
 pytestmark = pytest.mark.timeout(300)
@@ -41,13 +42,8 @@ async def take_over(place: Place) -> DaemonProcess:
 
 async def ends(daemon: DaemonProcess) -> None:
     """It ends by itself, and says that all went well."""
-
-    await until("the old process has ended", lambda: has_ended(daemon), seconds=SECONDS)
+    await holds("the old process has ended", lambda: daemon.exit_status is not None, seconds=SECONDS)
     assert daemon.exit_status == 0
-
-
-async def has_ended(daemon: DaemonProcess) -> bool:
-    return daemon.exit_status is not None
 
 
 def unexcused(failures: list[str], relay: str, callers: int) -> list[str]:
@@ -69,7 +65,7 @@ async def test_nobody_is_moved_and_no_call_fails(place: Place, relay: str) -> No
     client.start(churn=False)
     async with Traffic(place.daemon.endpoint) as others:
         await ends(await take_over(place))
-    await until("enough is called", lambda: has(client.done - 100), seconds=SECONDS)
+    await holds("enough is called", lambda: client.done > 100, seconds=SECONDS)
     await client.end()
     await client.close()
     assert unexcused([*client.failures, *(a.failure for a in others.failed)], relay, callers=3) == []
@@ -91,7 +87,7 @@ async def test_no_call_that_needs_a_decision_fails_or_is_lost(place: Place, rela
     client = GrpcTraffic(place.daemon.endpoint)
     client.start(churn=True)
     old = await take_over(place)
-    await until("enough is called", lambda: has(client.done - 40), seconds=SECONDS)
+    await holds("enough is called", lambda: client.done > 40, seconds=SECONDS)
     await client.end()
     await client.close()
     await ends(old)
@@ -103,9 +99,9 @@ async def test_no_call_that_needs_a_decision_fails_or_is_lost(place: Place, rela
 
 async def followed(place: Place, client: GrpcTraffic) -> "grpc.aio.UnaryStreamCall[bytes, bytes]":
     """The client's stream of events, once it goes through the daemon; that has one of its own."""
-    await until("the daemon follows", lambda: has(place.runtime.listeners()), seconds=SECONDS)
+    await holds("the daemon follows", lambda: place.runtime.listeners() > 0, seconds=SECONDS)
     events = client.events()
-    await until("the client follows", lambda: has(place.runtime.listeners() - 1), seconds=SECONDS)
+    await holds("the client follows", lambda: place.runtime.listeners() > 1, seconds=SECONDS)
     return events
 
 
@@ -141,7 +137,7 @@ async def test_what_the_runtime_has_not_answered_in_time_is_found_by_the_new_pro
     async with place.kubelet() as kubelet:
         sandbox_id = await kubelet.run_sandbox(spec(0))
         creating = asyncio.get_running_loop().create_task(kubelet.create(spec(0), spec(0).containers[0], sandbox_id))
-        await until("it is under way", lambda: has(gate.waiting), seconds=SECONDS)
+        await holds("it is under way", lambda: gate.waiting > 0, seconds=SECONDS)
         old = await take_over(place)
         assert old.exit_status is None
         gate.release()
@@ -167,7 +163,7 @@ async def test_what_is_not_decided_in_time_is_turned_away_and_comes_again_to_the
     sandbox_id = await kubelet.run_sandbox(spec(1000))
     container_id = await kubelet.create(spec(1000), spec(1000).containers[0], sandbox_id)
     starting = asyncio.get_running_loop().create_task(kubelet.start(container_id))
-    await until("others are being moved", lambda: has(gate.waiting), seconds=SECONDS)
+    await holds("others are being moved", lambda: gate.waiting > 0, seconds=SECONDS)
     await until("the start is here", lambda: is_held(place), seconds=SECONDS)
     old = await take_over(place)
     gate.release()
@@ -177,10 +173,6 @@ async def test_what_is_not_decided_in_time_is_turned_away_and_comes_again_to_the
     assert place.runtime.node.containers[container_id].running
     await client.close()
     assert await old.stop() == 0
-
-
-async def has(count: int) -> bool:
-    return count > 0
 
 
 async def is_held(place: Place) -> bool:
@@ -257,21 +249,13 @@ async def test_a_service_with_a_socket_of_systemd_takes_over_from_a_process_that
 @pytest.mark.parametrize("relay", ["grpc"])
 async def test_the_relay_on_grpcio_does_not_take_the_name_of_a_socket_that_systemd_opened(place: Place) -> None:
     with started_by_systemd(place, "--take-over") as process:
-        await until("it has ended", lambda: has_exited(process), seconds=SECONDS)
+        await holds("it has ended", lambda: process.poll() is not None, seconds=SECONDS)
     assert process.returncode != 0
     assert "systemd opened it (cri-proxy.socket)" in place.daemon.log.read_text()
     assert await place.daemon.admin.is_ready()
 
 
-async def has_exited(process: subprocess.Popen[bytes]) -> bool:
-    return process.poll() is not None
-
-
 async def test_a_signal_by_mistake_changes_nothing(place: Place) -> None:
     place.daemon.send(signal.SIGUSR2)
-    await until("it is logged", lambda: logged(place, "not_handed_over"), seconds=SECONDS)
+    await holds("it is logged", lambda: '"not_handed_over"' in place.daemon.log.read_text(), seconds=SECONDS)
     await place.run_pods(1)
-
-
-async def logged(place: Place, event: str) -> bool:
-    return f'"{event}"' in place.daemon.log.read_text()

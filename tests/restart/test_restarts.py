@@ -16,6 +16,7 @@ import pytest
 
 from cri_proxy.state import migrate
 from cri_proxy.testbed.wait import until
+from tests.fakes.waiting import holds
 from tests.restart.place import SECONDS, Attempt, Place, Traffic, one_place, spec
 
 pytestmark = pytest.mark.timeout(300)
@@ -98,7 +99,7 @@ async def test_a_restart_of_the_runtime_moves_nobody_and_calls_work_again_within
         await asyncio.sleep(0.1)
         gone_at = time.monotonic()
         await place.stop_runtime()
-        await until("it is noticed", lambda: is_missed(traffic), seconds=SECONDS)
+        await holds("it is noticed", lambda: traffic.failed != [], seconds=SECONDS)
         await asyncio.sleep(0.5)
         await place.start_runtime()
         back_at = time.monotonic()
@@ -106,10 +107,6 @@ async def test_a_restart_of_the_runtime_moves_nobody_and_calls_work_again_within
     await nothing_changed(place, before, updates)
     assert outside(traffic.failed, gone_at, back_at + RETURN_SECONDS / 2) == []
     assert all(a.ended_at - a.begun_at < PROMPT_SECONDS for a in traffic.failed)
-
-
-async def is_missed(traffic: Traffic) -> bool:
-    return traffic.failed != []
 
 
 @ENDINGS

@@ -18,6 +18,7 @@ from cri_proxy.codec import decode
 from cri_proxy.http.client import ask
 from cri_proxy.node.status.model import Health
 from cri_proxy.testbed.wait import until
+from tests.fakes.waiting import holds
 from tests.restart.place import CAUGHT_UP_SECONDS, SECONDS, Place, one_place, spec
 from tests.restart.test_restarts import nothing_changed, rows
 
@@ -105,10 +106,6 @@ async def store_errors(place: Place) -> int:
     return await place.measured("cri_proxy_store_errors_total")
 
 
-async def is_well(place: Place) -> bool:
-    return health(place).is_ready
-
-
 async def is_said(place: Place) -> bool:
     why = [
         problem for problem in store_problems(place) if re.search(r"full|disk I/O|read-?only", problem, re.IGNORECASE)
@@ -125,7 +122,7 @@ async def the_trouble_is_said_and_over_when_there_is_room(place: Place, end: Cal
     end()
     await run_pod(place, 1002)
     await until("all is saved", lambda: rows(place, PODS + 3), seconds=CAUGHT_UP_SECONDS)
-    await until("all is well", lambda: is_well(place), seconds=CAUGHT_UP_SECONDS)
+    await holds("all is well", lambda: health(place).is_ready, seconds=CAUGHT_UP_SECONDS)
 
 
 async def a_kill_changes_nothing(place: Place) -> None:
@@ -192,7 +189,7 @@ async def test_a_store_that_is_deleted_under_the_daemon_is_filled_again(place: P
     await run_pod(place, 1000)
     await until("all is saved", lambda: rows(place, PODS + 1), seconds=CAUGHT_UP_SECONDS)
     assert await store_errors(place) > 0
-    await until("all is well", lambda: is_well(place), seconds=CAUGHT_UP_SECONDS)
+    await holds("all is well", lambda: health(place).is_ready, seconds=CAUGHT_UP_SECONDS)
     await a_kill_changes_nothing(place)
 
 

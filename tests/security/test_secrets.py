@@ -29,8 +29,8 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.http.client import ask
 from cri_proxy.logs import configure_logging, set_level
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine
+from tests.fakes.waiting import holds
 
 SECRET = "s3cr3t"
 DEEPEST = 5
@@ -160,7 +160,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
         client = RuntimeClient(settings.listen)
         try:
             await daemon.start()
-            await until("it decides", lambda: is_ready(daemon), seconds=30)
+            await holds("it decides", lambda: daemon.node is not None and daemon.node.coordinator.is_ready, seconds=30)
             status = await live_through(client)
             http = "\n".join(await asyncio.to_thread(lambda: list(shown(settings.admin_socket))))
             assert daemon.node is not None
@@ -178,10 +178,6 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
 def files_in(directory: Path) -> tuple[tuple[str, bytes], ...]:
     """Every file's name and bytes, what is deleted in a database included."""
     return tuple((str(path), path.read_bytes()) for path in directory.rglob("*") if path.is_file())
-
-
-async def is_ready(daemon: Daemon) -> bool:
-    return daemon.node is not None and daemon.node.coordinator.is_ready
 
 
 # Bytes are base64 in the runtime's verbose word.

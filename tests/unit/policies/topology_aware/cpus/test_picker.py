@@ -33,16 +33,21 @@ def test_an_idle_machine_is_taken_from_the_lowest_domain_that_suffices(count: in
     assert taken(four_nodes(), count) == expected
 
 
-def test_a_single_thread_goes_to_a_broken_core() -> None:
-    assert taken(four_nodes(), 1, used="10") == "11"
-
-
-def test_whole_cores_go_before_threads_of_broken_ones() -> None:
-    assert taken(four_nodes(), 2, used="0,2") == "4-5"
-
-
-def test_an_odd_number_ends_on_a_broken_core() -> None:
-    assert taken(four_nodes(), 3, used="4") == "5-7"
+@pytest.mark.parametrize(
+    ("count", "used", "expected"),
+    [
+        pytest.param(1, "10", "11", id="a single thread goes to a broken core"),
+        pytest.param(2, "0,2", "4-5", id="whole cores go before threads of broken ones"),
+        pytest.param(3, "4", "5-7", id="an odd number ends on a broken core"),
+        pytest.param(2, "8-9", "10-11", id="the smallest sufficient remainder is used up first"),
+        pytest.param(4, "0-1,6-7", "8-11", id="a whole idle node goes before parts of two"),
+        pytest.param(8, "0", "8-15", id="a whole idle package goes before parts of two"),
+        pytest.param(6, "0-3", "8-13", id="what needs several nodes stays in one package"),
+        pytest.param(6, "0-1,8-15", "2-7", id="what no node gives alone takes idle nodes whole and the rest tightly"),
+    ],
+)
+def test_the_tightest_fit_is_taken_that_breaks_up_the_least(count: int, used: str, expected: str) -> None:
+    assert taken(four_nodes(), count, used=used) == expected
 
 
 def test_a_node_with_a_broken_core_takes_the_odd_one_rather_than_a_tighter_one_breaking_another() -> None:
@@ -52,26 +57,6 @@ def test_a_node_with_a_broken_core_takes_the_odd_one_rather_than_a_tighter_one_b
 def test_whole_cores_count_more_than_a_tighter_fit() -> None:
     machine = small_machine(packages=1, nodes=2, cores=4)
     assert taken(machine, 3, used="0,2,4,6,8,10-11") == "9,12-13"
-
-
-def test_the_smallest_sufficient_remainder_is_used_up_first() -> None:
-    assert taken(four_nodes(), 2, used="8-9") == "10-11"
-
-
-def test_a_whole_idle_node_goes_before_parts_of_two() -> None:
-    assert taken(four_nodes(), 4, used="0-1,6-7") == "8-11"
-
-
-def test_a_whole_idle_package_goes_before_parts_of_two() -> None:
-    assert taken(four_nodes(), 8, used="0") == "8-15"
-
-
-def test_what_needs_several_nodes_stays_in_one_package() -> None:
-    assert taken(four_nodes(), 6, used="0-3") == "8-13"
-
-
-def test_what_no_node_gives_alone_takes_idle_nodes_whole_and_the_rest_tightly() -> None:
-    assert taken(four_nodes(), 6, used="0-1,8-15") == "2-7"
 
 
 def test_an_idle_node_is_taken_whole_before_a_larger_part_of_another() -> None:
