@@ -52,10 +52,6 @@ def left_behind(scratch: Path, name: str) -> list[str]:
     return found + [str(h / name) for h in cgroups.hierarchies() if (h / name).exists()]
 
 
-def with_file(scratch: Path, file: str) -> str | None:
-    return next((path.name for path in scratch.iterdir() if (path / file).exists()), None)
-
-
 def test_every_container_is_confirmed_by_the_kernel_and_nothing_is_left(scratch: Path) -> None:
     with start(scratch) as run:
         text, _ = run.communicate(timeout=RUN_SECONDS)
@@ -72,7 +68,7 @@ async def test_interrupted_with_all_its_programs_it_leaves_nothing(scratch: Path
     """As Ctrl-C does: the whole process group gets the signal, at the moment when this file appears."""
 
     async def has_come() -> str | None:
-        return with_file(scratch, moment)
+        return next((path.name for path in scratch.iterdir() if (path / moment).exists()), None)
 
     with start(scratch) as run:
         name = await until(f"{moment} is there", has_come, seconds=RUN_SECONDS)

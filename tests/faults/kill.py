@@ -23,10 +23,6 @@ from tests.faults.points import POINTS
 ENOUGH = 20
 
 
-class Loss(Exception):
-    """Something did not survive a kill, or did not hold without one."""
-
-
 @dataclass(slots=True)
 class Tally:
     """In which histories each point was killed at, how many kills there were, and what was lost."""

@@ -32,21 +32,18 @@ async def test_a_failure_afterwards_takes_effect_all_the_same() -> None:
 
 
 async def test_a_failure_can_be_meant_for_one_container() -> None:
-    async def conversation() -> None:
-        calls = new()
-        pod = await calls.pod()
-        good, bad = await calls.running(pod, "a"), await calls.running(pod, "b")
+    calls = new()
+    pod = await calls.pod()
+    good, bad = await calls.running(pod, "a"), await calls.running(pod, "b")
 
-        def is_bad(message: bytes) -> bool:
-            return pb.UpdateContainerResourcesRequest.FromString(message).container_id == bad
+    def is_bad(message: bytes) -> bool:
+        return pb.UpdateContainerResourcesRequest.FromString(message).container_id == bad
 
-        calls.runtime.faults.fail_next("UpdateContainerResources", 2, "no", matches=is_bad)
-        await calls.update(good, cpuset_cpus="1")
-        with pytest.raises(CallFailed, match="no"):
-            await calls.update(bad, cpuset_cpus="1")
-        assert [u.container_id for u in calls.runtime.updates] == [good]
-
-    await conversation()
+    calls.runtime.faults.fail_next("UpdateContainerResources", 2, "no", matches=is_bad)
+    await calls.update(good, cpuset_cpus="1")
+    with pytest.raises(CallFailed, match="no"):
+        await calls.update(bad, cpuset_cpus="1")
+    assert [u.container_id for u in calls.runtime.updates] == [good]
 
 
 async def test_a_gate_holds_calls_until_it_is_released_for_good() -> None:

@@ -5,7 +5,7 @@ Observed are grants, pinnings, updates and pool views; they are held against sum
 
 from weakref import WeakKeyDictionary
 
-from policies.base import ContainerKey, CpuKind, QosClass
+from policies.base import CpuKind, QosClass
 from policies.policy import Policy
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet
@@ -26,6 +26,7 @@ def check(step: Step) -> None:
     check_size(step)
     check_cores(step)
     check_restart(step)
+    check_moved(step)
 
 
 def check_world(world: World) -> None:
@@ -179,13 +180,9 @@ def check_restart(step: Step) -> None:
         assert step.after.policy.pinnings(step.after.held) == step.before.policy.pinnings(step.before.held)
 
 
-def check_moved(step: Step) -> tuple[ContainerKey, ...]:
-    """Who has another grant after a change of options or hardware; only such a change moves anybody's own CPUs."""
-    moved = [
-        new.container
-        for new in step.after.held.grants
-        if (old := step.before.held.get(new.container)) is not None and old.owned != new.owned
-    ]
+def check_moved(step: Step) -> None:
+    """Only a change of options or hardware moves the own CPUs of containers that the step is not about."""
     subject = step.subject.container if step.subject else None
-    assert isinstance(step.event, Reconfigure) or all(key == subject for key in moved), moved
-    return tuple(moved)
+    for new in () if isinstance(step.event, Reconfigure) else step.after.held.grants:
+        old = step.before.held.get(new.container)
+        assert old is None or old.owned == new.owned or new.container == subject, f"{new.container} was moved"

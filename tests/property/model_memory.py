@@ -20,10 +20,6 @@ def promised_bytes(request: Request) -> int:
     return request.memory_request_bytes or request.memory_limit_bytes or 0
 
 
-def wanted_kinds(request: Request) -> tuple[MemoryKind, ...]:
-    return request.preferences.memory_kinds or USUAL
-
-
 def nodes_of(machine: Machine, kinds: Iterable[MemoryKind]) -> Ids:
     wanted = tuple(kinds)
     return frozenset(n.id for n in machine.nodes if n.memory_bytes and n.kind in wanted)
@@ -64,7 +60,7 @@ def widest_of(machine: Machine, grant: Grant) -> Ids:
 def allowed_nodes(machine: Machine, request: Request) -> Ids:
     """Every node, or under a strict wish those of the wanted kinds."""
     if request.preferences.strict_memory:
-        return nodes_of(machine, wanted_kinds(request))
+        return nodes_of(machine, request.preferences.memory_kinds or USUAL)
     return frozenset(machine.memory_nodes)
 
 

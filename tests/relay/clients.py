@@ -55,16 +55,6 @@ class CallUnderWay(Protocol):
         """Read what is left, and say how the call ended."""
 
 
-class Client(Protocol):
-    async def start(
-        self, method: str, *, metadata: Pairs = (), timeout_seconds: float | None = None, compression: str | None = None
-    ) -> CallUnderWay:
-        """Begin a call. ``timeout_seconds``: the deadline; ``compression`` 'gzip' or 'deflate'."""
-
-    async def close(self) -> None:
-        """Hang up. Raises AssertionError if the other side has broken HTTP/2 meanwhile."""
-
-
 class GrpcioClient:
     """On grpcio: HTTP/2 by its C core."""
 

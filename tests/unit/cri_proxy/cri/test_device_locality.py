@@ -35,8 +35,9 @@ def hint(source: str) -> DeviceLocality:
     return DeviceLocality(source, CpuSet.parse("4-7"), NodeSet.parse("1"))
 
 
-def test_a_device_is_where_the_nearest_directory_above_it_says(tmp_path: Path) -> None:
-    assert tree(tmp_path).of(["/dev/nvme0n1p1"]) == (hint("/dev/nvme0n1p1"),)
+@pytest.mark.parametrize("path", ["/dev/nvme0n1p1", f"/{PCI}"])
+def test_a_device_is_where_it_or_the_nearest_directory_above_it_says(tmp_path: Path, path: str) -> None:
+    assert tree(tmp_path).of([path]) == (hint(path),)
 
 
 def test_a_controller_that_tells_only_its_node_gets_the_cpus_from_above(tmp_path: Path) -> None:
@@ -47,10 +48,6 @@ def test_a_controller_that_tells_only_its_node_gets_the_cpus_from_above(tmp_path
 
 def test_a_pci_address_is_looked_up_on_the_bus(tmp_path: Path) -> None:
     assert tree(tmp_path).of([], ["0000:3b:00.0", "0000:ff:00.0"]) == (hint("0000:3b:00.0"),)
-
-
-def test_a_path_in_sysfs_is_the_device_itself(tmp_path: Path) -> None:
-    assert tree(tmp_path).of([f"/{PCI}"]) == (hint(f"/{PCI}"),)
 
 
 @pytest.mark.parametrize(("node", "cpus"), [("-1", "0-7"), ("0-", "0-7"), ("", "")])

@@ -135,24 +135,15 @@ async def test_a_signal_without_a_successor_changes_nothing_and_is_logged(tmp_pa
     assert log.warnings == ["not_handed_over"]
 
 
-async def endless() -> None:
-    await asyncio.Event().wait()
-
-
-async def fails() -> None:
-    raise ValueError("as it was")
-
-
-async def stopped(work: object) -> None:
+async def test_work_ends_when_the_daemon_is_stopped() -> None:
     stopping = asyncio.Event()
     stopping.set()
-    await asyncio.wait_for(unless(stopping, work), 20)  # type: ignore[arg-type]
-
-
-async def test_work_ends_when_the_daemon_is_stopped() -> None:
-    await stopped(endless())
+    await asyncio.wait_for(unless(stopping, asyncio.sleep(3600)), 20)
 
 
 async def test_what_work_raises_comes_through() -> None:
+    async def fails() -> None:
+        raise ValueError("as it was")
+
     with pytest.raises(ValueError, match="as it was"):
         await unless(asyncio.Event(), fails())

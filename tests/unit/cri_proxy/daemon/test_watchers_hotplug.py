@@ -78,23 +78,20 @@ async def test_a_machine_that_is_as_it_was_again_needs_no_warning() -> None:
 
 
 async def test_it_is_looked_at_again_and_again() -> None:
-    async def run() -> None:
-        clock, looks = ManualClock(), list[int]()
+    clock, looks = ManualClock(), list[int]()
 
-        def look() -> tuple[str, ...]:
-            looks.append(1)
-            return ("0-7",)
+    def look() -> tuple[str, ...]:
+        looks.append(1)
+        return ("0-7",)
 
-        async def never() -> str:
-            raise AssertionError("nothing has changed")
+    async def never() -> str:
+        raise AssertionError("nothing has changed")
 
-        hotplug = HotplugWatcher(look, never, clock=clock, observer=Journal(Silent(), clock), in_force=("0-7",))
-        watch = background(hotplug.watch())
-        await _ticks(clock, lambda: len(looks) >= 3)
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
-
-    await run()
+    hotplug = HotplugWatcher(look, never, clock=clock, observer=Journal(Silent(), clock), in_force=("0-7",))
+    watch = background(hotplug.watch())
+    await _ticks(clock, lambda: len(looks) >= 3)
+    watch.cancel()
+    await asyncio.gather(watch, return_exceptions=True)
 
 
 async def _ticks(clock: ManualClock, enough: Callable[[], bool]) -> None:

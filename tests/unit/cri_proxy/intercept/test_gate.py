@@ -57,7 +57,7 @@ def test_what_is_held_is_known_before_anybody_decides(method: str, interest: Int
     assert DecisionGate().wants(method) is interest
 
 
-async def waits_for_a_decider() -> None:
+async def test_a_call_waits_for_the_decider() -> None:
     gate = DecisionGate()
     async with asyncio.TaskGroup() as group:
         asked = group.create_task(gate.on_request(CALL))
@@ -67,17 +67,13 @@ async def waits_for_a_decider() -> None:
     assert asked.result() == Forward()
 
 
-async def test_a_call_waits_for_the_decider() -> None:
-    await waits_for_a_decider()
-
-
 async def test_a_call_that_has_waited_long_is_refused_and_not_sent_again_at_once() -> None:
     verdict = await DecisionGate(wait_seconds=0.01).on_request(CALL)
     assert isinstance(verdict, Refuse)
     assert (verdict.code, verdict.was_unseen) == (Code.UNAVAILABLE, False)
 
 
-async def outcome_is_waited_for() -> None:
+async def test_closing_waits_for_what_was_sent_on_and_lets_nobody_else_in() -> None:
     gate, decider = opened()
     await gate.on_request(CALL)
     async with asyncio.TaskGroup() as group:
@@ -90,20 +86,12 @@ async def outcome_is_waited_for() -> None:
     assert decider.outcomes == [Replied(b"id")]
 
 
-async def test_closing_waits_for_what_was_sent_on_and_lets_nobody_else_in() -> None:
-    await outcome_is_waited_for()
-
-
-async def late_outcome() -> list[Outcome]:
+async def test_after_closing_nobody_here_learns_an_outcome() -> None:
     gate, decider = opened()
     await gate.on_request(CALL)
     assert not await gate.close(0.01)
     gate.on_outcome(CALL, Aborted(sent=True))
-    return decider.outcomes
-
-
-async def test_after_closing_nobody_here_learns_an_outcome() -> None:
-    assert await late_outcome() == []
+    assert decider.outcomes == []
 
 
 async def stop_in_flight() -> bool:
@@ -116,7 +104,7 @@ async def test_a_stop_that_lasts_is_not_waited_for() -> None:
     assert await asyncio.wait_for(stop_in_flight(), 20)
 
 
-async def undecided() -> None:
+async def test_what_is_not_decided_by_then_is_given_up_and_turned_away() -> None:
     gate, decider = opened()
     decider.may_answer.clear()
     async with asyncio.TaskGroup() as group:
@@ -127,23 +115,15 @@ async def undecided() -> None:
     assert decider.was_cancelled
 
 
-async def test_what_is_not_decided_by_then_is_given_up_and_turned_away() -> None:
-    await undecided()
-
-
-async def broken() -> None:
+async def test_a_fault_of_the_decider_is_not_taken_for_the_end() -> None:
     class Broken(Decider):
         async def on_request(self, call: Call) -> Verdict:
             raise TimeoutError
 
     gate = DecisionGate()
     gate.open(Broken())
-    await gate.on_request(CALL)
-
-
-async def test_a_fault_of_the_decider_is_not_taken_for_the_end() -> None:
     with pytest.raises(TimeoutError):
-        await broken()
+        await gate.on_request(CALL)
 
 
 @pytest.mark.parametrize("method", [CREATE, START, UPDATE, RUNTIME + "StopPodSandbox"])

@@ -41,14 +41,10 @@ def test_a_machine_with_room_shows_every_class_and_wish(cpu_count: int) -> None:
     assert omitted_pods(cpu_count) == ""
 
 
-def test_two_cpus_still_show_one_that_is_exclusive() -> None:
-    assert sum(map(exclusive, demo_pods(2, run="r"))) == 1
-    assert "web" in omitted_pods(2)
-
-
-def test_one_cpu_is_nobodys_own() -> None:
-    assert sum(map(exclusive, demo_pods(1, run="r"))) == 0
-    assert "database" in omitted_pods(1)
+@pytest.mark.parametrize(("cpus", "own", "left"), [(2, 1, "web"), (1, 0, "database")])
+def test_few_cpus_show_as_many_exclusive_ones_as_they_can(cpus: int, own: int, left: str) -> None:
+    assert sum(map(exclusive, demo_pods(cpus, run="r"))) == own
+    assert left in omitted_pods(cpus)
 
 
 def test_only_a_machine_with_cores_to_spare_shows_whole_cores() -> None:

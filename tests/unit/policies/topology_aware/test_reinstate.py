@@ -161,10 +161,6 @@ def of_memory(name: str, gibibytes: int, node: int, qos: QosClass = GUARANTEED) 
     return Grant(promised, f"NUMA node #{node}", CpuKind.SHARED, mems=NodeSet.of([node]))
 
 
-def zones(found: Reinstated) -> dict[str, str]:
-    return {g.container.pod_uid: str(g.mems) for g in found.allocations.grants}
-
-
 def test_memory_nodes_that_are_gone_are_replaced_and_the_cpus_stay() -> None:
     grant = replace(HELD.grants[2], mems=NodeSet.parse("0,9"))
     gone = replace(HELD.grants[0], mems=NodeSet.parse("9"))
@@ -181,7 +177,7 @@ def test_what_lost_its_memory_node_makes_room_for_itself() -> None:
     """Nodes have 2 GiB each: the one that is left cannot take both, the smaller of two Burstable ones spreads."""
     moved = replace(of_memory("a/c", 2, 1, BURSTABLE), mems=NodeSet.parse("7"))
     found = POLICY.reinstate(Allocations().with_grants(moved, of_memory("b/c", 1, 1, BURSTABLE)))
-    assert zones(found) == {"a": "0-1", "b": "1"}
+    assert {g.container.pod_uid: str(g.mems) for g in found.allocations.grants} == {"a": "0-1", "b": "1"}
 
 
 def test_zones_that_hold_too_little_memory_stay_at_a_start_and_are_widened_when_they_are_looked_after() -> None:

@@ -334,7 +334,8 @@ async def test_in_the_end_everybody_reads_what_the_kernel_says(seed: int) -> Non
     chance = random.Random(seed)
     pods: dict[str, RunningPod] = {}
 
-    async def run(root: Path) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
         site = Site(small_policy(), rules=NodeRules(resource_files="always"))
         site.files_root = root
         await site.open()
@@ -343,6 +344,3 @@ async def test_in_the_end_everybody_reads_what_the_kernel_says(seed: int) -> Non
             await site.node.settle()
             check(site, pods)
         assert site.log.errors == []
-
-    with tempfile.TemporaryDirectory() as directory:
-        await run(Path(directory))
