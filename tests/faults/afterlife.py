@@ -21,7 +21,7 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.state import Container
-from policies.base import Grant
+from policies.base import Allocations, Grant
 from sysfs.cpuset import CpuSet
 from tests.fakes.histories import LivePod
 from tests.fakes.lone_loop import run_alone
@@ -179,12 +179,22 @@ class Afterlife(Living):
             assert self.recorded() == before, "a restart changed a pinning"
             assert self.node.effects.sent == 0, "a restart sent updates"
         elif death.doing not in RESTLESS and self.recorded().keys() == settled.recorded.keys():
-            # Whom a container that never came has displaced goes back, unless somebody needs the room by now.
-            moved = {i for i, grant in death.grants.items() if settled.grants.get(i, grant) != grant}
+            # Whom a container that never came has displaced goes back, unless somebody needs the room by now. A place
+            # that is given back is also when memory returns for which there was room already (``node.rebalance``).
+            moved = {i for i, grant in death.grants.items() if settled.grants.get(i, grant) != grant} | self._due()
             for container_id, there in self.recorded().items():
                 was = settled.recorded[container_id]
                 assert container_id in moved or there == was, f"nothing came of it, {container_id} is on {there}: {was}"
         self._check_nothing_lost()
+
+    def _due(self) -> set[str]:
+        """The containers whose memory could have returned to fewer nodes before the kill: the next release does it."""
+        ids = {grant.container: i for i, grant in self.death.settled.grants.items()}
+        held, due = Allocations().with_grants(*self.death.settled.grants.values()), set[str]()
+        while narrowed := self.policy.narrowed(held):
+            held = held.with_grants(*narrowed)
+            due |= {ids[grant.container] for grant in narrowed}
+        return due
 
     def _check_nothing_lost(self) -> None:
         ledger, settled = self.node.context.ledger, self.death.settled
