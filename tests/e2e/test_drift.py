@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.cgroups import hierarchies
 from cri_proxy.cri_client.kernel import read_allowed
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.testbed.cgroups import hierarchies
 from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus, standing_still

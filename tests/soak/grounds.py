@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.cgroups import hierarchies
 from cri_proxy.cri_client.kernel import Allowed, own_allowed, read_allowed
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
+from cri_proxy.testbed.cgroups import hierarchies
 from cri_proxy.testbed.containerd import PrivateContainerd
 from cri_proxy.testbed.daemon import DaemonProcess
 from sysfs.cpuset import CpuSet

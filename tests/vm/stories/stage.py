@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from cri_proxy.cri_client.cgroups import hierarchies
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kernel import read_allowed
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import PodSpec
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.testbed.cgroups import hierarchies
 from cri_proxy.testbed.containerd import PrivateContainerd
 from cri_proxy.testbed.daemon import DaemonProcess
 from cri_proxy.testbed.wait import until
