@@ -31,7 +31,7 @@ async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     writer.close()
 
 
-async def works(tmp_path: Path, relay: Connected | None, runtime: Connected | None, *, seconds: float = 20) -> bool:
+async def works(tmp_path: Path, relay: Connected | None, runtime: Connected | None, *, seconds: float) -> bool:
     """Whether the relay counts as working, when both behave so; None: nobody listens.
 
     ``seconds`` are what silence takes to be told; on a busy machine who speaks needs some time for it as well.
@@ -49,24 +49,20 @@ async def works(tmp_path: Path, relay: Connected | None, runtime: Connected | No
         await asyncio.gather(*(asyncio.all_tasks() - before))  # connections end, too
 
 
-async def test_a_relay_that_answers_works(tmp_path: Path) -> None:
-    assert await works(tmp_path, speaks, speaks)
-
-
-async def test_a_relay_that_hangs_up_works_there_is_no_runtime(tmp_path: Path) -> None:
-    assert await works(tmp_path, hangs_up, None)
-
-
-async def test_a_relay_that_is_silent_with_a_runtime_that_speaks_is_stuck(tmp_path: Path) -> None:
-    assert not await works(tmp_path, says_nothing, speaks, seconds=3)
-
-
-async def test_a_silent_runtime_is_not_held_against_the_relay(tmp_path: Path) -> None:
-    assert await works(tmp_path, says_nothing, says_nothing, seconds=0.1)
-
-
-async def test_a_relay_that_nobody_can_reach_does_not_work(tmp_path: Path) -> None:
-    assert not await works(tmp_path, None, speaks)
+@pytest.mark.parametrize(
+    ("relay", "runtime", "seconds", "expected"),
+    [
+        pytest.param(speaks, speaks, 20, True, id="both answer"),
+        pytest.param(hangs_up, None, 20, True, id="there is no runtime"),
+        pytest.param(says_nothing, speaks, 3, False, id="the relay alone is silent"),
+        pytest.param(says_nothing, says_nothing, 0.1, True, id="both are silent"),
+        pytest.param(None, speaks, 20, False, id="no relay can be reached"),
+    ],
+)
+async def test_a_relay_works_unless_it_is_away_or_silent_alone(
+    relay: Connected | None, runtime: Connected | None, seconds: float, expected: bool, tmp_path: Path
+) -> None:
+    assert await works(tmp_path, relay, runtime, seconds=seconds) is expected
 
 
 @pytest.mark.parametrize("kind", [SpliceRelay, GrpcRelay])

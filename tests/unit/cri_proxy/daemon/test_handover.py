@@ -71,7 +71,9 @@ async def test_where_nobody_decides_there_is_nobody_to_ask(tmp_path: Path) -> No
     DeciderLock.acquire(tmp_path).release()
 
 
-async def acts_when_alone(takeover: Takeover, holder: "subprocess.Popen[bytes]") -> None:
+async def test_the_end_of_the_old_process_is_noticed(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
+    takeover = Takeover.begin(tmp_path, takes_over=True)
+    await takeover.wait_for_lock(Silent())
     acted = asyncio.Event()
 
     async def act() -> None:
@@ -84,12 +86,6 @@ async def acts_when_alone(takeover: Takeover, holder: "subprocess.Popen[bytes]")
         assert holder.stdin is not None
         holder.stdin.close()
         await acted.wait()
-
-
-async def test_the_end_of_the_old_process_is_noticed(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
-    takeover = Takeover.begin(tmp_path, takes_over=True)
-    await takeover.wait_for_lock(Silent())
-    await acts_when_alone(takeover, holder)
     takeover.release()
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FrameType
 
+import pytest
+
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.ledger import Ledger
@@ -125,8 +127,8 @@ async def test_changing_places_where_every_cpu_is_owned_is_refused() -> None:
     assert (node.effects.sent, owned(node)) == (0, ["0-3", "4-7"])
 
 
-async def plans_with(races: int) -> int:
-    """How often is re-planned when so many decisions come in between."""
+@pytest.mark.parametrize(("races", "plans"), [(0, 1), (2, 3), (RACES, RACES + 1)])
+async def test_a_decision_in_between_makes_it_plan_again_but_not_for_ever(races: int, plans: int) -> None:
     node = on_node(holder("a", "2-3"))
 
     def disturb() -> None:
@@ -134,11 +136,7 @@ async def plans_with(races: int) -> int:
 
     racing = Racing(small_policy("0"), disturb, races)
     await reconfigure(node, racing, RULES)
-    return racing.plans
-
-
-async def test_a_decision_in_between_makes_it_plan_again_but_not_for_ever() -> None:
-    assert [await plans_with(races) for races in (0, 2, RACES)] == [1, 3, RACES + 1]
+    assert racing.plans == plans
 
 
 async def test_where_a_container_is_counts_too_and_is_looked_at_again() -> None:

@@ -46,19 +46,14 @@ def test_every_other_status_is_the_runtimes_own(code: grpc.StatusCode, details: 
     assert true_status(code, details, Path("/r")) == (code, details)
 
 
-async def lost_write() -> aio.AioRpcError:
-    """What grpcio itself makes of a write that fails, on a call that has begun."""
+async def test_grpcio_still_says_of_a_write_that_fails_what_is_taken_for_a_lost_connection() -> None:
     async with aio.insecure_channel("unix:/nowhere") as channel:
         start: Any = channel.stream_stream("/x.Y/Z")  # type: ignore[call-arg] # grpcio leaves them optional
         call = start()
         call._cython_call.set_internal_error("as its _write does")
         with pytest.raises(aio.AioRpcError) as caught:
             await call._raise_for_status()
-        return caught.value
-
-
-async def test_grpcio_still_says_it_in_these_words() -> None:
-    error = await lost_write()
+    error = caught.value
     assert true_status(error.code(), error.details() or "", Path("/r"))[0] is grpc.StatusCode.UNAVAILABLE
 
 
@@ -78,16 +73,6 @@ class Broken:
         raise self._error
 
 
-async def one_request_and_the_end() -> _Requests:
-    requests, coming = _Requests(), iter([b"x", aio.EOF])  # type: ignore[attr-defined] # grpc-stubs lack it
-
-    async def read() -> object:
-        return next(coming)
-
-    await requests.read_all(read)
-    return requests
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -99,7 +84,13 @@ async def one_request_and_the_end() -> _Requests:
     ids=lambda error: type(error).__name__,
 )
 async def test_a_call_that_ends_while_requests_go_on_is_no_fault(error: Exception) -> None:
-    await _pump(await one_request_and_the_end(), Broken(error))
+    requests, coming = _Requests(), iter([b"x", aio.EOF])  # type: ignore[attr-defined] # grpc-stubs lack it
+
+    async def read() -> object:
+        return next(coming)
+
+    await requests.read_all(read)
+    await _pump(requests, Broken(error))
 
 
 @pytest.mark.parametrize("error", [aio.AbortError("Locally aborted."), aio.UsageError("RPC already finished.")])
