@@ -43,7 +43,6 @@ class TwoCpus:
 
     @property
     def low_reserved(self) -> tuple[str, ...]:
-        """The same with the lower one reserved for the system."""
         return (*self.options, "--reserved-resources", f"cpu=cpuset:{self.low}")
 
 
@@ -78,7 +77,6 @@ class Stage:
         return await until(f"{pod.spec.name} gets CPUs {cpus}", has_them, seconds=SETTLE_SECONDS)
 
     async def info(self, container_id: str) -> dict[str, Any]:
-        """The verbose status of a container: containerd's own JSON."""
         return dict(json.loads((await self.direct.status(container_id)).info["info"]))
 
     async def resources(self, container_id: str) -> dict[str, Any]:
@@ -98,7 +96,6 @@ class Stage:
         return await until(f"{log.name} has {lines} lines", enough, seconds=SETTLE_SECONDS)
 
     async def launch_runtime(self) -> None:
-        """Start containerd again, and wait until the proxy reaches it: soon, or TryoutError."""
         await self.containerd.launch()
         await until("the runtime is back", self._reaches_runtime, seconds=RETURN_SECONDS)
 

@@ -23,7 +23,6 @@ def relay() -> str:
 
 @pytest.fixture(scope="module")
 def options(two: TwoCpus) -> tuple[str, ...]:
-    """One CPU for the system, one to give."""
     return two.low_reserved
 
 

@@ -52,7 +52,6 @@ def logged(stage: Stage, event: str, pod: RunningPod) -> list[dict[str, Any]]:
 
 
 async def tamper(stage: Stage, pod: RunningPod, two: TwoCpus) -> None:
-    """Let the container onto both CPUs, past everybody."""
     await put_on(stage, pod, two.both)
 
 

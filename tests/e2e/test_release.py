@@ -16,7 +16,6 @@ ONE_CPU = guaranteed("c0", 1000)
 
 @pytest.fixture(scope="module")
 def options(two: TwoCpus) -> tuple[str, ...]:
-    """One CPU for the system, one to give."""
     return two.low_reserved
 
 

@@ -22,7 +22,6 @@ async def told_pod(stage: Stage, *annotations: tuple[str, str]) -> RunningPod:
 
 
 async def reads(stage: Stage, pod: RunningPod, variable: str) -> CpuSet:
-    """What a shell inside finds in this variable of resources.sh."""
     script = f". /.cri-proxy/resources.sh && echo ${{{variable}?}}"
     return CpuSet.parse(await stage.direct.execute(pod.container_id("c0"), "/bin/sh", "-euc", script))
 

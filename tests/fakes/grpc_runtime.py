@@ -36,7 +36,6 @@ class Script:
     wait: bool = False  # after the replies, wait until the test says so: ``GrpcRuntime.go_on``
 
     def metadata(self) -> tuple[str, str]:
-        """The request metadata that carries it."""
         return ("script", json.dumps(asdict(self)))
 
 

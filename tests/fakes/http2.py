@@ -24,7 +24,6 @@ def request(stream: int, method: str, message: bytes, *, extra: Pairs | None = N
 
 
 def reply_headers(stream: int, *, extra: Pairs | None = None) -> bytes:
-    """The HEADERS frame that begins a reply."""
     fields = [(b":status", b"200"), (b"content-type", b"application/grpc"), *(extra or [])]
     return frames.frame(frames.HEADERS, frames.END_HEADERS, stream, write_literals(fields))
 
@@ -53,18 +52,15 @@ def parse(data: bytes | Parts) -> list[Frame]:
 
 
 def body(data: bytes | Parts, stream: int) -> bytes:
-    """What the DATA frames of a stream carry."""
     return b"".join(payload for kind, _, of, payload in parse(data) if kind == frames.DATA and of == stream)
 
 
 def credit(data: bytes | Parts, stream: int) -> int:
-    """The sum of a stream's WINDOW_UPDATE frames."""
     updates = [payload for kind, _, of, payload in parse(data) if kind == frames.WINDOW_UPDATE and of == stream]
     return sum(int.from_bytes(payload, "big") for payload in updates)
 
 
 def kinds(data: bytes | Parts, stream: int) -> list[int]:
-    """The types of a stream's frames, in order."""
     return [kind for kind, _, of, _ in parse(data) if of == stream]
 
 

@@ -67,7 +67,6 @@ class Silent:
 
 
 async def no_hints(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
-    """No hints, for a node whose devices are not looked up."""
     return ()
 
 

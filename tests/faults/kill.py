@@ -38,7 +38,6 @@ class Tally:
             self.histories.setdefault(point, set()).update(seeds)
 
     def too_few(self, enough: int) -> tuple[str, ...]:
-        """Named points that were killed at in fewer histories."""
         return tuple(point for point in POINTS if len(self.histories.get(point, ())) < enough)
 
 

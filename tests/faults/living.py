@@ -202,7 +202,6 @@ class Living(World):
         await self._create_and_start(pod, container)
 
     async def rush(self) -> None:
-        """A pod comes, another goes, a third is resized, all at once."""
         await asyncio.gather(self.run_pod(), self.resize(), self.remove_pod(), self.resize())
 
     async def stop_container(self) -> None:
@@ -227,7 +226,6 @@ class Living(World):
         await self.run_pod()
 
     async def let_time_pass(self) -> None:
-        """Cold starts come to their end."""
         await self.clock.sleep(3700.0)
         self.node.cold_starts.look()
 

@@ -68,7 +68,6 @@ class Scene(Site):
         self.before = self.recorded()
 
     def look(self) -> None:
-        """Nobody is on CPUs that another has alone."""
         if self.watches:
             check_moment(self.runtime, self.node.context.ledger, self.options.available)
 

@@ -64,7 +64,6 @@ def owned(seen: ContainerState) -> CpuSet:
 
 
 def unpinned(scenario: Scenario) -> bool:
-    """Whether the scenario begins with the pinning of CPUs switched off."""
     return "PinCPU: false" in str(scenario.config).replace("'", "").replace("False", "false")
 
 

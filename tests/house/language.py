@@ -75,7 +75,6 @@ def spoken(path: Path) -> Iterator[str]:
 
 
 def phrases_in(text: str) -> list[str]:
-    """The forbidden phrases of a text, as they stand in it."""
     return [match.group() for match in _PHRASE.finditer(re.sub(r"\s+", " ", text))]
 
 
@@ -99,7 +98,6 @@ def _phrases() -> Iterator[tuple[str, str]]:
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a module's or folder's name."""
     return [word for word in name.split("_") if word]
 
 

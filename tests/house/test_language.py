@@ -90,7 +90,6 @@ def check(measure: str, found: Findings) -> None:
 
 
 def without(findings: Findings, allowed: set[str]) -> Findings:
-    """The findings but those that an allowlist names."""
     left = {room: [item for item in items if item not in allowed] for room, items in findings.items()}
     return {room: items for room, items in left.items() if items}
 

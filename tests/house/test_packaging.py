@@ -27,12 +27,10 @@ TOOLS = {"cri_proxy/cri/generate.py": {"grpcio-tools"}}
 
 
 def normal(name: str) -> str:
-    """A distribution's name as registries compare it."""
     return re.sub(r"[-_.]+", "-", re.split(r"[ <>=!~;\[]", name)[0]).lower()
 
 
 def declared(*extras: str) -> set[str]:
-    """The distributions that pyproject.toml asks for."""
     return {normal(d) for d in [*PROJECT["dependencies"], *(d for e in extras for d in EXTRAS[e])]}
 
 

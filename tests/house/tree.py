@@ -14,7 +14,6 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def is_generated(path: Path) -> bool:
-    """Whether this file is written by the stub generator."""
     return path.stem.endswith(("_pb2", "_pb2_grpc"))
 
 
@@ -38,7 +37,6 @@ def folder_of(path: Path) -> str:
 
 
 def shown(path: Path) -> str:
-    """The path as people write it, from the root of the project."""
     return path.relative_to(ROOT).as_posix()
 
 

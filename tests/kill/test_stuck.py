@@ -60,7 +60,6 @@ class Systemd:
         return self.blocked.exists()
 
     def forget(self) -> None:
-        """Read what was said so far."""
         while self._said():
             continue
 

@@ -21,7 +21,6 @@ def check(step: Step) -> None:
 
 
 def without(world: World, request: Request) -> World:
-    """The world without a grant of this container."""
     return World(world.policy, world.options, world.held.without(request.container), world.whole)
 
 

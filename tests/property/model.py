@@ -29,7 +29,6 @@ class Need:
 
     @property
     def is_nothing(self) -> bool:
-        """No CPU time at all: some CPU to share is enough."""
         return self.own == 0 and self.shared_mcpu == 0
 
 

@@ -252,7 +252,6 @@ class Acts:
             await client.close()
 
     async def rude(self, random: Random) -> None:
-        """A client that breaks HTTP/2, or is gone in the middle."""
         await be_rude(self.ground.directory / "cri-proxy.sock", random, RUDE_STARTS)
 
     # Around the node.

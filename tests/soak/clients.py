@@ -91,12 +91,10 @@ class Tally:
 
     @property
     def lives(self) -> int:
-        """Containers that were created."""
         return self.calls["CreateContainer", "OK"]
 
     @property
     def failed(self) -> dict[str, int]:
-        """Calls that were answered otherwise than OK, by 'method status'."""
         return {f"{name} {code}": n for (name, code), n in sorted(self.calls.items()) if code != "OK"}
 
 

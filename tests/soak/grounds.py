@@ -81,7 +81,6 @@ class Ground(ABC):
         """What the kernel lets a container use; None for one that is gone."""
 
     async def enforced(self) -> Mapping[str, Allowed]:
-        """The same for all that run, by id."""
         found = {container_id: await self.allowed(container_id) for container_id in await self.running()}
         return {container_id: allowed for container_id, allowed in found.items() if allowed is not None}
 

@@ -41,7 +41,6 @@ class KernelRuntime(ScriptedRuntime):
         return tuple(container for container in self.node.containers.values() if container.running)
 
     def tamper(self, container_id: str, cpus: CpuSet) -> None:
-        """Somebody else writes the cgroup's file."""
         self.node.containers[container_id].kernel_cpus = str(cpus)
         self._show(container_id)
 

@@ -16,7 +16,6 @@ LIVES = {"turnover": 40}
 
 
 def mutant(*leaks: str) -> Wanted:
-    """A daemon that has these leaks."""
     return Wanted(module=("tests.soak.mutants", ",".join(leaks)))
 
 

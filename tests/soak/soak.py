@@ -78,7 +78,6 @@ class Result:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing grew and nothing was wrong."""
         return not self.leaks and not self.problems
 
     def lines(self) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ def seen(two_packages: Report) -> dict[str, Seen]:
 
 
 def others(seen: dict[str, Seen], name: str) -> CpuSet:
-    """The CPUs of everybody else."""
     return CpuSet.of(cpu for other, look in seen.items() if other != name for cpu in look.cpus)
 
 

@@ -27,6 +27,5 @@ def given(tree: PoolTree, pool: str, wanted: Request, *grants: Grant) -> Taken |
 
 
 def given_cpus(tree: PoolTree, pool: str, wanted: Request, *grants: Grant) -> str:
-    """The CPUs that this pool gives, exclusive and isolated together; '-' if it gives none."""
     found = given(tree, pool, wanted, *grants)
     return "-" if found is None else str(CpuSet(found.exclusive | found.isolated))

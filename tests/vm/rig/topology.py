@@ -73,7 +73,6 @@ class Topology:
         return sum(node.memory_mib for node in self.nodes)
 
     def kernel_parameters(self) -> tuple[str, ...]:
-        """What the kernel is told about it."""
         return (f"isolcpus={self.isolated}",) if self.isolated else ()
 
     def qemu_arguments(self) -> list[str]:

@@ -119,7 +119,6 @@ class Stage:
         return {name: _look(self._pids[name]) for name in names}
 
     def note(self, step: str) -> dict[str, Look]:
-        """Look once, and report it as this step."""
         return self._report(step, self.see())
 
     @contextmanager
@@ -132,7 +131,6 @@ class Stage:
             self.daemon.send(signal.SIGCONT)
 
     async def note_at_rest(self, step: str) -> None:
-        """Look once no update is under way, and report it as this step."""
         await self.settle(step, lambda seen: True)
 
     async def settle(self, step: str, wish: Callable[[Looks], bool], *, seconds: float = SETTLE_SECONDS) -> None:

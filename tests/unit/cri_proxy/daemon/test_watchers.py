@@ -87,7 +87,6 @@ class Scene:
         return self.daemon.node.context.ledger.policy
 
     def owners(self) -> list[str]:
-        """Who has CPUs of its own."""
         assert self.daemon.node is not None
         return [row.grant.request.pod.name for row in self.daemon.node.context.ledger.active() if row.grant.owned]
 

@@ -138,7 +138,6 @@ async def test_a_policy_that_breaks_stops_no_container_that_would_be_told(tmp_pa
 
 
 def came_with(site: Site, pod: RunningPod) -> tuple[str, str, list[tuple[str, str]]]:
-    """The container's sets and mounts at the runtime."""
     return record(site, pod).cpuset_cpus, record(site, pod).cpuset_mems, mounted(site, pod)
 
 

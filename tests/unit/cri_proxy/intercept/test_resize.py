@@ -22,7 +22,6 @@ async def resize(site: Site, pod: RunningPod, mcpu: int) -> None:
 
 
 async def pair(site: Site) -> tuple[RunningPod, str]:
-    """A pod that owns CPUs 4-5, and the id of a container that shares 6-7."""
     sharer = (await site.run("s", ContainerSpec("c", cpu_request_mcpu=500))).container_id("c")
     return await site.run("a", guaranteed("c", 2000)), sharer
 

@@ -33,7 +33,6 @@ def variables(site: Site, pod: RunningPod, name: str = "c") -> dict[str, str]:
 
 
 def generation(site: Site, pod: RunningPod, name: str = "c") -> int:
-    """How often a container's files have changed."""
     return int(json.loads((files_of(site, pod, name) / JSON).read_text())["generation"])
 
 

@@ -8,7 +8,6 @@ from policies.base import QosClass
 
 
 def create(pod: str, namespace: str | None = None, *names: str, qos: QosClass | None = None) -> Create:
-    """A create step with containers that ask for nothing."""
     return Create(pod, namespace, qos, (), (), tuple(NewContainer(name, Amounts()) for name in names))
 
 

@@ -39,7 +39,6 @@ def tiered(**keys: object) -> Machine:
 
 @cache
 def movable_server() -> Machine:
-    """A real one: 4 nodes of about 32 GB with CPUs, 4 PMEM nodes (4 to 7) of 124 GiB, one at each, all movable."""
     return discover_tree(others("nri-server_2s4numa112cpu-4pmem-movable-isolcpus.tar.xz", "sample2"))
 
 
@@ -49,7 +48,6 @@ def wanting(name: str, gibibytes: float = 0, qos: QosClass = BURSTABLE, **keys: 
 
 
 def at(pool: str, wanted: Request, nodes: str, **keys: object) -> Grant:
-    """A sharing grant with this zone."""
     plain = Grant(wanted, pool, CpuKind.SHARED, mems=NodeSet.parse(nodes))
     return replace(plain, **keys)  # type: ignore[arg-type]  # the keys are those of the class
 
@@ -168,7 +166,6 @@ def random_wanting(rng: random.Random, number: int) -> Request:
 
 
 def after(held: Allocations, found: MemoryPlan, grant: Grant) -> Allocations:
-    """The allocations once the plan is carried out."""
     return held.with_grants(*found.widened, replace(grant, mems=found.mems, is_cold=found.is_cold))
 
 

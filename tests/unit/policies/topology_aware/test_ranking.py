@@ -36,7 +36,6 @@ DIES = tree_of(small_machine(dies=2, nodes=2))  # root, sockets, dies, NUMA node
 
 
 def best(level: BurstLevel) -> set[str]:
-    """The pools of the best rank."""
     ranks = burst_ranks(DIES, level)
     return {p.kind for p, rank in zip(DIES.pools, ranks, strict=True) if rank == max(ranks)}
 

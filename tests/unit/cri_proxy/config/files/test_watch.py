@@ -36,7 +36,6 @@ class Scene:
         return Source(Path("c"), self.text)
 
     def lookups(self) -> Lookups:
-        """The directories ``ways``, one at each look, then none."""
         return {Path(self.ways.pop(0)): frozenset({"c"})} if self.ways else {}
 
     def follow(self, lookups: Lookups) -> str:

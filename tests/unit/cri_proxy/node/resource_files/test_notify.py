@@ -66,7 +66,6 @@ async def test_without_a_command_nothing_runs(site: Site) -> None:
 
 
 async def has_written(site: Site, count: int) -> None:
-    """Wait until so many writes of files are done, and those whom they concern are told."""
     await soon(lambda: site.node.resource_files.written >= count)
     assert site.node.resource_files.written == count
 

@@ -44,7 +44,6 @@ def live(created: Grant, cpus: str, mcpu: int | None = None, mems: str = "0") ->
 
 
 def held(rebuilt: Rebuilt) -> tuple[str, list[str]] | None:
-    """What it owns, and its growths."""
     grant = rebuilt.grant
     return None if grant is None else (str(grant.owned), [str(cpus) for cpus in grant.added])
 

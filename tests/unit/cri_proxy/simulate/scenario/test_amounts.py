@@ -12,7 +12,6 @@ MIB = 1 << 20
 
 
 def read(text: str, qos: QosClass | None) -> Amounts:
-    """The amounts of a container that is written like this."""
     (part,) = documents(text, "s")
     return amounts_of(part, part.mapping(AMOUNT_KEYS, "a container"), qos)
 

@@ -15,7 +15,6 @@ def created(create: str) -> Create:
 
 
 def container(text: str) -> NewContainer:
-    """The only container of a pod."""
     return created(f"{{pod: web, containers: [{text}]}}").containers[0]
 
 
