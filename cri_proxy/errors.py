@@ -5,6 +5,9 @@ Not frozen: raising sets attributes on an exception, and ``contextlib`` does so 
 
 from dataclasses import dataclass
 
+COMMAND_LINE = "command line"
+"""The path of a ``ConfigError`` about options of the command line."""
+
 
 class CriProxyError(Exception):
     """Base class of what the daemon raises on purpose."""
@@ -75,3 +78,14 @@ class ConfigError(CriProxyError):
     def __str__(self) -> str:
         where = f"{self.path}:{self.line}" if self.line else self.path
         return f"{where}: {self.key}: {self.problem}" if self.key else f"{where}: {self.problem}"
+
+
+@dataclass(eq=False)
+class CommandFailed(CriProxyError):
+    """Why a command has no result; it ends with this exit ``status``."""
+
+    problem: str
+    status: int = 1
+
+    def __str__(self) -> str:
+        return self.problem

@@ -5,6 +5,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from cri_proxy.errors import CommandFailed
+
 HELP = "write what discovery reads of this machine into an archive, for bug reports and simulation"
 EXAMPLE = """\
 cri-proxy capture machine.tar.xz
@@ -40,23 +42,20 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the archive and check that it reads back; 1 when it cannot be written, 2 for another kind of name."""
+    """Write the archive and check that it reads back. Raises CommandFailed when it cannot be written."""
     from cri_proxy.cli.output import emit
     from sysfs.archives.capture import capture
     from sysfs.errors import SysfsBaseError
     from sysfs.sources import load_machine
 
     if not args.file.name.endswith(".tar.xz"):
-        print(f"cri-proxy capture: {args.file}: give a name that ends in .tar.xz", file=sys.stderr)
-        return 2
+        raise CommandFailed(f"{args.file}: give a name that ends in .tar.xz", 2)
     if not (args.sysfs_root / "sys" / "devices").is_dir():
-        print(f"cri-proxy capture: {args.sysfs_root}: no sys/devices in it; see --sysfs-root", file=sys.stderr)
-        return 1
+        raise CommandFailed(f"{args.sysfs_root}: no sys/devices in it; see --sysfs-root")
     try:
         done = capture(args.file, args.sysfs_root)
     except OSError as error:
-        print(f"cri-proxy capture: {args.file}: {error.strerror or error}", file=sys.stderr)
-        return 1
+        raise CommandFailed(f"{args.file}: {error.strerror or error}") from error
     problem = ""
     try:
         load_machine(str(args.file))

@@ -2,11 +2,22 @@
 
 import argparse
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cri_proxy.config.model import Config
+from cri_proxy.cli.admin import add_admin_option, fetch
+from cri_proxy.cli.output import emit
+from cri_proxy.cli.render.changes import pinning_change_text
+from cri_proxy.config.cpus import CgroupCpus
+from cri_proxy.config.files.location import ConfigLocation
+from cri_proxy.config.last_known_good import find_known_good
+from cri_proxy.config.load import load_source
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.settings import host_node_name, settings_for
+from cri_proxy.config.values import show_value
+from cri_proxy.errors import ConfigError
+from cri_proxy.http.client import DaemonUnreachable, ask
+from cri_proxy.node.status.model import PlanView
 from cri_proxy.state.decisions import PinningChange
 
 HELP = "check a configuration, and show what it would change against the running daemon"
@@ -71,8 +82,6 @@ class ConfigReport:
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    from cri_proxy.cli.admin import add_admin_option
-
     parser.add_argument("path", type=Path, metavar="PATH", help="a file, or a mounted ConfigMap directory")
     parser.add_argument("--node-name", default="", help="chooses in a directory (default: this host's name)")
     parser.add_argument("--node-group", default="", help="chooses in a directory")
@@ -87,8 +96,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; 1 when the configuration is not valid, or the running daemon would reject it."""
-    from cri_proxy.cli.output import emit
-
     report = check(args.path, args.admin, names=(args.node_name, args.node_group), machine=args.machine)
     emit(report, args.output, render_report(report))
     return 0 if report.is_good else 1
@@ -100,12 +107,6 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     ``names`` are the node's and its group's. Without a daemon it is compared with the defaults. The CPUs are those
     of ``machine``, else of the file's ``sysfsRoot``, else of the running daemon's.
     """
-    from cri_proxy.config.files.location import ConfigLocation
-    from cri_proxy.config.load import load_source
-    from cri_proxy.config.model import Config
-    from cri_proxy.config.settings import host_node_name, settings_for
-    from cri_proxy.errors import ConfigError
-    from cri_proxy.http.client import DaemonUnreachable, ask
     from cri_proxy.http.routes import config_json
 
     place = ConfigLocation(path, names[0] or host_node_name(), names[1])
@@ -115,11 +116,9 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
         settings_for(loaded.config, config_path=loaded.path)
     except ConfigError as error:
         return with_instead(ConfigReport(False, error.path, error.problem, error.line, error.key), place.path, admin)
-    against = "daemon"
-    try:
-        old = ask(admin, "/api/v1/config")
-    except DaemonUnreachable:
-        against, old = "defaults", config_json(Config())
+    running = _answer(admin, "/api/v1/config")
+    against = "defaults" if running is None else "daemon"
+    old = config_json(Config()) if running is None else running
     changes = compare(old, config_json(loaded.config), loaded.given)
     warnings = (*loaded.warnings, *place.warnings())
     report = ConfigReport(True, str(loaded.path), warnings=warnings, against=against, changes=changes)
@@ -138,11 +137,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
 
 def without_overridden(report: ConfigReport, admin: Path) -> ConfigReport:
     """Return the report with the options that the running daemon's command line sets apart from the changes."""
-    from cri_proxy.http.client import DaemonUnreachable, ask
-
-    said: object = None
-    with suppress(DaemonUnreachable):
-        said = _at(ask(admin, "/api/v1/status"), ("configuration", "overridden"))
+    said = _answer(admin, "/api/v1/status", "configuration", "overridden")
     if not isinstance(said, list):  # an older daemon
         return report
     overridden = tuple(change for change in report.changes if change.key in said and change.is_in_file)
@@ -150,19 +145,20 @@ def without_overridden(report: ConfigReport, admin: Path) -> ConfigReport:
     return replace(report, changes=changes, overridden=overridden)
 
 
+def _answer(admin: Path, target: str, *path: str) -> object:
+    """Return what the running daemon answers at this path; None where no daemon answers."""
+    try:
+        return _at(ask(admin, target), path)
+    except DaemonUnreachable:
+        return None
+
+
 def with_instead(report: ConfigReport, path: Path, admin: Path) -> ConfigReport:
     """Return the report of an invalid configuration, with the one that a start would use instead.
 
     That is looked for in the running daemon's state directory, else in the default one.
     """
-    from cri_proxy.config.last_known_good import find_known_good
-    from cri_proxy.config.model import Config
-    from cri_proxy.errors import ConfigError
-    from cri_proxy.http.client import DaemonUnreachable, ask
-
-    directory = Config().state_dir
-    with suppress(DaemonUnreachable):
-        directory = str(_at(ask(admin, "/api/v1/config"), ("stateDir",)) or directory)
+    directory = str(_answer(admin, "/api/v1/config", "stateDir") or Config().state_dir)
     try:
         kept = find_known_good(Path(directory), path.absolute())
     except ConfigError as error:
@@ -174,10 +170,6 @@ def with_instead(report: ConfigReport, path: Path, admin: Path) -> ConfigReport:
 
 def planned(report: ConfigReport, admin: Path, *, text: str, group: str) -> ConfigReport:
     """Return the report with what the running daemon says that it would do, or why it does not say."""
-    from cri_proxy.cli.admin import fetch
-    from cri_proxy.http.client import DaemonUnreachable
-    from cri_proxy.node.status.model import PlanView
-
     try:
         plan = fetch(admin, "/api/v1/plan", PlanView, {"group": group}, post=text)
     except DaemonUnreachable as error:
@@ -198,7 +190,6 @@ def resolve(report: ConfigReport, config: Config, root: Path, spec: str = "") ->
     The machine is that of ``spec`` (a ``--machine``), '' = the one below ``root``.
     """
     from cri_proxy.config.resolve import policy_options
-    from cri_proxy.errors import ConfigError
     from policies.builder import build_policy
     from policies.errors import PolicyBaseError
     from sysfs.discover import discover
@@ -235,8 +226,6 @@ def _cgroup_root(spec: str) -> Path:
 
 def without_cgroup(config: Config) -> tuple[Config, tuple[str, ...]]:
     """Return the configuration for a machine whose cgroups are not here, and a warning if it names one."""
-    from cri_proxy.config.cpus import CgroupCpus
-
     spec = config.available.cpu
     if not isinstance(spec, CgroupCpus):
         return config, ()
@@ -246,8 +235,6 @@ def without_cgroup(config: Config) -> tuple[Config, tuple[str, ...]]:
 
 def compare(old: object, new: object, given: frozenset[str]) -> tuple[OptionChange, ...]:
     """Return the options in which two configurations, as JSON, differ; in the order of the model."""
-    from cri_proxy.config.model import known_options
-
     pairs = ((known, _at(old, known.path), _at(new, known.path)) for known in known_options())
     return tuple(
         OptionChange(known.key, _show(a), _show(b), known.key in given, not known.option.is_reloadable)
@@ -263,15 +250,11 @@ def _at(plain: object, path: tuple[str, ...]) -> object:
 
 
 def _show(value: object) -> str:
-    from cri_proxy.config.values import show_value
-
     return show_value(tuple(value) if isinstance(value, list) else value)
 
 
 def render_report(report: ConfigReport) -> str:
     """Return the report for people."""
-    from cri_proxy.errors import ConfigError
-
     warnings = [f"warning: {warning}" for warning in report.warnings]
     if not report.valid:
         where = f" (on the machine {report.machine})" if report.machine and report.key else ""
@@ -281,22 +264,21 @@ def render_report(report: ConfigReport) -> str:
     reserved = f"reserved {report.reserved}" if report.reserved else "none reserved"
     lines = [f"{report.file}: valid", f"CPUs of {report.machine}: available {report.available}, {reserved}", *warnings]
     other = "the running daemon" if report.against == "daemon" else "the defaults (no daemon answers)"
-    overridden = _overridden_lines(report.overridden or ())
+    stays = [(change.key, f"{change.old} stays; the file says {change.new}") for change in report.overridden or ()]
+    overridden = _lines("overridden by the command line of the running daemon:", stays)
     if not report.changes:
         return "\n".join([*lines, f"the same as {other}", *overridden])
-    set_here = [change for change in report.changes if change.is_in_file]
-    not_here = [change for change in report.changes if not change.is_in_file]
-    lines += _change_lines(f"against {other}, this changes:", set_here)
+    set_here = [(change.key, _change(change)) for change in report.changes if change.is_in_file]
+    not_here = [(change.key, _change(change)) for change in report.changes if not change.is_in_file]
+    lines += _lines(f"against {other}, this changes:", set_here)
     unless = ", unless the daemon's command line says so" if report.overridden is None else ""
-    lines += _change_lines(f"not in the file, hence the default{unless}:", not_here)
+    lines += _lines(f"not in the file, hence the default{unless}:", not_here)
     lines += overridden
     return "\n".join([*lines, *_plan_lines(report)])
 
 
 def _plan_lines(report: ConfigReport) -> list[str]:
     """Return what the running daemon would do with it."""
-    from cri_proxy.cli.render.changes import pinning_change_text
-
     if not report.is_planned:
         return []
     if report.problem:
@@ -309,16 +291,11 @@ def _plan_lines(report: ConfigReport) -> list[str]:
     ]
 
 
-def _overridden_lines(changes: Sequence[OptionChange]) -> list[str]:
-    width = max((len(change.key) for change in changes), default=0)
-    rows = [f"  {change.key.ljust(width)}  {change.old} stays; the file says {change.new}" for change in changes]
-    return ["overridden by the command line of the running daemon:", *rows] if rows else []
+def _change(change: OptionChange) -> str:
+    return f"{change.old} -> {change.new}{'  (needs a restart)' * change.needs_restart}"
 
 
-def _change_lines(title: str, changes: Sequence[OptionChange]) -> list[str]:
-    width = max((len(change.key) for change in changes), default=0)
-    rows = [
-        f"  {change.key.ljust(width)}  {change.old} -> {change.new}{'  (needs a restart)' * change.needs_restart}"
-        for change in changes
-    ]
-    return [title, *rows] if rows else []
+def _lines(title: str, rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Return options with their text in columns, below a title; nothing for none."""
+    width = max((len(key) for key, _ in rows), default=0)
+    return [title, *(f"  {key.ljust(width)}  {text}" for key, text in rows)] if rows else []

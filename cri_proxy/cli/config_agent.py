@@ -2,9 +2,10 @@
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cri_proxy.errors import CommandFailed
 
 if TYPE_CHECKING:
     from cri_proxy.config.files.agent import Agent
@@ -34,7 +35,10 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy until SIGTERM or SIGINT; with --once 0 when the target holds it, 1 when not; 2 for a wrong group."""
+    """Copy until SIGTERM or SIGINT; with --once 0 when the target holds it, 1 when not.
+
+    Raises CommandFailed for a wrong group.
+    """
     import asyncio
 
     from cri_proxy.clock import SystemClock
@@ -45,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         group = "" if args.group_file else optional_name(args.group or os.environ.get(GROUP_VARIABLE, ""))
     except ValueError as error:
-        print(f"cri-proxy config-agent: group: {error}", file=sys.stderr)
-        return 2
+        raise CommandFailed(f"group: {error}", 2) from error
     origin = Origin(args.origin.absolute(), group, args.group_file.absolute() if args.group_file else None)
     log = configure_logging("info", "auto")
     agent = Agent(origin, args.target.absolute(), log=log, clock=SystemClock())

@@ -1,8 +1,8 @@
 """``cri-proxy explain``: say why a container is where it is, or was refused."""
 
 import argparse
-import sys
 
+from cri_proxy.errors import CommandFailed
 from cri_proxy.node.status.model import ExplainView, Explanation
 
 HELP = "say why a container is where it is, or was refused"
@@ -24,29 +24,20 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the decisions; 1 when this pod or container is unknown, or no daemon answers."""
+    """Print the decisions. Raises CommandFailed for an unknown pod or container, and DaemonUnreachable."""
     from cri_proxy.cli.admin import fetch
     from cri_proxy.cli.output import emit, is_colourful
     from cri_proxy.cli.render.columns import terminal_width
     from cri_proxy.cli.render.explain import render_explain
-    from cri_proxy.errors import CriProxyError
 
     readings = readings_of(args.who)
     if not readings:
-        print(f"cri-proxy explain: expected [NAMESPACE/]POD[/CONTAINER], got {args.who!r}", file=sys.stderr)
-        return 2
-    try:
-        views = [fetch(args.admin, "/api/v1/explain", ExplainView, query) for query in readings]
-    except CriProxyError as error:
-        print(f"cri-proxy explain: {error}", file=sys.stderr)
-        return 1
+        raise CommandFailed(f"expected [NAMESPACE/]POD[/CONTAINER], got {args.who!r}", 2)
+    views = [fetch(args.admin, "/api/v1/explain", ExplainView, query) for query in readings]
     view = in_namespace(together(views), args.namespace)
     if not view.decisions:
         where = f" in namespace {args.namespace}" if args.namespace else ""
-        print(
-            f"cri-proxy explain: nothing is known of {args.who}{where}; `cri-proxy status` lists all", file=sys.stderr
-        )
-        return 1
+        raise CommandFailed(f"nothing is known of {args.who}{where}; `cri-proxy status` lists all")
     emit(view, args.output, render_explain(view, colours=is_colourful(), width=terminal_width()))
     return 0
 

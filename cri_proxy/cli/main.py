@@ -7,6 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
+from cri_proxy.errors import COMMAND_LINE, CommandFailed, ConfigError, CriProxyError
+from policies.errors import PolicyBaseError
+from sysfs.errors import SysfsBaseError
+
 PROG = "cri-proxy"
 DESCRIPTION = "Pins the containers of a Kubernetes node to CPUs and memory, as a proxy in front of the runtime."
 # In the order of the overview, each with whether it prints a result and hence has -o/--output.
@@ -23,7 +27,6 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("demo", True),
 )
 OUTPUTS = ("text", "json", "yaml")
-EXIT_NO = 1
 EXIT_USAGE = 2
 # 128 + the signal's number, as a shell reports it.
 EXIT_INTERRUPTED = 130
@@ -117,15 +120,25 @@ def run_command(argv: Sequence[str]) -> int:
 
         print(f"{PROG} {version()}")
         return 0
-    prints = dict(COMMANDS).get(name)
-    if prints is None:
+    if name not in dict(COMMANDS):
         return _unknown(name)
     command = load_command(name)
     try:
-        args = command_parser(name, command, prints=prints).parse_args(rest)
+        args = command_parser(name, command, prints=dict(COMMANDS)[name]).parse_args(rest)
     except SystemExit as stop:  # argparse raises it after --help (0) and wrong usage (2)
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
-    return command.run(args)
+    return _run(name, command, args)
+
+
+def _run(name: str, command: Command, args: argparse.Namespace) -> int:
+    """Run a command; report an error that is no bug in one line."""
+    try:
+        return command.run(args)
+    except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
+        print(f"{PROG} {name}: {error}", file=sys.stderr)
+        if isinstance(error, CommandFailed):
+            return error.status
+        return EXIT_USAGE if isinstance(error, ConfigError) and error.path == COMMAND_LINE else 1
 
 
 def main() -> None:

@@ -3,11 +3,8 @@
 import json
 import os
 import sys
-from typing import Literal
 
 from cri_proxy.codec import encode
-
-Output = Literal["text", "json", "yaml"]
 
 
 def render(value: object, output: str, text: str) -> str:

@@ -2,11 +2,11 @@
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
 
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph
-from cri_proxy.config.settings import COMMAND_LINE, Settings
+from cri_proxy.config.settings import Settings
+from cri_proxy.errors import CommandFailed
 from cri_proxy.node.reset_report import ResetContainer, ResetReport
 
 HELP = "widen every container back to all CPUs and memory nodes, while the daemon is stopped"
@@ -35,32 +35,20 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Widen and report; 1 when the daemon runs, the runtime is away, or a container could not be widened."""
+    """Widen and report; 1 when a container could not be widened. Raises CriProxyError and SysfsBaseError."""
     from cri_proxy.cli.output import emit, is_colourful
     from cri_proxy.cli.run import settings_from
     from cri_proxy.daemon.app import EMBEDDED
-    from cri_proxy.errors import ConfigError, CriProxyError
     from cri_proxy.state.lock import LockHeld
-    from sysfs.errors import SysfsBaseError
 
+    settings = settings_from(args)
+    if settings.runtime_endpoint == EMBEDDED:
+        raise CommandFailed("an embedded runtime ends with its daemon; there is nothing to reset", 2)
     try:
-        settings = settings_from(args)
-        if settings.runtime_endpoint == EMBEDDED:
-            print(
-                "cri-proxy reset: an embedded runtime ends with its daemon; there is nothing to reset", file=sys.stderr
-            )
-            return 2
         report = asyncio.run(_reset(settings, is_dry=args.dry_run))
-    except ConfigError as error:
-        print(f"cri-proxy reset: {error}", file=sys.stderr)
-        return 2 if error.path == COMMAND_LINE else 1
     except LockHeld as error:
         holder = f"process {error.pid}" if error.pid else "another process"
-        print(f"cri-proxy reset: the daemon runs ({holder}): stop it first with `{STOP_COMMAND}`", file=sys.stderr)
-        return 1
-    except (CriProxyError, SysfsBaseError) as error:
-        print(f"cri-proxy reset: {error}", file=sys.stderr)
-        return 1
+        raise CommandFailed(f"the daemon runs ({holder}): stop it first with `{STOP_COMMAND}`") from error
     emit(report, args.output, render_reset(report, colours=is_colourful()))
     return 0 if report.is_complete else 1
 

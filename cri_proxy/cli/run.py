@@ -3,11 +3,10 @@
 import argparse
 import gc
 import signal
-import sys
 from dataclasses import replace
 from pathlib import Path
 
-from cri_proxy.config.settings import COMMAND_LINE, Settings
+from cri_proxy.config.settings import Settings
 
 HELP = "run the daemon: relay CRI calls to the runtime and place containers"
 EXAMPLE = """\
@@ -46,31 +45,15 @@ def settings_from(args: argparse.Namespace) -> Settings:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT; 1 when the start fails, 2 when options contradict each other."""
+    """Serve until SIGTERM or SIGINT. Raises CriProxyError, PolicyBaseError and SysfsBaseError when the start fails."""
     # Objects made at the start stay: collecting garbage would cost a sixth of the start. The daemon turns it on.
     gc.disable()
     # By default SIGHUP ends the process until the daemon handles it; the file is about to be read anyway.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        return _run(args)
+        settings = replace(settings_from(args), takes_over=args.take_over)
+        from cri_proxy.daemon import app
+
+        return app.run(settings)
     finally:
         gc.enable()
-
-
-def _run(args: argparse.Namespace) -> int:
-    from cri_proxy.errors import ConfigError, CriProxyError
-    from policies.errors import PolicyBaseError
-    from sysfs.errors import SysfsBaseError
-
-    try:
-        settings = replace(settings_from(args), takes_over=args.take_over)
-    except ConfigError as error:
-        print(f"cri-proxy run: {error}", file=sys.stderr)
-        return 2 if error.path == COMMAND_LINE else 1
-    from cri_proxy.daemon import app
-
-    try:
-        return app.run(settings)
-    except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
-        print(f"cri-proxy run: {error}", file=sys.stderr)
-        return 1

@@ -1,7 +1,8 @@
 """``cri-proxy simulate``: play scenarios on any machine, without root or runtime."""
 
 import argparse
-import sys
+
+from cri_proxy.errors import CommandFailed
 
 HELP = "play pods on any machine and see where they go, without root or runtime"
 EXAMPLE = """\
@@ -27,13 +28,11 @@ def run(args: argparse.Namespace) -> int:
 
     performances = list(run_files(args.scenarios))
     if not performances:
-        print("cri-proxy simulate: the files contain no scenario", file=sys.stderr)
-        return 1
+        raise CommandFailed("the files contain no scenario")
     if len(performances) == 1:
         only = performances[0]
         if only.error:
-            print(f"cri-proxy simulate: {only.error}", file=sys.stderr)
-            return 1
+            raise CommandFailed(only.error)
         emit(only.json_value(), args.output, only.text)
     else:
         emit([p.json_value() for p in performances], args.output, "\n\n".join(p.text for p in performances))

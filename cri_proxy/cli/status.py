@@ -42,16 +42,10 @@ def _positive(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the status, once or at every change; 1 when no daemon answers."""
-    from cri_proxy.errors import CriProxyError
-
+    """Print the status, once or at every change. Raises DaemonUnreachable."""
     shown = ""
     while True:
-        try:
-            text = _shown_text(args)
-        except CriProxyError as error:
-            print(f"cri-proxy status: {error}", file=sys.stderr)
-            return 1
+        text = _shown_text(args)
         if text != shown:
             if args.watch and sys.stdout.isatty():
                 sys.stdout.write(redrawn(text, shutil.get_terminal_size().lines))

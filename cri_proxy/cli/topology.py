@@ -1,9 +1,9 @@
 """``cri-proxy topology``: show the machine as the daemon sees it, as a tree, as data, or as a picture."""
 
 import argparse
-import sys
 from pathlib import Path
 
+from cri_proxy.errors import CommandFailed
 from sysfs.model import Machine
 
 HELP = "show packages, NUMA nodes, caches, cores and devices of a machine"
@@ -32,10 +32,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or draw the machine; 1 when it or the configuration cannot be read, or the picture not be written."""
+    """Print or draw the machine. Raises SysfsBaseError, ConfigError and CommandFailed."""
     from cri_proxy.cli.output import emit
-    from cri_proxy.errors import ConfigError
-    from sysfs.errors import SysfsBaseError
     from sysfs.show.as_json import json_value
     from sysfs.show.outline import outline
     from sysfs.show.picture import picture
@@ -45,12 +43,15 @@ def run(args: argparse.Namespace) -> int:
         machine = load_machine(args.machine)
         if args.config is not None:
             machine = _as_configured(machine, args.config)
-    except (SysfsBaseError, ConfigError, OSError) as error:
-        print(f"cri-proxy topology: {error}", file=sys.stderr)
-        return 1
-    if args.svg is not None:
-        return _write(args.svg, picture(machine))
-    emit(json_value(machine), args.output, outline(machine).rstrip())
+    except OSError as error:
+        raise CommandFailed(str(error)) from error
+    if args.svg is None:
+        emit(json_value(machine), args.output, outline(machine).rstrip())
+        return 0
+    try:
+        args.svg.write_text(picture(machine), encoding="utf-8")
+    except OSError as error:
+        raise CommandFailed(f"{args.svg}: the picture cannot be written: {error.strerror or error}") from error
     return 0
 
 
@@ -63,14 +64,3 @@ def _as_configured(machine: Machine, path: Path) -> Machine:
 
     config = load_config(path, node_name=host_node_name()).config
     return with_memory_kinds(machine, kind_by_node(config.memory_kinds))
-
-
-def _write(file: Path, text: str) -> int:
-    """Write the picture; return 1 when that fails."""
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        print(f"cri-proxy topology: {file}: the picture cannot be written: {reason}", file=sys.stderr)
-        return 1
-    return 0

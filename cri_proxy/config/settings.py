@@ -9,11 +9,9 @@ from cri_proxy.config.files.location import ConfigLocation, Source
 from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.model import Config
 from cri_proxy.config.option import Known
-from cri_proxy.errors import ConfigError
+from cri_proxy.errors import COMMAND_LINE, ConfigError
 
 ADMIN_SOCKET = "admin.sock"
-# Named as the file in errors about the command line.
-COMMAND_LINE = "command line"
 
 
 @dataclass(frozen=True, slots=True)

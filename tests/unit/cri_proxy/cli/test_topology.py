@@ -1,19 +1,16 @@
-import argparse
 import json
 import re
 from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli import topology
+from cri_proxy.cli.main import run_command
 
 SPEC = "{packages: 2, cores: 2, threads: 2, memory: 2Gi}"
 
 
 def run(*words: str, output: str = "text") -> int:
-    parser = argparse.ArgumentParser()
-    topology.register(parser)
-    return topology.run(argparse.Namespace(**vars(parser.parse_args(words)), output=output))
+    return run_command(["topology", *words, "-o", output])
 
 
 def test_it_prints_the_tree(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,9 @@ from cri_proxy.config.last_known_good import FILE, KnownGood, find_known_good, s
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known
-from cri_proxy.config.settings import COMMAND_LINE, Settings
+from cri_proxy.config.settings import Settings
 from cri_proxy.config.startup import fall_back, start_settings
-from cri_proxy.errors import ConfigError
+from cri_proxy.errors import COMMAND_LINE, ConfigError
 
 GOOD = "adopt: leave\nonStoreError: reject\n"
 BAD = "adopt: leave\nadpot: pin\n"
