@@ -46,10 +46,8 @@ deb: dev ## build the Debian package in dist/
 image: deb ## build the image of the config agent (packaging/kubernetes) from that package; needs docker, podman or buildah
 	@packaging/image/build.sh
 
-docs: dev ## write the generated reference pages
-	@$(PYTHON) -m cri_proxy.config.docs >docs/reference/options.md
-	@$(PYTHON) -m cri_proxy.cri.annotations.docs >docs/reference/annotations.md
-	@$(PYTHON) -m cri_proxy.metrics.docs >docs/reference/metrics.md
+docs: dev ## write the tables of the reference pages from the code
+	@$(PYTHON) packaging/reference.py
 
 changelog: dev ## join the fragments of changes/ into docs/changelog.md (VERSION=0.2.0 releases them)
 	@$(PYTHON) packaging/changelog.py $(VERSION)
