@@ -152,5 +152,5 @@ def _efficiency_cpus(reader: TreeReader) -> CpuSet:
 def _frequency(reader: TreeReader, cpu: int) -> tuple[int, str]:
     """Return base frequency in kHz and energy preference; 0 and '' where the driver does not report them."""
     base = f"{CPU}/cpu{cpu}/cpufreq"
-    frequency = reader.lenient(reader.integer, f"{base}/base_frequency", 0)
-    return max(frequency, 0), reader.lenient(reader.text, f"{base}/energy_performance_preference", "")
+    frequency_khz = reader.lenient(reader.integer, f"{base}/base_frequency", 0)
+    return max(frequency_khz, 0), reader.lenient(reader.text, f"{base}/energy_performance_preference", "")

@@ -17,15 +17,17 @@ from sysfs.nodes import read_nodes
 from sysfs.pci import read_devices
 from sysfs.reader import DirectoryTree, Tree, TreeReader
 
+ROOT_REMEDY = "--sysfs-root takes the directory that holds sys/ and proc/"
 
-def discover(root: Path = Path("/")) -> Machine:
+
+def discover(root: Path = Path("/"), remedy: str = ROOT_REMEDY) -> Machine:
     """Return the machine whose ``sys`` and ``proc`` are below ``root``.
 
     Raises MachineSourceError when there is no such tree, SysfsError for invalid content.
     """
     if not (root / "sys" / "devices").is_dir():
         problem = "it has no sys/devices" if root.is_dir() else "there is no such directory"
-        raise MachineSourceError(str(root), f"{problem}; --sysfs-root takes the directory that holds sys/ and proc/")
+        raise MachineSourceError(str(root), f"{problem}; {remedy}")
     return discover_tree(DirectoryTree(root))
 
 
@@ -35,13 +37,7 @@ def discover_tree(tree: Tree) -> Machine:
     cpus = read_cpus(reader, read_online(reader))
     online = CpuSet.of(cpu.id for cpu in cpus)
     nodes = read_nodes(reader, online)
-    facts = MachineFacts(
-        cpus=cpus,
-        nodes=nodes,
-        caches=read_caches(reader, online),
-        devices=read_devices(reader, online, NodeSet.of(node.id for node in nodes)),
-        offline=read_offline(reader, online),
-        isolated=read_isolated(reader, online),
-        notes=reader.notes,
-    )
-    return assemble(facts)
+    caches = read_caches(reader, online)
+    devices = read_devices(reader, online, NodeSet.of(node.id for node in nodes))
+    offline, isolated = read_offline(reader, online), read_isolated(reader, online)
+    return assemble(MachineFacts(cpus, nodes, caches, devices, offline, isolated, reader.notes))

@@ -75,7 +75,5 @@ def with_memory_kinds(machine: Machine, kinds: Mapping[int, MemoryKind]) -> Mach
 
     Nodes with CPUs may be named too: some machines have only HBM next to their CPUs.
     """
-    if not kinds:
-        return machine
     nodes = tuple(replace(node, kind=kinds.get(node.id, node.kind)) for node in machine.nodes)
     return machine if nodes == machine.nodes else replace(machine, nodes=nodes)

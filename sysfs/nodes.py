@@ -35,14 +35,10 @@ def read_nodes(reader: TreeReader, online: CpuSet) -> list[NodeFacts]:
         if memory_bytes and with_memory is not None and node not in with_memory:
             reader.note(f"node {node} has a MemTotal but is not in has_memory: it is taken as a node without memory")
             memory_bytes = 0  # the kernel accepts no such node in cpuset.mems
-        bandwidth, latency = _performance(reader, node)
-        memory = MemoryFacts(
-            memory_bytes=memory_bytes,
-            is_normal=normal is None or node in normal,
-            tier=tiers.get(node, 0),
-            read_bandwidth=bandwidth,
-            read_latency=latency,
-        )
+        initiators = f"{NODE}/node{node}/access0/initiators"  # the closest ones, by the HMAT
+        bandwidth, latency = (_figure(reader, f"{initiators}/{name}") for name in ("read_bandwidth", "read_latency"))
+        is_normal = normal is None or node in normal
+        memory = MemoryFacts(memory_bytes, is_normal, tiers.get(node, 0), bandwidth, latency)
         found.append(NodeFacts(node, cpus[node], memory, _distances(reader, node, ids)))
     return found
 
@@ -120,11 +116,9 @@ def _distances(reader: TreeReader, node: int, ids: list[int]) -> tuple[tuple[int
     return tuple(zip(ids, numbers, strict=True))
 
 
-def _performance(reader: TreeReader, node: int) -> tuple[int, int]:
-    """Return read bandwidth (MiB/s) and latency (ns) from the closest initiators, by the HMAT; 0 = unknown."""
-    base = f"{NODE}/node{node}/access0/initiators"
-    bandwidth = reader.lenient(reader.integer, f"{base}/read_bandwidth", 0)
-    return max(bandwidth, 0), max(reader.lenient(reader.integer, f"{base}/read_latency", 0), 0)
+def _figure(reader: TreeReader, path: str) -> int:
+    """Return a bandwidth (MiB/s) or latency (ns); 0 = unknown."""
+    return max(reader.lenient(reader.integer, path, 0), 0)
 
 
 def _tiers(reader: TreeReader) -> dict[int, int]:

@@ -32,7 +32,7 @@ def load_machine(spec: str | Mapping[str, object]) -> Machine:
     path = Path(spec)
     if path.suffix in {".yaml", ".yml", ".json"}:
         return describe(_description(_text(path), spec))
-    return discover(_directory(path))
+    return discover(path.parent if path.name == "sys" and (path / "devices").is_dir() else path, f"give {FORMS}")
 
 
 def archived_tree(path: Path, root: str = "") -> MemoryTree:
@@ -53,16 +53,6 @@ def archived_tree(path: Path, root: str = "") -> MemoryTree:
     if wanted not in trees:
         raise MachineSourceError(f"{path}:{root}", f"no such machine in the archive; it holds {known}")
     return trees[wanted]
-
-
-def _directory(path: Path) -> Path:
-    """Return the directory that holds ``sys``, given it or that ``sys``. Raises MachineSourceError."""
-    if (path / "sys" / "devices").is_dir():
-        return path
-    if path.name == "sys" and (path / "devices").is_dir():
-        return path.parent
-    problem = "it has no sys/devices" if path.is_dir() else "there is no such directory"
-    raise MachineSourceError(str(path), f"{problem}; give {FORMS}")
 
 
 def _text(path: Path) -> str:

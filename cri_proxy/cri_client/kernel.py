@@ -1,6 +1,6 @@
-"""Read from procfs what a process may use, the machine's memory and our capabilities.
+"""Read from procfs what a process may use, and our capabilities.
 
-Sources: proc_pid_status(5) (Cpus_allowed_list, Mems_allowed_list, CapEff), proc_meminfo(5), capabilities(7).
+Sources: proc_pid_status(5) (Cpus_allowed_list, Mems_allowed_list, CapEff), capabilities(7).
 """
 
 from dataclasses import dataclass
@@ -51,9 +51,3 @@ def has_capability(number: int, status: str | None = None) -> bool:
     """Return True when a capability is in the effective set (of this process, or of the given status text)."""
     fields = status_fields(STATUS.read_text() if status is None else status)
     return bool(int(fields.get("CapEff", "0"), 16) >> number & 1)
-
-
-def memory_total_bytes(meminfo: str | None = None) -> int:
-    """Return the machine's memory, as the kubelet's node capacity counts it (MemTotal); 0 when unknown."""
-    fields = status_fields(Path("/proc/meminfo").read_text() if meminfo is None else meminfo)
-    return int(fields.get("MemTotal", "0 kB").split()[0]) * 1024

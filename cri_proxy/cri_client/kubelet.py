@@ -7,17 +7,17 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kernel import Allowed, read_allowed
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, sandbox_config
 from cri_proxy.errors import CallFailed
+from cri_proxy.http2.status import Code
 from cri_proxy.runtime.channel import RuntimeChannel
 
-RUNTIME_SERVICE = "/runtime.v1.RuntimeService/"
 # Far from usual: a sandbox took 2 s on a loaded, emulated machine of two slow cores.
 CALL_SECONDS = 60.0
-NOT_FOUND = 5  # gRPC status
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -45,10 +45,8 @@ class Kubelet:
 
     async def call(self, method: str, request: Message, reply: type[Reply]) -> Reply:
         """Call a unary method of the runtime service. Raises CallFailed and RuntimeUnavailable."""
-        data = await self._channel.unary(
-            RUNTIME_SERVICE + method, request.SerializeToString(), timeout_seconds=CALL_SECONDS
-        )
-        return reply.FromString(data)
+        message = request.SerializeToString()
+        return reply.FromString(await self._channel.unary(RUNTIME + method, message, timeout_seconds=CALL_SECONDS))
 
     async def run_pod(self, spec: PodSpec) -> RunningPod:
         """Run a sandbox, then create and start each container, one after the other as the kubelet does."""
@@ -101,7 +99,7 @@ class Kubelet:
             remove = pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
             await self.call("RemovePodSandbox", remove, pb.RemovePodSandboxResponse)
         except CallFailed as failure:
-            if failure.code != NOT_FOUND:
+            if failure.code != Code.NOT_FOUND:
                 raise
 
     async def sandboxes(self, labels: dict[str, str] | None = None) -> tuple[str, ...]:

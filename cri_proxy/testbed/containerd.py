@@ -9,9 +9,11 @@ import signal
 from pathlib import Path
 from typing import Self
 
+import psutil
+
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.cri_client.kernel import CAP_SYS_RESOURCE, has_capability, memory_total_bytes
+from cri_proxy.cri_client.kernel import CAP_SYS_RESOURCE, has_capability
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
@@ -102,7 +104,7 @@ class PrivateContainerd:
     def node(self) -> KubeletNode:
         """The node for a kubelet in front of it: logs and cgroups are in places that ``stop`` cleans up."""
         return KubeletNode(
-            memory_capacity_bytes=memory_total_bytes(),
+            memory_capacity_bytes=psutil.virtual_memory().total,
             log_directory=str(self.directory / "logs"),
             cgroup_root=self.cgroup_root,
         )

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Self
 
+import psutil
+
+from cri_proxy.cri import methods
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.cri_client.kernel import memory_total_bytes
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed
@@ -19,7 +21,6 @@ from cri_proxy.tryout.workloads import LABEL
 from cri_proxy.unix_socket import socket_path
 
 IMPORT_SECONDS = 60.0
-IMAGE_SERVICE = "/runtime.v1.ImageService/"
 
 
 class ExternalRuntime:
@@ -33,12 +34,12 @@ class ExternalRuntime:
         self._image = image
         self._added_image = False
         self._client = RuntimeClient(endpoint)
-        self.node = KubeletNode(memory_total_bytes())
+        self.node = KubeletNode(psutil.virtual_memory().total)
 
     async def __aenter__(self) -> Self:
         try:
             self.node = KubeletNode(
-                memory_capacity_bytes=memory_total_bytes(),
+                memory_capacity_bytes=psutil.virtual_memory().total,
                 log_directory=str(self._directory / "logs"),
                 cgroup_root=f"/{self._directory.name}",
                 image=self._image or IMAGE,
@@ -96,7 +97,7 @@ class ExternalRuntime:
         return pb.ImageStatusResponse.FromString(await self._ask_images("ImageStatus", request)).HasField("image")
 
     async def _ask_images(self, method: str, message: bytes) -> bytes:
-        return await self._client.unary(IMAGE_SERVICE + method, message, timeout_seconds=IMPORT_SECONDS)
+        return await self._client.unary(methods.IMAGE + method, message, timeout_seconds=IMPORT_SECONDS)
 
 
 def systemd_in(configuration: str) -> bool:

@@ -9,7 +9,7 @@ import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 from sysfs.archives.extent import is_read
 from sysfs.errors import MachineSourceError
@@ -43,12 +43,7 @@ _NAMED = re.compile(r"(.+?(?:\.tar\.xz|\.tar\.gz|\.tgz|\.tar\.bz2))(?::(.*))?")
 _ROOTED = re.compile(r"((?:.*?/)??)((?:sys|proc)/.+|capture-errors\.txt)")
 
 
-class _Members(NamedTuple):
-    """The kept members of one tree; see MemoryTree."""
-
-    files: dict[str, bytes]
-    links: dict[str, str]
-    directories: list[str]
+_Members = tuple[dict[str, bytes], dict[str, str], list[str]]  # the arguments of MemoryTree
 
 
 class MemoryTree:
@@ -62,13 +57,10 @@ class MemoryTree:
         self._errors = {path: getattr(errno, name, errno.EIO) for name, _, path in lines}
         self._children: dict[str, set[str]] = {}
         for path in (*files, *links, *directories, *self._errors):
-            self._add(path)
-
-    def _add(self, path: str) -> None:
-        parent, _, name = path.rpartition("/")
-        while name not in self._children.setdefault(parent, set()):
-            self._children[parent].add(name)
-            parent, _, name = parent.rpartition("/")
+            parent, _, name = path.rpartition("/")
+            while name not in self._children.setdefault(parent, set()):
+                self._children[parent].add(name)
+                parent, _, name = parent.rpartition("/")
 
     def read(self, path: str) -> bytes:
         """See Tree."""
@@ -152,7 +144,7 @@ def read_archive(path: Path) -> dict[str, MemoryTree]:
     except _DAMAGE as error:
         raise MachineSourceError(str(path), f"cannot be read as an archive: {error}") from None
     # Empty directories alone are no tree.
-    return {root: MemoryTree(*found[root]) for root in sorted(found) if found[root].files or found[root].links}
+    return {root: MemoryTree(*members) for root, members in sorted(found.items()) if members[0] or members[1]}
 
 
 def _read_members(archive: tarfile.TarFile, found: dict[str, _Members]) -> None:
@@ -162,15 +154,15 @@ def _read_members(archive: tarfile.TarFile, found: dict[str, _Members]) -> None:
         root, inner = _split_root(_clean(member.name))
         if inner != UNREADABLE and not is_read(inner):
             continue
-        members = found.setdefault(root, _Members({}, {}, []))
+        files, links, directories = found.setdefault(root, ({}, {}, []))
         kept_bytes += len(inner)
         if member.issym():
-            members.links[inner] = member.linkname
+            links[inner] = member.linkname
         elif member.isdir():
-            members.directories.append(inner)
+            directories.append(inner)
         elif member.isreg() and (file := archive.extractfile(member)):
-            members.files[inner] = file.read(MAX_FILE_BYTES + 1)
-            kept_bytes += len(members.files[inner])
+            files[inner] = file.read(MAX_FILE_BYTES + 1)
+            kept_bytes += len(files[inner])
         if kept_bytes > MAX_KEPT_BYTES:
             raise tarfile.ReadError(f"it holds more than {MAX_KEPT_BYTES} bytes of sysfs; is it a capture?")
 

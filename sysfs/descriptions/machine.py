@@ -51,16 +51,9 @@ def describe(description: Mapping[str, object]) -> Machine:
     if not online:
         raise fields.refuse("offline", "leave at least one CPU online")
     nodes = _nodes(fields, places, online)
-    return assemble(
-        MachineFacts(
-            cpus=_cpus(fields, places, online),
-            nodes=nodes,
-            caches=_caches(fields, places, online),
-            devices=described_devices(fields, nodes, online),
-            offline=offline,
-            isolated=fields.cpus("isolated", count),
-        )
-    )
+    cpus, caches = _cpus(fields, places, online), _caches(fields, places, online)
+    devices = described_devices(fields, nodes, online)
+    return assemble(MachineFacts(cpus, nodes, caches, devices, offline, fields.cpus("isolated", count)))
 
 
 def _places(fields: Fields) -> list[_Place]:
@@ -88,17 +81,13 @@ def _cpus(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CpuF
     lowest: dict[int, int] = {}  # first core by package: core_id restarts in each
     for place in places:
         lowest[place.package] = min(lowest.get(place.package, place.core), place.core)
-    return [
-        CpuFacts(
-            id=cpu,
-            package=places[cpu].package,
-            die=places[cpu].die,
-            core_id=places[cpu].core - lowest[places[cpu].package],
-            siblings=siblings[places[cpu].core],
-            kind=CoreKind.EFFICIENCY if cpu in efficient else CoreKind.PERFORMANCE,
-        )
-        for cpu in online
-    ]
+    found = []
+    for cpu in online:
+        place = places[cpu]
+        kind = CoreKind.EFFICIENCY if cpu in efficient else CoreKind.PERFORMANCE
+        core_id = place.core - lowest[place.package]
+        found.append(CpuFacts(cpu, place.package, place.die, core_id, siblings[place.core], kind))
+    return found
 
 
 def _nodes(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[NodeFacts]:

@@ -28,11 +28,8 @@ def memory_nodes(fields: Fields, nodes: int) -> list[FarMemory]:
         movable = item.raw("movable")
         if not isinstance(movable, bool | None):
             raise item.refuse("movable", "give true or false")
-        memory = MemoryFacts(
-            memory_bytes=item.quantity("memory", item.raw("memory")),
-            is_normal=not movable,
-            kind=MemoryKind(kind) if kind else None,
-        )
+        memory_bytes = item.quantity("memory", item.raw("memory"))
+        memory = MemoryFacts(memory_bytes, is_normal=not movable, kind=MemoryKind(kind) if kind else None)
         found.append(FarMemory(memory, _near(item, nodes)))
     return found
 

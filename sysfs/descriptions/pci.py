@@ -40,14 +40,13 @@ def _device(address: str, items: Mapping[str, Fields], nodes: Sequence[NodeFacts
         if holder in items and "node" in items[holder]:
             node = items[holder].integer("node", -1, -1, len(nodes) - 1)
             break
-    local = online if node < 0 else nodes[node].cpus
     return Device(
         address=address,
         class_code=_code(item, "class", 0),
         vendor=_code(item, "vendor", 0),
         device=_code(item, "device", 0),
         node=node,
-        local_cpus=local,
+        local_cpus=online if node < 0 else nodes[node].cpus,
         bridges=bridges,
         physical_function=_address(item, "physical_function") if "physical_function" in item else "",
     )

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
-from cri_proxy.cri_client.kernel import memory_total_bytes, own_allowed
+from cri_proxy.cri_client.kernel import own_allowed
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
@@ -25,7 +26,7 @@ def relay() -> str:
 @pytest.fixture(scope="module")
 def options(two: TwoCpus, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
     """A machine of one core with two threads, under the numbers of CPUs and of a memory node that exist here."""
-    one_core = describe({"cores": 1, "threads": 2, "memory": str(memory_total_bytes())})
+    one_core = describe({"cores": 1, "threads": 2, "memory": str(psutil.virtual_memory().total)})
     node = next(iter(own_allowed().mems))
     root: Path = tmp_path_factory.mktemp("machine")
     write_tree(root, renumber(one_core, {0: two.low, 1: two.high}, {0: node}))

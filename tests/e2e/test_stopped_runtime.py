@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import Message
 
+from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kernel import read_allowed
-from cri_proxy.cri_client.kubelet import RUNTIME_SERVICE, Kubelet, Reply, RunningPod
+from cri_proxy.cri_client.kubelet import Kubelet, Reply, RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.testbed.wait import until
@@ -57,9 +58,7 @@ class Impatient(Kubelet):
 
     async def call(self, method: str, request: Message, reply: type[Reply]) -> Reply:
         data = request.SerializeToString()
-        return reply.FromString(
-            await self._channel.unary(RUNTIME_SERVICE + method, data, timeout_seconds=DEADLINE_SECONDS)
-        )
+        return reply.FromString(await self._channel.unary(RUNTIME + method, data, timeout_seconds=DEADLINE_SECONDS))
 
 
 def on(pid: int) -> CpuSet:

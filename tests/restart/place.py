@@ -13,9 +13,10 @@ from typing import Any
 
 import grpc
 
+from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.cri_client.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.status.model import StatusView
@@ -233,7 +234,7 @@ class Traffic:
             while True:
                 begun_at, failure = time.monotonic(), ""
                 try:
-                    await client.unary(RUNTIME_SERVICE + "Version", request, timeout_seconds=SECONDS)
+                    await client.unary(RUNTIME + "Version", request, timeout_seconds=SECONDS)
                 except (CallFailed, RuntimeUnavailable) as error:
                     failure = str(error)
                 self.attempts.append(Attempt(begun_at, time.monotonic(), failure))
@@ -271,7 +272,7 @@ class GrpcTraffic:
 
     def events(self) -> "grpc.aio.UnaryStreamCall[bytes, bytes]":
         """The kubelet's stream of container events, which has no end."""
-        start = self._channel.unary_stream(RUNTIME_SERVICE + "GetContainerEvents")
+        start = self._channel.unary_stream(RUNTIME + "GetContainerEvents")
         call: grpc.aio.UnaryStreamCall[bytes, bytes] = start(pb.GetEventsRequest().SerializeToString())
         return call
 
@@ -292,7 +293,7 @@ class GrpcTraffic:
         message = pb.VersionRequest().SerializeToString()
         while not self._ending.is_set():
             with contextlib.suppress(grpc.aio.AioRpcError):
-                await self.unary(RUNTIME_SERVICE + "Version", message, timeout_seconds=SECONDS)
+                await self.unary(RUNTIME + "Version", message, timeout_seconds=SECONDS)
 
     async def _churn(self, number: int) -> None:
         kubelet = Kubelet(self, NODE)  # type: ignore[arg-type]  # it needs ``unary`` alone

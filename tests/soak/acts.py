@@ -16,8 +16,9 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import RUNTIME_SERVICE, Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import PodSpec, guaranteed, resources
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
@@ -31,7 +32,7 @@ SECONDS: Final = 90.0
 """The longest that anything may take on a machine that has much else to do."""
 EXCUSED_SECONDS: Final = 3.0
 """After a restart of the runtime, once every client is connected again: for the daemon's own connections."""
-EVENTS: Final = RUNTIME_SERVICE + "GetContainerEvents"
+EVENTS: Final = RUNTIME + "GetContainerEvents"
 POD_UID: Final = "io.kubernetes.pod.uid"
 
 

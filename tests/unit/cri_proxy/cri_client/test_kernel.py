@@ -1,7 +1,7 @@
 import pytest
 
 from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.cri_client.kernel import CAP_SYS_RESOURCE, Allowed, has_capability, memory_total_bytes, read_allowed
+from cri_proxy.cri_client.kernel import CAP_SYS_RESOURCE, Allowed, has_capability, read_allowed
 from sysfs.cpuset import CpuSet, NodeSet
 
 STATUS = "Name:\tcat\nCpus_allowed:\tff\nCpus_allowed_list:\t0-2,8\nMems_allowed_list:\t0,2\n"
@@ -24,7 +24,3 @@ def test_garbage_in_a_list_is_an_error() -> None:
 @pytest.mark.parametrize(("mask", "held"), [("000001ffffffffff", True), ("000001fffeffffff", False)])
 def test_a_capability_is_a_bit_of_the_effective_mask(mask: str, held: bool) -> None:
     assert has_capability(CAP_SYS_RESOURCE, f"CapEff:\t{mask}\n") is held
-
-
-def test_memory_is_told_in_kib() -> None:
-    assert memory_total_bytes("MemTotal:       16 kB\nMemFree: 1 kB\n") == 16384
