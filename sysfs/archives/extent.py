@@ -32,13 +32,9 @@ PATTERNS = (
 )
 
 
-def _expression(pattern: str) -> str:
-    """Return the regular expression of a pattern; a star stops at a slash."""
-    return re.escape(pattern).replace(re.escape("[0-9]"), "[0-9]").replace(re.escape("*"), "[^/]*")
-
-
 _PCI = f"{DEVICES}/pci[0-9a-f:]+/(?:[0-9a-f:.]+/)+(?:{'|'.join(PCI_FILES)})"
-_READ = re.compile("|".join([*(_expression(pattern) for pattern in PATTERNS), _PCI]))
+_ESCAPED = re.escape("|".join(PATTERNS)).replace(re.escape("|"), "|").replace(re.escape("[0-9]"), "[0-9]")
+_READ = re.compile("|".join([_ESCAPED.replace(re.escape("*"), "[^/]*"), _PCI]))
 
 
 def is_read(path: str) -> bool:
