@@ -16,8 +16,7 @@ RECORDED = json.loads((Path(__file__).parent / "recorded" / "containerd-1.6.json
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, dict[str, object]]:
-    runtime = ScriptedRuntime(small_machine(), modern=False)
-    return asyncio.run(ask_all(runtime, DEFAULT_IMAGE))
+    return asyncio.run(ask_all(ScriptedRuntime(small_machine(), modern=False), DEFAULT_IMAGE))
 
 
 @pytest.mark.parametrize("probe", [p.name for p in PROBES])

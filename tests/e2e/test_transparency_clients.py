@@ -127,8 +127,7 @@ async def are_subscribed(client: GrpcioClient | H2Client, streams: Sequence[Call
 
 async def publish(client: GrpcioClient | H2Client, topic: str) -> None:
     """An event of no meaning (PublishRequest: 1 = topic, 2 = event), in the namespace of CRI."""
-    event = Any(type_url="none").SerializeToString()
-    fields = ((0x0A, topic.encode()), (0x12, event))
+    fields = ((0x0A, topic.encode()), (0x12, Any(type_url="none").SerializeToString()))
     call = await client.start(PUBLISH, metadata=[("containerd-namespace", "k8s.io")])
     await call.write(b"".join(bytes((tag, len(value))) + value for tag, value in fields), last=True)
     assert (await call.end()).code == 0

@@ -102,5 +102,4 @@ def check_settled(runtime: ScriptedRuntime, ledger: Ledger, options: TopologyAwa
         mems = NodeSet.parse(container.record.cpuset_mems)
         assert wanted.cpus in (None, cpus), f"{holder.key} is on {cpus}, and should be on {wanted.cpus}"
         assert wanted.mems in (None, mems), f"{holder.key} is on nodes {mems}, and should be on {wanted.mems}"
-    world = World(ledger.policy, options, ledger.allocations, ledger.policy.machine)
-    invariants.check_world(world)
+    invariants.check_world(World(ledger.policy, options, ledger.allocations, ledger.policy.machine))

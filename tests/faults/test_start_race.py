@@ -51,8 +51,7 @@ async def test_a_start_that_the_kubelet_gave_up_keeps_others_waiting_until_the_c
     assert CpuSet.parse(site.cpus(sharer)).isdisjoint(CpuSet.parse(site.cpus(owner)))
 
 
-async def test_what_was_sent_during_a_start_that_nobody_saw_is_sent_again(site: Site) -> None:
-    """Another client starts the container, an update of ours falls into that start and is lost."""
+async def updated_while_another_client_starts_it(site: Site) -> str:
     sharer = await created(site, "s", SHARES)
     gate = site.runtime.faults.block("StartContainer")
     unseen = background(direct(site).start(sharer))
@@ -62,6 +61,11 @@ async def test_what_was_sent_during_a_start_that_nobody_saw_is_sent_again(site: 
     assert site.recorded()[sharer][0] == "6-7"
     gate.release()
     await unseen
+    return sharer
+
+
+async def test_what_was_sent_during_a_start_that_nobody_saw_is_sent_again(site: Site) -> None:
+    sharer = await updated_while_another_client_starts_it(site)
     assert site.cpus(sharer) == "4-7", "the runtime has lost it"
     await site.node.resync.check_all("slow check")
     await site.node.settle()
@@ -69,13 +73,6 @@ async def test_what_was_sent_during_a_start_that_nobody_saw_is_sent_again(site: 
 
 
 async def test_a_start_that_nobody_saw_is_made_up_for_by_the_next_process_too(site: Site) -> None:
-    sharer = await created(site, "s", SHARES)
-    gate = site.runtime.faults.block("StartContainer")
-    unseen = background(direct(site).start(sharer))
-    await entered(gate)
-    await created(site, "a", OWNS_2)
-    await site.node.settle()
-    gate.release()
-    await unseen
+    sharer = await updated_while_another_client_starts_it(site)
     await site.open()
     assert site.cpus(sharer) == "6-7"

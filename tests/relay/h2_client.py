@@ -306,8 +306,7 @@ class H2Call:
         return Answer(answer.code, answer.details, tuple(replies), answer.initial, answer.trailing)
 
     def expire_after(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(seconds, self._leave, 4, "deadline")
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._leave, 4, "deadline")
 
     def finish(self, code: int, details: str, trailing: Pairs = ()) -> None:
         """The call is over; later word of it changes nothing."""

@@ -133,8 +133,7 @@ async def soak(plan: Plan) -> Result:
 
 
 async def _phase(plan: Plan, number: int, acts: Acts) -> None:
-    random = Random(f"{plan.seed}/{number}")
-    names = script(plan.mix or MIX[plan.runtime], random)
+    names = script(plan.mix or MIX[plan.runtime], Random(f"{plan.seed}/{number}"))
 
     async def run(at: int, name: str) -> None:
         acts.tally.acts[name] += 1

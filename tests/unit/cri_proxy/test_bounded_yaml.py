@@ -32,8 +32,7 @@ def test_every_node_knows_its_line() -> None:
 
 
 def test_the_text_of_a_block_begins_on_the_next_line() -> None:
-    tree = read("a: |\n  x\n", first_line=10)
-    assert tree == Mapping((Item("a", 10, Scalar("x\n", 10, 11)),), 10)
+    assert read("a: |\n  x\n", first_line=10) == Mapping((Item("a", 10, Scalar("x\n", 10, 11)),), 10)
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "null", "---\n"])

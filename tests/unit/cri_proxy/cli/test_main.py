@@ -79,8 +79,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_text_is_the_default_output() -> None:
-    parser = command_parser("status", load_command("status"), prints=True)
-    assert parser.parse_args([]).output == "text"
+    assert command_parser("status", load_command("status"), prints=True).parse_args([]).output == "text"
 
 
 def test_a_command_loads_no_other_and_nothing_heavy() -> None:

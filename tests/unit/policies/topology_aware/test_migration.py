@@ -77,8 +77,7 @@ def test_lifts_make_the_room_and_none_of_them_is_needless(seed: int) -> None:
 
 def gives(grants: list[Grant], *moved: Grant) -> int:
     after = {g.container: g for g in (*grants, *moved)}
-    room = room_of(supply_of(TREE, *after.values()), keep_busy=False)
-    return room.inner[0]
+    return room_of(supply_of(TREE, *after.values()), keep_busy=False).inner[0]
 
 
 def test_a_grant_that_must_be_near_its_devices_stays() -> None:

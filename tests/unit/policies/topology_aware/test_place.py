@@ -281,8 +281,7 @@ def test_a_container_that_grows_is_told_that_it_keeps_what_it_holds() -> None:
 
 def test_of_pools_alike_the_one_where_nobody_has_to_make_room_wins() -> None:
     held = fill(POLICY, request("b/c", 100, BURSTABLE, memory_request_bytes=2 << 30, cpu_limit_mcpu=100))
-    decision = placed(POLICY.decide(held, request("g/c", 1000, memory_request_bytes=1 << 30)))
-    assert decision.moved == ()
+    assert placed(POLICY.decide(held, request("g/c", 1000, memory_request_bytes=1 << 30))).moved == ()
 
 
 def test_whole_cores_are_wished_for_and_done_without() -> None:

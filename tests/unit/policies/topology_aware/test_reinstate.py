@@ -115,8 +115,7 @@ def test_the_largest_that_the_policy_none_let_through_is_placed_first() -> None:
     small = topology_aware(small_machine(packages=1, cores=4, threads=1), "0")
     sizes = {"a": 1000, "b": 3000, "c": 2000}
     passed = (Grant(request(f"{name}/c", mcpu), "", CpuKind.PRESERVE) for name, mcpu in sizes.items())
-    found = small.reinstate(Allocations().with_grants(*passed))
-    assert owners(found) == {"a": "", "b": "1-3", "c": ""}
+    assert owners(small.reinstate(Allocations().with_grants(*passed))) == {"a": "", "b": "1-3", "c": ""}
 
 
 def test_a_change_of_the_reserved_namespaces_moves_those_whom_it_concerns() -> None:
@@ -163,8 +162,7 @@ def of_memory(name: str, gibibytes: int, node: int, qos: QosClass = GUARANTEED) 
 
 def test_memory_nodes_that_are_gone_are_replaced_and_the_cpus_stay() -> None:
     grant = replace(HELD.grants[2], mems=NodeSet.parse("0,9"))
-    gone = replace(HELD.grants[0], mems=NodeSet.parse("9"))
-    found = POLICY.reinstate(HELD.with_grants(grant, gone))
+    found = POLICY.reinstate(HELD.with_grants(grant, replace(HELD.grants[0], mems=NodeSet.parse("9"))))
     assert owners(found) == owners(POLICY.reinstate(HELD))
     assert found.allocations.get(grant.container) == replace(grant, mems=NodeSet.parse("0-1"))
     assert [r.text for _, r in found.replaced] == [

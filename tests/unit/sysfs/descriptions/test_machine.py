@@ -64,8 +64,7 @@ def test_efficiency_cores_are_named_by_their_cpus() -> None:
 
 
 def test_given_distances_replace_the_default() -> None:
-    machine = describe({"packages": 2, "distances": [[10, 31], [31, 10]]})
-    assert machine.nodes[0].distance_to(1) == 31
+    assert describe({"packages": 2, "distances": [[10, 31], [31, 10]]}).nodes[0].distance_to(1) == 31
 
 
 @pytest.mark.parametrize(

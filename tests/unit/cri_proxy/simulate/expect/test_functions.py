@@ -115,5 +115,4 @@ def test_a_wrong_question_is_told_what_there_is(text: str, problem: str) -> None
 
 def test_every_function_is_described_once_on_the_reference_page() -> None:
     page = (Path(__file__).parents[5] / "docs" / "reference" / "scenarios.md").read_text()
-    rows = re.findall(r"^\| `(\w+)\(.*?\)` \| .+ \|$", page, re.MULTILINE)
-    assert sorted(rows) == sorted(FUNCTIONS)
+    assert sorted(re.findall(r"^\| `(\w+)\(.*?\)` \| .+ \|$", page, re.MULTILINE)) == sorted(FUNCTIONS)

@@ -55,8 +55,7 @@ def test_a_node_with_a_broken_core_takes_the_odd_one_rather_than_a_tighter_one_b
 
 
 def test_whole_cores_count_more_than_a_tighter_fit() -> None:
-    machine = small_machine(packages=1, nodes=2, cores=4)
-    assert taken(machine, 3, used="0,2,4,6,8,10-11") == "9,12-13"
+    assert taken(small_machine(packages=1, nodes=2, cores=4), 3, used="0,2,4,6,8,10-11") == "9,12-13"
 
 
 def test_an_idle_node_is_taken_whole_before_a_larger_part_of_another() -> None:
