@@ -54,6 +54,13 @@ class Stage:
             await call.write(request, last=number == len(requests) - 1)
         return call
 
+    async def held(self, *requests: tuple[str, bytes]) -> list[CallUnderWay]:
+        """Start calls that the runtime on python-h2 has read and does not answer yet."""
+        self.other.is_holding = True
+        calls = [await self.start(method, message) for method, message in requests]
+        await until(lambda: sum(request.is_complete for request in self.other.calls) == len(requests))
+        return calls
+
     async def call(self, method: str, *requests: bytes, script: Script | None = None, **options: Any) -> Answer:  # noqa: ANN401
         options.setdefault("timeout_seconds", 60)
         call = await self.start(method, *requests, script=script, **options)

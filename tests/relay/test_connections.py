@@ -67,10 +67,8 @@ async def test_a_client_that_takes_nothing_off_its_socket_slows_the_runtime(plac
     shape = Shape(window_bytes=2**31 - 1, frame_bytes=1 << 20)
     async with place.staged(client=shape, runtime=shape) as stage:
         line = await line_of(stage)
-        stage.other.is_holding = True
         message = bytes(4_000_000)
-        calls = [await stage.start(method, message) for method in (PASS, PASS, PASS, HOLD)]
-        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 4)
+        calls = await stage.held(*((method, message) for method in (PASS, PASS, PASS, HOLD)))
         line.pause()
         stage.other.release()
         assert await settles(stage.other.lines[0].unwritten_bytes) > 10_000_000
@@ -180,9 +178,7 @@ async def test_a_runtime_that_leaves_ends_its_calls_and_new_ones_find_a_new_conn
     place: Place, method: str
 ) -> None:
     async with place.staged(runtime=Shape()) as stage:
-        stage.other.is_holding = True
-        calls = [await stage.start(method, b"%d" % number) for number in range(5)]
-        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 5)
+        calls = await stage.held(*((method, b"%d" % number) for number in range(5)))
         stage.other.lines[0].go_away(2**31 - 1)
         stage.other.release()
         assert [(await call.end()).replies for call in calls] == [(b"%d" % number,) for number in range(5)]
@@ -196,9 +192,7 @@ async def test_a_runtime_that_leaves_ends_its_calls_and_new_ones_find_a_new_conn
 async def test_a_held_call_that_a_leaving_runtime_did_not_take_had_no_effect(place: Place) -> None:
     """Stream 1 it did; what came later comes again on another connection, or fails as never processed."""
     async with place.staged(runtime=Shape()) as stage:
-        stage.other.is_holding = True
-        calls = [await stage.start(HOLD, b"%d" % number) for number in range(3)]
-        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 3)
+        calls = await stage.held(*((HOLD, b"%d" % number) for number in range(3)))
         stage.other.lines[0].go_away(1)
         stage.other.release()
         codes = [(await call.end()).code for call in calls]
@@ -216,9 +210,7 @@ async def test_a_held_call_that_a_leaving_runtime_did_not_take_had_no_effect(pla
 @pytest.mark.parametrize("method", [PASS, HOLD])
 async def test_a_relay_that_leaves_lets_calls_end(place: Place, method: str) -> None:
     async with place.staged(runtime=Shape()) as stage:
-        stage.other.is_holding = True
-        calls = [await stage.start(method, b"%d" % number) for number in range(5)]
-        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 5)
+        calls = await stage.held(*((method, b"%d" % number) for number in range(5)))
         assert stage.relay is not None
         await stage.relay.leave()
         stage.other.release()

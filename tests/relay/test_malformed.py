@@ -88,9 +88,7 @@ async def test_a_malformed_frame_of_the_runtime_ends_its_connection_and_no_byte_
 ) -> None:
     """The client on python-h2 would complain of any; what it called meanwhile fails, and what it calls next works."""
     async with place.staged(runtime=Shape()) as stage:
-        stage.other.is_holding = True
-        calls = [await stage.start(method, b"x") for method in (PASS, HOLD)]
-        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 2)
+        calls = await stage.held(*((method, b"x") for method in (PASS, HOLD)))
         line = stage.other.lines[0]
         line.write(DAMAGE[damage])
         async with asyncio.timeout(30):
@@ -117,9 +115,7 @@ async def test_replies_that_came_with_a_malformed_frame_of_the_runtime_but_befor
     place: Place, damage: str
 ) -> None:
     async with place.staged(runtime=Shape()) as stage:
-        stage.other.is_holding = True
-        calls = [await stage.start(method, b"x") for method in (PASS, HOLD)]
-        await until(lambda: sum(request.is_complete for request in stage.other.calls) == 2)
+        calls = await stage.held(*((method, b"x") for method in (PASS, HOLD)))
         stage.other.release()
         stage.other.lines[0].write(DAMAGE[damage])  # in the same turn: the relay reads both at once
         assert [(await call.end()).replies for call in calls] == [(b"x",), (b"x",)]
