@@ -100,7 +100,10 @@ class Daemon:
         await self._open_relays(endpoint, take_over=not is_alone)
         await takeover.wait_for_lock(self._log)
         opened = self._opened = await engine.open(
-            endpoint, self._closing, traffic=self._traffic, socket_problem=self._socket_problem
+            endpoint,
+            self._closing,
+            traffic=self._traffic,
+            socket_problem=lambda: next(filter(None, (relay.socket_problem() for relay in self._relays)), ""),
         )
         self._gate.open(opened.interceptor)
         # The kubelet may connect: calls that need a decision wait for the runtime, as they would without a proxy.
@@ -236,9 +239,6 @@ class Daemon:
 
     def _socket_problems(self) -> Iterator[str]:
         return (relay.socket_problem() for relay in self._relays)
-
-    def _socket_problem(self) -> str:
-        return next(filter(None, self._socket_problems()), "")
 
 
 class PassAll:

@@ -156,18 +156,21 @@ class Applier:
     reader_of: Callable[[Built], Reader]
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def change(self, built: Built, *, must_fit: bool) -> str:
-        """Put this in force as a whole; return '' or why not, then nothing has changed (only with ``must_fit``)."""
+    async def change(self, built: Built, said: Sequence[str] = (), *, must_fit: bool) -> str:
+        """Put this in force as a whole; return '' or why not, then nothing has changed (only with ``must_fit``).
+
+        ``said`` are the configuration's own warnings.
+        """
         problem = await reconfigure(self.node, built.policy, NodeRules.of(built.config), must_fit=must_fit)
         if problem:
             return problem
         self.interceptor.use_reader(self.reader_of(built))
-        for warning in self.in_force.use(built.config, built.warnings):
+        for warning in self.in_force.use(built.config, (*said, *built.warnings)):
             self.node.context.observer.noted(events.CONFIG_WARNING, reason=warning)
         return ""
 
     async def take_machine(self, host: Host, said: Callable[[], Sequence[str]]) -> str:
-        """Put the present machine in force; return '' or why not. ``said`` are the configuration's own warnings."""
+        """Put the present machine in force; return '' or why not; ``said`` as in ``change``."""
         async with self.lock:
             before = self.node.context.ledger.policy.machine
             try:
@@ -175,7 +178,7 @@ class Applier:
                 built = await asyncio.to_thread(build_anyway, self.in_force.config, machine, host.cgroup_root)
             except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
                 return str(error)
-            problem = await self.change(_with_warnings(built, said()), must_fit=False)
+            problem = await self.change(built, said(), must_fit=False)
             self.node.context.observer.noted(
                 events.MACHINE_CHANGED, cpus=str(machine.online), before=str(before.online)
             )
@@ -191,7 +194,7 @@ class Applier:
             built = await self._build(host, config)
             if isinstance(built, str):
                 return built
-            return await self.change(_with_warnings(built, said), must_fit=True)
+            return await self.change(built, said, must_fit=True)
 
     async def plan_config(self, host: Host, config: Config) -> Planned:
         """Return what ``take_config`` would do now; nothing changes."""
@@ -211,7 +214,3 @@ class Applier:
             return f"{error.key}: {error.problem}"
         except (PolicyBaseError, SysfsBaseError) as error:
             return str(error)
-
-
-def _with_warnings(built: Built, said: Sequence[str]) -> Built:
-    return replace(built, warnings=(*said, *built.warnings))

@@ -19,9 +19,7 @@ from cri_proxy.logs import change_logging
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.model import PlanView
 from cri_proxy.state.decisions import PinningChange, name_of
-from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
-from policies.base import Pinning
 from sysfs.fingerprint import Fingerprint
 
 # By a poll: the files are few, and changes of cgroups, which send no event, are seen as well.
@@ -120,18 +118,14 @@ class LastKnownGood:
         try:
             while (kept := self._next) is not None:
                 self._next = None
-                await self._try(kept)
+                try:
+                    await asyncio.to_thread(save_known_good, self._directory, kept)
+                    self.problem = ""
+                except StoreError as error:
+                    self.problem = str(error)
+                    self._observer.noted(events.CONFIG_NOT_KEPT, reason=self.problem)
         finally:
             self._is_writing = False
-
-    async def _try(self, kept: KnownGood) -> None:
-        try:
-            await asyncio.to_thread(save_known_good, self._directory, kept)
-        except StoreError as error:
-            self.problem = str(error)
-            self._observer.noted(events.CONFIG_NOT_KEPT, reason=self.problem)
-        else:
-            self.problem = ""
 
 
 class Watchers:
@@ -183,7 +177,7 @@ class Watchers:
         except ConfigError as error:
             return PlanView(str(error), is_kept=self.reloader.is_kept)
         planned = await self._applier.plan_config(self._host, config)
-        moves = tuple(map(_move, planned.moves))
+        moves = tuple(PinningChange.of(name_of(r.grant.request), old, new) for r, old, new in planned.moves)
         return PlanView(planned.problem, tuple(each.key for each in late), moves, is_kept=self.reloader.is_kept)
 
     async def _apply(self, config: Config, said: Sequence[str]) -> str:
@@ -191,8 +185,3 @@ class Watchers:
         if not problem:
             change_logging(config.log.level, config.log.format)
         return problem
-
-
-def _move(move: tuple[Row, Pinning, Pinning]) -> PinningChange:
-    row, before, after = move
-    return PinningChange.of(name_of(row.grant.request), before, after)

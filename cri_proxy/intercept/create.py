@@ -1,6 +1,5 @@
 """CreateContainer: place the container, rewrite the request, and commit or roll back with the outcome."""
 
-import asyncio
 from typing import assert_never
 
 from cri_proxy import events
@@ -10,7 +9,7 @@ from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_cr
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, OnOutcome, refused
 from cri_proxy.intercept.reader import Reader, message_of
-from cri_proxy.node.coordinator import Refusal, Reservation
+from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
 from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
 from policies.base import Pinning
@@ -21,7 +20,6 @@ class CreateCalls:
     """Answers CreateContainer on this node."""
 
     def __init__(self, node: Node) -> None:
-        """Works on the node's parts."""
         self._node = node
         self._context = node.context
         self._coordinator = node.coordinator
@@ -37,10 +35,8 @@ class CreateCalls:
             return refused(reservation)
         try:
             rewritten = await self._rewritten(message, request, reservation)
-        except BaseException as error:  # no byte has reached the runtime
-            left = isinstance(error, asyncio.CancelledError)
-            why = "the caller left before the runtime was asked" if left else f"a fault of the proxy: {error!r}"
-            self._coordinator.roll_back(reservation, why, code="caller-left" if left else "fault")
+        except BaseException as error:
+            self._coordinator.roll_back_unsent(reservation, error)
             raise
         return Answer(Rewrite(rewritten), self._finisher(request, reservation))
 
@@ -63,8 +59,7 @@ class CreateCalls:
                 case Failed(message=words):
                     self._coordinator.roll_back(reservation, f"the runtime refused: {words}", code="runtime-refused")
                 case Aborted(sent=False):
-                    why = "the caller left before the runtime was asked"
-                    self._coordinator.roll_back(reservation, why, code="caller-left")
+                    self._coordinator.roll_back(reservation, CALLER_LEFT, code="caller-left")
                 case Aborted():
                     self._coordinator.leave_pending(reservation)
                     self._context.tasks.start(self._node.resync.check_all("unknown create"), name="ask")

@@ -9,7 +9,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.barrier import Ticket
-from cri_proxy.node.coordinator import Refusal, Reservation
+from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
 from cri_proxy.node.effects import is_announced
 from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied
@@ -29,7 +29,6 @@ class UpdateCalls:
     """Plans and finishes the kubelet's updates."""
 
     def __init__(self, node: Node) -> None:
-        """Works on the node's parts."""
         self._context = node.context
         self._effects = node.effects
         self._ledger = node.context.ledger
@@ -135,7 +134,7 @@ class UpdateCalls:
             case Failed(message=words):
                 self._undo(planned, f"the runtime refused: {words}")
             case Aborted(sent=False):
-                self._undo(planned, "the caller left before the runtime was asked")
+                self._undo(planned, CALLER_LEFT)
             case Aborted():
                 self._ledger.mark_unconfirmed(key, planned.pinning)
                 self._report(planned)

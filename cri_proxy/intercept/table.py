@@ -38,7 +38,6 @@ class CriInterceptor:
     """Implements ``relay.calls.Interceptor`` for CRI v1."""
 
     def __init__(self, node: Node, reader: Reader, *, ready_bound_seconds: float = READY_BOUND_SECONDS) -> None:
-        """Acts on this node; ``reader`` reads its messages."""
         self._ready_bound_seconds = ready_bound_seconds
         self._node = node
         self._context = node.context

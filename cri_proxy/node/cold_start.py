@@ -9,7 +9,6 @@ from dataclasses import replace
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import Effects
-from cri_proxy.state.rows import Row
 
 # While a cold start lasts the clock is checked so often: it may be set, and starts come and go.
 TICK_SECONDS = 1.0
@@ -45,23 +44,15 @@ class ColdStarts:
         for row in list(self._ledger.active()):
             if not row.grant.is_cold or row.state != "running":
                 continue
-            if (
-                row.warm_at_seconds is None
-                or row.warm_at_seconds - now > row.grant.request.preferences.cold_start_seconds
-            ):
-                self._note_start(row, now)  # or the clock was set back: it would last longer by as much
+            lasts_seconds = row.grant.request.preferences.cold_start_seconds
+            if row.warm_at_seconds is None or row.warm_at_seconds - now > lasts_seconds:
+                # The start's reply was missed, or the clock was set back: count its time from now.
+                dated = replace(row, warm_at_seconds=now + lasts_seconds)
+                self._ledger.put(dated)
+                self._context.persistence.save_later([dated])
             elif row.warm_at_seconds <= now and not self._effects.is_busy(row.key):
-                self._end(row)
+                grants = self._ledger.policy.after_cold_start(self._ledger.allocations, row.key)
+                if all(grant.container != row.key for grant in grants):  # a policy without cold starts
+                    grants = (*grants, replace(row.grant, is_cold=False))
+                self._coordinator.regrant(grants, "its cold start is over")
         return any(row.grant.is_cold for row in self._ledger.active())
-
-    def _note_start(self, row: Row, now_seconds: float) -> None:
-        """Count its time from now: it runs, and the start's reply was missed."""
-        dated = replace(row, warm_at_seconds=now_seconds + row.grant.request.preferences.cold_start_seconds)
-        self._ledger.put(dated)
-        self._context.persistence.save_later([dated])
-
-    def _end(self, row: Row) -> None:
-        grants = self._ledger.policy.after_cold_start(self._ledger.allocations, row.key)
-        if all(grant.container != row.key for grant in grants):  # a policy without cold starts
-            grants = (*grants, replace(row.grant, is_cold=False))
-        self._coordinator.regrant(grants, "its cold start is over")

@@ -18,6 +18,7 @@ from cri_proxy.state.rows import DisplacedGrant, Row
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
 from sysfs.cpuset import CpuSet
 
+CALLER_LEFT = "the caller left before the runtime was asked"
 RefusalKind = Literal["full", "strict", "annotation", "store", "update", "not-ready"]
 
 
@@ -182,6 +183,13 @@ class Coordinator:
         self._context.observer.not_created(reservation.row, why, code=code)
         self._effects.schedule()
         self._context.signals.room_freed.send()
+
+    def roll_back_unsent(self, reservation: Reservation, error: BaseException) -> None:
+        """Restore everything after an error before the first byte to the runtime: a definite outcome."""
+        if isinstance(error, asyncio.CancelledError):
+            self.roll_back(reservation, CALLER_LEFT, code="caller-left")
+        else:
+            self.roll_back(reservation, f"a fault of the proxy: {error!r}", code="fault")
 
     def undo_displacement(self, row: Row) -> tuple[Row, ...]:
         """Move containers back that were moved for one that was never created, as a roll back does.

@@ -148,7 +148,9 @@ class Effects:
         try:
             async with self._slot(self.lock(key)):
                 is_settled = await self.settle(key)
-            if is_settled and self._memory_waits(key):
+            row = self._ledger.get(key)
+            step = self._next_step(row) if is_settled and row is not None else None
+            if step is not None and self._moves_pages(*step):
                 # One move at a time. The container's lock is free while this one waits.
                 async with self._moves, self.lock(key):
                     await self.settle_locked(key, moves_memory=True)
@@ -227,11 +229,6 @@ class Effects:
         if held is None or not self._moves_pages(row, pinning):
             return pinning
         return replace(pinning, mems=self._nodes_left(row) or held)
-
-    def _memory_waits(self, key: ContainerKey) -> bool:
-        row = self._ledger.get(key)
-        step = self._next_step(row) if row is not None else None
-        return step is not None and self._moves_pages(*step)
 
     async def announce(self, row: Row, pinning: Pinning) -> bool:
         """Save that the container may be on these CPUs and memory nodes, before the call that puts it there.

@@ -45,14 +45,17 @@ class Persistence:
 
         Cancelling the caller does not cancel the save.
         """
-        # A task of its own, so that it starts after those of earlier save_later calls: tasks start in their order.
-        saved: list[bool] = []
-        await asyncio.wait([self._tasks.start(self._save(tuple(puts), tuple(deletes), saved), name="save")])
-        return any(saved)
+        return await self._start(puts, deletes)
 
     def save_later(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
         """Save without waiting: for what the runtime already knows."""
-        self._tasks.start(self._save(tuple(puts), tuple(deletes), []), name="save")
+        self._start(puts, deletes)
+
+    def _start(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> asyncio.Future[bool]:
+        # A task of its own, so that it starts after those of earlier calls: tasks start in their order.
+        saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._tasks.start(self._save(tuple(puts), tuple(deletes), saved), name="save")
+        return saved
 
     def mark_incomplete(self, problem: str) -> None:
         """Note that the store lacks what should be in it, and why."""
@@ -73,22 +76,29 @@ class Persistence:
             for each in self._everything():
                 self.save_later([each])
 
-    async def _save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str], saved: list[bool]) -> None:
-        """Save this; add True to ``saved`` when it is durable."""
-        begun_at = time.monotonic()
+    async def _save(
+        self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str], saved: asyncio.Future[bool]
+    ) -> None:
+        """Save this; the result of ``saved`` is whether it is durable, unless the caller was cancelled."""
+        is_saved, begun_at = False, time.monotonic()
         try:
             async with asyncio.timeout(COMMIT_BOUND_SECONDS):
                 await self._store.save(puts, deletes)
+            is_saved = True
         except TimeoutError:
             self.mark_incomplete(f"a commit took more than {COMMIT_BOUND_SECONDS:g} s")
-            return
         except StoreError as error:
             self.mark_incomplete(str(error))
-            return
-        saved.append(True)
+        finally:
+            if not saved.done():
+                saved.set_result(is_saved)
+        if is_saved:
+            self._note_saved(time.monotonic() - begun_at)
+
+    def _note_saved(self, seconds: float) -> None:
         self.problem = ""
         if self._on_saved is not None:
-            self._on_saved(time.monotonic() - begun_at)
+            self._on_saved(seconds)
         if self.is_behind and self._may_catch_up_early:
             # Only once before the next slow check: a row that can never be saved must not cause an endless loop.
             self._may_catch_up_early = False

@@ -1,7 +1,5 @@
 """Find a place for a container that is about to be created: check what has ended, decide, reserve, save."""
 
-import asyncio
-
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
 from cri_proxy.node.sync.resync import Resync
@@ -44,10 +42,7 @@ class Placer:
             )
             saved = await self._coordinator.save_reservation(decided)
         except BaseException as error:
-            # Definite either way: not a byte has reached the runtime.
-            left = isinstance(error, asyncio.CancelledError)
-            why = "the caller left before the runtime was asked" if left else f"a fault of the proxy: {error!r}"
-            self._coordinator.roll_back(decided, why, code="caller-left" if left else "fault")
+            self._coordinator.roll_back_unsent(decided, error)
             raise
         if not saved and self._coordinator.rules.on_store_error == "reject":
             problem = f"the placement cannot be saved: {self._context.persistence.problem}"

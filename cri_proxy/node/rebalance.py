@@ -96,8 +96,9 @@ class Rebalance:
 
     def _waiting(self) -> list[Row]:
         """Return the containers that share for lack of room, the most urgent first."""
-        waiting = (row for row in self._ledger.active() if lacks_cpus(row.grant) and self._is_idle(row))
-        return sorted(waiting, key=_urgency)
+        waiting = [row for row in self._ledger.active() if lacks_cpus(row.grant) and self._is_idle(row)]
+        waiting.sort(key=lambda row: (-row.grant.request.cpu_request_mcpu, row.created_order))
+        return sorted(waiting, key=lambda row: _QOS_ORDER.index(row.grant.request.pod.qos))
 
     def _is_idle(self, row: Row | None) -> bool:
         """Return whether the runtime has it and no call about it is under way."""
@@ -124,8 +125,3 @@ def lacks_cpus(grant: Grant) -> bool:
     if grant.kind is not CpuKind.SHARED or request.pod.qos is QosClass.BEST_EFFORT:
         return False
     return request.cpu_request_mcpu > 0 and not grant.shared_mcpu
-
-
-def _urgency(row: Row) -> tuple[int, int, int]:
-    request = row.grant.request
-    return _QOS_ORDER.index(request.pod.qos), -request.cpu_request_mcpu, row.created_order

@@ -14,7 +14,7 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.replan import off_loop
 from cri_proxy.state.rows import Row
-from policies.base import Allocations, ContainerKey, Pinning, Reinstated
+from policies.base import Allocations, Pinning, Reinstated
 from policies.policy import Policy
 
 # Changes that are reported before other tasks get the event loop.
@@ -96,17 +96,21 @@ def _try_at_once(trial: Ledger, policy: Policy, *, must_fit: bool) -> tuple[Rein
 
 def _problem(trial: Ledger, policy: Policy, result: Reinstated) -> str:
     """Return why the change is refused; '' when it is not."""
-    lost = [(key, reason) for key, reason in result.unplaced if _has_something_to_lose(trial, key)]
+    rows = ((trial.get(key), reason) for key, reason in result.unplaced)
+    # A container that had nothing of what it asked for before has nothing to lose.
+    lost = [
+        (row, why) for row, why in rows if row and (row.grant.owned or row.grant.shared_mcpu or row.grant.reserved_mcpu)
+    ]
     if lost:
-        return f"the change leaves no room for {_names(trial, [key for key, _ in lost])} ({lost[0][1].text})"
+        return f"the change leaves no room for {_names(row for row, _ in lost)} ({lost[0][1].text})"
     stuck = _stuck(trial, policy, result)
     if stuck:
-        who = _names(trial, stuck)
+        who = _names(stuck)
         return f"{who} would have to change places where every CPU is owned: free a CPU first, or choose others"
     return ""
 
 
-def _stuck(trial: Ledger, policy: Policy, result: Reinstated) -> tuple[ContainerKey, ...]:
+def _stuck(trial: Ledger, policy: Policy, result: Reinstated) -> tuple[Row, ...]:
     """Return the containers that would wait for each other's CPUs without end although every update succeeds.
 
     One steps aside where there is a CPU without an owner (``node.ledger.deadlock``); these could not.
@@ -115,16 +119,14 @@ def _stuck(trial: Ledger, policy: Policy, result: Reinstated) -> tuple[Container
         return ()  # a container that stays on its own CPUs blocks no other
     trial.use_policy(policy, result.allocations)
     for _ in range(2 * len(trial.active()) + 1):  # each round settles one for good, moves one aside, or is the last
-        moved = [row for row in trial.unsettled() if _moves(trial, row)]
+        moved = []
+        for row in trial.unsettled():  # let each update that there is to send succeed
+            target = trial.sendable(row.key)
+            if target is not None and target != row.acknowledged and trial.confirm(row.key, target) is not None:
+                moved.append(row)
         if not break_deadlocks(trial) and not moved:
             break
-    return tuple(row.key for row in trial.active() if _is_elsewhere(trial, row))
-
-
-def _moves(trial: Ledger, row: Row) -> bool:
-    """Let this container's update succeed; return False when there is none to send."""
-    target = trial.sendable(row.key)
-    return target is not None and target != row.acknowledged and trial.confirm(row.key, target) is not None
+    return tuple(row for row in trial.active() if _is_elsewhere(trial, row))
 
 
 def _is_elsewhere(ledger: Ledger, row: Row) -> bool:
@@ -134,12 +136,5 @@ def _is_elsewhere(ledger: Ledger, row: Row) -> bool:
     return row.acknowledged.cpus != wanted.cpus
 
 
-def _has_something_to_lose(ledger: Ledger, key: ContainerKey) -> bool:
-    """Return False for a container that had nothing of what it asked for before."""
-    row = ledger.get(key)
-    return row is not None and bool(row.grant.owned or row.grant.shared_mcpu or row.grant.reserved_mcpu)
-
-
-def _names(ledger: Ledger, keys: Iterable[ContainerKey]) -> str:
-    rows = ((key, ledger.get(key)) for key in keys)
-    return ", ".join(f"{row.grant.request.pod.name if row else key.pod_uid}/{key.name}" for key, row in rows)
+def _names(rows: Iterable[Row]) -> str:
+    return ", ".join(f"{row.grant.request.pod.name}/{row.key.name}" for row in rows)

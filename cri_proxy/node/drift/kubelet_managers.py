@@ -13,10 +13,7 @@ from pathlib import Path
 from sysfs.cpuset import CpuSet, CpuSetError
 
 CPU_STATE, MEMORY_STATE = "cpu_manager_state", "memory_manager_state"
-_REMEDY = (
-    "Set cpuManagerPolicy: none in the kubelet's configuration, delete cpu_manager_state in its directory and restart "
-    "the kubelet"
-)
+_REMEDY = "in the kubelet's configuration, delete {file} in its directory and restart the kubelet"
 # Policies that leave cpusets alone. The kubelet writes "None" for the memory manager's.
 _IDLE = ("", "none")
 MAX_STATE_BYTES = 1 << 22
@@ -38,10 +35,8 @@ class KubeletManagers:
             ("memory", self.memory_policy, "memoryManagerPolicy: None", MEMORY_STATE),
         ):
             if policy.lower() not in _IDLE:
-                notes.append(
-                    f"the kubelet's {what} manager is on (policy {policy}) and pins containers too: set {option} "
-                    f"in the kubelet's configuration, delete {file} in its directory and restart the kubelet"
-                )
+                said = f"the kubelet's {what} manager is on (policy {policy}) and pins containers too: set {option}"
+                notes.append(f"{said} {_REMEDY.format(file=file)}")
         return tuple(notes)
 
 
@@ -70,9 +65,10 @@ class ManagerWatch:
     def note_cpuset(self, cpus: str, name: str) -> None:
         """Warn of a kubelet call that carries CPUs of its own: only a static manager sends them."""
         if cpus and not self._caller:
+            remedy = f"Set cpuManagerPolicy: none {_REMEDY.format(file=CPU_STATE)}"
             self._caller = (
                 f"a call about {name} carried CPUs {cpus[:80]} of the caller's own, as the kubelet's static CPU "
-                f"manager sends them; they are replaced by ours. {_REMEDY}"
+                f"manager sends them; they are replaced by ours. {remedy}"
             )
             self._warn(self._caller)
 

@@ -29,7 +29,6 @@ class Notifier:
     """Runs the containers' commands. ``run`` and ``failed`` count commands since the start."""
 
     def __init__(self, context: Context) -> None:
-        """Works on the node's shared parts."""
         self._context = context
         self.tasks = Tasks(lambda error: context.observer.failed_open("notify-exec", error))
         self._slots = asyncio.Semaphore(CONCURRENT)

@@ -8,7 +8,6 @@ from cri_proxy.node.status.model import ContainerView, Explanation, FieldView, R
 from cri_proxy.state.decisions import ContainerName, DecisionRecord, Granted, name_of
 from policies.base import ContainerKey, CpuKind
 from policies.topology_aware.score import MEANINGS, WHY_WORSE
-from sysfs.cpuset import CpuSet, NodeSet
 
 
 def explanation(record: DecisionRecord, held: ContainerView | None) -> Explanation:
@@ -17,7 +16,7 @@ def explanation(record: DecisionRecord, held: ContainerView | None) -> Explanati
     return Explanation(
         record,
         held,
-        differences(record.granted, held),
+        tuple(differences(record.granted, held)),
         without_effect(record.request.origins),
         tuple(FieldView(name, MEANINGS.get(name, ""), WHY_WORSE.get(name, "")) for name in names),
         tuple(str(move.who) for move in record.moves),
@@ -26,21 +25,14 @@ def explanation(record: DecisionRecord, held: ContainerView | None) -> Explanati
 
 def refused_views(records: Iterable[DecisionRecord]) -> tuple[RefusedView, ...]:
     """Return what status shows of containers that were refused or not created, in the order given."""
-    views = []
-    for record in records:
-        name = name_of(record.request)
-        views.append(RefusedView(name.namespace, name.pod, name.name, record.at_seconds, outcome_text(record)))
-    return tuple(views)
+    named = ((name_of(record.request), record) for record in records)
+    return tuple(RefusedView(n.namespace, n.pod, n.name, r.at_seconds, outcome_text(r)) for n, r in named)
 
 
-def differences(granted: Granted | None, held: ContainerView | None) -> tuple[str, ...]:
-    """Return what is not as it was decided, a sentence each: the grant itself, then what follows from other grants."""
+def differences(granted: Granted | None, held: ContainerView | None) -> Iterator[str]:
+    """Yield what is not as it was decided, a sentence each: the grant itself, then what follows from other grants."""
     if granted is None or held is None:
-        return ()
-    return tuple(_differences(granted, held))
-
-
-def _differences(granted: Granted, held: ContainerView) -> Iterator[str]:
+        return
     if granted.pool != held.pool:
         yield f"it is in {held.pool or 'no pool'}; {granted.pool or 'no pool'} was decided"
     for what, now, then in (
@@ -48,24 +40,17 @@ def _differences(granted: Granted, held: ContainerView) -> Iterator[str]:
         ("isolated CPUs", held.isolated, granted.isolated),
     ):
         if now != then:
-            yield f"its {what} are {_set(now)}; {_set(then)} were decided"
+            yield f"its {what} are {now or 'none'}; {then or 'none'} were decided"
     cpus, mems = granted.pinning.cpus, granted.pinning.mems
-    if cpus is not None and held.cpus is not None and _shared(held.cpus, held) != _shared(cpus, granted):
-        now, then = _shared(held.cpus, held), _shared(cpus, granted)
-        what = "reserved" if held.kind == CpuKind.RESERVED else "shared"
-        yield f"the {what} CPUs that it may use are {_set(now)}; they were {_set(then)}"
+    if cpus is not None and held.cpus is not None:
+        now, then = (c - owner.exclusive - owner.isolated for c, owner in ((held.cpus, held), (cpus, granted)))
+        if now != then:
+            what = "reserved" if held.kind == CpuKind.RESERVED else "shared"
+            yield f"the {what} CPUs that it may use are {now or 'none'}; they were {then or 'none'}"
     if mems is not None and held.mems is not None and held.mems != mems:
         yield f"its memory nodes are {held.mems}; they were {mems}"
     if granted.is_cold and not held.is_cold:
         yield "its cold start is over"
-
-
-def _shared(cpus: CpuSet, owner: Granted | ContainerView) -> CpuSet:
-    return cpus - owner.exclusive - owner.isolated
-
-
-def _set(ids: CpuSet | NodeSet) -> str:
-    return str(ids) or "none"
 
 
 def is_meant(key: ContainerKey, name: ContainerName, pod: str, container: str | None) -> bool:

@@ -1,7 +1,7 @@
 """The node as status, explain and metrics show it: the ``DaemonView`` of ledger and journal."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 from cri_proxy.config.model import Config
 from cri_proxy.metrics.exposition import Sample
@@ -130,7 +130,7 @@ class NodeView:
         yield
         memory = memory_views(policy.machine, ledger.allocations.grants)
         containers: list[ContainerView] = []
-        for rows in bunches(sorted(ledger.active(), key=_order)):
+        for rows in bunches(sorted(ledger.active(), key=lambda row: astuple(name_of(row.grant.request)))):
             yield
             for row in rows:
                 if moment.late.is_on(row):  # naming the others takes as long as a whole bunch
@@ -162,11 +162,7 @@ class NodeView:
         """Return refused containers of the last hour that hold nothing; ``explain`` shows older ones."""
         since_seconds = self._node.context.clock.now_seconds() - LATELY_SECONDS
         records = self._journal.records.refused_since(since_seconds, REFUSED_SHOWN)
-        return refused_views(record for record in records if not self._is_held(record.key))
-
-    def _is_held(self, key: ContainerKey) -> bool:
-        row = self._ledger.get(key)
-        return row is not None and row.state in ACTIVE
+        return refused_views(r for r in records if (row := self._ledger.get(r.key)) is None or row.state not in ACTIVE)
 
     def _present_warnings(self) -> tuple[str, ...]:
         notes = [
@@ -192,9 +188,3 @@ class NodeView:
         if record is None and row is not None and holds is not None:
             record = DecisionRecord(row.grant.request, Outcome.RESTORED, None)
         return explanation(record, holds) if record is not None else None
-
-
-def _order(row: Row) -> tuple[str, str, str]:
-    """Return the sort key of a container: namespace, pod and name."""
-    request = row.grant.request
-    return request.pod.namespace, request.pod.name, request.container.name

@@ -278,7 +278,11 @@ class Resync:
             return lambda: (adopted, policy.reinstate(held, requests))
 
         adopted, result = await off_loop(lambda: self._ledger.version, prepare)
-        self._report(result)
+        before = self._ledger.allocations
+        for key, reason in (*result.replaced, *result.unplaced):
+            after = result.allocations.get(key)
+            if after is not None:
+                self._context.observer.changed(before.get(key), after, reason.text)
         sources = {a.request.container: a for a in adopted}
         changed: list[Row] = []
         for grant in result.allocations.grants:
@@ -298,13 +302,6 @@ class Resync:
         if row is None or row.state not in ACTIVE:
             return True
         return row.container_id not in ("", adopted.container.id) and row.created_order < order
-
-    def _report(self, result: Reinstated) -> None:
-        before = self._ledger.allocations
-        for key, reason in (*result.replaced, *result.unplaced):
-            after = result.allocations.get(key)
-            if after is not None:
-                self._context.observer.changed(before.get(key), after, reason.text)
 
 
 def _is_free(held: Allocations, grant: Grant) -> bool:

@@ -25,12 +25,12 @@ def test_a_field_of_another_version_is_shown_without_a_meaning() -> None:
 
 
 def test_what_is_as_it_was_decided_makes_no_difference() -> None:
-    assert differences(GRANTED, HELD) == ()
+    assert tuple(differences(GRANTED, HELD)) == ()
 
 
 def test_what_changed_since_is_a_sentence_each() -> None:
     now = replace(HELD, pool="root", exclusive=CpuSet.parse("2"), cpus=CpuSet.parse("2,4-5"), mems=NodeSet.parse("0-1"))
-    assert differences(GRANTED, now) == (
+    assert tuple(differences(GRANTED, now)) == (
         "it is in root; socket #0 was decided",
         "its exclusive CPUs are 2; 2-3 were decided",
         "the shared CPUs that it may use are 4-5; they were none",
