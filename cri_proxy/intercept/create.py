@@ -30,7 +30,7 @@ class CreateCalls:
         sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
         found = await reader.read_create(request, self._sandbox_of(request, sandbox_id))
         self._node.managers.note_cpuset(request.config.linux.resources.cpuset_cpus, found.request.container.name)
-        reservation = await self._node.placer.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
+        reservation = await self._node.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
         if isinstance(reservation, Refusal):
             return refused(reservation)
         try:

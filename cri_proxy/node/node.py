@@ -10,9 +10,8 @@ from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.errors import StoreError
 from cri_proxy.node.barrier import Barrier
-from cri_proxy.node.cold_start import ColdStarts
 from cri_proxy.node.context import Context, NodeRules, Signals
-from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups, Cpusets
 from cri_proxy.node.drift.drift import Drift, DriftProbes
@@ -20,14 +19,14 @@ from cri_proxy.node.drift.kubelet_managers import ManagerWatch
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.node.placement import Placer
-from cri_proxy.node.rebalance import Rebalance
+from cri_proxy.node.rebalance import ColdStarts, Rebalance
 from cri_proxy.node.resource_files.updates import ResourceFiles
 from cri_proxy.node.sync.adoption import Adoption
 from cri_proxy.node.sync.resync import Resync
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.rows import GrantStore, SandboxRow, Saved
 from cri_proxy.tasks import Tasks
+from policies.base import Reason, Rejected, Request
 from policies.policy import Policy
 
 # At the end: saves under way are nearly done; other work under way is found again at the next start.
@@ -58,7 +57,6 @@ class Node:
 
     context: Context
     coordinator: Coordinator
-    placer: Placer
     effects: Effects
     barrier: Barrier
     resync: Resync
@@ -135,6 +133,47 @@ class Node:
                 on_fault(repr(error))
             await self.context.clock.sleep(AFTER_FAULT_SECONDS)
 
+    async def place(
+        self, request: Request, sandbox_id: str, *, problems: tuple[str, ...] = ()
+    ) -> Reservation | Refusal:
+        """Reserve a place and make it durable. ``problems`` are annotations that were not understood."""
+        if problems and self.coordinator.rules.strict_annotations:
+            return self._refuse(request, Refusal("annotation", "; ".join(problems)))
+        if self.context.ledger.of_pod(request.container.pod_uid):
+            # No event announces the exit of an init container before the next create.
+            await self.resync.check_pod(request.container.pod_uid)
+        started = self.context.clock.monotonic_seconds()
+        decided = self.coordinator.decide_and_reserve(request, sandbox_id)
+        if isinstance(decided, Rejected):
+            await self.resync.check_all("before a refusal")
+            decided = self.coordinator.decide_and_reserve(request, sandbox_id)
+        seconds = self.context.clock.monotonic_seconds() - started
+        if isinstance(decided, Rejected):
+            self.coordinator.report(request, decided, problems=problems, seconds=seconds)
+            return Refusal("strict" if decided.reason.code.startswith("strict") else "full", decided.reason.text)
+        try:
+            self.coordinator.report(
+                request,
+                decided.decision,
+                circumstances=decided.circumstances,
+                problems=problems,
+                seconds=seconds,
+            )
+            saved = await self.coordinator.save_reservation(decided)
+        except BaseException as error:
+            self.coordinator.roll_back_unsent(decided, error)
+            raise
+        if not saved and self.coordinator.rules.on_store_error == "reject":
+            problem = f"the placement cannot be saved: {self.context.persistence.problem}"
+            self.coordinator.roll_back(decided, problem, code="store")
+            return self._refuse(request, Refusal("store", problem))
+        return decided
+
+    def _refuse(self, request: Request, refusal: Refusal) -> Refusal:
+        """Report a refusal that is not the policy's."""
+        self.coordinator.report(request, Rejected(Reason(refusal.kind, refusal.text)))
+        return refusal
+
     def save_sandbox(self, sandbox: SandboxRow) -> None:
         """Save a new or changed pod sandbox."""
         self.context.ledger.sandboxes[sandbox.sandbox_id] = sandbox
@@ -191,7 +230,6 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
     return Node(
         context=context,
         coordinator=coordinator,
-        placer=Placer(context, coordinator, resync),
         effects=effects,
         barrier=barrier,
         resync=resync,

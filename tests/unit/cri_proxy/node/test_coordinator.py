@@ -21,7 +21,7 @@ DISK = StoreError("state.db", "disk full")
 
 
 async def place(site: Site, wanted: Request, sandbox: str = "sandbox-1") -> Reservation:
-    placed = await site.node.placer.place(wanted, sandbox)
+    placed = await site.node.place(wanted, sandbox)
     assert isinstance(placed, Reservation)
     return placed
 
@@ -207,7 +207,7 @@ async def test_while_the_runtime_is_away_no_outcome_is_guessed(site: Site) -> No
 
 
 async def place_six(site: Site) -> Reservation:
-    placed = await site.node.placer.place(request("x", 6000), "sandbox-1")
+    placed = await site.node.place(request("x", 6000), "sandbox-1")
     assert isinstance(placed, Reservation)
     return placed
 

@@ -62,7 +62,7 @@ async def test_a_wish_that_is_withdrawn_in_time_causes_no_call(site: Site) -> No
     await lock.acquire()
     ledger = site.node.context.ledger
     other = replace(row.grant.request, container=replace(row.key, name="x"), cpu_request_mcpu=2000)
-    placed = await site.node.placer.place(replace(other, pod=replace(other.pod, qos=QosClass.GUARANTEED)), "sandbox")
+    placed = await site.node.place(replace(other, pod=replace(other.pod, qos=QosClass.GUARANTEED)), "sandbox")
     assert not isinstance(placed, Refusal)
     site.node.effects.schedule()
     site.node.coordinator.roll_back(placed, "the runtime refused")

@@ -29,7 +29,7 @@ async def test_a_fault_between_the_decision_and_its_save_frees_the_place(site: S
 
     site.log.warning = fail  # type: ignore[method-assign]
     with pytest.raises(OSError, match="the log is gone"):
-        await site.node.placer.place(request("a", 2000), "sandbox-1", problems=("not understood",))
+        await site.node.place(request("a", 2000), "sandbox-1", problems=("not understood",))
     assert rows(site) == []
 
 
@@ -41,7 +41,7 @@ async def test_a_caller_that_goes_away_while_its_place_is_saved_gives_it_back(si
         await asyncio.Event().wait()
 
     site.store.save = hang  # type: ignore[method-assign,assignment]
-    placing = background(site.node.placer.place(request("a", 2000), "sandbox-1"))
+    placing = background(site.node.place(request("a", 2000), "sandbox-1"))
     await saving.wait()
     assert len(rows(site)) == 1
     placing.cancel()
@@ -105,7 +105,7 @@ async def test_a_container_that_does_not_fit_is_refused_in_one_sentence(site: Si
 
 
 async def test_a_refusal_names_its_kind(site: Site) -> None:
-    refusal = await site.node.placer.place(request("a", 9000), "sandbox-1")
+    refusal = await site.node.place(request("a", 9000), "sandbox-1")
     assert isinstance(refusal, Refusal)
     assert refusal.kind == "full"
     await soon(lambda: True)
