@@ -22,7 +22,9 @@ from policies.base import Allocations
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
+from tests.fakes.machines import small_machine
 from tests.fakes.site import Silent, Site, no_hints
+from tests.fakes.sysfs_tree import write_tree
 from tests.unit.cri_proxy.node.stage import owned
 
 MACHINE = describe({"packages": 2, "cores": 4, "memory": "2Gi"})
@@ -198,3 +200,41 @@ def test_where_neither_can_be_had_both_are_named(tmp_path: Path) -> None:
     kept = 'availableResources: {cpu: "cpuset:65"}'
     with pytest.raises(ConfigError, match=r"CPU 64.*; nor can what was in force before be had: .*65"):
         started(settings_in(tmp_path, config, kept=kept))
+
+
+HOST_MACHINE = small_machine()
+
+
+def host_at(root: Path) -> Host:
+    return Host(settings_for(parse_config(f"sysfsRoot: {root}")), Silent())
+
+
+def test_the_machine_is_discovered_once_until_it_is_asked_for_anew(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "host", HOST_MACHINE)
+    host = host_at(root)
+    assert host.machine().online == HOST_MACHINE.online
+    write_tree(root, with_offline(HOST_MACHINE, CpuSet.parse("7")))
+    assert host.machine().online == HOST_MACHINE.online
+    assert host.discover().online == host.machine().online == CpuSet.parse("0-6")
+
+
+def test_a_machine_that_was_handed_in_has_none_of_this_nodes_cgroups(tmp_path: Path) -> None:
+    host = Host(replace(settings_for(Config()), state_dir=tmp_path), Silent(), HOST_MACHINE)
+    assert (host.machine(), host.discover(), host.is_given, host.cgroup_root) == (
+        HOST_MACHINE,
+        HOST_MACHINE,
+        True,
+        tmp_path,
+    )
+
+
+def test_what_the_machine_lacks_is_logged_at_every_discovery(tmp_path: Path) -> None:
+    log = Silent()
+    Host(settings_for(Config()), log, replace(HOST_MACHINE, notes=("no L3",))).discover()
+    assert log.warnings == ["machine_note"]
+
+
+def test_the_fingerprint_follows_the_cgroup_that_the_configuration_names(tmp_path: Path) -> None:
+    host = host_at(write_tree(tmp_path / "host", HOST_MACHINE))
+    config = parse_config("availableResources: {cpu: /pods}")
+    assert host.fingerprint(config) != host.fingerprint(parse_config('availableResources: {cpu: "cpuset:0"}'))
