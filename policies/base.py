@@ -203,9 +203,7 @@ class Allocations:
     """All grants of the node, sorted by container, and CPUs withheld from exclusive use."""
 
     grants: tuple[Grant, ...] = ()
-    withheld: CpuSet = (
-        CpuSet()
-    )  # used by containers that brought a cpuset of their own (docs/placement.md, Choosing CPUs)
+    withheld: CpuSet = CpuSet()  # used by containers with a cpuset of their own (docs/placement.md, Choosing CPUs)
 
     def _index(self, container: ContainerKey) -> int:
         return bisect_left(self.grants, container, key=lambda g: g.container)

@@ -2,15 +2,17 @@
 
 ``*`` any text, ``?`` any character, ``[a-z]`` one of these, ``[!a-z]`` or ``[^a-z]`` one that is not (POSIX 2.13,
 glob(7)). A bracket that is never closed stands for itself. The owners of pods write patterns, so little of them is
-cached and nothing backtracks: all places that the pattern can have reached are
-followed at once, as the bits of an integer.
+cached and nothing backtracks: all places that the pattern can have reached are followed at once, as bits of an integer.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
-_STAR, _STARS, _ANY = "*", "**", "?"
+# Stars, a whole set, or one character. A ``]`` at the start of a set is a member; ``[*]`` is a plain star.
+_TOKEN = re.compile(r"\*+|\[[!^]?+.[^\]]*+\]|.", re.DOTALL)
+_MEMBER = re.compile("(.)-(.)|(.)", re.DOTALL)  # of a set: a range, or one character
 
 
 def is_like(text: str, pattern: str, separator: str = "") -> bool:
@@ -25,12 +27,12 @@ def is_like(text: str, pattern: str, separator: str = "") -> bool:
     everywhere = (1 << len(text)) - 1
     inside = everywhere & ~places.get(separator, 0)
     reached = 1  # bit i: the pattern so far can stand for the first i characters
-    for token in _parsed(pattern, with_stars=bool(separator)):
-        if token == _STARS or (token == _STAR and not separator):
-            reached = _onwards(reached, everywhere)
-        elif token == _STAR:
-            reached = _onwards(reached, inside)
-        elif token == _ANY:
+    for token in _tokens(pattern):
+        if token[0] == "*":
+            passable = inside if token == "*" else everywhere
+            # All places that follow a reached one across passable characters: the carry of an addition runs there.
+            reached |= ((reached & passable) + passable) ^ passable
+        elif token == "?":
             reached = (reached & inside) << 1
         elif len(token) > 1:
             reached = (reached & inside & _of_set(token, places)) << 1
@@ -41,7 +43,7 @@ def is_like(text: str, pattern: str, separator: str = "") -> bool:
     return bool(reached >> len(text) & 1)
 
 
-@lru_cache(maxsize=4)  # one text is held against many patterns in turn
+@lru_cache(maxsize=4)  # one text is compared with many patterns in turn
 def _places(text: str) -> Mapping[str, int]:
     """Return where each character is in the text, as bits."""
     places = dict.fromkeys(text, 0)
@@ -51,8 +53,8 @@ def _places(text: str) -> Mapping[str, int]:
 
 
 @lru_cache(maxsize=128)  # the patterns of two lists of expressions
-def _parsed(pattern: str, *, with_stars: bool) -> tuple[str, ...]:
-    return tuple(_tokens(pattern, with_stars=with_stars))
+def _tokens(pattern: str) -> tuple[str, ...]:
+    return tuple(_TOKEN.findall(pattern))
 
 
 def _has_parts(text: str, parts: list[str]) -> bool:
@@ -71,20 +73,15 @@ def _has_parts(text: str, parts: list[str]) -> bool:
     return True
 
 
-def _onwards(reached: int, passable: int) -> int:
-    """Return these places and all that follow them across passable characters: the carry of an addition runs there."""
-    return (((reached & passable) + passable) ^ passable) | reached
-
-
 def _of_set(token: str, places: Mapping[str, int]) -> int:
     """Return where the text has a character of the set ``[...]``; beyond its end the bits are arbitrary."""
     members = token[1:-1]
     is_negated = members[0] in "!^" and len(members) > 1
-    singles, ranges = _members(members[1:] if is_negated else members)
     found = 0
-    for char in singles:
-        found |= places.get(char, 0)
-    for low, high in ranges:
+    for low, high in _ranges(members[is_negated:]):
+        if low == high:
+            found |= places.get(low, 0)
+            continue
         for char, here in places.items():
             if low <= char <= high:
                 found |= here
@@ -92,43 +89,6 @@ def _of_set(token: str, places: Mapping[str, int]) -> int:
 
 
 @lru_cache(maxsize=128)
-def _members(members: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    """Return the characters and the ranges that a set names."""
-    singles: set[str] = set()
-    ranges: set[tuple[str, str]] = set()
-    i = 0
-    while i < len(members):
-        if i + 2 < len(members) and members[i + 1] == "-":
-            ranges.add((members[i], members[i + 2]))
-            i += 3
-        else:
-            singles.add(members[i])
-            i += 1
-    return frozenset(singles), frozenset(ranges)
-
-
-def _tokens(pattern: str, *, with_stars: bool) -> Iterator[str]:
-    """Yield the pattern in parts: ``*``, ``**``, ``?``, a whole set, or one character; ``[*]`` is a plain star."""
-    i = 0
-    while i < len(pattern):
-        char = pattern[i]
-        step = 1
-        if char == "*":
-            while pattern[i + step : i + step + 1] == "*":
-                step += 1
-            char = _STARS if step > 1 and with_stars else _STAR
-        elif char == "[":
-            end = _end_of_set(pattern, i)
-            step = end - i if end else 1
-            char = pattern[i : i + step]
-        yield char
-        i += step
-
-
-def _end_of_set(pattern: str, start: int) -> int:
-    """Return the place behind the ``]`` of the set that begins here, or 0. A ``]`` at the start is a member."""
-    first = start + 1
-    if pattern[first : first + 1] in ("!", "^"):
-        first += 1
-    close = pattern.find("]", first + 1)
-    return close + 1 if close >= 0 else 0
+def _ranges(members: str) -> frozenset[tuple[str, str]]:
+    """Return the first and last character of each range in a set; a single character is a range too."""
+    return frozenset((low or single, high or single) for low, high, single in _MEMBER.findall(members))

@@ -3,9 +3,10 @@
 Sets are masks of online CPUs. Both the pools and the choice of CPUs walk this one tree, so that they agree.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import count
 
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine, Package
@@ -58,24 +59,17 @@ class Domains:
 def build_domains(machine: Machine) -> Domains:
     """Nest the domains of the machine. Only the root holds CPUs of no package."""
     notes: list[str] = []
-    branches: list[tuple[Package, tuple[tuple[Level, Sets], ...]]] = []
+    children: list[Domain] = []
+    indexes = count(1)
+    homeless = machine.online.mask
     for package in machine.packages:
         levels, omitted = _nesting_levels(machine, package)
-        notes.extend(omitted)
-        branches.append((package, levels))
-    count = 1
-    children = []
-    for package, levels in branches:
-        domain, count = _grow(package, Level.PACKAGE, (package.id, package.cpus.mask), levels, count)
-        children.append(domain)
-    homeless = machine.online.mask
-    for domain in children:
-        homeless &= ~domain.cpus
-    singles = _single_cpus(-1, homeless, count)
-    children.extend(singles)
-    count += len(singles)
+        notes += omitted
+        children.append(_grow(package.id, Level.PACKAGE, (package.id, package.cpus.mask), levels, indexes))
+        homeless &= ~package.cpus.mask
+    children += _single_cpus(-1, homeless, indexes)
     root = Domain(0, Level.ROOT, -1, 0, machine.online.mask, tuple(children))
-    return Domains(root, count, tuple(notes))
+    return Domains(root, next(indexes), tuple(notes))
 
 
 def cores_inside(domain: Domain) -> frozenset[int]:
@@ -85,19 +79,15 @@ def cores_inside(domain: Domain) -> frozenset[int]:
     return frozenset(core for child in domain.children for core in cores_inside(child))
 
 
-def _candidates(machine: Machine, package: Package) -> tuple[tuple[Level, Sets], ...]:
-    mask = package.cpus.mask
-
-    def touching(sets: Iterable[tuple[int, int]]) -> Sets:
-        return tuple((i, cpus) for i, cpus in sets if cpus & mask)
-
-    return (
-        (Level.DIE, touching((d.id, d.cpus.mask) for d in machine.dies if d.package == package.id)),
-        (Level.NODE, touching((n.id, n.cpus.mask) for n in machine.nodes)),
-        (Level.L3, touching((c.index, c.cpus.mask) for c in machine.caches if c.level == 3)),
-        (Level.L2, touching((c.index, c.cpus.mask) for c in machine.caches if c.level == 2)),
-        (Level.CORE, touching((c.index, c.cpus.mask) for c in machine.cores)),
+def _candidates(machine: Machine, package: Package) -> Iterator[tuple[Level, Sets]]:
+    levels = (
+        (Level.DIE, ((d.id, d.cpus.mask) for d in machine.dies if d.package == package.id)),
+        (Level.NODE, ((n.id, n.cpus.mask) for n in machine.nodes)),
+        (Level.L3, ((c.index, c.cpus.mask) for c in machine.caches if c.level == 3)),
+        (Level.L2, ((c.index, c.cpus.mask) for c in machine.caches if c.level == 2)),
+        (Level.CORE, ((c.index, c.cpus.mask) for c in machine.cores)),
     )
+    return ((level, tuple((i, cpus) for i, cpus in sets if cpus & package.cpus.mask)) for level, sets in levels)
 
 
 def _nesting_levels(machine: Machine, package: Package) -> tuple[tuple[tuple[Level, Sets], ...], list[str]]:
@@ -133,27 +123,21 @@ def _first_stray(sets: Sets, parents: list[int]) -> int | None:
 
 
 def _grow(
-    package: Package, level: Level, own: tuple[int, int], levels: tuple[tuple[Level, Sets], ...], index: int
-) -> tuple[Domain, int]:
-    """Build the domain of this set with everything inside it. Return it and the next free index."""
-    rest = own[1]
+    package: int, level: Level, own: tuple[int, int], levels: tuple[tuple[Level, Sets], ...], indexes: Iterator[int]
+) -> Domain:
+    """Build the domain of this set with everything inside it."""
+    index, rest = next(indexes), own[1]
     children: list[Domain] = []
-    following = index + 1
     for i, (inner, sets) in enumerate(levels):
-        for one in sets:
-            if one[1] & rest:
-                child, following = _grow(package, inner, one, levels[i + 1 :], following)
-                children.append(child)
+        children += [_grow(package, inner, one, levels[i + 1 :], indexes) for one in sets if one[1] & rest]
         for _, cpus in sets:
             rest &= ~cpus
     if level is not Level.CORE:
         # Every CPU lies in a core, so that a walk down to the cores sees all of them.
-        singles = _single_cpus(package.id, rest, following)
-        children.extend(singles)
-        following += len(singles)
-    return Domain(index, level, package.id, own[0], own[1], tuple(children)), following
+        children += _single_cpus(package, rest, indexes)
+    return Domain(index, level, package, own[0], own[1], tuple(children))
 
 
-def _single_cpus(package: int, cpus: int, index: int) -> list[Domain]:
+def _single_cpus(package: int, cpus: int, indexes: Iterator[int]) -> list[Domain]:
     """Return a core of its own for each of these CPUs."""
-    return [Domain(index + n, Level.CORE, package, cpu, 1 << cpu, ()) for n, cpu in enumerate(CpuSet(cpus))]
+    return [Domain(next(indexes), Level.CORE, package, cpu, 1 << cpu, ()) for cpu in CpuSet(cpus)]

@@ -1,7 +1,7 @@
 """Machine -> the pool tree: root > package > die > NUMA node > L3 domain (docs/placement.md, Machine and pools).
 
-A level with a single child is left out, as hardware has it: pool names must not change when the available
-CPUs do. Pools without available CPUs are dropped.
+A level is left out where the hardware has a single child, available or not: pool names must not change when the
+available CPUs do. Pools without available CPUs are dropped.
 """
 
 from collections.abc import Mapping
@@ -68,14 +68,16 @@ class PoolTree:
         return self.pools[0]
 
     def named(self, name: str) -> Pool:
-        """Return the pool of this name, or the root where there is none (a grant of another machine)."""
+        """Return the pool of this name, or the root if there is none (a grant of another machine)."""
         return self.pools[self.by_name.get(name, 0)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
-    """The available CPUs by what they may be used for."""
+class _Site:
+    """A machine and its available CPUs by what they may be used for."""
 
+    machine: Machine
+    l3_pools: bool | None
     available: int
     sharable: int
     isolated: int
@@ -87,12 +89,10 @@ def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | No
 
     ``l3_pools`` None: pools per L3 domain only where a NUMA node has several of two or more cores.
     """
-    split, notes = _split_cpus(machine, options)
+    site, notes = _site_of(machine, options, l3_pools)
     domains = build_domains(machine)
     pools: list[Pool] = []
-    _add(pools, _Site(machine, split, l3_pools), domains.root, ())
-    by_name = {p.name: p.index for p in pools}
-    by_hardware = {p.hardware: p.index for p in reversed(pools)}
+    _add(pools, site, domains.root, ())
     cores = [c.cpus.mask for c in machine.cores]
     nested = cores_inside(domains.root)
     sizes = [core.bit_count() for core in cores]
@@ -100,8 +100,8 @@ def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | No
         machine=machine,
         domains=domains,
         pools=tuple(pools),
-        by_name=MappingProxyType(by_name),
-        by_hardware=MappingProxyType(by_hardware),
+        by_name=MappingProxyType({p.name: p.index for p in pools}),
+        by_hardware=MappingProxyType({p.hardware: p.index for p in reversed(pools)}),
         cores=tuple(core for core in cores if core in nested),
         smallest_core=min(sizes, default=1),
         threads_per_core=max(sizes, default=1),
@@ -111,7 +111,7 @@ def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | No
     )
 
 
-def _split_cpus(machine: Machine, options: PolicyOptions) -> tuple[_Split, tuple[str, ...]]:
+def _site_of(machine: Machine, options: PolicyOptions, l3_pools: bool | None) -> tuple[_Site, tuple[str, ...]]:
     available = options.available.mask & machine.online.mask
     if not available:
         raise PolicyOptionsError(
@@ -122,34 +122,26 @@ def _split_cpus(machine: Machine, options: PolicyOptions) -> tuple[_Split, tuple
     reserved = options.reserved.mask & available
     isolated = machine.isolated.mask & available & ~reserved
     sharable = available & ~reserved & ~isolated
-    split = _Split(available, sharable, isolated, reserved)
+    site = _Site(machine, l3_pools, available, sharable, isolated, reserved)
     if sharable:
-        return split, ()
+        return site, ()
     if isolated and not reserved:
         # A container needs some CPU to share: with every CPU isolated, isolation cannot be kept.
         note = f"every available CPU ({CpuSet(isolated)}) is kernel-isolated, none reserved: used as ordinary CPUs"
-        return replace(split, sharable=isolated, isolated=0), (note,)
+        return replace(site, sharable=isolated, isolated=0), (note,)
     others = f"the others ({CpuSet(isolated)}) are kernel-isolated" if isolated else "there are no others"
     note = f"no available CPU is left to share: {CpuSet(reserved)} reserved, {others}; requests for a share are refused"
-    return split, (note,)
-
-
-@dataclass(frozen=True, slots=True)
-class _Site:
-    machine: Machine
-    split: _Split
-    l3_pools: bool | None
+    return site, (note,)
 
 
 def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...]) -> int:
     """Append the pool of this domain and of everything below. Return its index."""
-    split = site.split
     index = len(pools)
     pools.append(_bare_pool(site, domain, index, tuple(pools[i] for i in parents)))
     children = tuple(
         _add(pools, site, child, (index, *parents))
         for child in _pool_children(site, domain)
-        if child.cpus & split.available
+        if child.cpus & site.available
     )
     covered = 0
     for child in children:
@@ -161,10 +153,8 @@ def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...
 
 def _bare_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...]) -> Pool:
     """Return the pool without what follows from its children."""
-    machine, split = site.machine, site.split
-    mems = _own_memory(machine, domain)
-    if not mems and parents:
-        mems = parents[0].mems
+    machine = site.machine
+    mems = _own_memory(machine, domain) or (parents[0].mems if parents else 0)
     return Pool(
         index=index,
         end=index + 1,
@@ -175,11 +165,11 @@ def _bare_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...
         parent=parents[0].index if parents else -1,
         children=(),
         hardware=domain.cpus,
-        cpus=domain.cpus & split.available,
-        sharable=domain.cpus & split.sharable,
+        cpus=domain.cpus & site.available,
+        sharable=domain.cpus & site.sharable,
         loose=0,
-        isolated=domain.cpus & split.isolated,
-        reserved=domain.cpus & split.reserved,
+        isolated=domain.cpus & site.isolated,
+        reserved=domain.cpus & site.reserved,
         mems=mems,
         memory_bytes=sum(n.memory_bytes for n in machine.nodes if mems >> n.id & 1),
     )
@@ -189,15 +179,12 @@ def _own_memory(machine: Machine, domain: Domain) -> int:
     """Return the nodes with memory of the domain's CPUs, and the CPU-less ones nearest to them; for the root all."""
     if domain.level is Level.ROOT:
         return machine.memory_nodes.mask
-    homes = 0
-    for node in machine.nodes:
-        if node.cpus.mask & domain.cpus:
-            homes |= 1 << node.id
-    mems = 0
-    for node in machine.nodes:
-        if node.memory_bytes and (homes >> node.id & 1 or (not node.cpus and node.near.mask & homes)):
-            mems |= 1 << node.id
-    return mems
+    homes = sum(1 << node.id for node in machine.nodes if node.cpus.mask & domain.cpus)
+    return sum(
+        1 << node.id
+        for node in machine.nodes
+        if node.memory_bytes and (homes >> node.id & 1 or (not node.cpus and node.near.mask & homes))
+    )
 
 
 def _name(machine: Machine, domain: Domain, parents: tuple[Pool, ...]) -> str:
@@ -219,22 +206,16 @@ def _name(machine: Machine, domain: Domain, parents: tuple[Pool, ...]) -> str:
 
 def _pool_children(site: _Site, domain: Domain) -> tuple[Domain, ...]:
     """Return the domains that become child pools. An only child is left out in favour of its own children."""
-    children = domain.children
-    if not children:
+    if not domain.children or (level := domain.children[0].level) > Level.L3:
         return ()
-    level = children[0].level
-    children = tuple(c for c in children if c.level is level)
-    if level > Level.L3:
-        return ()
+    children = tuple(c for c in domain.children if c.level is level)
     if len(children) == 1:
         return _pool_children(site, children[0])
-    if level is Level.L3 and not _wants_l3(site, children):
-        return ()
-    return children
+    return children if level is not Level.L3 or _wants_l3(site, children) else ()
 
 
 def _wants_l3(site: _Site, caches: tuple[Domain, ...]) -> bool:
     if site.l3_pools is not None:
         return site.l3_pools
-    cores = [sum(1 for core in site.machine.cores if core.cpus.mask & cache.cpus) for cache in caches]
-    return sum(1 for n in cores if n >= 2) >= 2
+    cores = (sum(1 for core in site.machine.cores if core.cpus.mask & cache.cpus) for cache in caches)
+    return sum(n >= 2 for n in cores) >= 2

@@ -5,15 +5,16 @@ apart by Speed Select's base frequency feature) and ``cpufreq/energy_performance
 vs Performance Hints").
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from types import MappingProxyType
 
 from policies.base import CpuPriority
-from sysfs.model import CoreKind, Cpu, Machine
+from sysfs.model import CoreKind, Machine
 
-# From performance to power saving, with the numbers that intel_pstate writes for the words. What has no number of its
-# own lies between its neighbours. Any other word is no known preference.
+# From performance to power saving, with the numbers that intel_pstate writes for the words. A word without a number
+# lies between its neighbours. Any other word is unknown.
 _ENERGY_PREFERENCES = {
     "performance": 0,
     "balance_performance": 128,
@@ -41,9 +42,9 @@ def speeds_of(machine: Machine) -> Speeds:
     """Sort the CPUs into high (not the lowest base frequency, or not the most power-saving preference), low and normal.
 
     Low are the others of that comparison, and efficiency cores. CPUs are compared within a package and a kind of core,
-    so that performance cores are normal where only their kind sets them apart. What sysfs lacks counts for nothing.
+    so that performance cores are normal if only their kind sets them apart. A value that sysfs lacks is ignored.
     """
-    efficient = _mask(c for c in machine.cpus if c.kind is CoreKind.EFFICIENCY)
+    efficient = sum(1 << c.id for c in machine.cpus if c.kind is CoreKind.EFFICIENCY)
     fast = slow = performance = saving = 0
     for package in machine.packages:
         for kind in CoreKind:
@@ -75,21 +76,12 @@ def priority_masks_of(machine: Machine) -> PriorityMasks:
 
 def _without_repeats(masks: tuple[int, ...], every: int) -> tuple[int, ...]:
     """Return the masks that have CPUs, each once, up to the first that has all."""
-    result: list[int] = []
-    for mask in (*masks, every):
-        if mask == every:
-            break
-        if mask and mask not in result:
-            result.append(mask)
-    return (*result, every)
-
-
-def _mask(cpus: Iterable[Cpu]) -> int:
-    return sum(1 << c.id for c in cpus)
+    parts = takewhile(lambda mask: mask != every, dict.fromkeys(masks))
+    return (*filter(None, parts), every)
 
 
 def _split(values: Mapping[int, int]) -> tuple[int, int]:
-    """Return (CPUs with the largest value, the others) as masks; nothing where all are equal."""
+    """Return (CPUs with the largest value, the others) as masks; (0, 0) if all are equal."""
     worst = max(values.values(), default=0)
     low = sum(1 << cpu for cpu, value in values.items() if value == worst)
     high = sum(1 << cpu for cpu, value in values.items() if value != worst)

@@ -1,15 +1,15 @@
-"""Which CPUs to keep for the system when only a quantity is configured."""
+"""Choose the CPUs to reserve for the system when only a quantity is configured."""
 
 from policies.errors import PolicyOptionsError
 from sysfs.cpuset import CpuSet
-from sysfs.model import Core, Machine
+from sysfs.model import Machine
 
 
 def choose_reserved(machine: Machine, available: CpuSet, mcpu: int) -> CpuSet:
     """Choose ``mcpu`` rounded up to CPUs, on the lowest-numbered whole cores of the available CPUs.
 
     Cores with kernel-isolated, unavailable or offline siblings come after the whole ones. Raises
-    PolicyOptionsError where there are fewer.
+    PolicyOptionsError if there are fewer.
     """
     usable = available & machine.online
     count = -(-mcpu // 1000)
@@ -20,12 +20,6 @@ def choose_reserved(machine: Machine, available: CpuSet, mcpu: int) -> CpuSet:
     ordinary = usable - machine.isolated
     chosen: list[int] = []
     for wanted in (ordinary, usable):
-        whole = [c for c in machine.cores if c.cpus <= wanted]
-        parts = [c for c in machine.cores if not c.cpus <= wanted]
-        for core in sorted(whole, key=_lowest) + sorted(parts, key=_lowest):
+        for core in sorted(machine.cores, key=lambda c: (not c.cpus <= wanted, next(iter(c.cpus)))):
             chosen.extend(cpu for cpu in core.cpus & wanted if cpu not in chosen)
     return CpuSet.of(chosen[:count])
-
-
-def _lowest(core: Core) -> int:
-    return next(iter(core.cpus))

@@ -1,6 +1,9 @@
 """Thread siblings as masks: one thread of each core, for all cores of a set at once."""
 
 from collections.abc import Iterable
+from itertools import combinations
+
+from sysfs.cpuset import CpuSet
 
 Shifts = tuple[tuple[int, int], ...]  # (n, mask of the CPUs that have a sibling n below them), ascending
 
@@ -22,20 +25,9 @@ def siblings_of(shifts: Shifts, cpus: int) -> int:
 
 
 def sibling_shifts(cores: Iterable[int]) -> Shifts:
-    """Return how far apart siblings are numbered, given the masks of the cores.
-
-    Kernels number regularly, so there are few entries.
-    """
+    """Return how far apart siblings are numbered, given the masks of the cores: few entries, as kernels are regular."""
     masks: dict[int, int] = {}
     for core in cores:
-        rest = core
-        while rest:
-            low = rest & -rest
-            rest ^= low
-            higher = rest
-            while higher:
-                high = higher & -higher
-                higher ^= high
-                shift = high.bit_length() - low.bit_length()
-                masks[shift] = masks.get(shift, 0) | high
+        for low, high in combinations(CpuSet(core), 2):
+            masks[high - low] = masks.get(high - low, 0) | 1 << high
     return tuple(sorted(masks.items()))
