@@ -1,6 +1,6 @@
 """Weighted attraction and repulsion between containers (docs/placement.md, Affinity)."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from policies.base import Affinity, Allocations, ContainerKey, CpuKind, Expression, Grant, Reason, Request
@@ -19,35 +19,11 @@ _ANY = Expression("name", "AlwaysTrue")
 
 
 @dataclass(frozen=True, slots=True)
-class Implicit:
-    """Affinities that an option gives to containers without any of their own; ``name`` is the option."""
-
-    name: str
-    applies: Callable[[TopologyAwareOptions], bool]
-    adds: Callable[[Request], tuple[Affinity, ...]]
-
-
-IMPLICIT: tuple[Implicit, ...] = (
-    Implicit(
-        "topologyAware.ColocatePods",
-        lambda options: options.colocate_pods,
-        lambda container: (Affinity(_ANY, COLOCATION_WEIGHT),),
-    ),
-    Implicit(
-        "topologyAware.ColocateNamespaces",
-        lambda options: options.colocate_namespaces,
-        lambda container: (
-            Affinity(Expression("namespace", "Equals", (container.pod.namespace,)), COLOCATION_WEIGHT, scope=_ANY),
-        ),
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True)
 class Pull:
     """How much another container attracts this one (negative: repels) to its pool, and by which affinities."""
 
     container: ContainerKey
+    name: str  # NAMESPACE/POD/CONTAINER
     pool: str
     weight: int
     why: str
@@ -73,15 +49,17 @@ def affinity_scores(
 
 def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, others: Iterable[Grant]) -> tuple[Pull, ...]:
     """Return the containers behind the scores: at most ``MAX_PULLS``, strongest first, then by container."""
-    own = [(affinity, _own_text(affinity)) for affinity in request.affinities]
+    own = [(affinity, f"its {_text(affinity)}") for affinity in request.affinities]
     own += [(affinity, name) for name, affinity in implied(options, request)]
     found = []
     for grant in others:
         if _is_somewhere(grant):
-            met = list(_met(own, request, grant))
+            met = list(_met(own, request, grant.request))
             weight = sum(weight for weight, _ in met)
             if weight:
-                found.append(Pull(grant.container, tree.named(grant.pool).name, weight, _why(met)))
+                pod = grant.request.pod
+                name = f"{pod.namespace}/{pod.name}/{grant.container.name}"
+                found.append(Pull(grant.container, name, tree.named(grant.pool).name, weight, _why(met)))
     return tuple(sorted(found, key=lambda p: (-abs(p.weight), p.container))[:MAX_PULLS])
 
 
@@ -89,26 +67,25 @@ def affinity_reasons(
     tree: PoolTree, options: TopologyAwareOptions, held: Allocations, request: Request
 ) -> tuple[Reason, ...]:
     """Return a sentence for each of these containers. The request's own grant in ``held`` is ignored."""
-    others = held.without(request.container)
-    return tuple(Reason(AFFINITY, _pull_text(pull, others)) for pull in pulls(tree, options, request, others.grants))
+    others = held.without(request.container).grants
+    return tuple(Reason(AFFINITY, _pull_text(pull)) for pull in pulls(tree, options, request, others))
 
 
-def _pull_text(pull: Pull, others: Allocations) -> str:
-    grant = others.get(pull.container)
-    name = pull.container.name
-    if grant is not None:
-        pod = grant.request.pod
-        name = f"{pod.namespace}/{pod.name}/{name}"
-    verb = "draws" if pull.weight > 0 else "pushes"
-    towards = "to" if pull.weight > 0 else "from"
-    return f"{name} {verb} it by {abs(pull.weight)} {towards} {pull.pool}: {pull.why}"
+def _pull_text(pull: Pull) -> str:
+    verb, towards = ("draws", "to") if pull.weight > 0 else ("pushes", "from")
+    return f"{pull.name} {verb} it by {abs(pull.weight)} {towards} {pull.pool}: {pull.why}"
 
 
 def implied(options: TopologyAwareOptions, request: Request) -> tuple[tuple[str, Affinity], ...]:
-    """Return (option, affinity) that options give this container; nothing where it has affinities of its own."""
+    """Return (option, affinity) that options give this container; () if it has affinities of its own."""
     if request.affinities:
         return ()
-    return tuple((row.name, affinity) for row in IMPLICIT if row.applies(options) for affinity in row.adds(request))
+    here = Expression("namespace", "Equals", (request.pod.namespace,))
+    rows = (
+        (options.colocate_pods, "ColocatePods", Affinity(_ANY, COLOCATION_WEIGHT)),
+        (options.colocate_namespaces, "ColocateNamespaces", Affinity(here, COLOCATION_WEIGHT, scope=_ANY)),
+    )
+    return tuple((f"topologyAware.{option}", affinity) for is_on, option, affinity in rows if is_on)
 
 
 def _is_somewhere(grant: Grant) -> bool:
@@ -131,14 +108,13 @@ def _bounded(affinity: Affinity) -> int:
 
 def _meets(affinity: Affinity, subject: Request, other: Request) -> bool:
     """Return whether the other container is in scope and matches."""
-    if affinity.scope is None:
-        return subject.pod.uid == other.pod.uid and matches(affinity.match, other)
-    return matches(affinity.scope, other) and matches(affinity.match, other)
+    scope = affinity.scope
+    in_scope = subject.pod.uid == other.pod.uid if scope is None else matches(scope, other)
+    return in_scope and matches(affinity.match, other)
 
 
-def _met(own: Sequence[tuple[Affinity, str]], request: Request, grant: Grant) -> Iterator[tuple[int, str]]:
+def _met(own: Sequence[tuple[Affinity, str]], request: Request, other: Request) -> Iterator[tuple[int, str]]:
     """Yield (weight, in words) of each affinity between the two, the container's own first."""
-    other = grant.request
     for affinity, text in own:
         if _meets(affinity, request, other):
             yield _bounded(affinity), f"{text} ({_bounded(affinity):+})"
@@ -152,10 +128,6 @@ def _why(met: Sequence[tuple[int, str]]) -> str:
     strongest = sorted(range(len(met)), key=lambda i: -abs(met[i][0]))[:_MAX_REASONS]
     text = "; ".join(met[i][1] for i in sorted(strongest))
     return text if len(met) <= _MAX_REASONS else f"{text}; and {len(met) - _MAX_REASONS} more"
-
-
-def _own_text(affinity: Affinity) -> str:
-    return f"its {_text(affinity)}"
 
 
 def _text(affinity: Affinity) -> str:

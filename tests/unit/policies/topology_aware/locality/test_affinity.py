@@ -2,9 +2,7 @@ import pytest
 
 from policies.base import Affinity, Allocations, ContainerKey, CpuKind, Expression, Grant, Request
 from policies.topology_aware.locality.affinity import (
-    IMPLICIT,
     MAX_PULLS,
-    Implicit,
     affinity_reasons,
     affinity_scores,
     affinity_weight,
@@ -79,9 +77,10 @@ def test_colocation_is_skipped_for_containers_with_affinities_of_their_own() -> 
     assert scores(wanted, sits("p/b", "NUMA node #1"), colocate_pods=True) == {}
 
 
-@pytest.mark.parametrize("row", IMPLICIT, ids=lambda row: row.name)
-def test_what_an_option_implies_is_meant_for_those_near_and_for_nobody_else(row: Implicit) -> None:
-    (affinity,) = row.adds(request("p/a", namespace="shop"))
+@pytest.mark.parametrize("option", ["colocate_pods", "colocate_namespaces"])
+def test_what_an_option_implies_is_meant_for_those_near_and_for_nobody_else(option: str) -> None:
+    chosen = options(four_nodes(), **{option: True})  # type: ignore[arg-type]  # an option that is a bool
+    ((_, affinity),) = implied(chosen, request("p/a", namespace="shop"))
     subject = request("p/a", namespace="shop", affinities=(affinity,))
     assert affinity_weight(subject.affinities, subject, request("p/b", namespace="shop")) == 10
     assert affinity_weight(subject.affinities, subject, request("q/b", namespace="bank")) == 0
@@ -89,7 +88,8 @@ def test_what_an_option_implies_is_meant_for_those_near_and_for_nobody_else(row:
 
 def test_options_imply_what_their_rows_say_where_a_container_says_nothing() -> None:
     both = options(four_nodes(), colocate_pods=True, colocate_namespaces=True)
-    assert [name for name, _ in implied(both, request("p/a"))] == [row.name for row in IMPLICIT]
+    names = ["topologyAware.ColocatePods", "topologyAware.ColocateNamespaces"]
+    assert [name for name, _ in implied(both, request("p/a"))] == names
     assert implied(options(four_nodes()), request("p/a")) == ()
     assert implied(both, request("p/a", affinities=wish_for("b"))) == ()
 
