@@ -277,7 +277,7 @@ class Placed:
     """The container has a place."""
 
     grant: Grant
-    pinning: Pinning
+    pinning: Pinning = Pinning()
     updates: tuple[Update, ...] = ()  # containers whose pinning changes, sorted by container
     moved: tuple[Grant, ...] = ()  # others that get a wider pool or more memory nodes to make room
     reasons: tuple[Reason, ...] = ()

@@ -33,11 +33,11 @@ def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoic
     """Return the reasons of a placement, what led to it first, the pool last."""
     pools = context.tree.pools
     why = list(found.reasons)
-    offer, previous = found.offer, context.request.previous
+    offer, previous, holds = found.offer, context.request.previous, context.own is not None
     if previous is not None and offer.keep:
-        why.append(reasons.previous_kept(CpuSet(offer.keep), previous, holds=context.holds))
+        why.append(reasons.previous_kept(CpuSet(offer.keep), previous, holds=holds))
     elif previous is not None and not offer.previous:
-        why.append(reasons.previous_lost(previous, holds=context.holds))
+        why.append(reasons.previous_lost(previous, holds=holds))
     used_up = _used_up(context, found)
     if used_up:
         why.append(reasons.emptied(used_up))

@@ -6,9 +6,10 @@
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import takewhile
 
-from policies.base import CpuKind, Grant, Ranked, Reason, Rejected, Threads
+from policies.base import CpuKind, Decision, Grant, Placed, Reason, Rejected, Threads
 from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
@@ -23,32 +24,22 @@ from policies.topology_aware.supply.supply import Supply, room_of
 from sysfs.cpuset import CpuSet, NodeSet
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A grant, the grants of others that change for it, and the reasons."""
-
-    grant: Grant
-    moved: tuple[Grant, ...] = ()
-    reasons: tuple[Reason, ...] = ()
-    ranking: tuple[Ranked, ...] = ()
-
-
-def place(context: PlacementContext) -> Placement | Rejected:
-    """Decide where this container goes."""
+def place(context: PlacementContext) -> Decision:
+    """Decide where this container goes. The result has no pinning and no updates yet."""
     if context.demand.conflict:
         return Rejected(reasons.strict_conflict(context.demand.conflict))
     match context.demand.kind:
         case CpuKind.PRESERVE:
             grant = Grant(context.request, "", CpuKind.PRESERVE)
             why = reasons.preserved(wants_isolated=context.request.preferences.require_isolated)
-            return Placement(grant, reasons=(why,))
+            return Placed(grant, reasons=(why,))
         case CpuKind.RESERVED:
             return _place_reserved(context)
         case _:
             return _place_in_pool(context)
 
 
-def _place_reserved(context: PlacementContext) -> Placement | Rejected:
+def _place_reserved(context: PlacementContext) -> Decision:
     if not context.supply.reserved_set():
         return Rejected(reasons.nothing_shared())
     root = context.tree.root
@@ -65,10 +56,10 @@ def _place_reserved(context: PlacementContext) -> Placement | Rejected:
     )
     annotated = context.request.preferences.prefer_reserved is True
     why = reasons.reserved(CpuSet(root.reserved), by_annotation=annotated)
-    return Placement(grant, memory.widened, (*memory.reasons, why))
+    return Placed(grant, moved=memory.widened, reasons=(*memory.reasons, why))
 
 
-def _place_in_pool(context: PlacementContext) -> Placement | Rejected:
+def _place_in_pool(context: PlacementContext) -> Decision:
     """Place on whole cores where they are preferred and there are enough, else on threads of any core."""
     if context.demand.threads is Threads.ANY:
         return _search(context)
@@ -77,10 +68,10 @@ def _place_in_pool(context: PlacementContext) -> Placement | Rejected:
     if previous is not None and len(previous.owned) == demand.whole != context.demand.whole:
         # It had no whole cores so far: it keeps exactly what it had.
         again = _search(replace(context, demand=demand))
-        if isinstance(again, Placement) and again.grant.owned == previous.owned:
+        if isinstance(again, Placed) and again.grant.owned == previous.owned:
             return again
     placement = _search(context)
-    if isinstance(placement, Placement):
+    if isinstance(placement, Placed):
         return placement
     instead = _search(replace(context, demand=demand))
     if isinstance(instead, Rejected):
@@ -88,7 +79,7 @@ def _place_in_pool(context: PlacementContext) -> Placement | Rejected:
     return replace(instead, reasons=(reasons.no_whole_cores(demand.whole), *instead.reasons))
 
 
-def _search(context: PlacementContext) -> Placement | Rejected:
+def _search(context: PlacementContext) -> Decision:
     """Return the first placement of the three passes, or the refusal of the last."""
     lenient = room_of(context.supply, keep_busy=False)
     pulls = fixed_scores_of(context)
@@ -96,7 +87,7 @@ def _search(context: PlacementContext) -> Placement | Rejected:
     for room in (room_of(context.supply, keep_busy=True), lenient):
         ranking = rank(context, pulls, room, lenient)
         placement = _first_placement(context, ranking, _choices(context, ranking))
-        if isinstance(placement, Placement):
+        if isinstance(placement, Placed):
             return placement
         refused = placement or refused
     placement = _first_placement(context, ranking, _after_migration(context, ranking))
@@ -112,9 +103,7 @@ def _without_memory(context: PlacementContext, ranking: Ranking) -> Rejected | N
     return None
 
 
-def _first_placement(
-    context: PlacementContext, ranking: Ranking, choices: Iterable[PoolChoice]
-) -> Placement | Rejected | None:
+def _first_placement(context: PlacementContext, ranking: Ranking, choices: Iterable[PoolChoice]) -> Decision | None:
     """Return the best placement with CPUs and, under a strict preference, memory; None if no pool has the CPUs."""
     refused = None
     for found in choices:
@@ -140,18 +129,14 @@ def _memory_in(
 def _choices(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:
     """Yield the pools that give the requested CPUs, best first; wider ones where an annotation asks for levels up."""
     pools = context.tree.pools
-    for i in ranking.order:
-        if not ranking.keys[i].fits:
-            return
+    for i in takewhile(lambda i: ranking.keys[i].fits, ranking.order):
         offer = ranking.offers[i]
         room = ranking.lenient if offer.previous else ranking.room
         for pool in _levels_up(context, i, was_here=bool(offer.previous)):
             taken = take(context, pool, offer, room.give)
             if taken is not None:
-                why = (
-                    (reasons.levels_up(pools[i].name, pool.name, context.demand.levels_up),) if pool.index != i else ()
-                )
-                yield PoolChoice(pool, i, offer, taken, (), why)
+                wider = reasons.levels_up(pools[i].name, pool.name, context.demand.levels_up)
+                yield PoolChoice(pool, i, offer, taken, (), (wider,) if pool.index != i else ())
                 break
 
 
@@ -168,20 +153,16 @@ def _levels_up(context: PlacementContext, best: int, *, was_here: bool) -> Itera
 def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:
     """Yield the pools that give the requested CPUs once shared grants have moved up, the fewest moves first."""
     demand = context.demand
-    plans: list[tuple[int, int, tuple[Grant, ...]]] = []
-    for position, i in enumerate(ranking.order):
+    plans: list[tuple[int, tuple[Grant, ...]]] = []
+    for i in ranking.order if demand.isolation is not Isolation.REQUIRE else ():
         sliced = ranking.offers[i].sliced
         lacks_memory = ranking.offers[i].fits and not ranking.keys[i].fits
-        if not sliced or demand.isolation is Isolation.REQUIRE or lacks_memory:
-            continue
-        enough = ranking.room.free_mcpu[i] >= 1000 * sliced + demand.shared_mcpu
-        if not enough or ranking.room.spare[i] < sliced:
-            continue
-        moved = plan_migrations(context, context.tree.pools[i], sliced)
-        if moved is not None:
-            plans.append((len(moved), position, moved))
-    for _, position, moved in sorted(plans, key=lambda plan: plan[:2]):
-        i = ranking.order[position]
+        enough = ranking.room.free_mcpu[i] >= 1000 * sliced + demand.shared_mcpu and ranking.room.spare[i] >= sliced
+        if sliced and enough and not lacks_memory:
+            moved = plan_migrations(context, context.tree.pools[i], sliced)
+            if moved is not None:
+                plans.append((i, moved))
+    for i, moved in sorted(plans, key=lambda plan: len(plan[1])):
         pool = context.tree.pools[i]
         after = replace(context, supply=_with_moved(context, moved))
         room = room_of(after.supply, keep_busy=False)
@@ -196,7 +177,7 @@ def _with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:
     return context.supply.minus(*(g for g in context.others if g.container in homes)).plus(*moved)
 
 
-def _placement(context: PlacementContext, ranking: Ranking, found: PoolChoice, memory: MemoryPlan) -> Placement:
+def _placement(context: PlacementContext, ranking: Ranking, found: PoolChoice, memory: MemoryPlan) -> Placed:
     demand, taken = context.demand, found.taken
     grant = Grant(
         context.request,
@@ -212,7 +193,8 @@ def _placement(context: PlacementContext, ranking: Ranking, found: PoolChoice, m
     # A grant that moves and is widened is in both: the widened one is of the moved one.
     moved = {g.container: g for g in (*found.moved, *memory.widened)}
     why = (*memory.reasons, *choice_reasons(context, ranking, found))
-    return Placement(grant, tuple(moved[key] for key in sorted(moved)), why, ranked_pools(context, ranking, found))
+    others = tuple(moved[key] for key in sorted(moved))
+    return Placed(grant, moved=others, reasons=why, ranking=ranked_pools(context, ranking, found))
 
 
 def _kind(shared_mcpu: int, taken: Taken) -> CpuKind:

@@ -1,6 +1,7 @@
-"""The topology-aware policy: pools, scores, the choice of CPUs and pinning, in one ``Policy``."""
+"""The topology-aware policy: a ``Policy`` whose steps are in ``place``, ``pinning`` and ``reinstate``."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from policies.base import (
     Allocations,
@@ -10,7 +11,6 @@ from policies.base import (
     Grant,
     Pinning,
     Pinnings,
-    Placed,
     PoolView,
     Reason,
     Reinstated,
@@ -28,12 +28,11 @@ from policies.topology_aware.memory.home import default_kinds_of
 from policies.topology_aware.memory.narrow import narrowed
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of
-from policies.topology_aware.place import Placement, place
-from policies.topology_aware.reinstate import PolicyState, ReinstateContext, reinstate
-from policies.topology_aware.supply.context import PlacementContext
-from policies.topology_aware.supply.demand import demand_of
+from policies.topology_aware.place import place
+from policies.topology_aware.reinstate import reinstate
+from policies.topology_aware.supply.context import context_of
 from policies.topology_aware.supply.memory_packing import promised_inside
-from policies.topology_aware.supply.supply import Room, Supply, empty_supply, room_of, updated_supply
+from policies.topology_aware.supply.supply import Supply, empty_supply, room_of, updated_supply
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
@@ -41,7 +40,7 @@ L3_POOLS = {"auto": None, "true": True, "false": False}
 
 
 class TopologyAware(Policy):
-    """Places on pools that follow the hardware. Nothing in it changes but a cache of the last supply."""
+    """Place containers on pools that follow the hardware. Stateless but for a cache of the last supply."""
 
     name = "topology-aware"
 
@@ -69,14 +68,6 @@ class TopologyAware(Policy):
         self._last = (held, supply)
         return supply
 
-    def _place(self, state: PolicyState, request: Request) -> tuple[PlacementContext, Placement | Rejected]:
-        own = state.held.get(request.container)
-        base = state.supply if own is None else state.supply.minus(own)
-        others = state.held.without(request.container).grants
-        demand = demand_of(request, self._options, self._tree.threads_per_core)
-        context = PlacementContext(self._tree, self._options, base, others, request, demand, own)
-        return context, place(context)
-
     def defaults(self, request: Request) -> tuple[Default, ...]:
         """Return the options that decide a part of this request on which its annotations say nothing."""
         return defaults_of(request, self._options)
@@ -88,24 +79,19 @@ class TopologyAware(Policy):
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Decide where this container goes, given what others hold."""
         before = self._supply(held)
-        context, placement = self._place(PolicyState(held, before), request)
+        context = context_of(self._options, held, before, request)
+        placement = place(context)
         if isinstance(placement, Rejected):
             return placement
         moved = {g.container: g for g in placement.moved}
-        pairs = [(g, moved.get(g.container, g)) for g in context.others] if moved else [(g, g) for g in context.others]
+        pairs = [(g, moved.get(g.container, g) if moved else g) for g in context.others]
         after = context.supply.minus(*(a for a, b in pairs if a is not b)).plus(*placement.moved, placement.grant)
         updates = changed_pinnings(before, after, pairs, self._options)
         why = placement.reasons
         if updates:
             why += (reasons.displaced(CpuSet(before.shared[0] & ~after.shared[0]), len(updates)),)
-        return Placed(
-            placement.grant,
-            pinning_of(placement.grant, after, after.effective(), self._options),
-            updates,
-            placement.moved,
-            why,
-            placement.ranking,
-        )
+        pinning = pinning_of(placement.grant, after, after.effective(), self._options)
+        return replace(placement, pinning=pinning, updates=updates, reasons=why)
 
     def pinnings(self, held: Allocations) -> Pinnings:
         """Return what every container should be pinned to now."""
@@ -117,7 +103,7 @@ class TopologyAware(Policy):
         if own is None:
             return ()
         before = self._supply(held)
-        others: list[tuple[Grant, Grant]] = [(g, g) for g in held.grants if g is not own]
+        others = ((g, g) for g in held.grants if g is not own)
         return changed_pinnings(before, before.minus(own), others, self._options)
 
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
@@ -131,17 +117,10 @@ class TopologyAware(Policy):
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing."""
-
-        def placed(state: PolicyState, request: Request) -> Placement | Rejected:
-            return self._place(state, request)[1]
-
-        return reinstate(ReinstateContext(self._tree, self._options, placed), held, requests)
+        return reinstate(self._tree, self._options, held, requests)
 
     def fallback(self, held: Allocations) -> Pinning:
-        """Return the root's shared set, else the reserved CPUs, and its memory nodes but HBM.
-
-        Without a CPU where every one is owned.
-        """
+        """Return the root's shared set, else the reserved CPUs (None if every CPU is owned), and its nodes but HBM."""
         supply = self._supply(held)
         cpus = CpuSet(supply.effective()[0]) or None
         mems = NodeSet(default_kinds_of(supply.memory.nodes, self._tree.root.mems)) or None
@@ -149,12 +128,12 @@ class TopologyAware(Policy):
 
     def pools(self, held: Allocations) -> tuple[PoolView, ...]:
         """Return the pool tree, parents before children."""
-        supply = self._supply(held)
-        return pool_views(supply, room_of(supply, keep_busy=True))
+        return pool_views(self._supply(held))
 
 
-def pool_views(supply: Supply, room: Room) -> tuple[PoolView, ...]:
+def pool_views(supply: Supply) -> tuple[PoolView, ...]:
     """Return every pool with what is left in it, parents before children."""
+    room = room_of(supply, keep_busy=True)
     pools, memory = supply.tree.pools, supply.memory
     return tuple(
         PoolView(

@@ -1,24 +1,13 @@
 """Put saved grants and new requests on a machine: what is legal stays, the fewest move, none is refused."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from policies.base import (
-    Allocations,
-    ContainerKey,
-    CpuKind,
-    Grant,
-    QosClass,
-    Reason,
-    Reinstated,
-    Rejected,
-    Request,
-)
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated, Rejected, Request
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
 from policies.topology_aware.memory import reasons as memory_reasons
 from policies.topology_aware.memory.grants import in_pool
-from policies.topology_aware.memory.plan import MemoryPlan
 from policies.topology_aware.memory.restore import (
     keeping_zone,
     missing_nodes,
@@ -27,7 +16,8 @@ from policies.topology_aware.memory.restore import (
     widened_for_promises,
 )
 from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.place import Placement
+from policies.topology_aware.place import place
+from policies.topology_aware.supply.context import context_of
 from policies.topology_aware.supply.demand import demand_of
 from policies.topology_aware.supply.supply import Supply, empty_supply
 from sysfs.cpuset import CpuSet, NodeSet
@@ -35,40 +25,21 @@ from sysfs.cpuset import CpuSet, NodeSet
 _QOS_ORDER = {QosClass.GUARANTEED: 0, QosClass.BURSTABLE: 1, QosClass.BEST_EFFORT: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyState:
-    """Grants and the supply that they leave. The two always belong together."""
-
-    held: Allocations
-    supply: Supply
-
-
-Placer = Callable[[PolicyState, Request], Placement | Rejected]
-
-
-@dataclass(frozen=True, slots=True)
-class ReinstateContext:
-    """What a reinstatement works with: the pools, the options, and the function that places under them."""
-
-    tree: PoolTree
-    options: TopologyAwareOptions
-    place: Placer
-
-
-def reinstate(context: ReinstateContext, held: Allocations, requests: Sequence[Request]) -> Reinstated:
+def reinstate(
+    tree: PoolTree, options: TopologyAwareOptions, held: Allocations, requests: Sequence[Request]
+) -> Reinstated:
     """Keep every grant that is legal here, place the others again, then place the requests in their order.
 
     A container that ``place`` rejects shares the root with nothing booked, and is reported.
     """
-    work = _Reinstatement(context, held)
+    work = _Reinstatement(tree, options, held.withheld)
     illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
     work.rezone()
     for grant, reason in illegal:
         work.add(work.again(grant), reason, keep=grant.request, old=grant)
     for request in requests:
         work.add(work.resized(request), reasons.added(), keep=request)
-    if work.has_changed:
-        work.relieve()
+    work.relieve()
     return work.result()
 
 
@@ -80,31 +51,26 @@ def _urgency(grant: Grant) -> tuple[int, int, int, ContainerKey]:
 
 
 class _Reinstatement:
-    """The state while it is rebuilt; never leaves this module."""
+    """The grants and reasons while they are rebuilt; never leaves this module."""
 
-    def __init__(self, context: ReinstateContext, held: Allocations) -> None:
-        self._context = context
-        self._tree = context.tree
-        empty = Allocations((), held.withheld)
-        self._state = PolicyState(empty, empty_supply(context.tree, held.withheld.mask))
+    def __init__(self, tree: PoolTree, options: TopologyAwareOptions, withheld: CpuSet) -> None:
+        self._tree = tree
+        self._options = options
+        self._held = Allocations((), withheld)
+        self._supply = empty_supply(tree, withheld.mask)  # of ``_held``
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}
-        self._without_nodes: list[Grant] = []  # memory nodes of theirs are gone; as they were saved
-
-    @property
-    def has_changed(self) -> bool:
-        """Return whether any grant differs from the saved one. After a restart none does, and nothing changes."""
-        return bool(self._replaced or self._unplaced)
+        self._without_nodes: list[Grant] = []  # as saved; some of their memory nodes are gone
 
     def keep(self, grant: Grant) -> Reason | None:
         """Keep the grant as it is, or return why not. Memory nodes that are gone are no reason (``rezone``)."""
-        problem = why_illegal(self._context, self._state.supply, grant)
+        problem = why_illegal(self._options, self._supply, grant)
         if problem:
             return reasons.illegal(problem)
-        supply = self._state.supply.plus(grant)
+        supply = self._supply.plus(grant)
         if not supply.holds():
             return reasons.illegal(f"{grant.pool} no longer covers {grant.shared_mcpu}m beside what others hold")
-        self._state = PolicyState(self._state.held.with_grants(grant), supply)
+        self._held, self._supply = self._held.with_grants(grant), supply
         if missing_nodes(supply, grant):
             self._without_nodes.append(grant)
         return None
@@ -112,24 +78,24 @@ class _Reinstatement:
     def rezone(self) -> None:
         """Give containers that lost memory nodes what is left of them, and others instead. They keep their CPUs."""
         for saved in self._without_nodes:
-            held = self._state.held
-            own = held.get(saved.container) or saved  # maybe widened for another one
-            supply = self._state.supply.minus(own)
-            *others, grant = rezoned(supply, held.without(own.container).grants, own)
+            own = self._held.get(saved.container) or saved  # maybe widened for another one
+            supply = self._supply.minus(own)
+            *others, grant = rezoned(supply, self._held.without(own.container).grants, own)
             self._moved(others)
             self._take(*others, grant)
             self._replaced[own.container] = memory_reasons.rezoned(grant.mems.mask, gone=missing_nodes(supply, saved))
 
     def relieve(self) -> None:
         """Widen zones in which more is promised than they hold. Their nodes may have less memory than before."""
-        for grant in widened_for_promises(self._state.supply, self._state.held.grants):
+        if not self._replaced and not self._unplaced:
+            return  # all as saved: a restart changes nothing
+        for grant in widened_for_promises(self._supply, self._held.grants):
             self._take(grant)
             self._note(grant, memory_reasons.rezoned(grant.mems.mask, gone=0))
 
     def again(self, grant: Grant) -> Request:
         """Return the request of a grant that cannot be kept, with its pool and what is free of its CPUs as previous."""
-        root, supply = self._tree.root, self._state.supply
-        previous = grant.as_previous
+        root, supply, previous = self._tree.root, self._supply, grant.as_previous
         if previous is not None:
             owned = grant.owned.mask & (root.sharable | root.isolated) & ~supply.owned & ~supply.withheld
             # With half of its CPUs in another package it would never come together again.
@@ -138,26 +104,26 @@ class _Reinstatement:
 
     def resized(self, request: Request) -> Request:
         """Return the new request of a container with what it holds as previous."""
-        own = self._state.held.get(request.container)
+        own = self._held.get(request.container)
         if own is None or request.previous is not None:
             return request
         return replace(request, previous=own.as_previous)
 
     def add(self, request: Request, reason: Reason, *, keep: Request, old: Grant | None = None) -> None:
         """Place a container; ``keep`` is the request that its grant remembers, ``old`` what it runs on now."""
-        placement = self._context.place(self._state, request)
+        placement = place(context_of(self._options, self._held, self._supply, request))
         if isinstance(placement, Rejected):
             self._share_root(keep, placement.reason)
             return
         grant = replace(placement.grant, request=keep)
         self._moved(placement.moved)
-        self._take(*placement.moved, grant if old is None else keeping_zone(self._state.supply, old, grant))
+        self._take(*placement.moved, grant if old is None else keeping_zone(self._supply, old, grant))
         self._replaced[keep.container] = reason
 
     def _moved(self, grants: Sequence[Grant]) -> None:
         """Record why others changed: they moved to a wider pool, or got more memory nodes."""
         for grant in grants:
-            before = self._state.held.get(grant.container)
+            before = self._held.get(grant.container)
             has_moved = before is None or before.pool != grant.pool
             self._note(grant, reasons.lifted((grant,)) if has_moved else memory_reasons.others_widened((grant,)))
 
@@ -167,64 +133,54 @@ class _Reinstatement:
             self._replaced.setdefault(grant.container, reason)
 
     def _share_root(self, request: Request, reason: Reason) -> None:
-        if not self._state.supply.has_shared_cpus:
+        if not self._supply.has_shared_cpus:
             self._give_up_one()
-        root = self._tree.root
-        plan = self._root_memory(request)
-        demand = demand_of(request, self._context.options, self._tree.threads_per_core)
-        kind = CpuKind.RESERVED if demand.kind is CpuKind.RESERVED else CpuKind.SHARED
-        grant = Grant(
-            request, root.name, kind, reserved_mcpu=demand.reserved_mcpu, mems=plan.mems, is_cold=plan.is_cold
-        )
+        root, context = self._tree.root, context_of(self._options, self._held, self._supply, request)
+        held = NodeSet() if context.own is None else context.own.mems
+        plan = plan_leniently(context.supply, context.others, request, root, owned=CpuSet(), held=held)
+        kind = CpuKind.RESERVED if context.demand.kind is CpuKind.RESERVED else CpuKind.SHARED
+        mcpu = context.demand.reserved_mcpu
+        grant = Grant(request, root.name, kind, reserved_mcpu=mcpu, mems=plan.mems, is_cold=plan.is_cold)
         self._moved(plan.widened)
         self._take(*plan.widened, grant)
         self._unplaced[request.container] = reason
 
-    def _root_memory(self, request: Request) -> MemoryPlan:
-        own = self._state.held.get(request.container)
-        supply = self._state.supply if own is None else self._state.supply.minus(own)
-        others = self._state.held.without(request.container).grants
-        held = NodeSet() if own is None else own.mems
-        return plan_leniently(supply, others, request, self._tree.root, owned=CpuSet(), held=held)
-
     def _give_up_one(self) -> None:
         """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
-        owners = [g for g in self._state.held.grants if g.exclusive]
-        grant = max(owners, key=_urgency)
+        grant = max((g for g in self._held.grants if g.exclusive), key=_urgency)
         bare = Grant(grant.request, grant.pool, CpuKind.SHARED, mems=grant.mems, is_cold=grant.is_cold)
-        self._take(in_pool(self._state.supply, bare, self._tree.root.name))
+        self._take(in_pool(self._supply, bare, self._tree.root.name))
         self._replaced.pop(grant.container, None)
         self._unplaced[grant.container] = reasons.demoted()
 
     def _take(self, *grants: Grant) -> None:
-        supply = self._state.supply
+        supply = self._supply
         for grant in grants:
-            older = self._state.held.get(grant.container)
+            older = self._held.get(grant.container)
             supply = supply.plus(grant) if older is None else supply.minus(older).plus(grant)
-        self._state = PolicyState(self._state.held.with_grants(*grants), supply)
+        self._held, self._supply = self._held.with_grants(*grants), supply
 
     def result(self) -> Reinstated:
         """Return the outcome. Containers whose grant is the same as before are kept."""
-        return Reinstated.of(self._state.held, self._replaced, self._unplaced)
+        return Reinstated.of(self._held, self._replaced, self._unplaced)
 
 
-def why_illegal(context: ReinstateContext, supply: Supply, grant: Grant) -> str:
+def why_illegal(options: TopologyAwareOptions, supply: Supply, grant: Grant) -> str:
     """Return what makes a saved grant impossible here beside those already kept, or ''.
 
     Options that only say what new containers prefer make no grant illegal: no container moves for them.
     """
-    tree = context.tree
     if grant.kind is CpuKind.PRESERVE:
         # Without the annotation to preserve its cpuset, the grant was made under the policy none.
         return "" if grant.request.preferences.preserve_cpu else "it was not placed under the policy none"
-    other_kind = _why_other_kind(context.options, grant)
+    other_kind = _why_other_kind(options, grant)
     if other_kind:
         return other_kind
-    if grant.pool not in tree.by_name:
+    if grant.pool not in supply.tree.by_name:
         return f"there is no pool {grant.pool!r}"
     if grant.kind is CpuKind.RESERVED:
         return "" if supply.reserved_set() else "no CPU is reserved or shared"
-    return _why_cpus_illegal(tree, supply, grant)
+    return _why_cpus_illegal(supply, grant)
 
 
 def _why_other_kind(options: TopologyAwareOptions, grant: Grant) -> str:
@@ -240,8 +196,8 @@ def _why_other_kind(options: TopologyAwareOptions, grant: Grant) -> str:
     return f"its namespace {request.pod.namespace} is {'now' if wanted is CpuKind.RESERVED else 'no longer'} reserved"
 
 
-def _why_cpus_illegal(tree: PoolTree, supply: Supply, grant: Grant) -> str:
-    pool = tree.named(grant.pool)
+def _why_cpus_illegal(supply: Supply, grant: Grant) -> str:
+    pool = supply.tree.named(grant.pool)
     if grant.exclusive.mask & ~pool.sharable:
         return f"CPUs {grant.exclusive} are not all available and unreserved in {grant.pool}"
     if grant.isolated.mask & ~pool.isolated:

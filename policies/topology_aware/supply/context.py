@@ -1,11 +1,11 @@
-"""What every step of a placement looks at."""
+"""The input that all steps of one placement share."""
 
 from dataclasses import dataclass
 
-from policies.base import Grant, Request
+from policies.base import Allocations, Grant, Request
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.supply.demand import Demand
+from policies.topology_aware.supply.demand import Demand, demand_of
 from policies.topology_aware.supply.supply import Supply
 
 
@@ -13,8 +13,8 @@ from policies.topology_aware.supply.supply import Supply
 class PlacementContext:
     """A request, and what the machine and others leave to it.
 
-    ``supply`` and ``others`` are without a grant of the container itself. ``own`` is that grant, where a container
-    that runs gets a new size.
+    ``supply`` and ``others`` are without a grant of the container itself. ``own`` is that grant, if the container runs
+    and gets a new size.
     """
 
     tree: PoolTree
@@ -25,7 +25,10 @@ class PlacementContext:
     demand: Demand
     own: Grant | None = None
 
-    @property
-    def holds(self) -> bool:
-        """Return whether the container has a grant already."""
-        return self.own is not None
+
+def context_of(options: TopologyAwareOptions, held: Allocations, supply: Supply, request: Request) -> PlacementContext:
+    """Return the input for placing this request. ``supply`` is that of all grants in ``held``."""
+    own, tree = held.get(request.container), supply.tree
+    others = held.without(request.container).grants
+    demand = demand_of(request, options, tree.threads_per_core)
+    return PlacementContext(tree, options, supply if own is None else supply.minus(own), others, request, demand, own)

@@ -5,7 +5,6 @@ import pytest
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, PoolView
 from policies.errors import PolicyOptionsError
 from policies.topology_aware.policy import TopologyAware, pool_views
-from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import merge_nodes, small_machine
 from tests.unit.policies.build import (
@@ -139,7 +138,7 @@ def test_a_pool_shows_what_is_left_in_it() -> None:
     )
     sharer = Grant(request("s/c"), "NUMA node #0", CpuKind.SHARED, shared_mcpu=300)
     supply = supply_of(tree, owner, sharer)
-    views = pool_views(supply, room_of(supply, keep_busy=True))
+    views = pool_views(supply)
     assert views[2] == PoolView(
         name="NUMA node #0",
         parent="socket #0",

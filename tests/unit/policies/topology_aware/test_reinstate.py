@@ -2,9 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reinstated, Rejected, Request
-from policies.topology_aware.place import Placement
-from policies.topology_aware.reinstate import PolicyState, ReinstateContext, why_illegal
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reinstated
+from policies.topology_aware.reinstate import why_illegal
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import (
@@ -30,10 +29,6 @@ HELD = fill(
 
 def told(pairs: tuple[tuple[object, object], ...], field: str = "pod_uid") -> list[str]:
     return [getattr(key, field) for key, _ in pairs]
-
-
-def never_asked(state: PolicyState, wanted: Request) -> Placement | Rejected:
-    raise AssertionError(wanted)
 
 
 def owners(found: Reinstated) -> dict[str, str]:
@@ -217,7 +212,7 @@ def test_who_is_placed_again_keeps_its_memory_nodes_beside_the_new_ones() -> Non
 def test_what_makes_a_grant_illegal(grant: Grant, problem: str) -> None:
     tree = tree_of(four_nodes(isolated="3"), "0")
     other = Grant(request("o/c"), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("5"))
-    found = why_illegal(ReinstateContext(tree, options(tree.machine, "0"), never_asked), supply_of(tree, other), grant)
+    found = why_illegal(options(tree.machine, "0"), supply_of(tree, other), grant)
     assert (problem in found) if problem else found == ""
 
 
