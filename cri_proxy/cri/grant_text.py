@@ -1,15 +1,14 @@
 """The grant as one line of JSON in the container's annotations: a second copy of the state, kept by the runtime."""
 
 import json
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, fields
 
+from cri_proxy.codec import decode, encode_fields
 from cri_proxy.errors import CriProxyError
 from policies.base import CpuKind, Grant
-from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 
 VERSION = 1
-_T = TypeVar("_T", str, int, list[object])
 
 
 @dataclass(eq=False)
@@ -39,19 +38,10 @@ class GrantParts:
 
 def grant_to_text(grant: Grant) -> str:
     """Return the grant's parts as compact JSON with a version; sets in the kernel's list format."""
-    parts: dict[str, object] = {
-        "v": VERSION,
-        "pool": grant.pool,
-        "kind": grant.kind.value,
-        "exclusive": str(grant.exclusive),
-        "isolated": str(grant.isolated),
-        "shared_mcpu": grant.shared_mcpu,
-        "reserved_mcpu": grant.reserved_mcpu,
-        "mems": str(grant.mems),
-    }
-    if grant.added:
-        parts["added"] = [str(cpus) for cpus in grant.added]
-    return json.dumps(parts, separators=(",", ":"))
+    parts = encode_fields(GrantParts(**{field.name: getattr(grant, field.name) for field in fields(GrantParts)}))
+    if not grant.added:
+        del parts["added"]
+    return json.dumps({"v": VERSION, **parts}, separators=(",", ":"))
 
 
 def grant_parts_from_text(text: str) -> GrantParts:
@@ -60,23 +50,6 @@ def grant_parts_from_text(text: str) -> GrantParts:
         parts = json.loads(text)
         if not isinstance(parts, dict) or parts.get("v") != VERSION:
             raise GrantTextError(text, f"expected a JSON object with v={VERSION}")
-        return GrantParts(
-            pool=_typed(parts["pool"], str),
-            kind=CpuKind(parts["kind"]),
-            exclusive=CpuSet.parse(_typed(parts["exclusive"], str)),
-            isolated=CpuSet.parse(_typed(parts["isolated"], str)),
-            shared_mcpu=_typed(parts["shared_mcpu"], int),
-            reserved_mcpu=_typed(parts["reserved_mcpu"], int),
-            mems=NodeSet.parse(_typed(parts["mems"], str)),
-            added=tuple(CpuSet.parse(_typed(cpus, str)) for cpus in _typed(parts.get("added", []), list)),
-        )
-    except KeyError as error:
-        raise GrantTextError(text, f"{error} is missing") from None
-    except (ValueError, TypeError, RecursionError, CpuSetError) as error:
+        return decode(GrantParts, parts)
+    except (ValueError, RecursionError) as error:
         raise GrantTextError(text, str(error)) from None
-
-
-def _typed(value: object, kind: type[_T]) -> _T:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError(f"expected {kind.__name__}, got {value!r:.40}")
-    return value

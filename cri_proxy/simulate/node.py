@@ -8,6 +8,7 @@ from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
 from tempfile import gettempdir
+from typing import Literal
 
 import yaml
 
@@ -145,22 +146,18 @@ class SimulatedNode:
         await self.node.settle()
         return self._faults.take()
 
-    async def restart_proxy(self, *, loses_state: bool = False) -> None:
-        """Restart the proxy, from what it had saved or without it."""
-        await self._stop(loses_state=loses_state)
-        await self._start()
-
-    async def restart_runtime(self) -> None:
-        """Restart the runtime under its containers; the proxy notices and resynchronises."""
-        self.runtime.restart()
-        if self._is_serving:
+    async def restart(self, what: Literal["proxy", "runtime", "both"] = "proxy", *, loses_state: bool = False) -> None:
+        """Restart the proxy, from what it had saved or without it, the runtime under its containers, or both."""
+        if what != "runtime":
+            await self._stop(loses_state=loses_state)
+        if what != "proxy":
+            self.runtime.restart()
+        if what != "runtime":
+            self._open()
+            self._is_serving = True
+            await self.recover()
+        elif self._is_serving:
             await self.node.resync.check_all("the runtime restarted")
-
-    async def restart_both(self, *, loses_state: bool = False) -> None:
-        """Restart both at once."""
-        await self._stop(loses_state=loses_state)
-        self.runtime.restart()
-        await self._start()
 
     async def notice_exits(self) -> None:
         """Run the periodic check: on old runtimes nothing else reports an exit."""
@@ -264,11 +261,6 @@ class SimulatedNode:
     def _reader(self, built: Built) -> Reader:
         """Return a reader of CRI messages for this machine, with the locality of its devices."""
         return Reader(_memory_bytes(built.machine), built.config.annotation_domains, self.devices.hints_of)
-
-    async def _start(self) -> None:
-        self._open()
-        self._is_serving = True
-        await self.recover()
 
     async def _stop(self, *, loses_state: bool = False) -> None:
         """Close the proxy; keep what it saved, unless that is to be lost."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cri_proxy.codec import encode
 from sysfs.cpuset import CpuSet, NodeSet
 
 
@@ -45,17 +46,8 @@ class ContainerState:
 
     def json_value(self) -> dict[str, object]:
         """Return the value of ``simulate -o json`` (docs/reference/scenarios.md, Answers)."""
-        return {
-            "cpus": str(self.cpus),
-            "mems": str(self.mems),
-            "exclusive": str(self.exclusive),
-            "isolated": str(self.isolated),
-            "shared": str(self.shared),
-            "shared_mcpu": self.shared_mcpu,
-            "reserved": str(self.reserved),
-            "pool": self.pool,
-            "state": self.state,
-        }
+        names = ("cpus", "mems", "exclusive", "isolated", "shared", "shared_mcpu", "reserved", "pool", "state")
+        return {name: encode(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,9 +100,7 @@ class ScenarioRunner:
             return await self._carry_out(action)
         except CallFailed as error:
             return error.message
-        except RuntimeUnavailable as error:
-            return str(error)
-        except StepError as error:
+        except (RuntimeUnavailable, StepError) as error:
             return str(error)
 
     async def _carry_out(self, action: model.Action) -> str:
@@ -119,7 +117,7 @@ class ScenarioRunner:
             case model.Reconfigure():
                 return await self.simulated.reconfigure(action.config)
             case model.Restart():
-                await self._restart(action)
+                await self.simulated.restart(action.what, loses_state=action.loses_state)
             case model.ResetNode():
                 await self.simulated.reset()
             case model.Advance():
@@ -135,15 +133,6 @@ class ScenarioRunner:
             case _:
                 assert_never(action)
         return ""
-
-    async def _restart(self, restart: model.Restart) -> None:
-        match restart.what:
-            case "proxy":
-                await self.simulated.restart_proxy(loses_state=restart.loses_state)
-            case "runtime":
-                await self.simulated.restart_runtime()
-            case "both":
-                await self.simulated.restart_both(loses_state=restart.loses_state)
 
     def _is_live(self, attempt: Attempt) -> bool:
         return any(seen.is_live and seen.id == attempt.id for seen in self._seen.values())

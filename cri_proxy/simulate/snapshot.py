@@ -11,8 +11,7 @@ from cri_proxy.node.resource_files.directories import SHELL
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.outcome import ContainerState
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
-from cri_proxy.state.decisions import DecisionRecord
-from policies.base import ContainerKey, Grant, Reason
+from policies.base import ContainerKey, Grant
 from sysfs.cpuset import CpuSet, NodeSet
 
 _STATES = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
@@ -82,12 +81,8 @@ def codes_of(simulated: SimulatedNode, pods: Pods) -> dict[str, tuple[str, ...]]
         for container in pod.spec.containers:
             record = simulated.journal.records.get(pods.key_of(pod.spec, container.name))
             if record is not None:
-                found[pods.name_of(pod.spec, container.name)] = tuple(r.code for r in _decided(record))
+                found[pods.name_of(pod.spec, container.name)] = tuple(r.code for r in record.reasons)
     return found
-
-
-def _decided(record: DecisionRecord) -> tuple[Reason, ...]:
-    return record.reasons
 
 
 def reasons_for(simulated: SimulatedNode, key: ContainerKey) -> tuple[str, ...]:
@@ -97,4 +92,4 @@ def reasons_for(simulated: SimulatedNode, key: ContainerKey) -> tuple[str, ...]:
         return ()
     idle = (f"annotation {key}: known, without effect yet" for key in without_effect(record.request.origins))
     failed = (f"not created: {record.failure}",) if record.failure else ()
-    return (*record.problems, *failed, *idle, *(reason.text for reason in _decided(record)))
+    return (*record.problems, *failed, *idle, *(reason.text for reason in record.reasons))

@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar
 
 from cri_proxy.cri.annotations.values import listed, truth
@@ -46,9 +47,18 @@ def memory_kinds(value: object) -> tuple[MemoryKind, ...]:
     return tuple(sorted(kinds))
 
 
-def threads(value: object) -> Threads:
-    """Return how the thread siblings of a container's CPUs are used."""
-    return _choice(value, Threads)
+def _choice(kind: type[E], value: object, *, also: str = "") -> E:
+    word = value.strip().lower() if isinstance(value, str) else value
+    for member in kind:
+        if word == member.value:
+            return member
+    choices = [*(member.value for member in kind), *([also] if also else [])]
+    raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}")
+
+
+# How thread siblings are used, and how wide a pool should be.
+threads = partial(_choice, Threads)
+burst_level = partial(_choice, BurstLevel)
 
 
 def hidden_threads(value: object) -> Threads:
@@ -59,25 +69,11 @@ def hidden_threads(value: object) -> Threads:
         return threads(value)
 
 
-def burst_level(value: object) -> BurstLevel:
-    """Return how wide a pool should be."""
-    return _choice(value, BurstLevel)
-
-
 def cpu_priority(value: object) -> CpuPriority | None:
     """Return which CPUs to prefer; None (``default``): the option decides."""
     if isinstance(value, str) and value.strip().lower() == "default":
         return None
-    return _choice(value, CpuPriority, also="default")
-
-
-def _choice(value: object, kind: type[E], *, also: str = "") -> E:
-    word = value.strip().lower() if isinstance(value, str) else value
-    for member in kind:
-        if word == member.value:
-            return member
-    choices = [*(member.value for member in kind), *([also] if also else [])]
-    raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}")
+    return _choice(CpuPriority, value, also="default")
 
 
 def cold_start_seconds(value: object) -> int:

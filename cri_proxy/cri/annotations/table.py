@@ -1,18 +1,12 @@
 """The table of annotations: a row says how a value is read, where it goes, what it means and how explain words it."""
 
+from functools import partial
+
 from cri_proxy.cri.annotations import device_filter, preferences
 from cri_proxy.cri.annotations.affinity import affinities
 from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.values import shared_preference, truth
-from policies.base import Affinity, Preferences
-
-
-def _affinity(value: object) -> tuple[Affinity, ...]:
-    return affinities(value, anti=False)
-
-
-def _anti_affinity(value: object) -> tuple[Affinity, ...]:
-    return affinities(value, anti=True)
+from policies.base import Preferences
 
 
 def _chosen(value: bool | None, if_true: str, if_false: str) -> str:
@@ -233,7 +227,7 @@ NOTIFY_EXEC = Annotation(
 )
 AFFINITY = Annotation(
     "affinity",
-    _affinity,
+    partial(affinities, anti=False),
     ("affinities",),
     "Prefer to be near other containers, by container name. Short: a list of names of the same pod. Full: a list of "
     "match, scope (default: the same pod) and weight (default 1, within ±1000).",
@@ -244,7 +238,7 @@ AFFINITY = Annotation(
 )
 ANTI_AFFINITY = Annotation(
     "anti-affinity",
-    _anti_affinity,
+    partial(affinities, anti=True),
     ("affinities",),
     "Prefer to be away from other containers; as affinity, the weight is minus its absolute value (default -1).",
     ("c0: [c1, c2]",),

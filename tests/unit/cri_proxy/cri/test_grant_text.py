@@ -42,11 +42,11 @@ def test_the_text_is_one_short_line_that_people_can_read() -> None:
         ({"v": 2}, "v=1"),
         ({"kind": "stolen"}, "stolen"),
         ({"exclusive": "0-"}, "list"),
-        ({"exclusive": 3}, "expected str"),
+        ({"exclusive": 3}, "exclusive: expected CpuSet"),
         ({"shared_mcpu": "500"}, "expected int"),
         ({"shared_mcpu": True}, "expected int"),
-        ({"added": "4-5"}, "expected list"),
-        ({"added": [4]}, "expected str"),
+        ({"added": "4-5"}, "added: expected a list"),
+        ({"added": [4]}, r"added\[0\]: expected CpuSet"),
     ],
 )
 def test_a_field_that_cannot_be_read_is_named(change: dict[str, object], problem: str) -> None:

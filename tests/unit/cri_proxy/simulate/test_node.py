@@ -58,7 +58,7 @@ async def test_a_fault_of_ours_is_told_by_the_next_settle_and_only_that(simulate
 
 async def test_a_restarted_proxy_is_ready_again(simulated: SimulatedNode) -> None:
     before = simulated.node
-    await simulated.restart_proxy()
+    await simulated.restart()
     assert before is not simulated.node
     assert simulated.node.coordinator.is_ready
 
@@ -105,7 +105,7 @@ async def test_after_a_reset_nobody_serves_until_the_proxy_is_back(simulated: Si
     await simulated.advance(60)
     assert not simulated.node.coordinator.is_ready
     assert await simulated.reconfigure({"reservedResources": {"cpu": "2"}}) == ""
-    await simulated.restart_proxy()
+    await simulated.restart()
     assert simulated.node.coordinator.is_ready
     assert str(simulated.policy.pools(Allocations())[0].reserved) == "0-1"
 
