@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cri_proxy.cli.admin import add_admin_option, fetch
 from cri_proxy.cli.output import emit
-from cri_proxy.cli.render.changes import pinning_change_text
+from cri_proxy.cli.render.explain import pinning_change_text
 from cri_proxy.config.cpus import CgroupCpus
 from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import find_known_good

@@ -95,12 +95,9 @@ def normalize(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Normal
 
 def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Normalized:
     """Return the file in ``data`` that applies; without any, its keys are sections (cri-resource-manager)."""
-    _only(tree, _CONFIG_MAP_KEYS, path, "is no key of a ConfigMap that is read here: use data")
-    data = tree.get("data")
-    if data is None or (isinstance(data, Scalar) and data.is_null):
+    data = _inside(tree, "data", _CONFIG_MAP_KEYS, path, "ConfigMap that is read here")
+    if data is None:
         return Normalized(())
-    if not isinstance(data, Mapping):
-        raise ConfigError(path, data.line, "data", "expected a mapping")
     for name in names:
         inside = next((item for item in data.items if item.key == name), None)
         if inside is not None:
@@ -110,21 +107,24 @@ def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Normaliz
     return _from_sections(tuple(_section(item, path) for item in data.items))
 
 
-def _only(tree: Mapping, known: frozenset[str], path: str, problem: str) -> None:
-    """Raise ConfigError for a key that is none of these."""
+def _inside(tree: Mapping, key: str, known: frozenset[str], path: str, what: str) -> Mapping | None:
+    """Return the mapping under this key, None for none. Raises ConfigError for a key that is not known."""
     for item in tree.items:
         if item.key.casefold() not in known:
-            raise ConfigError(path, item.line, item.key, problem)
+            raise ConfigError(path, item.line, item.key, f"is no key of a {what}: use {key}")
+    inside = tree.get(key)
+    if inside is None or (isinstance(inside, Scalar) and inside.is_null):
+        return None
+    if not isinstance(inside, Mapping):
+        raise ConfigError(path, inside.line, key, "expected a mapping")
+    return inside
 
 
 def _from_policy_object(tree: Mapping, path: str) -> Normalized:
     """Return the options in the ``spec`` of nri-plugins' object."""
-    _only(tree, _POLICY_OBJECT_KEYS, path, f"is no key of a {_POLICY_OBJECT}: use spec")
-    spec = tree.get("spec")
-    if spec is None or (isinstance(spec, Scalar) and spec.is_null):
+    spec = _inside(tree, "spec", _POLICY_OBJECT_KEYS, path, _POLICY_OBJECT)
+    if spec is None:
         return Normalized(())
-    if not isinstance(spec, Mapping):
-        raise ConfigError(path, spec.line, "spec", "expected a mapping")
     foreign = [item.key for item in spec.items if item.key.casefold() in _FOREIGN_SPEC]
     ours = [item for item in spec.items if item.key.casefold() not in _FOREIGN_SPEC]
     of_all = tuple(item for item in ours if item.key.casefold() in _OF_ALL_POLICIES)

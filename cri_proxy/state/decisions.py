@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Final
 
@@ -278,13 +278,5 @@ def name_of(request: Request) -> ContainerName:
 
 def granted_of(grant: Grant, pinning: Pinning) -> Granted:
     """Return the parts of a grant that a record keeps; the record has the request already."""
-    return Granted(
-        grant.pool,
-        grant.kind,
-        pinning,
-        exclusive=grant.exclusive,
-        isolated=grant.isolated,
-        shared_mcpu=grant.shared_mcpu,
-        reserved_mcpu=grant.reserved_mcpu,
-        is_cold=grant.is_cold,
-    )
+    parts = {field.name: getattr(grant, field.name) for field in fields(Granted) if field.name != "pinning"}
+    return Granted(pinning=pinning, **parts)

@@ -93,8 +93,8 @@ def _about_sets(machine: Machine) -> dict[str, Function]:
 
 
 def _about_step(seen: Mapping[str, ContainerState], last: StepOutcome | None) -> dict[str, Function]:
-    refusals = last.refused if last is not None else {}
-    codes = last.codes if last is not None else {}
+    last = last or StepOutcome(0, None, (), {})
+    refusals, codes = last.refused, last.codes
 
     def refused(name: Value, words: Value = "") -> bool:
         if not isinstance(name, str) or not isinstance(words, str):
@@ -108,13 +108,13 @@ def _about_step(seen: Mapping[str, ContainerState], last: StepOutcome | None) ->
         return code in codes[_known("decision about a container", name, codes)]
 
     return {
-        "ok": lambda: last is None or last.ok,
-        "error": lambda: last.error if last is not None else "",
+        "ok": lambda: last.ok,
+        "error": lambda: last.error,
         "refused": refused,
         "because": because,
-        "updated": lambda: frozenset(moved.container for moved in last.updated) if last is not None else frozenset(),
-        "updates": lambda: last.update_calls if last is not None else 0,
-        "notices": lambda: last.notices if last is not None else 0,
+        "updated": lambda: frozenset(moved.container for moved in last.updated),
+        "updates": lambda: last.update_calls,
+        "notices": lambda: last.notices,
         "containers": lambda: frozenset(seen),
     }
 
