@@ -166,7 +166,7 @@ class Applier:
             return problem
         self.interceptor.use_reader(self.reader_of(built))
         for warning in self.in_force.use(built.config, (*said, *built.warnings)):
-            self.node.context.observer.noted(events.CONFIG_WARNING, reason=warning)
+            self.node.context.journal.noted(events.CONFIG_WARNING, reason=warning)
         return ""
 
     async def take_machine(self, host: Host, said: Callable[[], Sequence[str]]) -> str:
@@ -179,9 +179,7 @@ class Applier:
             except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
                 return str(error)
             problem = await self.change(built, said(), must_fit=False)
-            self.node.context.observer.noted(
-                events.MACHINE_CHANGED, cpus=str(machine.online), before=str(before.online)
-            )
+            self.node.context.journal.noted(events.MACHINE_CHANGED, cpus=str(machine.online), before=str(before.online))
             return problem
 
     async def take_config(self, host: Host, config: Config, said: Sequence[str]) -> str:

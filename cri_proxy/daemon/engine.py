@@ -109,7 +109,7 @@ class Engine:
         interceptor = CriInterceptor(node, self._reader(self._built, pod_resources))
         in_force = ConfigInForce(config, self._warnings)
         applier = Applier(node, interceptor, in_force, lambda changed: self._reader(changed, pod_resources))
-        watchers = Watchers(settings, applier, self._host, clock=self._clock, observer=self.journal, seen=self._seen)
+        watchers = Watchers(settings, applier, self._host, clock=self._clock, journal=self.journal, seen=self._seen)
         http = HttpAddress(self._log)
         around = LiveDaemonStatus(node, channel, watchers, http, traffic, socket_problem, settings.relay)
         view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)

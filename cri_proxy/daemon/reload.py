@@ -68,7 +68,7 @@ class Reloader:
         keep: Callable[[KnownGood], None],
         *,
         clock: Clock,
-        observer: Journal,
+        journal: Journal,
         tell: Callable[[str], None] = systemd.notify,
     ) -> None:
         """``keep`` gets every configuration that is in force from now on, ``tell`` states for the service manager."""
@@ -76,7 +76,7 @@ class Reloader:
         self._apply = apply
         self._keep = keep
         self._clock = clock
-        self._observer = observer
+        self._journal = journal
         self._tell = tell
         source, instead = settings.source, settings.fallback
         now_seconds = clock.now_seconds()
@@ -120,7 +120,7 @@ class Reloader:
         self._counts[result] += 1
         self._last = ReloadView(self._clock.now_seconds(), result, reason, str(source.file), is_asked)
         event = events.CONFIG_REJECTED if result == "rejected" else events.CONFIG_RELOADED
-        self._observer.noted(
+        self._journal.noted(
             event,
             outcome=result,
             file=str(source.file),

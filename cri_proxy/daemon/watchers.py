@@ -38,7 +38,7 @@ class HotplugWatcher:
         apply: Callable[[], Awaitable[str]],
         *,
         clock: Clock,
-        observer: Journal,
+        journal: Journal,
         in_force: Fingerprint | None = None,
     ) -> None:
         """``look`` may block: it runs on a thread.
@@ -48,7 +48,7 @@ class HotplugWatcher:
         self._look = look
         self._apply = apply
         self._clock = clock
-        self._observer = observer
+        self._journal = journal
         self._in_force = in_force
         self._problem = ""
 
@@ -68,7 +68,7 @@ class HotplugWatcher:
         problem = await self._apply()
         if problem:
             if problem != self._problem:
-                self._observer.noted(events.MACHINE_UNREADABLE, reason=problem)
+                self._journal.noted(events.MACHINE_UNREADABLE, reason=problem)
             self._problem = problem  # tried again with every check
             return False
         self._in_force, self._problem = seen, ""
@@ -93,11 +93,11 @@ class HotplugWatcher:
 class LastKnownGood:
     """Writes the configuration in force for the next start: one write at a time; keep only the newest pending one."""
 
-    def __init__(self, directory: Path, tasks: Tasks, observer: Journal) -> None:
+    def __init__(self, directory: Path, tasks: Tasks, journal: Journal) -> None:
         """``directory`` is the state's."""
         self._directory = directory
         self._tasks = tasks
-        self._observer = observer
+        self._journal = journal
         self._next: KnownGood | None = None
         self._is_writing = False
         self.problem = ""
@@ -123,7 +123,7 @@ class LastKnownGood:
                     self.problem = ""
                 except StoreError as error:
                     self.problem = str(error)
-                    self._observer.noted(events.CONFIG_NOT_KEPT, reason=self.problem)
+                    self._journal.noted(events.CONFIG_NOT_KEPT, reason=self.problem)
         finally:
             self._is_writing = False
 
@@ -132,21 +132,21 @@ class Watchers:
     """Watches from ``follow`` on; a reload that is requested earlier is made then."""
 
     def __init__(
-        self, settings: Settings, applier: Applier, host: Host, *, clock: Clock, observer: Journal, seen: Fingerprint
+        self, settings: Settings, applier: Applier, host: Host, *, clock: Clock, journal: Journal, seen: Fingerprint
     ) -> None:
         """``seen`` is the fingerprint of the machine in force, taken before it was discovered."""
         self._settings = settings
         self._applier = applier
         self._host = host
-        self._last_known_good = LastKnownGood(settings.state_dir, applier.node.background, observer)
-        self.reloader = Reloader(settings, self._apply, self._last_known_good.keep, clock=clock, observer=observer)
+        self._last_known_good = LastKnownGood(settings.state_dir, applier.node.background, journal)
+        self.reloader = Reloader(settings, self._apply, self._last_known_good.keep, clock=clock, journal=journal)
         place = settings.location or FixedSource(settings.source)
         self.watch: Watch[Source] = Watch(place, settings.source, self.reloader.take, clock=clock)
         self.hotplug = HotplugWatcher(
             lambda: host.fingerprint(self.reloader.config),
             lambda: applier.take_machine(host, lambda: self.reloader.file_warnings),
             clock=clock,
-            observer=observer,
+            journal=journal,
             in_force=seen,
         )
 

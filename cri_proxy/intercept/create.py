@@ -1,5 +1,6 @@
 """CreateContainer: place the container, rewrite the request, and commit or roll back with the outcome."""
 
+from functools import partial
 from typing import assert_never
 
 from cri_proxy import events
@@ -7,7 +8,7 @@ from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
 from cri_proxy.http2.status import Failed
-from cri_proxy.intercept.answers import Answer, OnOutcome, refused
+from cri_proxy.intercept.answers import Answer, refused
 from cri_proxy.intercept.reader import Reader, message_of
 from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
 from cri_proxy.node.node import Node
@@ -38,35 +39,32 @@ class CreateCalls:
         except BaseException as error:
             self._coordinator.roll_back_unsent(reservation, error)
             raise
-        return Answer(Rewrite(rewritten), self._finisher(request, reservation))
+        return Answer(Rewrite(rewritten), partial(self._finish, request, reservation))
 
     async def _rewritten(self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation) -> bytes:
-        grant, pinning, rules = reservation.decision.grant, reservation.pinning, self._coordinator.rules
+        grant, pinning, rules = reservation.decision.grant, reservation.decision.pinning, self._coordinator.rules
         directory = ""
         if brings_own_mount(request.config.mounts):
-            self._context.observer.noted_of(reservation.row, events.RESOURCE_FILES_FAILED, reason="mounts its own")
+            self._context.journal.noted_of(reservation.row, events.RESOURCE_FILES_FAILED, reason="mounts its own")
         else:
             directory = await self._node.resource_files.directory_for(grant, pinning, rules.resource_files)
         cpu_time = cpu_time_of(grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)
         return write_create(message, pinning, Created(grant_to_text(grant), cpu_time, directory))
 
-    def _finisher(self, request: pb.CreateContainerRequest, reservation: Reservation) -> OnOutcome:
-        def finish(outcome: Outcome) -> None:
-            match outcome:
-                case Replied(message=message):
-                    answer = pb.CreateContainerResponse.FromString(message)
-                    self._coordinator.commit(reservation, answer.container_id, _written(request, reservation.pinning))
-                case Failed(message=words):
-                    self._coordinator.roll_back(reservation, f"the runtime refused: {words}", code="runtime-refused")
-                case Aborted(sent=False):
-                    self._coordinator.roll_back(reservation, CALLER_LEFT, code="caller-left")
-                case Aborted():
-                    self._coordinator.leave_pending(reservation)
-                    self._context.tasks.start(self._node.resync.check_all("unknown create"), name="ask")
-                case _:
-                    assert_never(outcome)
-
-        return finish
+    def _finish(self, request: pb.CreateContainerRequest, reservation: Reservation, outcome: Outcome) -> None:
+        match outcome:
+            case Replied(message=message):
+                container_id = pb.CreateContainerResponse.FromString(message).container_id
+                self._coordinator.commit(reservation, container_id, _written(request, reservation.decision.pinning))
+            case Failed(message=words):
+                self._coordinator.roll_back(reservation, f"the runtime refused: {words}", code="runtime-refused")
+            case Aborted(sent=False):
+                self._coordinator.roll_back(reservation, CALLER_LEFT, code="caller-left")
+            case Aborted():
+                self._coordinator.leave_pending(reservation)
+                self._context.tasks.start(self._node.resync.check_all("unknown create"), name="ask")
+            case _:
+                assert_never(outcome)
 
     def unplaced(self, message: bytes) -> bytes:
         """Return the request with the last known shared set, for when deciding fails."""
@@ -77,7 +75,7 @@ class CreateCalls:
         if isinstance(outcome, Replied):
             container_id = pb.CreateContainerResponse.FromString(outcome.message).container_id
             self._node.adoption.note_unplaced(container_id)
-            self._context.observer.noted(events.UNPLACED, container_id=container_id)
+            self._context.journal.noted(events.UNPLACED, container_id=container_id)
             self._context.tasks.start(self._node.resync.adopt_id(container_id), name="place unplaced")
 
     def _sandbox_of(self, request: pb.CreateContainerRequest, sandbox_id: str) -> pb.PodSandboxConfig:

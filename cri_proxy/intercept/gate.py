@@ -4,6 +4,7 @@ Which CRI methods these are is known by name alone, before anything that decides
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from cri_proxy.http2.status import Code
@@ -67,7 +68,13 @@ class DecisionGate:
         """
         self._is_closing = True
         self._opened.set()
-        all_ended = await self._wait_until_done(seconds)
+        all_ended = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._limits or self._sent:
+                    self._ended.clear()
+                    await self._ended.wait()
+            all_ended = True
         loop = asyncio.get_running_loop()
         for limit in self._limits.values():
             limit.reschedule(loop.time())
@@ -112,13 +119,3 @@ class DecisionGate:
         if self._inner is not None:
             self._inner.on_outcome(call, outcome)
         self._ended.set()
-
-    async def _wait_until_done(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                while self._limits or self._sent:
-                    self._ended.clear()
-                    await self._ended.wait()
-        except TimeoutError:
-            return False
-        return True

@@ -141,7 +141,7 @@ class UpdateCalls:
 
     def _report(self, planned: PlannedUpdate) -> None:
         if planned.reservation is not None:
-            self._context.observer.carried_out(planned.reservation.row)
+            self._context.journal.carried_out(planned.reservation.row)
 
     def _undo(self, planned: PlannedUpdate, why: str) -> None:
         if planned.reservation is not None:

@@ -48,12 +48,12 @@ class CriInterceptor:
         self._open: dict[int, OnOutcome] = {}
         self._methods: dict[str, Callable[[Call], Awaitable[Answer]]] = {
             RUNTIME + "RunPodSandbox": self._run_sandbox,
-            CREATE: self._create,
+            CREATE: lambda call: self._creates.answer(call.message, self._reader),
             START: self._start,
             UPDATE: self._update,
             RUNTIME + "UpdatePodSandboxResources": self._update_sandbox,
-            RUNTIME + "StopContainer": self._stop_container,
-            RUNTIME + "RemoveContainer": self._remove_container,
+            RUNTIME + "StopContainer": partial(self._release, pb.StopContainerRequest, "stopped"),
+            RUNTIME + "RemoveContainer": partial(self._release, pb.RemoveContainerRequest, "removed"),
             RUNTIME + "StopPodSandbox": self._stop_sandbox,
             RUNTIME + "RemovePodSandbox": self._remove_sandbox,
             RUNTIME + "RestorePod": self._restore_pod,
@@ -82,7 +82,7 @@ class CriInterceptor:
         """Pass the outcome to what the call's answer left for it; a fault there does not change the caller's reply."""
         finish = self._open.pop(call.id, None)
         if finish is not None:
-            with contained(partial(self._context.observer.failed_open, call.method)):
+            with contained(partial(self._context.journal.failed_open, call.method)):
                 finish(outcome)
 
     async def _answer(self, call: Call) -> Answer:
@@ -94,7 +94,7 @@ class CriInterceptor:
 
     def _unreadable(self, call: Call, error: UnreadableRequest) -> Answer:
         """Let the runtime refuse the request in its own words; a container that it makes all the same is placed."""
-        self._context.observer.noted(events.UNREADABLE, method=error.method, reason=error.problem)
+        self._context.journal.noted(events.UNREADABLE, method=error.method, reason=error.problem)
         if self._rejects_faults:
             return Answer(Refuse(Code.INVALID_ARGUMENT, f"cri-proxy: {error}"))
         return Answer(Forward(), self._creates.finish_unplaced if call.method == CREATE else None)
@@ -105,11 +105,11 @@ class CriInterceptor:
 
     def _fallback(self, call: Call, error: BaseException) -> Answer:
         """Answer a call that could not be decided: with the last known sets or, where that fails too, as it came."""
-        self._context.observer.failed_open(call.method, error)
+        self._context.journal.failed_open(call.method, error)
         if self._rejects_faults:
             return Answer(Refuse(Code.INTERNAL, f"cri-proxy: {call.method.rpartition('/')[2]} failed: {error!r}"))
         verdict: Verdict = Forward()
-        with contained(partial(self._context.observer.failed_open, "fallback")):
+        with contained(partial(self._context.journal.failed_open, "fallback")):
             if call.method == CREATE:
                 verdict = Rewrite(self._creates.unplaced(call.message))
             elif call.method == UPDATE:
@@ -177,9 +177,6 @@ class CriInterceptor:
 
         return Answer(Forward(), finish)
 
-    async def _create(self, call: Call) -> Answer:
-        return await self._creates.answer(call.message, self._reader)
-
     async def _start(self, call: Call) -> Answer:
         container_id = message_of(pb.StartContainerRequest, call.message).container_id
         container_id = self._context.ledger.full_id(container_id)
@@ -230,13 +227,11 @@ class CriInterceptor:
             raise
         return Answer(Rewrite(message), partial(self._updates.finish, planned))
 
-    async def _stop_container(self, call: Call) -> Answer:
-        return self._releases(message_of(pb.StopContainerRequest, call.message).container_id, "stopped")
+    async def _release(
+        self, kind: type[pb.StopContainerRequest] | type[pb.RemoveContainerRequest], why: str, call: Call
+    ) -> Answer:
+        container_id = message_of(kind, call.message).container_id
 
-    async def _remove_container(self, call: Call) -> Answer:
-        return self._releases(message_of(pb.RemoveContainerRequest, call.message).container_id, "removed")
-
-    def _releases(self, container_id: str, why: str) -> Answer:
         def release() -> None:
             row = self._context.ledger.holder(self._context.ledger.full_id(container_id))
             if row is not None:

@@ -39,7 +39,7 @@ class PodResources:
         self,
         channel: RuntimeChannel,
         clock: Clock,
-        observer: Journal,
+        journal: Journal,
         *,
         known: Callable[[], NodeSet],
         budget_seconds: float = BUDGET_SECONDS,
@@ -48,11 +48,11 @@ class PodResources:
         self._budget_seconds = budget_seconds
         self._channel = channel
         self._clock = clock
-        self._observer = observer
+        self._journal = journal
         self._known = known
         self._asked: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
         self._answers: dict[str, pb.PodResources] = {}
-        self._tasks = Tasks(lambda error: observer.failed_open("pod resources", error))
+        self._tasks = Tasks(lambda error: journal.failed_open("pod resources", error))
         self._silent_until_seconds = 0.0
         self._is_reported = False
         self._offers_get = True
@@ -96,7 +96,7 @@ class PodResources:
                     if isinstance(error, RuntimeUnavailable)
                     else str(error) or "no answer in time"
                 )
-                self._observer.noted(events.POD_RESOURCES_AWAY, reason=why)
+                self._journal.noted(events.POD_RESOURCES_AWAY, reason=why)
             self._is_reported = True
             return
         self._is_reported = False

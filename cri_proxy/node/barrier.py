@@ -61,7 +61,8 @@ class Barrier:
             return None
         lock = self._effects.lock(row.key)
         await lock.acquire()
-        if self._holds(row.key, container_id):
+        current = self._ledger.get(row.key)
+        if current is not None and current.container_id == container_id and current.state in ACTIVE:
             return Ticket(row.key, container_id, lock)
         lock.release()
         return None
@@ -99,10 +100,6 @@ class Barrier:
         row = self._ledger.get(ticket.key)
         return row is None or (own and not self._ledger.occupants(row))
 
-    def _holds(self, key: ContainerKey, container_id: str) -> bool:
-        row = self._ledger.get(key)
-        return row is not None and row.container_id == container_id and row.state in ACTIVE
-
     def _place_elsewhere(self, row: Row) -> bool:
         """Place it away from all CPUs of containers that cannot be moved, not only off those that it was to have."""
         occupants = self._ledger.occupants(row)
@@ -118,8 +115,8 @@ class Barrier:
         text = self._problem_of(row)
         if self._coordinator.rules.on_policy_error == "reject":
             return Refusal("update", text)
-        self._context.observer.noted_of(row, events.VIOLATION, reason=text)
-        self._context.observer.records.happened(row, "violation", f"started all the same: {text}")
+        self._context.journal.noted_of(row, events.VIOLATION, reason=text)
+        self._context.journal.records.happened(row, "violation", f"started all the same: {text}")
         return await self.take(container_id)
 
     def _problem_of(self, row: Row) -> str:

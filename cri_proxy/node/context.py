@@ -66,6 +66,6 @@ class Context:
     channel: RuntimeChannel
     persistence: Persistence
     tasks: Tasks
-    observer: Journal
+    journal: Journal
     clock: Clock
     signals: Signals

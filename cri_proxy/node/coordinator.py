@@ -38,7 +38,6 @@ class Reservation:
     """
 
     row: Row
-    pinning: Pinning
     before: tuple[Row, ...]
     decision: Placed
     circumstances: Circumstances = field(default_factory=Circumstances)
@@ -129,7 +128,7 @@ class Coordinator:
         )
         self._ledger.put(row, *moved)
         before = displaced if earlier is None else (earlier, *displaced)
-        return Reservation(row, decision.pinning, before, decision, circumstances)
+        return Reservation(row, before, decision, circumstances)
 
     async def save_reservation(self, reservation: Reservation) -> bool:
         """Make the place and those of the containers that were moved for it durable; False when the store failed."""
@@ -151,7 +150,7 @@ class Coordinator:
         complete = replace(
             before, defaults=policy.defaults(request), company=lambda: policy.affinity_reasons(before.held, request)
         )
-        self._context.observer.decided(request, decision, problems=problems, seconds=seconds, circumstances=complete)
+        self._context.journal.decided(request, decision, problems=problems, seconds=seconds, circumstances=complete)
 
     def _circumstances(self, row: Row | None = None) -> Circumstances:
         """Return the present state, before a decision changes it; ``row`` is the live container that is decided on."""
@@ -169,7 +168,7 @@ class Coordinator:
         self._context.persistence.save_later([created])
         self.update_fallback()
         self._effects.schedule()
-        self._context.observer.carried_out(created)
+        self._context.journal.carried_out(created)
 
     def roll_back(self, reservation: Reservation, why: str, *, code: str = "runtime-refused") -> None:
         """Restore everything because the runtime did not create the container. See ``Journal.not_created``."""
@@ -180,7 +179,7 @@ class Coordinator:
         restored = self._restore(reservation.before, key)
         own = [row for row in restored if row.key == key]
         self._context.persistence.save_later(restored, [] if own else [key])
-        self._context.observer.not_created(reservation.row, why, code=code)
+        self._context.journal.not_created(reservation.row, why, code=code)
         self._effects.schedule()
         self._context.signals.room_freed.send()
 
@@ -238,7 +237,7 @@ class Coordinator:
         remembered = replace(current, state="exited", acknowledged=None, unconfirmed=None, displaced=())
         self._ledger.put(remembered)
         self._context.persistence.save_later([remembered])
-        self._context.observer.released(current, why)
+        self._context.journal.released(current, why)
         self._effects.forget(current.key)
         self.update_fallback()
         self._effects.schedule()
@@ -251,7 +250,7 @@ class Coordinator:
             self.release(row, why)
         self._ledger.drop(*(row.key for row in rows))
         self._ledger.sandboxes.pop(sandbox_id, None)
-        self._context.observer.records.forgotten([row.key for row in rows])
+        self._context.journal.records.forgotten([row.key for row in rows])
         self._context.persistence.save_later([], [sandbox_id, *(row.key for row in rows)])
 
     def resize(self, row: Row, request: Request, *, is_last_try: bool = True) -> Reservation | Rejected:
@@ -266,12 +265,12 @@ class Coordinator:
         """Place a container again, without CPUs that others could not be moved from."""
         replaced = self._replan(row, replace(row.grant.request, previous=None), withheld=without)
         if isinstance(replaced, Reservation):
-            self._context.observer.carried_out(replaced.row)
+            self._context.journal.carried_out(replaced.row)
         return replaced
 
     def roll_back_resize(self, reservation: Reservation, why: str = "it was not carried out") -> None:
         """Go back to the old size, where that is still free."""
-        self._context.observer.not_resized(reservation.row, why)
+        self._context.journal.not_resized(reservation.row, why)
         restored = self._restore(reservation.before, reservation.row.key)
         self._context.persistence.save_later(restored)
         self._effects.schedule()
@@ -287,7 +286,7 @@ class Coordinator:
             before = self._ledger.get(row.key)
             if before is not None and before.state in ACTIVE and before.grant != row.grant:
                 changed.append(row)
-                self._context.observer.changed(before.grant, row.grant, why)
+                self._context.journal.changed(before.grant, row.grant, why)
         if changed:
             self._ledger.put(*changed)
             self._context.persistence.save_later(changed)
@@ -313,7 +312,7 @@ class Coordinator:
         regranted = replace(row, grant=decision.grant)
         self._ledger.put(regranted, *moved)
         self._context.persistence.save_later([regranted, *moved])
-        return Reservation(regranted, decision.pinning, before, decision, circumstances)
+        return Reservation(regranted, before, decision, circumstances)
 
     def _current(self, reservation: Reservation) -> Row | None:
         """Return the reservation's row as it is now; None when a newer attempt has replaced it."""

@@ -38,7 +38,7 @@ class Effects:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._ledger = context.ledger
-        self._updates = Tasks(lambda error: context.observer.failed_open("update", error))
+        self._updates = Tasks(lambda error: context.journal.failed_open("update", error))
         # Weak: a lock lives as long as it is held or awaited. Dropped earlier, there could be two for one container.
         self._locks: WeakValueDictionary[ContainerKey, asyncio.Lock] = WeakValueDictionary()
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -94,7 +94,7 @@ class Effects:
         for key in break_deadlocks(self._ledger):
             row = self._ledger.get(key)
             if row is not None:
-                self._context.observer.noted_of(row, events.STEPPED_ASIDE)
+                self._context.journal.noted_of(row, events.STEPPED_ASIDE)
 
     async def settle(self, key: ContainerKey) -> bool:
         """Wait for the container's lock and bring it where it may be now; False when the runtime refused for good.
@@ -124,7 +124,7 @@ class Effects:
                 return True
             if delay is None:
                 self.failures[key] = problem
-                self._context.observer.update_failed(row, problem)
+                self._context.journal.update_failed(row, problem)
                 return False
             await self._context.clock.sleep(delay)
         return False
@@ -255,7 +255,7 @@ class Effects:
         confirmed = self._ledger.confirm(row.key, step) if self._present(row) is not None else None
         if confirmed is not None:
             self._context.persistence.save_later([confirmed])
-        self._context.observer.updated(row, step)
+        self._context.journal.updated(row, step)
 
     def _present(self, row: Row) -> Row | None:
         """Return the container's row as it is now; None when it is gone or replaced by a newer attempt."""

@@ -39,12 +39,12 @@ NO_DIRECTORY = Path("/dev/null")
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a node works with: its runtime, its store, the time, its observer, and the host's directories."""
+    """What a node works with: its runtime, its store, the time, its journal, and the host's directories."""
 
     channel: RuntimeChannel
     store: GrantStore
     clock: Clock
-    observer: Journal
+    journal: Journal
     domains: Sequence[str]
     files_root: Path | None = None  # holds the directories behind /.cri-proxy; None = no container gets one
     kubelet_root: Path = NO_DIRECTORY  # the kubelet's own directory, with its managers' state files
@@ -77,9 +77,9 @@ class Node:
         try:
             saved = self.store.load()
         except StoreError as error:  # as after a lost store: rebuilt from the runtime
-            self.context.observer.noted(events.STORE_DEGRADED, reason=str(error))
+            self.context.journal.noted(events.STORE_DEGRADED, reason=str(error))
             saved = Saved()
-        self.context.observer.records.recall(saved, self.context.persistence)
+        self.context.journal.records.recall(saved, self.context.persistence)
         await self._restart_on_error(lambda: self.resync.recover(saved), "recover", self.coordinator.cannot_open)
         self.context.tasks.start(self.resource_files.resume(), name="resource files")
 
@@ -202,19 +202,19 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
     """Wire a node for this policy."""
     signals = Signals()
     ledger = Ledger(policy, signals.ledger_changed)
-    tasks = Tasks(lambda error: environment.observer.failed_open("background task", error))
+    tasks = Tasks(lambda error: environment.journal.failed_open("background task", error))
     context = Context(
         ledger=ledger,
         channel=environment.channel,
         persistence=Persistence(
             environment.store,
             tasks,
-            lambda problem: environment.observer.noted(events.STORE_DEGRADED, reason=problem),
-            on_saved=environment.observer.saved,
+            lambda problem: environment.journal.noted(events.STORE_DEGRADED, reason=problem),
+            on_saved=environment.journal.saved,
             everything=lambda: (*ledger.rows(), *ledger.sandboxes.values()),
         ),
         tasks=tasks,
-        observer=environment.observer,
+        journal=environment.journal,
         clock=environment.clock,
         signals=signals,
     )
@@ -223,7 +223,7 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
     barrier = Barrier(context, effects, coordinator)
     adoption = Adoption(context, lambda: coordinator.rules)
     managers = ManagerWatch(
-        environment.kubelet_root, lambda warning: environment.observer.noted(events.KUBELET_MANAGER, reason=warning)
+        environment.kubelet_root, lambda warning: environment.journal.noted(events.KUBELET_MANAGER, reason=warning)
     )
     probes = DriftProbes(environment.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds)
     resync = Resync(context, effects, coordinator, adoption)
@@ -240,5 +240,5 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
         drift=Drift(context, effects, adoption, probes),
         managers=managers,
         store=environment.store,
-        background=Tasks(lambda error: environment.observer.failed_open("background", error)),
+        background=Tasks(lambda error: environment.journal.failed_open("background", error)),
     )

@@ -73,7 +73,7 @@ async def _report(node: Node, before: Allocations, result: Reinstated) -> None:
             await asyncio.sleep(0)
         after = result.allocations.get(key)
         if after is not None and after == node.context.ledger.allocations.get(key):  # nothing newer since
-            node.context.observer.changed(before.get(key), after, reason.text)
+            node.context.journal.changed(before.get(key), after, reason.text)
 
 
 async def _try(ledger: Ledger, policy: Policy, *, must_fit: bool) -> tuple[Reinstated, str]:

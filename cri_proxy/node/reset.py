@@ -15,7 +15,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import read_status
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.node.reset_report import Outcome, ResetContainer, ResetReport
+from cri_proxy.node.reset_report import ResetContainer, ResetReport
 from cri_proxy.node.resource_files.contents import machine_sets, unpinned_resources
 from cri_proxy.node.resource_files.directories import (
     ResourceFilesError,
@@ -96,18 +96,20 @@ class NodeReset:
                 before = Pinning(found.cpus, found.mems).over(row.known if row is not None else None)
                 ours = _writable(container, row, target)
                 send = _step(before, ours, is_managed=row is not None or bool(container.grant_annotation))
-                outcome = _outcome(ours, send, is_dry=is_dry)
-                result = replace(result, before=before, after=send.over(before), outcome=outcome)
-                if outcome == "widened":
-                    message = update_request(container.id, send)
-                    await self._channel.unary(UPDATE, message, timeout_seconds=UPDATE_TIMEOUT_SECONDS)
+                result = replace(result, before=before, after=send.over(before))
+                if send == Pinning():
+                    return replace(result, outcome="opted out" if ours == Pinning() else "wide already")
+                if is_dry:
+                    return replace(result, outcome="would widen")
+                message = update_request(container.id, send)
+                await self._channel.unary(UPDATE, message, timeout_seconds=UPDATE_TIMEOUT_SECONDS)
+                return replace(result, outcome="widened")
             except CallFailed as error:
                 if error.code == NOT_FOUND:
                     return replace(result, outcome="gone", after=result.before)
                 return replace(result, outcome="refused", after=result.before, problem=error.message)
             except RuntimeUnavailable as error:
                 return replace(result, outcome="refused", after=result.before, problem=error.problem)
-        return result
 
     def _write_files(self, keys: Mapping[str, ContainerKey], results: Sequence[ResetContainer]) -> None:
         """Correct what containers read at ``/.cri-proxy``; a file that cannot be written is left as it is. Blocks."""
@@ -145,14 +147,6 @@ def _step(before: Pinning, ours: Pinning, *, is_managed: bool) -> Pinning:
         ours.cpus if unknown or (before.cpus is not None and before.cpus != ours.cpus) else None,
         ours.mems if unknown or (before.mems is not None and before.mems != ours.mems) else None,
     )
-
-
-def _outcome(ours: Pinning, send: Pinning, *, is_dry: bool) -> Outcome:
-    if ours == Pinning():
-        return "opted out"
-    if send == Pinning():
-        return "wide already"
-    return "would widen" if is_dry else "widened"
 
 
 def _named(

@@ -106,7 +106,7 @@ class Daemon:
             self._apply,
             list[KnownGood]().append,
             clock=ManualClock(),
-            observer=Heard(),
+            journal=Heard(),
             tell=lambda state: None,
         )
         self.place, self.source = place, source

@@ -1,4 +1,4 @@
-"""The observer that writes the log, counts for the metrics and keeps the records for ``explain``."""
+"""The journal that writes the log, counts for the metrics and keeps the records for ``explain``."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,12 +60,9 @@ class Journal:
         """Log to ``log``; nothing is saved before ``recall``."""
         self._log = log
         self._clock = clock
-        self.records = Records(clock, self._damaged)
-        self.counters = Counters(catalog.JOURNAL_ROWS)
-
-    def _damaged(self, problem: str) -> None:
         # Records are parsed when they are asked for, so the line comes late; the record is gone then.
-        self._log.warning(events.RECORD_IGNORED, reason=problem)
+        self.records = Records(clock, lambda problem: log.warning(events.RECORD_IGNORED, reason=problem))
+        self.counters = Counters(catalog.JOURNAL_ROWS)
 
     def decided(
         self,
@@ -101,7 +98,10 @@ class Journal:
         """Log what was chosen, why, and what it displaced."""
         opened = self.records.confirmed(row)
         if opened is not None:
-            event = _event(opened)
+            event = events.PLACED
+            if opened.row is not None:  # a live container: for a new size, or because it cannot keep its CPUs
+                is_same = asks_same(opened.row.grant.request, opened.record.request)
+                event = events.REPLACED if is_same else events.RESIZED
             self.counters.add(catalog.DECISIONS, event, notable_code(opened.record.reasons))
             self._log.info(event, **_placement(opened))
 
@@ -193,14 +193,6 @@ def takes_memory(row: Row, pinning: Pinning) -> bool:
 def notable_code(reasons: Sequence[Reason]) -> str:
     """Return the code that a placement is counted under: its first reason that most do not have, else 'pool'."""
     return next((reason.code for reason in reasons if reason.code not in _USUAL), ReasonCode.POOL)
-
-
-def _event(opened: OpenDecision) -> str:
-    # A live container is decided on again for a new size, or because it cannot keep its CPUs.
-    if opened.row is None:
-        return events.PLACED
-    is_same = asks_same(opened.row.grant.request, opened.record.request)
-    return events.REPLACED if is_same else events.RESIZED
 
 
 def _placement(opened: OpenDecision) -> dict[str, object]:

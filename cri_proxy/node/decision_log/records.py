@@ -59,7 +59,7 @@ def _with_company(record: DecisionRecord, company: Callable[[], tuple[Reason, ..
 class Records:
     """Records by container. A record is saved once the outcome of its decision is known; no call waits for that."""
 
-    def __init__(self, clock: Clock, on_damage: Callable[[str], None]) -> None:
+    def __init__(self, clock: Clock, on_damage: Callable[[str], object]) -> None:
         """Start empty; nothing is saved before ``recall``. ``on_damage`` gets the error of an unreadable record."""
         self._clock = clock
         self._on_damage = on_damage

@@ -1,6 +1,6 @@
 """Decisions as records of bounded size, and the words for changes of grants. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cri_proxy.state.decisions import (
@@ -29,12 +29,10 @@ from policies.base import (
     Grant,
     Pinning,
     Placed,
-    Ranked,
     Reason,
     Request,
     Update,
 )
-from sysfs.cpuset import CpuSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,8 @@ def record_of(
         request,
         Outcome.REFUSED,
         at_seconds,
-        ranking=with_reasons(_kept(decision.ranking)),
+        # The best pools, and the chosen one wherever it stands.
+        ranking=with_reasons([r for i, r in enumerate(decision.ranking) if i < KEPT_POOLS or r.outcome == CHOSEN]),
         pools_considered=len(decision.ranking),
         defaults=circumstances.defaults,
     )
@@ -115,7 +114,9 @@ def outcome_text(record: DecisionRecord) -> str:
     if granted is None:
         return record.outcome.value
     where = f" in {granted.pool}" if granted.pool else ""
-    return f"{record.outcome.value}{where}{_on(granted.pinning.cpus)}"
+    cpus = granted.pinning.cpus
+    on = f" on CPU{'s' if len(cpus) != 1 else ''} {cpus}" if cpus else ""
+    return f"{record.outcome.value}{where}{on}"
 
 
 def change_text(before: Grant, after: Grant) -> str:
@@ -150,11 +151,6 @@ def asks_same(one: Request, other: Request) -> bool:
     return replace(one, previous=None) == replace(other, previous=None)
 
 
-def _kept(ranking: Sequence[Ranked]) -> tuple[Ranked, ...]:
-    """Return the best pools, and the chosen one wherever it stands."""
-    return tuple(r for i, r in enumerate(ranking) if i < KEPT_POOLS or r.outcome == CHOSEN)
-
-
 def _displaced(updates: Iterable[Update], circumstances: Circumstances) -> Iterable[PinningChange]:
     for update in updates:
         key, grant = update.container, circumstances.held.get(update.container)
@@ -166,7 +162,3 @@ def _moves(grants: Iterable[Grant], held: Allocations) -> Iterable[GrantMove]:
     for after in grants:
         before = held.get(after.container) or after
         yield GrantMove(name_of(after.request), before.pool, after.pool, before.mems, after.mems)
-
-
-def _on(cpus: CpuSet | None) -> str:
-    return f" on CPU{'s' if len(cpus) != 1 else ''} {cpus}" if cpus else ""

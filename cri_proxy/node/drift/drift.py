@@ -1,10 +1,8 @@
 """Find cpusets that another program rewrote, by a slow look at the cgroups, and put them back or leave them.
 
-CRI does not show it, because the runtime reports its own record. A container whose kernel set differs from what the
-runtime has acknowledged, twice in a row with no call about it in flight, is updated again. A manager that keeps
-rewriting it wins: a container that the runtime created differently, or that was put back three times within an hour,
-is left to that manager. Processes that the kernel has moved out of their cgroup (v1, when all its CPUs go offline)
-cannot be moved back by an update: a warning names them.
+CRI does not show it: the runtime reports its own record. A container whose kernel set differs twice in a row from what
+the runtime has acknowledged, with no call about it in flight, is updated again. One that the runtime created
+differently, or that was put back three times within an hour, is left to the manager that rewrites it.
 """
 
 import asyncio
@@ -107,8 +105,8 @@ class Drift:
             "when all CPUs of a container go offline. Restart the container to have it on its own CPUs again"
         )
         if row.container_id not in self._escaped:
-            self._context.observer.noted_of(row, events.ESCAPED, reason=text)
-            self._context.observer.records.happened(row, "escaped", text)
+            self._context.journal.noted_of(row, events.ESCAPED, reason=text)
+            self._context.journal.records.happened(row, "escaped", text)
         self._escaped[row.container_id] = (text, enforced.cpus)
 
     async def _look_again(self, row: Row) -> None:
@@ -140,7 +138,7 @@ class Drift:
         """Have it updated; until that is confirmed it may be on the recorded and on the found CPUs."""
         self.repairs += 1
         self._repaired_lately(row.container_id).append(self._context.clock.monotonic_seconds())
-        self._context.observer.noted_of(
+        self._context.journal.noted_of(
             row,
             events.DRIFTED,
             cpus=str(enforced.cpus),
@@ -148,7 +146,7 @@ class Drift:
             was=str(row.known.cpus),
             by=writer,
         )
-        self._context.observer.records.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {writer}")
+        self._context.journal.records.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {writer}")
         has_cpus, has_mems = self._agrees_by_field(row, enforced)
         self._ledger.mark_unconfirmed(
             row.key,
@@ -159,8 +157,8 @@ class Drift:
         """Leave it to the other manager: not updated any more, its CPUs withheld from exclusive use."""
         text = f"left alone, because another manager pins it: {text}"
         self._left[row.container_id] = text
-        self._context.observer.noted_of(row, events.LEFT_TO_ANOTHER, reason=text)
-        self._context.observer.records.happened(row, "left-to-another", text)
+        self._context.journal.noted_of(row, events.LEFT_TO_ANOTHER, reason=text)
+        self._context.journal.records.happened(row, "left-to-another", text)
         self._ledger.confirm(row.key, Pinning(enforced.cpus, enforced.mems or None))
         self._ledger.leave_to_another(row.container_id, enforced.cpus)
 

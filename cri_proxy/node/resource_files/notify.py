@@ -30,7 +30,7 @@ class Notifier:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.tasks = Tasks(lambda error: context.observer.failed_open("notify-exec", error))
+        self.tasks = Tasks(lambda error: context.journal.failed_open("notify-exec", error))
         self._slots = asyncio.Semaphore(CONCURRENT)
         self._wanted: set[ContainerKey] = set()
         self._busy: set[ContainerKey] = set()
@@ -85,8 +85,8 @@ class Notifier:
     def _report(self, row: Row, problem: str, *, is_last: bool) -> None:
         self.run += 1
         if not problem:
-            self._context.observer.noted_of(row, events.NOTIFIED)
+            self._context.journal.noted_of(row, events.NOTIFIED)
             return
         self.failed += 1
         following = "given up until the next change" if is_last else "tried again"
-        self._context.observer.noted_of(row, events.NOTIFY_FAILED, reason=problem, next=following)
+        self._context.journal.noted_of(row, events.NOTIFY_FAILED, reason=problem, next=following)

@@ -61,7 +61,7 @@ class ResourceFiles:
         self._context = context
         self._ledger = context.ledger
         self._root = root
-        self._tasks = Tasks(lambda error: context.observer.failed_open("resource files", error))
+        self._tasks = Tasks(lambda error: context.journal.failed_open("resource files", error))
         self._keys: set[ContainerKey] = set()  # of containers that get files
         self._latest: dict[ContainerKey, ContainerResources] = {}  # as they were written last
         self._confirmed: dict[ContainerKey, Pinning | None] = {}
@@ -97,7 +97,7 @@ class ResourceFiles:
         try:
             found = await asyncio.to_thread(list_directories, self._root)
         except ResourceFilesError as error:
-            self._context.observer.noted(events.RESOURCE_FILES_FAILED, reason=str(error))
+            self._context.journal.noted(events.RESOURCE_FILES_FAILED, reason=str(error))
             return
         known = {directory_of(row.key): row.key for row in self._ledger.rows()}
         self._keys |= {known[directory] for directory in found if directory in known}
@@ -180,7 +180,7 @@ class ResourceFiles:
         """Count a failure; log it once until everything can be written again."""
         self.failed += 1
         if not self._failing:
-            self._context.observer.noted(
+            self._context.journal.noted(
                 events.RESOURCE_FILES_FAILED, container=key.name, pod_uid=key.pod_uid, reason=problem
             )
         self._failing.add(key)
@@ -193,14 +193,14 @@ class ResourceFiles:
             try:
                 await asyncio.to_thread(remove_directory, self._root, directory)
             except ResourceFilesError as error:
-                self._context.observer.noted(events.RESOURCE_FILES_FAILED, reason=str(error))
+                self._context.journal.noted(events.RESOURCE_FILES_FAILED, reason=str(error))
 
     async def _collect(self, found: Sequence[ContainerDirectory]) -> None:
         """Remove the directories that no container of the ledger or of the runtime uses."""
         try:
             node = await runtime_state.list_node(self._context.channel)
         except (CallFailed, RuntimeUnavailable) as error:
-            self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
+            self._context.journal.noted(events.CHECK_FAILED, reason=str(error))
             return
         used = {directory_of(container.key) for container in node.containers}
         for directory in found:

@@ -9,8 +9,7 @@ from cri_proxy.metrics.catalog import Metric
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
-from cri_proxy.node.status.containers import memory_views
-from cri_proxy.node.status.contested_cpus import Others, late, unpinned
+from cri_proxy.node.status.containers import Others, late, memory_views, unpinned
 from cri_proxy.node.status.model import ConfigurationView, Health
 from cri_proxy.state.rows import Row
 from policies.base import PoolView

@@ -1,6 +1,6 @@
 """The node as status, explain and metrics show it: the ``DaemonView`` of ledger and journal."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, replace
 
 from cri_proxy.config.model import Config
@@ -22,9 +22,7 @@ from cri_proxy.node.status.model import (
     StatusView,
 )
 from cri_proxy.state.decisions import DecisionRecord, Outcome, name_of
-from cri_proxy.state.rows import Row
 from cri_proxy.steps import Steps, at_once, bunches
-from policies.base import ContainerKey
 from sysfs.model import Machine
 
 # How long a refusal is shown in the status.
@@ -146,9 +144,18 @@ class NodeView:
         wanted = by_name({key: who for key, who in names.items() if is_meant(key, who, pod, container)})
         found = (self._ledger.get(key) for key in wanted)
         rows = [row for row in found if row is not None and row.state in ACTIVE]
-        held = dict(zip((row.key for row in rows), self._containers(rows), strict=True))
-        decisions = (self._decision(key, held.get(key)) for key in wanted)
-        return ExplainView(tuple(decision for decision in decisions if decision is not None))
+        pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
+        left = (*self._node.adoption.left(), *self._node.drift.escaped())
+        moment = Moment.of(self._ledger, pools, left=left, failures=self._node.effects.failures)
+        held = {row.key: container_view(row, moment) for row in rows}
+        decisions: list[Explanation] = []
+        for key in wanted:
+            record, row = self._journal.records.get(key), self._ledger.get(key)
+            if record is None and row is not None and key in held:
+                record = DecisionRecord(row.grant.request, Outcome.RESTORED, None)
+            if record is not None:
+                decisions.append(explanation(record, held.get(key)))
+        return ExplainView(tuple(decisions))
 
     def topology(self) -> Machine:
         """Return the machine as discovered."""
@@ -175,16 +182,3 @@ class NodeView:
             if (row := self._ledger.get(key)) is not None and (request := row.grant.request)
         ]
         return (*notes, *self._node.warnings(), *self._daemon.warnings())
-
-    def _containers(self, rows: Sequence[Row]) -> list[ContainerView]:
-        pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
-        left = (*self._node.adoption.left(), *self._node.drift.escaped())
-        moment = Moment.of(self._ledger, pools, left=left, failures=self._node.effects.failures)
-        return [container_view(row, moment) for row in rows]
-
-    def _decision(self, key: ContainerKey, holds: ContainerView | None) -> Explanation | None:
-        """Return the decision about this container; None where no record is left and it holds nothing."""
-        record, row = self._journal.records.get(key), self._ledger.get(key)
-        if record is None and row is not None and holds is not None:
-            record = DecisionRecord(row.grant.request, Outcome.RESTORED, None)
-        return explanation(record, holds) if record is not None else None

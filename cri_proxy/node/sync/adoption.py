@@ -153,7 +153,7 @@ class Adoption:
                 status = await runtime_state.container_status(self._context.channel, container.id)
                 sandbox = await runtime_state.sandbox_status(self._context.channel, container.sandbox_id)
         except CallFailed as error:
-            self._context.observer.noted(events.NOT_ADOPTED, container=container.key.name, reason=str(error))
+            self._context.journal.noted(events.NOT_ADOPTED, container=container.key.name, reason=str(error))
             return None
         machine = self._context.ledger.policy.machine
         capacity_bytes = sum(node.memory_bytes for node in machine.nodes)

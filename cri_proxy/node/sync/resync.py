@@ -64,8 +64,8 @@ class Resync:
         for row in sorted(dropped, key=lambda r: -r.created_order):  # latest first: it was the last to move others
             changed += self._coordinator.undo_displacement(row)
         self._context.persistence.save_later(changed, [*found.dropped, *gone])
-        self._context.observer.records.forgotten(found.dropped)
-        self._context.observer.noted(
+        self._context.journal.records.forgotten(found.dropped)
+        self._context.journal.noted(
             events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
         )
         self._coordinator.open()
@@ -81,7 +81,7 @@ class Resync:
                 return await runtime_state.list_node(self._context.channel)
             except (CallFailed, RuntimeUnavailable) as error:
                 if not is_logged:
-                    self._context.observer.noted(events.RUNTIME_AWAY, reason=str(error))
+                    self._context.journal.noted(events.RUNTIME_AWAY, reason=str(error))
                 is_logged = True
                 await self._context.clock.sleep(RETRY_SECONDS)
 
@@ -95,7 +95,7 @@ class Resync:
         """Compare every row with one full list; adopt what is unknown."""
         unknown = await self._check(tuple(self._ledger.rows()), "")
         if unknown:
-            self._context.observer.noted(events.UNKNOWN_CONTAINERS, count=len(unknown), reason=why)
+            self._context.journal.noted(events.UNKNOWN_CONTAINERS, count=len(unknown), reason=why)
             await self.adopt(unknown)
 
     async def start_ended(self, container_id: str, let_go: Callable[[], None]) -> None:
@@ -127,7 +127,7 @@ class Resync:
         try:
             found = await self._adoption.read_all(containers, may_leave=may_leave)
         except RuntimeUnavailable as error:
-            self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
+            self._context.journal.noted(events.CHECK_FAILED, reason=str(error))
             return
         changed = await self._reinstate(found, order)
         self._context.persistence.save_later(changed)
@@ -140,7 +140,7 @@ class Resync:
         try:
             node = await runtime_state.list_node(self._context.channel)
         except (CallFailed, RuntimeUnavailable) as error:
-            self._context.observer.noted(events.CHECK_FAILED, container_id=container_id, reason=str(error))
+            self._context.journal.noted(events.CHECK_FAILED, container_id=container_id, reason=str(error))
             return
         found = [c for c in newest_by_key(node.containers).values() if c.id == container_id]
         await self.adopt(found, may_leave=False)
@@ -179,7 +179,7 @@ class Resync:
                 containers = node.containers
         except (CallFailed, RuntimeUnavailable) as error:
             self.problem = str(error)
-            self._context.observer.noted(events.CHECK_FAILED, reason=str(error))
+            self._context.journal.noted(events.CHECK_FAILED, reason=str(error))
             return ()
         self.problem = ""
         by_id = {c.id: c for c in containers}
@@ -229,7 +229,7 @@ class Resync:
     def _resolve(self, row: Row, newest: LiveContainer | None) -> None:
         """Settle a create of unknown outcome: the runtime has the container, or it was never created."""
         if newest is None or newest.sandbox_id != row.sandbox_id or self._ledger.holder(newest.id) is not None:
-            self._context.observer.not_created(row, "the runtime does not have it", code="not-found")
+            self._context.journal.not_created(row, "the runtime does not have it", code="not-found")
             self._ledger.drop(row.key)
             self._context.persistence.save_later(self._coordinator.undo_displacement(row), [row.key])
             self._effects.schedule()
@@ -237,7 +237,7 @@ class Resync:
         resolved = replace(row, container_id=newest.id, state=newest.state, acknowledged=None, displaced=())
         self._ledger.put(resolved)
         self._context.persistence.save_later([resolved])
-        self._context.observer.carried_out(resolved)
+        self._context.journal.carried_out(resolved)
         self._effects.schedule()
 
     async def _ask_unacknowledged(self, rows: Sequence[Row]) -> None:
@@ -282,7 +282,7 @@ class Resync:
         for key, reason in (*result.replaced, *result.unplaced):
             after = result.allocations.get(key)
             if after is not None:
-                self._context.observer.changed(before.get(key), after, reason.text)
+                self._context.journal.changed(before.get(key), after, reason.text)
         sources = {a.request.container: a for a in adopted}
         changed: list[Row] = []
         for grant in result.allocations.grants:

@@ -39,7 +39,7 @@ class Scene:
     """A daemon's configuration; ``refusal`` is what the node says to the next one."""
 
     def __init__(self, settings: Settings) -> None:
-        self.observer = Heard()
+        self.journal = Heard()
         self.told: list[str] = []
         self.applied: list[tuple[Config, tuple[str, ...]]] = []
         self.kept: list[KnownGood] = []
@@ -50,7 +50,7 @@ class Scene:
             self._apply,
             self.kept.append,
             clock=ManualClock(),
-            observer=self.observer,
+            journal=self.journal,
             tell=self.told.append,
         )
 
@@ -106,7 +106,7 @@ async def test_an_invalid_one_changes_nothing_and_the_reason_is_told_everywhere(
     assert (scene.reloader.config, scene.reloader.view().digest, scene.applied) == (*before, [])
     last = scene.reloader.view().last
     assert last is not None
-    said = [*scene.reloader.warnings(), last.reason, str(scene.observer.fields("config_rejected")["reason"])]
+    said = [*scene.reloader.warnings(), last.reason, str(scene.journal.fields("config_rejected")["reason"])]
     assert [reason in text for text in said] == [True] * 3
 
 
@@ -155,7 +155,7 @@ async def test_what_is_read_at_start_only_keeps_its_value_and_the_rest_is_applie
     assert (config.adopt, config.state_dir) == ("pin", "/var/lib/cri-proxy")
     assert said == ("stateDir: /var/lib/cri-proxy stays until a restart; the configuration says /elsewhere",)
     assert scene.reloader.view().needs_restart == ("stateDir",)
-    assert scene.observer.fields("config_reloaded")["restart_for"] == ["stateDir"]
+    assert scene.journal.fields("config_reloaded")["restart_for"] == ["stateDir"]
 
 
 async def test_who_takes_it_back_needs_no_restart(scene: Scene) -> None:

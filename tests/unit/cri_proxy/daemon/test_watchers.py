@@ -291,8 +291,8 @@ class Writer:
     """A state directory; ``keep`` returns when everything is written."""
 
     def __init__(self, directory: Path) -> None:
-        self.tasks, self.observer = Tasks(), Heard()
-        self.known_good = LastKnownGood(directory, self.tasks, self.observer)
+        self.tasks, self.journal = Tasks(), Heard()
+        self.known_good = LastKnownGood(directory, self.tasks, self.journal)
 
     async def keep(self, *kept: KnownGood) -> None:
         for each in kept:
@@ -322,7 +322,7 @@ async def test_one_that_comes_later_is_kept_too(writer: Writer, tmp_path: Path) 
 async def test_what_cannot_be_kept_is_a_warning_and_no_more(writer: Writer, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     await writer.keep(KEPT)
-    assert "chmod go-w" in str(writer.observer.fields("config_not_kept")["reason"])
+    assert "chmod go-w" in str(writer.journal.fields("config_not_kept")["reason"])
     assert "would not find this configuration" in writer.known_good.warnings()[0]
 
 

@@ -18,7 +18,7 @@ class Scene:
         self.log = Silent()
         self.clock = InstantClock()
         journal = Journal(self.log, self.clock)
-        self.hotplug = HotplugWatcher(self.look, self.take, clock=self.clock, observer=journal, in_force=("0-7",))
+        self.hotplug = HotplugWatcher(self.look, self.take, clock=self.clock, journal=journal, in_force=("0-7",))
 
     def look(self) -> tuple[str, ...]:
         return (self.faces.pop(0) if len(self.faces) > 1 else self.faces[0],)
@@ -87,7 +87,7 @@ async def test_it_is_looked_at_again_and_again() -> None:
     async def never() -> str:
         raise AssertionError("nothing has changed")
 
-    hotplug = HotplugWatcher(look, never, clock=clock, observer=Journal(Silent(), clock), in_force=("0-7",))
+    hotplug = HotplugWatcher(look, never, clock=clock, journal=Journal(Silent(), clock), in_force=("0-7",))
     watch = background(hotplug.watch())
     await _ticks(clock, lambda: len(looks) >= 3)
     watch.cancel()

@@ -10,7 +10,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.node.context import NodeRules
-from cri_proxy.node.status.contested_cpus import Others, unpinned
+from cri_proxy.node.status.containers import Others, unpinned
 from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions

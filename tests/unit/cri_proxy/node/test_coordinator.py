@@ -58,7 +58,7 @@ async def test_a_create_that_the_runtime_refuses_leaves_everything_as_before(sit
 async def test_a_roll_back_restores_the_earlier_row_and_the_moved_grants(site: Site) -> None:
     coordinator, ledger = site.node.coordinator, site.node.context.ledger
     first = await place(site, request("c", 2000))
-    coordinator.commit(first, "id-1", first.pinning)
+    coordinator.commit(first, "id-1", first.decision.pinning)
     row = site.row("id-1")
     coordinator.release(row, "test")
     before = ledger.get(row.key)
@@ -147,7 +147,7 @@ async def test_a_pod_that_is_stopped_while_a_container_is_created_keeps_its_plac
     reservation = await place(site, request("c", 2000), sandbox)
     for row in site.node.context.ledger.of_sandbox(sandbox):
         site.node.coordinator.release(row, "sandbox stopped")
-    site.node.coordinator.commit(reservation, "late", reservation.pinning)
+    site.node.coordinator.commit(reservation, "late", reservation.decision.pinning)
     other = await place(site, request("d", 2000, uid="pod-2"), sandbox)
     assert other.row.grant.owned.isdisjoint(owned(site, "late"))
 
@@ -155,8 +155,8 @@ async def test_a_pod_that_is_stopped_while_a_container_is_created_keeps_its_plac
 async def test_the_last_of_two_decisions_about_one_container_counts(site: Site) -> None:
     first = await place(site, request("c", 2000))
     second = await place(site, request("c", 3000))
-    site.node.coordinator.commit(first, "old", first.pinning)
-    site.node.coordinator.commit(second, "new", second.pinning)
+    site.node.coordinator.commit(first, "old", first.decision.pinning)
+    site.node.coordinator.commit(second, "new", second.decision.pinning)
     assert [row.container_id for row in rows(site)] == ["new"]
 
 
@@ -170,7 +170,7 @@ async def test_when_the_second_of_two_creates_fails_the_first_is_asked_for(site:
 async def test_what_was_released_is_saved_before_what_is_decided_next(site: Site) -> None:
     """Saves that nobody waits for must not overtake, nor be overtaken."""
     first = await place(site, request("c", 2000))
-    site.node.coordinator.commit(first, "id-1", first.pinning)
+    site.node.coordinator.commit(first, "id-1", first.decision.pinning)
     site.node.coordinator.release(site.row("id-1"), "test")
     await place(site, request("c", 2000))
     await site.node.context.tasks.join()
@@ -258,7 +258,7 @@ async def test_who_has_come_to_be_keeps_no_word_of_those_that_made_room(site: Si
     await two_that_make_room(site)
     placed = await place_six(site)
     assert len(placed.row.displaced) == 1
-    site.node.coordinator.commit(placed, "id-x", placed.pinning)
+    site.node.coordinator.commit(placed, "id-x", placed.decision.pinning)
     assert all(row.displaced == () for row in rows(site))
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.node.status.contested_cpus import ANYWHERE, Other, Others, late, unpinned
+from cri_proxy.node.status.containers import ANYWHERE, Other, Others, late, unpinned
 from cri_proxy.node.sync.adoption import LeftAlone
 from policies.base import ContainerKey, CpuKind
 from sysfs.cpuset import CpuSet
