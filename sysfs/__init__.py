@@ -1,1 +1,1 @@
-"""The machine: CPUs, caches, NUMA nodes and PCI devices, discovered from sysfs."""
+"""The machine as a value (CPUs, caches, NUMA nodes, PCI devices): discovered, described, captured or shown."""

@@ -1,4 +1,4 @@
-"""Assemble a Machine from facts about CPUs, nodes, caches and devices (pure).
+"""Build a ``Machine`` from facts about CPUs, nodes, caches and devices: index them and average distances. Pure.
 
 Discovery and descriptions share this, so a described machine has exactly the form of a discovered one.
 """

@@ -1,4 +1,4 @@
-"""Read caches of level 2 and 3 from ``cpuN/cache/indexM``, grouped by ``shared_cpu_list``.
+"""Read the level 2 and 3 caches from ``cpuN/cache/indexM`` of sysfs, grouped by ``shared_cpu_list``.
 
 Their ``id`` is not used: on some machines it repeats, or differs per CPU. Caches only refine a placement: one that
 cannot be read is noted and left out. Source: Documentation/ABI/testing/sysfs-devices-system-cpu.

@@ -1,4 +1,4 @@
-"""CPU lists and NUMA node lists as immutable sets of small non-negative integers.
+"""``CpuSet`` and ``NodeSet``: immutable sets of CPU and NUMA node ids, with the kernel's list format.
 
 The text form is the kernel's *list format* (Documentation/admin-guide/cputopology.rst, "0-3,8"). The parser raises on
 garbage: a malformed list must never read as "no CPUs".

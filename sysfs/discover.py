@@ -1,4 +1,4 @@
-"""Discover a machine from a sysfs tree.
+"""Discover a ``Machine`` from a sysfs tree: run the readers of CPUs, caches, nodes and devices, then assemble.
 
 Content that would make the machine wrong (a malformed CPU list, two nodes that claim a CPU) raises a SysfsError that
 names the file. Content that only adds detail (a cache, a device, a file that older kernels lack) is left out or

@@ -1,4 +1,4 @@
-"""Errors of reading a machine; each names the file or source and what is wrong with it."""
+"""Errors of reading a machine: each names the file or source, and what is wrong with it."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Detect that the running machine has changed, by a few small files that are cheap to read every few seconds.
+"""Read a few small sysfs files whose change shows that CPUs or memory nodes changed; the daemon polls it.
 
 They show CPUs and memory nodes that go offline or come back, and the kernel-isolated CPUs; the rest of a machine
 changes only with a boot. Source: Documentation/ABI/testing/sysfs-devices-system-cpu and sysfs-devices-node.

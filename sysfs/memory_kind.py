@@ -1,4 +1,4 @@
-"""Infer the memory kind of a NUMA node without CPUs: by memory tier, by HMAT figures, else by size.
+"""Infer the memory kind of a NUMA node without CPUs, or set declared kinds; find the closest nodes. Pure.
 
 Nodes with CPUs count as DRAM. Sources: Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers (a lower tier number is
 faster memory), Documentation/admin-guide/mm/numaperf.rst (``access0/initiators`` holds what the HMAT says).

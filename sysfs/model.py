@@ -1,4 +1,4 @@
-"""The machine as a frozen value: packages, dies, NUMA nodes, caches, cores, CPUs and PCI devices.
+"""``Machine``: the hardware as a frozen value: packages, dies, NUMA nodes, caches, cores, CPUs and PCI devices.
 
 Built by ``sysfs.discover`` or ``sysfs.descriptions.machine`` and never changed; a hotplug makes a new one.
 All tuples are sorted by id. Sets hold *online* CPUs only, unless a name says otherwise.

@@ -1,4 +1,4 @@
-"""Read NUMA nodes from ``sys/devices/system/node``; on kernels without NUMA one node stands for the machine.
+"""Read NUMA nodes from ``sys/devices/system/node``: CPUs, memory, distances, tiers; one node without NUMA.
 
 Sources: Documentation/ABI/stable/sysfs-devices-node, Documentation/admin-guide/mm/numaperf.rst,
 Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers.

@@ -1,4 +1,4 @@
-"""Parse Kubernetes quantities (``2Gi``, ``750m``, ``1e3``) to whole bytes and milli-CPUs (pure).
+"""Parse Kubernetes quantities (``2Gi``, ``750m``, ``1e3``) to whole bytes or milli-CPUs, rounded up. Pure.
 
 Source: the Kubernetes API reference, "Quantity": a decimal number with a binary suffix (Ki to Ei), a decimal suffix
 (n u m, k M G T P E) or a decimal exponent. Results are rounded up, as Kubernetes does.

@@ -1,4 +1,4 @@
-"""Typed reads of a sysfs tree; the only module of the package that opens files of a tree.
+"""Open the files of a sysfs tree (on disk or archived): typed reads, and notes of the fallbacks that were taken.
 
 Paths are relative to the root, with forward slashes (``sys/devices/system/cpu/online``). Whatever cannot be read or
 parsed raises a SysfsError that names the path.

@@ -1,9 +1,9 @@
-"""Load a machine from its source: the host, a directory, an archive, or a description."""
+"""Load a ``Machine`` from what ``--machine`` or a scenario names: the host, a directory, archive or description."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from sysfs.archives.archive import MemoryTree, read_archive, split_archive
+from sysfs.archives.tar import MemoryTree, read_archive, split_archive
 from sysfs.descriptions.machine import KEYS, describe
 from sysfs.discover import discover, discover_tree
 from sysfs.errors import MachineSourceError

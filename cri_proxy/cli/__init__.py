@@ -1,1 +1,1 @@
-"""The command line: one module per command."""
+"""The command line: ``main`` dispatches, each other module is one command, ``admin`` and ``output`` serve them."""

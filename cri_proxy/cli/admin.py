@@ -1,4 +1,4 @@
-"""The ``--admin`` option of commands, and the daemon's answers as views."""
+"""Query the daemon's admin socket from a command: the ``--admin`` option, and HTTP answers decoded to views."""
 
 import argparse
 from collections.abc import Mapping

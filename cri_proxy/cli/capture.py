@@ -1,4 +1,4 @@
-"""``cri-proxy capture``: write the parts of sysfs and procfs that discovery reads into one small file."""
+"""``cri-proxy capture``: archive the sysfs and procfs files that discovery reads, and check that they load."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""``cri-proxy check-config``: check whether the daemon would start with a configuration, and what would change."""
+"""``cri-proxy check-config``: check that the daemon would start with a configuration; show what it would change."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""``cri-proxy config-agent``: copy a ConfigMap from a DaemonSet's mount to the host's systemd service."""
+"""``cri-proxy config-agent``: copy a ConfigMap from a DaemonSet's mount to a host directory, at every change."""
 
 import argparse
 import os

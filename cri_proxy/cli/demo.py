@@ -1,4 +1,4 @@
-"""``cri-proxy demo``: watch an emulated machine fill with pods; nothing on this host is needed or changed."""
+"""``cri-proxy demo``: show in the terminal how an emulated machine fills with pods; the host is not touched."""
 
 import argparse
 import sys

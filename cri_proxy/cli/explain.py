@@ -1,4 +1,4 @@
-"""``cri-proxy explain``: say why a container is where it is, or was refused."""
+"""``cri-proxy explain``: ask the daemon why a container was placed where it is, or refused, and print the answer."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""``cri-proxy COMMAND``: find the command's module and load no other."""
+"""The entry point: import the module of one command, parse its options, run it and turn errors to exit statuses."""
 
 import argparse
 import importlib

@@ -1,4 +1,4 @@
-"""Print a result as text for people, or as data."""
+"""Print a command's result as text, JSON or YAML; decide whether the terminal gets colours."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""``cri-proxy reset``: undo the pinning of every container, for uninstalling."""
+"""``cri-proxy reset``: let every container use all CPUs and memory nodes again, before cri-proxy is uninstalled."""
 
 import argparse
 import asyncio

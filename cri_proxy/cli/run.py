@@ -1,4 +1,4 @@
-"""``cri-proxy run``: the daemon."""
+"""``cri-proxy run``: start the daemon with the settings of the configuration file and the command line."""
 
 import argparse
 import gc

@@ -1,4 +1,4 @@
-"""``cri-proxy simulate``: play scenarios on any machine, without root or runtime."""
+"""``cri-proxy simulate``: run scenario files in memory, on any machine, without root; print the results."""
 
 import argparse
 

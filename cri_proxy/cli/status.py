@@ -1,4 +1,4 @@
-"""``cri-proxy status``: show the running daemon's pools and containers."""
+"""``cri-proxy status``: print the running daemon's pools and containers, once or again at every change."""
 
 import argparse
 import shutil

@@ -1,4 +1,4 @@
-"""``cri-proxy topology``: show the machine as the daemon sees it, as a tree, as data, or as a picture."""
+"""``cri-proxy topology``: show a machine (this one, a capture or a description) as a tree, as data or as SVG."""
 
 import argparse
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""Configuration: the model of options, and loading it from YAML."""
+"""The configuration: its options, loading it from YAML and the command line, and its CPUs on a machine."""

@@ -1,4 +1,4 @@
-"""Check sockets, addresses, directories and names of the configuration, and bring them to one spelling."""
+"""Parsers of sockets, HTTP addresses, directories and names, for the options of ``model``. Pure."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The values of ``availableResources.cpu`` and ``reservedResources.cpu``, read from text."""
+"""Parsers and types of the CPU options ``availableResources.cpu`` and ``reservedResources.cpu``. Pure."""
 
 import re
 from dataclasses import dataclass

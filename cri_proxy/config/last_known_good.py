@@ -1,4 +1,4 @@
-"""Save the configuration in force in the state directory; a start with an invalid file goes on with it.
+"""Save the configuration in force to the state directory, and load it when a start finds the file invalid.
 
 One JSON object with options and values, never the file itself: that may be a whole ConfigMap object with other data.
 """

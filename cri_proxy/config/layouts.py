@@ -1,6 +1,6 @@
-"""Bring the layouts of a configuration to our own.
+"""Convert a ConfigMap, a cri-resource-manager file or an nri-plugins policy object to cri-proxy's own option tree.
 
-Others are: a ConfigMap object, cri-resource-manager's file, and the TopologyAwarePolicy object of nri-plugins.
+The object of nri-plugins is its TopologyAwarePolicy. Texts are untrusted: their size and depth are bounded.
 """
 
 from collections.abc import Iterator, Sequence

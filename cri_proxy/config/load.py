@@ -1,4 +1,4 @@
-"""Read YAML into a Config; every error names the file, the line, the key and what was expected."""
+"""Parse configuration YAML into a ``Config``; every error names the file, the line, the key and what was expected."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

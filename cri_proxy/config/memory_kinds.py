@@ -1,4 +1,4 @@
-"""The values of ``memoryKinds``: the kind of memory of NUMA nodes, as the operator declares it."""
+"""Parser and type of the option ``memoryKinds``, which declares the memory kind of NUMA nodes. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

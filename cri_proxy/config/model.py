@@ -1,4 +1,4 @@
-"""The configuration as frozen values: one field = one option, with its key, default, unit and meaning.
+"""``Config``: all options of the daemon as frozen dataclasses, each with its key, flag, default, unit and help.
 
 An option's type says which values it takes (``config.option`` reads them); ``Option`` says the rest.
 """

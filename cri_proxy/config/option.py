@@ -1,4 +1,4 @@
-"""Options of the configuration in their places, and how the type of one selects its parser."""
+"""List the options of a configuration dataclass, and parse one option's text by its type."""
 
 import re
 from collections.abc import Callable, Iterator

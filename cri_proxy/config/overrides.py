@@ -1,4 +1,4 @@
-"""Options of the command line, made from the model; they win over the configuration file."""
+"""Generate command-line flags from the configuration's options, and read the values given with them."""
 
 import argparse
 from collections.abc import Callable, Container

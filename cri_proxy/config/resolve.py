@@ -1,4 +1,4 @@
-"""Resolve available and reserved CPUs on a machine, and the policy's options with them."""
+"""Resolve the available and reserved CPUs of a configuration on a machine and its cgroups; return policy options."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Settings of a daemon: the configuration, where it came from, and what is resolved once for the process."""
+"""``Settings``: what one daemon process runs with: the configuration, its source, sockets and node name."""
 
 import socket
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Choose the settings of a start: the file's, else the last known good ones, under the command line's."""
+"""Build the ``Settings`` of a start: from the file and flags, or the last known good file if it is invalid."""
 
 from contextlib import suppress
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Options of a configuration by name: set, read, shown and compared."""
+"""Get, set, format and compare single options of a ``Config``, named by their ``Known`` option. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""CRI messages to values and back."""
+"""Read the container's request out of CRI messages, and write its pinning into them."""

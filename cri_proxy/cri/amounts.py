@@ -1,4 +1,4 @@
-"""A container's requests and limits from the fields of CRI, and the field behind each (pure)."""
+"""Compute a container's CPU and memory requests and limits from CRI's linux resources, with each one's field. Pure."""
 
 from dataclasses import dataclass
 

@@ -1,9 +1,9 @@
-"""The Container Device Interface: the device nodes behind a fully qualified device name.
+"""Find the host device nodes behind CDI device names, from the specification files in /etc/cdi and /var/run/cdi.
 
-A device plugin or DRA driver leaves specification files in /etc/cdi and /var/run/cdi; the runtime adds what they say to
-the container. Only the device nodes are read here. Source: the CDI specification (cncf-tags/container-device-interface,
-SPEC.md): kind ``vendor.com/class``, devices by name, ``containerEdits.deviceNodes`` with ``hostPath`` or ``path``;
-files of /var/run/cdi go before those of /etc/cdi.
+A device plugin or DRA driver writes specification files; the runtime adds the devices in them to the container. Only
+the device nodes are read here; files of /var/run/cdi go before those of /etc/cdi. Source: the CDI specification
+(cncf-tags/container-device-interface, SPEC.md): kind ``vendor.com/class``, devices by name,
+``containerEdits.deviceNodes`` with ``hostPath`` or ``path``.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Find the CPUs and NUMA nodes near the device behind a host path, from its device number through /sys/dev.
+"""Find the CPUs and NUMA nodes close to a host path, PCI address or CDI device, by reading /sys and /dev.
 
 Sources: Documentation/ABI/testing/sysfs-dev (``/sys/dev/{block,char}/MAJOR:MINOR``), sysfs-bus-pci (``numa_node``,
 ``local_cpulist``), sysfs-block (``slaves`` of device-mapper and md), Documentation/driver-api/vfio.rst

@@ -1,4 +1,4 @@
-"""The mounts and devices of a container whose locality matters (pure): host paths, PCI addresses, CDI names."""
+"""List the host paths, PCI addresses and CDI names of a container whose locality matters, from CRI messages. Pure."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Regenerate the Python beside the .proto files: ``python -m cri_proxy.cri.generate`` (development only)."""
+"""Generate the protobuf modules from the .proto files: ``python -m cri_proxy.cri.generate`` (development only)."""
 
 import re
 import sys

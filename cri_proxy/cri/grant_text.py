@@ -1,4 +1,4 @@
-"""The grant as one line of JSON in the container's annotations: a second copy of the state, kept by the runtime."""
+"""Encode a grant as JSON for the container's annotation, the runtime's copy of our state, and decode it. Pure."""
 
 import json
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""Every method of CRI v1 by its full path, with its message classes, from the protobuf descriptors."""
+"""List every CRI v1 method by gRPC path, with its request and reply classes, from the protobuf descriptors."""
 
 from dataclasses import dataclass
 

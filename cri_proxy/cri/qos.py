@@ -1,4 +1,4 @@
-"""The QoS class of a pod, from its cgroup parent and the resources of a container (pure).
+"""Find a pod's QoS class, from its cgroup parent or else from a container's resources. Pure.
 
 The kubelet puts a pod under ``[ROOT]/kubepods[/burstable|/besteffort]/podUID`` (driver cgroupfs) or
 ``[ROOT-]kubepods[-burstable|-besteffort]-podUID.slice`` (driver systemd); a Guaranteed pod has no middle part.

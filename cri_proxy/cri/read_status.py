@@ -1,4 +1,4 @@
-"""Read a container that the runtime already has from its status: for adoption, resync and drift checks (pure).
+"""Read a ContainerStatus reply of the runtime as an existing container, for adoption, resync and drift checks. Pure.
 
 containerd 1.7 and later have the resources in effect in the status itself; 1.6 only in the verbose ``info`` (JSON:
 ``pid``, ``config`` as the kubelet sent it, ``runtimeSpec`` as the OCI runtime got it and updates changed it).
@@ -13,7 +13,7 @@ from cri_proxy.cri.annotations.forms import AnnotationProblem
 from cri_proxy.cri.annotations.read import DOMAINS, GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
-from cri_proxy.cri.read import ContainerFields, build_request, labels_of
+from cri_proxy.cri.read_request import ContainerFields, build_request, labels_of
 from policies.base import Pod, Request
 from sysfs.cpuset import CpuSet, CpuSetError, IdSet, NodeSet
 

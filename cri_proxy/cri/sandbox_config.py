@@ -1,4 +1,4 @@
-"""The part of a pod sandbox's configuration that is stored: what a later decision can need, and no secrets."""
+"""Reduce a PodSandboxConfig to the fields and annotations that are stored; possible secrets are dropped. Pure."""
 
 from collections.abc import Sequence
 

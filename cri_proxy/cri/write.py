@@ -1,4 +1,4 @@
-"""Edit CRI messages as bytes (pure): cpuset fields, the grant's annotation, resource files, shares and quota.
+"""Write pinning, grant annotation, resource-file mount and CPU shares and quota into CRI request bytes. Pure.
 
 Everything else survives, also fields that this build does not know: protobuf keeps them through parse and serialize. A
 ``Pinning`` field of None is not ours: the caller's own value stays.

@@ -1,1 +1,1 @@
-"""A kubelet-like client: the calls of a pod's life over any channel to a CRI runtime."""
+"""A CRI client that acts as a kubelet, over any channel: for simulation, the try-out and tests."""

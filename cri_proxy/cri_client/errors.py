@@ -1,4 +1,4 @@
-"""The error of the client and of the tools around it: the thing, the problem and what to do."""
+"""``TryoutError``, the error of the CRI client, testbed and try-out: the thing, the problem and the remedy."""
 
 from dataclasses import dataclass
 

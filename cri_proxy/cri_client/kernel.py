@@ -1,4 +1,4 @@
-"""Read from procfs what a process may use, and our capabilities.
+"""Read from procfs which CPUs and memory nodes a process may use, and its effective capabilities.
 
 Sources: proc_pid_status(5) (Cpus_allowed_list, Mems_allowed_list, CapEff), capabilities(7).
 """

@@ -1,4 +1,4 @@
-"""Call a CRI runtime as a kubelet does, over any channel (to the runtime, or through the proxy)."""
+"""Run, inspect and remove pods by the CRI calls that a kubelet makes, over any channel. Stateless."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Pods as values, and the CRI requests that a kubelet makes of them. Pure.
+"""Pod and container specifications, and the CRI messages that a kubelet builds from them. Pure.
 
 Everything that the proxy reads is as a kubelet writes it: cpu_shares, cpu_quota, cpu_period from requests and limits,
 oom_score_adj by QoS class, the pod's cgroup as cgroup_parent, the ``io.kubernetes.*`` labels, and the pod's annotations

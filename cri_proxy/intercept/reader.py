@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from cri_proxy.cri import read
+from cri_proxy.cri import read_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.kubelet.pod_resources import PodResources
@@ -42,16 +42,18 @@ class Reader:
         if self.pod_resources is not None:
             self.pod_resources.expect(pod)
 
-    async def read_create(self, message: pb.CreateContainerRequest, sandbox: pb.PodSandboxConfig) -> read.ReadRequest:
+    async def read_create(
+        self, message: pb.CreateContainerRequest, sandbox: pb.PodSandboxConfig
+    ) -> read_request.ReadRequest:
         """Return what a container that is about to be created in this pod asks for."""
         hints = [*await self.hints_of(message.config)]
         if self.pod_resources is not None:
-            pod = read.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
+            pod = read_request.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
             hints += await self.pod_resources.hints(pod, message.config.metadata.name)
-        return read.read_create(
+        return read_request.read_create(
             message, sandbox, domains=self.domains, hints=hints, node_memory_bytes=self.memory_bytes
         )
 
     def merge_update(self, request: Request, resources: pb.LinuxContainerResources) -> Request:
         """Return the recorded request as this update changes it."""
-        return read.merge_update(request, resources, node_memory_bytes=self.memory_bytes)
+        return read_request.merge_update(request, resources, node_memory_bytes=self.memory_bytes)

@@ -11,7 +11,7 @@ from functools import partial
 
 from cri_proxy import events
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri.read import pod_of
+from cri_proxy.cri.read_request import pod_of
 from cri_proxy.cri.sandbox_config import stored_config
 from cri_proxy.cri.write import CpuTime, cpu_time_of, write_update
 from cri_proxy.errors import UnreadableRequest

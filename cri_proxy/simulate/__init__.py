@@ -1,1 +1,1 @@
-"""Run scenarios through the real interceptor and coordinator, on the in-memory runtime."""
+"""Run scenarios in one process: the daemon's interceptor and coordinator on an in-memory runtime."""

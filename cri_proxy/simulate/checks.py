@@ -1,4 +1,4 @@
-"""Check a scenario's steps before they run.
+"""Check a scenario's steps before it runs: every pod and option that a step names must exist by then. Pure.
 
 A refusal by the node (the machine is full, the container has ended) is a result. A name that no earlier step created,
 or an option that no running daemon accepts, is a mistake in the scenario.

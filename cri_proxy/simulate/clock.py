@@ -1,4 +1,4 @@
-"""Time and threads of a scenario: deterministic, so that every run is the same."""
+"""A deterministic clock and a thread-free executor for scenarios, so that every run gives the same result."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The scenario of ``cri-proxy demo``: a described machine, a handful of pods, a sentence and a picture for each."""
+"""Run the built-in scenario of ``cri-proxy demo``; yield each step with its news and a CPU grid to draw."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass

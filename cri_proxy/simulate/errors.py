@@ -1,4 +1,4 @@
-"""Errors of scenarios: the file, the line, and a sentence with the remedy."""
+"""``ScenarioError`` (file, line, problem) and ``ExpectationError`` (an expression without a truth value)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The kubelet of a scenario: sandboxes, containers and their attempts, resizes, removal."""
+"""Carry out a scenario's pod steps as a kubelet: create sandboxes and containers, restart, resize and remove them."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The machine of a scenario: loaded with every CPU, and as discovery finds it while some are offline."""
+"""Load a scenario's machine from its source, and derive the machine that has some CPUs offline."""
 
 from collections.abc import Mapping
 from dataclasses import replace

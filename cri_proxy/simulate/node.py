@@ -1,4 +1,4 @@
-"""A node in memory: the machine, the embedded runtime, and the real coordinator and interceptor in front of it.
+"""Build and run one node in memory: the embedded runtime with the daemon's interceptor and coordinator before it.
 
 Nothing here decides: a scenario's containers take the path that a kubelet's take on a real node.
 """

@@ -1,4 +1,4 @@
-"""The outcome of a step: every container as the runtime has it now, which ones moved, and refusals."""
+"""The result of a scenario step as values: each container's CPUs, what moved, refusals; with its JSON form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The pods of a scenario as its kubelet knows them: specifications, sandboxes, and the current attempt of each name."""
+"""``Pods``: the simulated kubelet's record of pods, their sandboxes and containers, looked up by scenario names."""
 
 import hashlib
 import uuid

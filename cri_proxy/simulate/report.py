@@ -1,4 +1,4 @@
-"""Results of a scenario as text: what every step did, to which containers, and why."""
+"""Format a scenario's results as text: each step with its containers, moves, problems and a summary. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""Run scenario files: one result per document, as data and as text."""
+"""Run every document of scenario files, each on a new node; return results as text and JSON data."""
 
 import asyncio
 from collections.abc import Iterable, Iterator

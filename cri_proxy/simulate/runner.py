@@ -1,4 +1,4 @@
-"""Run the steps of a scenario on a node in memory, and record every container after each."""
+"""Run one scenario's steps on a simulated node; record every container and check expectations after each."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import assert_never

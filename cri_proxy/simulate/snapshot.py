@@ -1,4 +1,4 @@
-"""Record the containers of the node: what the runtime has, and which kinds of CPUs the ledger says they are."""
+"""Read every container's state after a step: from runtime, kernel and ledger, with reasons and reason codes."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""A private containerd, the daemon as a process, and container images: for the try-out, tests and benchmarks."""
+"""Start real programs for the try-out, tests and benchmarks: a private containerd, the daemon, an image."""

@@ -1,4 +1,4 @@
-"""Query a daemon's admin socket for typed values."""
+"""Query a daemon's admin socket, from the try-out and tests: status, explanations and readiness as typed values."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Remove the cgroups of pods, as a kubelet does, on cgroup v1, v2 and the hybrid of both (cgroups(7))."""
+"""Remove pods' cgroups from every hierarchy (v1, v2, hybrid), as a kubelet does after pods end (cgroups(7))."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Run a program as a child process; its output goes to a file."""
+"""Start and stop a program as a child process with its output in a file; run a short program for its output."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Run a private containerd in one directory, with an image, and remove everything at the end.
+"""Start a private containerd with an image in one directory; at the end remove its pods, processes and mounts.
 
 Works as root without CAP_SYS_RESOURCE (CI containers), without a network and without CNI plugins.
 """

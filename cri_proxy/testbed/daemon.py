@@ -1,4 +1,4 @@
-"""Run the daemon as a process in front of a runtime, with everything it writes below one directory."""
+"""Start, restart, hand over and stop ``cri-proxy run`` as a child process, with its files in one directory."""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""Build a container image from a static busybox, for pause and workload at once, as a docker-archive tar.
+"""Build the container image of pause and test containers from a static busybox, as a ``docker save`` tar file.
 
 A machine without a network cannot pull one. The layout is what ``docker save`` writes: a configuration, one layer, and
 ``manifest.json`` that names both.

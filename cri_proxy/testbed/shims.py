@@ -1,4 +1,4 @@
-"""Remove what a containerd leaves behind when it ends: shims, their sockets, mounts.
+"""Remove what a private containerd leaves when it ends: its shims and containers, their sockets and mounts.
 
 Nothing of another containerd is touched: a shim is ours when its ``-address`` is our socket, a mount when it is below
 our directory.

@@ -1,4 +1,4 @@
-"""Wait until something is true, with a bound; let a clean-up end in spite of a cancellation."""
+"""Poll a condition until it holds or a timeout passes; finish a clean-up in spite of a cancellation."""
 
 import asyncio
 import time

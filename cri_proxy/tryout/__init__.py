@@ -1,1 +1,1 @@
-"""``make run``: real containers through the proxy, and what the kernel says about them."""
+"""The try-out (``make run``): run pods through the proxy and compare its decisions with what the kernel enforces."""

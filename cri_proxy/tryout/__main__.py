@@ -1,4 +1,4 @@
-"""``make run``: real containers through the proxy on this machine, and what the kernel says about them."""
+"""The command line of ``make run``: choose a runtime, run the try-out, and exit 0 if the kernel confirms it all."""
 
 import argparse
 import asyncio

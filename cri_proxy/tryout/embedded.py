@@ -1,4 +1,4 @@
-"""Run the daemon in this process, on the embedded runtime and a described machine: no root, no containerd."""
+"""Run the daemon inside this process, on the embedded runtime and a described machine: no root, no containerd."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Use a runtime that runs already: add an image and pods, and remove only these at the end."""
+"""Prepare a runtime that already runs for the try-out: add an image; at the end remove our pods and image."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Format the try-out's report: what was requested, what was chosen, why, and what the kernel says. Pure."""
+"""Format the try-out's report: each container's request, placement, reason, and the CPUs the kernel allows. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

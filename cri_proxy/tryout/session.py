@@ -1,4 +1,4 @@
-"""Run a try-out: a runtime, the daemon in front of it, pods, the report, and the removal of everything."""
+"""Run one try-out: start a runtime and the daemon, run the pods, print the report, remove everything."""
 
 import asyncio
 import json

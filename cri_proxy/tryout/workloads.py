@@ -1,4 +1,4 @@
-"""The pods of the try-out: one for each kind of placement that the machine has room for."""
+"""Choose the try-out's pods: one for each kind of placement that fits on a machine of this size. Pure."""
 
 from dataclasses import dataclass, replace
 

@@ -1,1 +1,1 @@
-"""Archives of machines: write one (capture) and read one."""
+"""Tar archives of machines: write one (``capture``), read one (``tar``), and which files belong in it."""

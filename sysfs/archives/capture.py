@@ -1,4 +1,4 @@
-"""Capture a machine: write the files that discovery reads to a small archive, for bug reports and simulation.
+"""Capture a machine: write the files that discovery reads to a small tar file, for bug reports and simulation.
 
 The files are listed by ``archives.extent``, not by what a discovery happened to read, so a capture is complete also
 where discovery fails. Loading it gives the same machine: links stay links, and files that give an error when read
@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 from io import BytesIO
 from pathlib import Path
 
-from sysfs.archives.archive import UNREADABLE
 from sysfs.archives.extent import PATTERNS, PCI_FILES
+from sysfs.archives.tar import UNREADABLE
 from sysfs.pci import device_paths
 from sysfs.reader import MAX_FILE_BYTES, DirectoryTree, Tree, TreeReader
 

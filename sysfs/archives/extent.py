@@ -1,4 +1,4 @@
-"""The files of sysfs and procfs that discovery reads: those that a capture writes and a reader of archives keeps."""
+"""The sysfs and procfs paths that discovery reads: ``capture`` writes these, and the archive reader keeps these."""
 
 import re
 

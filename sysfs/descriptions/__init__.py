@@ -1,1 +1,1 @@
-"""Machines from a short description."""
+"""Build machines from a short description, without reading a sysfs tree."""

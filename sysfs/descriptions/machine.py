@@ -1,4 +1,4 @@
-"""Build a machine from a short description: counts of packages, dies, nodes, cores and threads, and deviations.
+"""Build a ``Machine`` from a short description: counts of packages, dies, nodes, cores, threads; and exceptions.
 
 The keys are those of the command line's ``--machine`` and of scenarios: ``docs`` lists them, ``KEYS`` below names them.
 """

@@ -1,4 +1,4 @@
-"""The memory-only nodes of a described machine and their distances to all other nodes."""
+"""Read the memory-only nodes of a machine description, and compute their distances to all other nodes. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The PCI devices of a described machine."""
+"""Read the PCI devices of a machine description: addresses, parent bridges, nodes and local CPUs. Pure."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,1 +1,1 @@
-"""A machine as text, JSON or a picture."""
+"""Show a machine as text, JSON or SVG."""

@@ -1,4 +1,4 @@
-"""Show a machine to programs: plain data for JSON and YAML (pure).
+"""Convert a machine to plain data for JSON and YAML, as ``topology -o json`` and the HTTP server print it. Pure.
 
 Sets are CPU lists, sizes bytes, frequencies kHz, PCI codes hexadecimal text; everything is sorted by id.
 """

@@ -1,4 +1,4 @@
-"""Show a machine to people: a tree by containment, and its text form (pure)."""
+"""Format a machine as text: its tree of nodes, dies and caches by containment, distances and devices. Pure."""
 
 import textwrap
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Draw a machine as SVG: nested boxes down to the threads of each core, and a table of distances (pure)."""
+"""Draw a machine as SVG: nested boxes down to the threads of each core, and a table of distances. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

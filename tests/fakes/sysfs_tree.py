@@ -7,7 +7,7 @@ the root, to change one before ``write_tree`` or ``memory_tree``.
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from sysfs.archives.archive import MemoryTree
+from sysfs.archives.tar import MemoryTree
 from sysfs.model import CoreKind, Cpu, Device, Machine, NumaNode
 
 CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"

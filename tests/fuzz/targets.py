@@ -33,7 +33,7 @@ from cri_proxy.relay.calls import Interest
 from cri_proxy.relay.splice import Splice
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.parse import parse_scenario
-from sysfs.archives.archive import read_archive
+from sysfs.archives.tar import read_archive
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.discover import discover_tree
 from sysfs.errors import MachineSourceError, SysfsBaseError

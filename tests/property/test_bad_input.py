@@ -27,7 +27,7 @@ from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
 from cri_proxy.cri.annotations.table import OF_PEERS, TABLE
 from cri_proxy.cri.annotations.values import MAX_LEVELS_UP, by_container, parse_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri.read import merge_update, read_create
+from cri_proxy.cri.read_request import merge_update, read_create
 from cri_proxy.errors import ConfigError
 from policies.base import Allocations, Placed, Preferences, Rejected, Request
 from policies.builder import build_policy

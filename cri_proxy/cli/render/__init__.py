@@ -1,1 +1,1 @@
-"""Render results for a terminal."""
+"""Format the daemon's answers (status, explanations, plans) as text for a terminal."""

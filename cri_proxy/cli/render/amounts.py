@@ -1,4 +1,4 @@
-"""Format amounts of CPU and memory, sets of ids and times for a terminal. Pure."""
+"""Format CPU and memory amounts, CPU and node sets, and times for a terminal. Pure."""
 
 from datetime import UTC, datetime
 

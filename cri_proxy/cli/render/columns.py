@@ -1,4 +1,4 @@
-"""Lay out text in columns for a terminal: cells wrap inside their column, colours have no width."""
+"""Lay out and wrap text for a terminal: columns, paragraphs, colours and the terminal's width."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Format the explanation of a decision for a terminal. Pure."""
+"""Format decisions for a terminal: place, reasons, request, ranking, repinned containers and history. Pure."""
 
 from collections.abc import Sequence
 

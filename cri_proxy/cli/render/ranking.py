@@ -1,4 +1,4 @@
-"""Format the ranking of the pools for a terminal: a table of the deciding fields, and their meaning. Pure."""
+"""Format the ranking of pools in an explanation: a table of the fields that decided, with a legend. Pure."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Format a request for a terminal: every part with the annotation, CRI field or option it came from. Pure."""
+"""Format the request in an explanation: each part with the annotation, CRI field or option behind it. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

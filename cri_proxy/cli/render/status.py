@@ -1,4 +1,4 @@
-"""Format the node's pools and containers as a tree for a terminal. Pure."""
+"""Format the daemon's status as text: warnings, the tree of pools with containers, memory use, refusals. Pure."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,1 +1,1 @@
-"""Find, read and watch the files of the configuration."""
+"""Find, read and watch the configuration's files on disk; copy a mounted ConfigMap to the host."""

@@ -1,4 +1,4 @@
-"""``cri-proxy config-agent``: copy a mounted ConfigMap to a directory of the host, and again whenever it changes."""
+"""Copy a mounted ConfigMap to a host directory, and again at every change: the loop of ``cri-proxy config-agent``."""
 
 import asyncio
 import os

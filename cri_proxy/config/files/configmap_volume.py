@@ -1,4 +1,4 @@
-"""Write a directory of files that changes as a whole, in the layout of the kubelet's ConfigMap volumes.
+"""Write a directory of files atomically, in the layout of a kubelet ConfigMap volume (``config-agent`` does).
 
 The files of one generation lie in a directory of their own. ``..data`` points to it, and readers open links through
 ``..data``: renaming one link over another changes all of them at once (rename(2)). Every step is on disk before the

@@ -1,4 +1,4 @@
-"""Watch a few directories for changes by inotify(7), through the watchdog library.
+"""Watch directories with inotify(7), through the watchdog library, and call back when a watched name may have changed.
 
 A notice says no more than "look again": what changed, if anything, is found by reading.
 """

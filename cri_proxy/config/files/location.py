@@ -1,4 +1,4 @@
-"""Where a node's configuration lies, and what it says now: read in one piece, errors as part of the result."""
+"""Find the configuration file that applies to this node, read it as a ``Source``, and name the directories to watch."""
 
 import os
 import re

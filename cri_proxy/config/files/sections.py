@@ -1,4 +1,4 @@
-"""Join the sections of a configuration that are files of one directory, and trace errors back to their file.
+"""Join a directory of cri-resource-manager's section files into one ConfigMap text; map error lines back to files.
 
 A mounted ConfigMap of cri-resource-manager looks like this: each of its keys (``policy``, ``logger``, ...) is a file.
 Joined they are the ConfigMap object itself, a layout that is understood anyway.

@@ -1,4 +1,4 @@
-"""Symbolic links on the path to a file, and ``..data``, which swaps a ConfigMap volume as a whole."""
+"""Follow symbolic links to the directories to watch, and read a ConfigMap volume without mixing two generations."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Watch the configuration and apply every change once, however it was made.
+"""Check the configuration at inotify notices, polls and reload requests; call ``take`` once for each change.
 
 Inotify (``notices``) reports at once: plain edits, editors that rename, the ``..data`` swap of a ConfigMap volume, a
 directory that goes and comes back. Polling finds what inotify does not: network file systems, limits reached.

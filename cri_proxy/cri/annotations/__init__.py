@@ -1,1 +1,1 @@
-"""Read the annotations of a pod."""
+"""Parse a pod's annotations into the preferences of one of its containers."""

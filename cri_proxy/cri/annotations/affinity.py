@@ -1,4 +1,4 @@
-"""Read one container's affinity or anti-affinity list: the short form, the full form, or both mixed.
+"""Parse one container's affinity or anti-affinity annotation: the short form, the full form, or both mixed. Pure.
 
 Forms, operators and joint keys are those of cri-resource-manager ("Container Affinity and Anti-Affinity") and
 nri-plugins. A key is kept as written; the policy looks it up.

@@ -1,4 +1,4 @@
-"""Annotations of one container that cannot both count: report the one that is ignored.
+"""Report annotation values of a container that have no effect because another annotation rules them out. Pure.
 
 Only an ignored value is a problem. A strict preference that another one excludes refuses the container
 (``supply.demand``), and a container's own value overrides a pod-wide one by the scopes.

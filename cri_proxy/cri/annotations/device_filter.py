@@ -1,4 +1,4 @@
-"""Filter the devices and mounts whose locality counts for a container, as its annotations say (pure).
+"""Parse the ``topologyhints`` annotations into a filter of the devices and mounts whose locality counts. Pure.
 
 Annotations ``topologyhints`` (kinds of sources), ``deny.topologyhints`` and ``allow.topologyhints`` (paths). As in
 nri-plugins a denied path counts if it is allowed as well, so that a pod can deny all and take a few.

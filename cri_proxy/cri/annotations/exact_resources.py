@@ -1,4 +1,4 @@
-"""Exact requests and limits from the annotation of nri-plugins' and cri-resource-manager's webhooks (pure).
+"""Read exact requests and limits from a webhook's annotation, where they agree with the kubelet's CRI figures. Pure.
 
 In CRI a Burstable container's memory request is known to a thousandth of the node only, CPU shares end at 256 CPUs,
 quotas begin at 10m, and a kubelet that enforces no quotas sends no CPU limit. The annotation is JSON:

@@ -1,4 +1,4 @@
-"""Find the value of an annotation that counts for one container, among all its forms, scopes and domains.
+"""Look up the annotation value that applies to one container, among all spellings, scopes and domains of a key.
 
 Forms of a key, from the narrowest scope to the widest:
 

@@ -1,4 +1,4 @@
-"""Read the values of single preferences: kinds of memory, thread siblings, levels, priorities, durations, commands.
+"""Parsers of single annotation values: memory kinds, threads, levels, priorities, durations, commands. Pure.
 
 Each function takes a parsed JSON or YAML value and raises ``ValueError`` with a phrase that says what was expected.
 """

@@ -1,4 +1,4 @@
-"""Read the annotations of a pod for one of its containers.
+"""Parse all annotations of a pod for one of its containers: preferences, the origin of each, problems. Pure.
 
 The rows are in ``annotations.table``, the forms and scopes of a key in ``annotations.forms``.
 """

@@ -1,4 +1,4 @@
-"""The table of annotations: a row says how a value is read, where it goes, what it means and how explain words it."""
+"""The table of supported annotations: each row has its key, parser, target field, documentation and display text."""
 
 from functools import partial
 

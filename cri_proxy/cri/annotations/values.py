@@ -1,4 +1,4 @@
-"""Parse the text of annotations within bounds: any author of a pod writes them, and the daemon runs as root.
+"""Parse annotation text safely as JSON or YAML, with bounds on size and depth; parsers of common value types.
 
 Every parser takes a parsed JSON or YAML value and raises ``ValueError`` with a phrase that says what was expected. No
 text makes one raise anything else, recurse deeply or expand aliases.

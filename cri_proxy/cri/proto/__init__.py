@@ -1,1 +1,1 @@
-"""The CRI v1 interface as written by this project, and the stubs generated from it."""
+"""The .proto file of the CRI v1 subset that this project uses, and the Python modules generated from it."""

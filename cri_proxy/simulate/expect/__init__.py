@@ -1,1 +1,1 @@
-"""The expressions of expect steps."""
+"""The expression language of ``expect`` steps in scenarios."""

@@ -1,4 +1,4 @@
-"""The expressions of ``expect``: Python's syntax for sets and comparisons, interpreted here and never passed to Python.
+"""Parse and evaluate the expressions of ``expect``: a safe subset of Python's syntax, without ``eval``. Pure.
 
 Values are truth values, whole numbers, texts, and sets of numbers or texts. There are no names but those of the
 functions, no attributes, no subscripts and no arithmetic that grows: ``_NODES`` lists what an expression may hold. A

@@ -1,4 +1,4 @@
-"""The functions of ``expect``: about containers, the machine, sets, and the last step."""
+"""The functions that ``expect`` expressions call: about containers, the machine, CPU sets and the last step."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches

@@ -1,1 +1,1 @@
-"""Scenario files as values."""
+"""Scenario files: their values, and the parser that builds these from YAML."""

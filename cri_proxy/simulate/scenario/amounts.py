@@ -1,4 +1,4 @@
-"""CPU and memory of a container: the amounts of a scenario, and the figures of the pod specification they stand for."""
+"""Read CPU and memory amounts of a scenario, check them by QoS class, and convert them to a ``ContainerSpec``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Devices and mounts of a container: read from a scenario, written to CRI, and located on the machine.
+"""Parse a scenario's devices and mounts, add them to CRI requests, and locate them on the simulated machine.
 
 A host path has a place when it contains a PCI address, as names of udev do (``/dev/dri/by-path/
 pci-0000:10:00.0-render``, ``/sys/bus/pci/devices/...``), or when the scenario says which device it is ``on``.

@@ -1,4 +1,4 @@
-"""Values of a scenario file with their lines, so that every error names one.
+"""Typed access to a scenario's YAML values; every error names the file and the line.
 
 Mappings are read key by key against a list of known ones: an unknown, doubled or misspelt key is an error.
 """

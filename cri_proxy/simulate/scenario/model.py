@@ -1,4 +1,4 @@
-"""Scenarios as values: a machine, a configuration, and steps."""
+"""Scenarios as frozen values: a machine, a configuration, and one dataclass for each kind of step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Read scenario files (docs/reference/scenarios.md): YAML documents into values; every error names its line."""
+"""Parse scenario files (docs/reference/scenarios.md), YAML with several documents, into ``Scenario`` values."""
 
 import sys
 from collections.abc import Iterator, Mapping

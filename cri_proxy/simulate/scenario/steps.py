@@ -1,4 +1,4 @@
-"""Read the steps of a scenario from YAML: one function a kind of step, which raises ScenarioError."""
+"""Parse one step of a scenario from YAML into its action: one function for each kind of step."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

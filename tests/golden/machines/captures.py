@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sysfs.archives.archive import MemoryTree, read_archive
+from sysfs.archives.tar import MemoryTree, read_archive
 from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree
 from sysfs.model import Machine

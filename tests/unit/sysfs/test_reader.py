@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from sysfs.archives.archive import MemoryTree
+from sysfs.archives.tar import MemoryTree
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.errors import FileMissing, SysfsError
 from sysfs.reader import MAX_FILE_BYTES, DirectoryTree, TreeReader

@@ -5,7 +5,7 @@ import pytest
 
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri.read import ReadRequest, pod_of
+from cri_proxy.cri.read_request import ReadRequest, pod_of
 from cri_proxy.cri_client.pods import KubeletNode, PodSpec, create_request, guaranteed, sandbox_config
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.intercept.reader import Reader, message_of

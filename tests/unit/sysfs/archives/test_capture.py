@@ -4,8 +4,8 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 
-from sysfs.archives.archive import MemoryTree, read_archive
 from sysfs.archives.capture import capture, capture_tree
+from sysfs.archives.tar import MemoryTree, read_archive
 from sysfs.discover import discover, discover_tree
 from sysfs.model import Machine
 from sysfs.sources import load_machine

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cri_proxy.cri.kubelet_numbers import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of_cgroup
-from cri_proxy.cri.read import merge_update, pod_of, read_create
+from cri_proxy.cri.read_request import merge_update, pod_of, read_create
 from cri_proxy.cri_client.pods import systemd_slice
 from policies.base import ContainerKey, DeviceLocality, QosClass, Request
 from sysfs.cpuset import CpuSet, NodeSet

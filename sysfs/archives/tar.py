@@ -1,4 +1,4 @@
-"""Read captured machines from an archive into memory; nothing is unpacked, and only what discovery reads is kept."""
+"""Read the sysfs trees of captured machines from a tar file into memory; untrusted input, nothing is unpacked."""
 
 import errno
 import lzma

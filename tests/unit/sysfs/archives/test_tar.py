@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sysfs.archives.archive import MemoryTree, read_archive, split_archive
+from sysfs.archives.tar import MemoryTree, read_archive, split_archive
 from sysfs.errors import MachineSourceError
 from sysfs.reader import MAX_FILE_BYTES
 

@@ -1,4 +1,4 @@
-"""Read CRI messages as requests to the policy (pure), with the origin of each figure."""
+"""Convert CreateContainer and UpdateContainerResources messages to policy requests, and sandboxes to pods. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
