@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from sys import intern
 
 from cri_proxy.cri.amounts import Figures, figures_of
 from cri_proxy.cri.annotations.exact_resources import Sent, exact_figures
@@ -19,6 +21,8 @@ from cri_proxy.cri.qos import qos_of
 from policies.base import ContainerKey, DeviceLocality, Labels, Pod, QosClass, Request
 
 Origins = tuple[tuple[str, str], ...]
+# A pod's containers follow its sandbox: all that is kept of them shares one object.
+_pod_with = lru_cache(maxsize=128)(Pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,8 @@ class ReadRequest:
 
 def labels_of(labels: Mapping[str, str]) -> Labels:
     """Return a map of CRI as sorted pairs."""
-    return tuple(sorted(labels.items()))
+    # The keys are the same in every pod.
+    return tuple(sorted((intern(key), value) for key, value in labels.items()))
 
 
 def pod_of(
@@ -47,7 +52,7 @@ def pod_of(
 
 
 def _pod(metadata: pb.PodSandboxMetadata, labels: Mapping[str, str], qos: QosClass, sandbox_id: str) -> Pod:
-    return Pod(metadata.uid or sandbox_id, metadata.name, metadata.namespace, qos, labels_of(labels))
+    return _pod_with(metadata.uid or sandbox_id, metadata.name, metadata.namespace, qos, labels_of(labels))
 
 
 def read_create(
@@ -114,6 +119,7 @@ def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Re
     return request, parsed
 
 
+@lru_cache(maxsize=64)  # most containers have the same
 def _merged(*origins: Origins) -> Origins:
     """Return all origins, each field once, the last one of a field."""
     return tuple({field: origin for some in origins for field, origin in some}.items())

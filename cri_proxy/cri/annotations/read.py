@@ -71,7 +71,7 @@ def _preferences(finder: Finder) -> Preferences:
     required = _requires_isolated(finder.find(rows.PREFER_ISOLATED), finder.find(rows.REQUIRE_ISOLATED))
     threads = _narrower(finder.find(rows.HYPERTHREADS), finder.find(rows.HIDE_HYPERTHREADS))
     kinds = preferences.memory_kinds
-    return replace(
+    preferences = replace(
         preferences,
         prefer_isolated=True if required else preferences.prefer_isolated,
         require_isolated=required,
@@ -79,6 +79,7 @@ def _preferences(finder: Finder) -> Preferences:
         strict_memory=preferences.strict_memory and bool(kinds),
         cold_start_seconds=0 if kinds and not has_cold_start_kinds(kinds) else preferences.cold_start_seconds,
     )
+    return _NO_PREFERENCES if preferences == _NO_PREFERENCES else preferences
 
 
 def _requires_isolated(prefer: FoundValue[bool] | None, require: FoundValue[bool] | None) -> bool:
