@@ -7,8 +7,7 @@ from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
 from policies.topology_aware.cpus.offer import Offer, offers_of
-from policies.topology_aware.locality.devices import local_cpus
-from policies.topology_aware.locality.strict_devices import ANYWHERE, reach_in
+from policies.topology_aware.locality.devices import ANYWHERE, local_cpus, reach_in
 from policies.topology_aware.ranking import Ranking
 from policies.topology_aware.score import deciding_field, ranked
 from policies.topology_aware.supply.context import PlacementContext

@@ -9,8 +9,8 @@ from dataclasses import replace
 from policies.base import ContainerKey, Grant, Threads
 from policies.hardware.pools import Pool
 from policies.topology_aware.cpus.cores import on_free_cores
-from policies.topology_aware.locality.strict_devices import reach_in
-from policies.topology_aware.memory.grants import in_pool
+from policies.topology_aware.locality.devices import reach_in
+from policies.topology_aware.memory.home import in_pool
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import Supply, givable
 

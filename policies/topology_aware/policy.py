@@ -23,8 +23,7 @@ from policies.policy import Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.locality.affinity import affinity_reasons
-from policies.topology_aware.memory.grants import after_cold_start
-from policies.topology_aware.memory.home import default_kinds_of
+from policies.topology_aware.memory.home import after_cold_start, default_kinds_of
 from policies.topology_aware.memory.narrow import narrowed
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of

@@ -7,8 +7,8 @@ from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, R
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
 from policies.topology_aware.memory import reasons as memory_reasons
-from policies.topology_aware.memory.grants import in_pool
-from policies.topology_aware.memory.restore import (
+from policies.topology_aware.memory.home import in_pool
+from policies.topology_aware.memory.reinstate import (
     keeping_zone,
     missing_nodes,
     plan_leniently,

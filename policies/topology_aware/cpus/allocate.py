@@ -10,8 +10,7 @@ from policies.topology_aware.cpus.offer import Offer
 from policies.topology_aware.cpus.pick_reasons import PickedCpus, how_picked
 from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus, reduced, within_limits
 from policies.topology_aware.cpus.retained import additions
-from policies.topology_aware.locality.devices import Locality, localities
-from policies.topology_aware.locality.strict_devices import ANYWHERE, is_near_each, reach_in
+from policies.topology_aware.locality.devices import ANYWHERE, Locality, is_near_each, localities, reach_in
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet
 

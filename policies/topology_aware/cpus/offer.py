@@ -7,7 +7,7 @@ from policies.base import Threads
 from policies.hardware.pools import Pool
 from policies.topology_aware.cpus.cores import inner_on_cores, on_free_cores
 from policies.topology_aware.cpus.retained import retained
-from policies.topology_aware.locality.strict_devices import ANYWHERE, is_near_each, reach_in
+from policies.topology_aware.locality.devices import ANYWHERE, is_near_each, reach_in
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.supply import Room

@@ -1,12 +1,17 @@
-"""Where a container's devices are: how near a pool is to them, and which CPUs are near which."""
+"""How near pools and CPUs are to a container's devices, and which of them a strict preference for nearness allows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from policies.base import DeviceLocality
 from policies.hardware.pools import Pool, PoolTree
+from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
+
+ANYWHERE = -1  # every CPU, as a mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +41,7 @@ def local_cpus(machine: Machine, hint: DeviceLocality) -> int | None:
     """
     cpus = hint.cpus.mask & machine.online.mask or _cpus_of(machine, hint.nodes)
     if not cpus:
-        for node in machine.nodes:
-            if node.id in hint.nodes:
-                cpus |= _cpus_of(machine, node.near)
+        cpus = reduce(or_, (_cpus_of(machine, node.near) for node in machine.nodes if node.id in hint.nodes), 0)
     says_nothing = cpus == machine.online.mask or not (hint.cpus or hint.nodes)
     return None if says_nothing else cpus
 
@@ -65,11 +68,7 @@ def _cpus_or_nodes(machine: Machine, hint: DeviceLocality) -> tuple[int, int]:
 
 
 def _cpus_of(machine: Machine, nodes: NodeSet) -> int:
-    cpus = 0
-    for node in machine.nodes:
-        if node.id in nodes:
-            cpus |= node.cpus.mask
-    return cpus
+    return reduce(or_, (node.cpus.mask for node in machine.nodes if node.id in nodes), 0)
 
 
 def _nearness(pool: Pool, local: tuple[int, int]) -> float:
@@ -77,3 +76,33 @@ def _nearness(pool: Pool, local: tuple[int, int]) -> float:
     if cpus:
         return (pool.hardware & cpus).bit_count() / min(pool.hardware.bit_count(), cpus.bit_count())
     return (pool.mems & nodes).bit_count() / nodes.bit_count()
+
+
+def reach_in(context: PlacementContext, pool: Pool) -> int:
+    """Return the CPUs that the container may own in this pool, as a mask; 0 rules the pool out.
+
+    Without a strict preference: all. With one: all if the whole pool is near the devices and has CPUs near each;
+    else, if nothing shared is asked for, those near any. Each device must then have one near it (``is_near_each``).
+    """
+    near = _near(context) if context.demand.strict_hints else ()
+    if not near:
+        return ANYWHERE
+    together = reduce(or_, near)
+    usable = pool.sharable | pool.isolated
+    if not usable & ~together and all(usable & cpus for cpus in near):
+        return ANYWHERE
+    return usable & together if context.demand.whole and not context.demand.shared_mcpu else 0
+
+
+def is_near_each(context: PlacementContext, reach: int, owned: int) -> bool:
+    """Return whether some of these CPUs are near each device, if ``reach`` makes this a condition.
+
+    One CPU cannot be near two devices in two packages: the strict preference refuses that.
+    """
+    return reach == ANYWHERE or all(owned & cpus for cpus in _near(context))
+
+
+def _near(context: PlacementContext) -> tuple[int, ...]:
+    """Return the CPUs near each device whose locality is known; none of them may be online."""
+    found = (local_cpus(context.tree.machine, hint) for hint in context.request.hints)
+    return tuple(dict.fromkeys(cpus for cpus in found if cpus is not None))

@@ -1,21 +1,25 @@
-"""The home zone of a container: the memory nodes that it gets where there is room."""
+"""The home zone of a request or a grant: the memory nodes that it gets if there is room, with or without DRAM."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
-from policies.base import DeviceLocality, Request
+from policies.base import CpuKind, DeviceLocality, Grant, Request
 from policies.hardware.pools import Pool
 from policies.topology_aware.memory.reasons import kinds_text
 from policies.topology_aware.supply.memory_account import wanted_kinds
 from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS, KINDS, MemoryNodes
+from policies.topology_aware.supply.supply import Supply
+from sysfs.cpuset import NodeSet
 from sysfs.model import Machine, MemoryKind
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A home zone. ``zone`` is 0 where a strict preference cannot be met: ``refused`` ends a sentence that says why.
+    """A home zone. ``zone`` is 0 if a strict preference cannot be met: ``refused`` ends a sentence that says why.
 
     ``in_pool``: the pool itself has memory of every kind that is asked for. ``absent`` are kinds asked for that the
-    machine does not have; ``added_normal`` nodes that are there because all others hold movable memory only.
+    machine lacks; ``added_normal`` are nodes added because all others have movable memory only.
     """
 
     zone: int
@@ -45,7 +49,7 @@ def home_of(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request, 
 
 
 def default_kinds_of(nodes: MemoryNodes, mems: int) -> int:
-    """Return those of these nodes that every container may get; all of them where there is only HBM."""
+    """Return those of these nodes that every container may get; all of them if there is only HBM."""
     return mems & nodes.of_kinds(DEFAULT_KINDS) or mems
 
 
@@ -79,9 +83,7 @@ def _spread(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request) 
     if request.preferences.spread_by_hints is False:
         return 0
     places = {_memory_at(machine, nodes, hint) for hint in request.hints}
-    union = 0
-    for place in places:
-        union |= place
+    union = reduce(or_, places, 0)
     wanted = nodes.of_kinds(wanted_kinds(request))
     inside = 0 not in places and not union & ~(pool.mems & wanted)
     return union if len(places) > 1 and inside else 0
@@ -96,7 +98,7 @@ def _memory_at(machine: Machine, nodes: MemoryNodes, hint: DeviceLocality) -> in
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
-    """A cold start. ``zone`` is home without DRAM; where it is 0 there is none, and ``missing`` says why."""
+    """A cold start. ``zone`` is home without DRAM; 0 if there is no cold start, and ``missing`` says why."""
 
     zone: int = 0
     missing: str = ""
@@ -109,10 +111,39 @@ def cold_start(nodes: MemoryNodes, home: Home, request: Request) -> ColdStart:
     kinds = wanted_kinds(request)
     if MemoryKind.PMEM not in kinds or MemoryKind.DRAM not in kinds:
         return ColdStart(missing="memory-type does not name both DRAM and PMEM")
-    if not home.zone & nodes.pmem:
-        return ColdStart(missing="its pool has no PMEM")
-    if not home.zone & nodes.dram:
-        return ColdStart(missing="its pool has no DRAM to withhold")
-    if not home.zone & nodes.pmem & nodes.normal:
-        return ColdStart(missing="the PMEM is movable memory, in which the kernel cannot keep its part")
-    return ColdStart(home.zone & ~nodes.dram)
+    needs = (
+        (nodes.pmem, "its pool has no PMEM"),
+        (nodes.dram, "its pool has no DRAM to withhold"),
+        (nodes.pmem & nodes.normal, "the PMEM is movable memory, in which the kernel cannot keep its part"),
+    )
+    missing = next((text for needed, text in needs if not home.zone & needed), "")
+    return ColdStart(missing=missing) if missing else ColdStart(home.zone & ~nodes.dram)
+
+
+def is_ours(grant: Grant) -> bool:
+    """Return whether the memory nodes of this container are ours to write."""
+    return bool(grant.mems) and grant.kind is not CpuKind.PRESERVE and not grant.request.preferences.preserve_memory
+
+
+def home_zone(supply: Supply, grant: Grant) -> int:
+    """Return the home zone of the grant in its pool, without DRAM while its cold start lasts; 0 if there is none."""
+    if not is_ours(grant):
+        return 0
+    tree, nodes = supply.tree, supply.memory.nodes
+    home = home_of(tree.machine, nodes, tree.named(grant.pool), grant.request, owns=bool(grant.owned))
+    return cold_start(nodes, home, grant.request).zone if grant.is_cold else home.zone
+
+
+def in_pool(supply: Supply, grant: Grant, pool: str) -> Grant:
+    """Return the grant in another pool. Its zone grows by the home zone there, so that no page moves."""
+    moved = replace(grant, pool=pool)
+    return replace(moved, mems=grant.mems | NodeSet(home_zone(supply, moved)))
+
+
+def after_cold_start(supply: Supply, grant: Grant) -> Grant:
+    """Return the grant after its cold start, with DRAM in its zone.
+
+    Others need not make room: a zone that grows leaves every promise as easy to keep as before.
+    """
+    grant = replace(grant, is_cold=False)
+    return replace(grant, mems=grant.mems | NodeSet(home_zone(supply, grant)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from policies.base import Grant, Reason, Request
 from policies.hardware.pools import Pool
 from policies.topology_aware.memory import reasons
-from policies.topology_aware.memory.home import Home, cold_start, home_of
+from policies.topology_aware.memory.home import cold_start, home_of
 from policies.topology_aware.memory.widen import widened
 from policies.topology_aware.supply.demand import Demand
 from policies.topology_aware.supply.memory_account import (
@@ -28,8 +28,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 class MemoryOffer:
     """What one pool could give.
 
-    ``zone`` is the home zone, 0 where a strict preference cannot be met or memory is not ours to write.
-
+    ``zone`` is the home zone, 0 if a strict preference cannot be met or cri-proxy does not write the memory nodes.
     ``room``: 2 = the zone has room, at most after containers of a lower QoS class were given more nodes; 1 = only if
     its own zone, or that of its equals, is widened; 0 = the machine has less left of what it may use. ``as_is``: 1 =
     there is room without widening others. ``kinds``: 1 = the pool itself has the wanted kinds. ``holds_limit``: 1 = the
@@ -43,14 +42,6 @@ class MemoryOffer:
     holds_limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """As ``room`` and ``as_is`` of MemoryOffer."""
-
-    room: int
-    as_is: int
-
-
 _NOT_OURS = MemoryOffer(0, 2, 1, 1, 1)  # the same for all pools: memory does not choose among them
 _REFUSED = MemoryOffer(0, 0, 0, 0, 0)
 
@@ -62,32 +53,28 @@ def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[Mem
         return (_NOT_OURS,) * len(pools)
     owns = bool(demand.whole)
     homes = [home_of(supply.tree.machine, account.nodes, pool, request, owns=owns) for pool in pools]
-    rooms = _rooms(account, request, {home.zone for home in homes if home.zone})
-    return tuple(_offer(account, request, home, rooms) for home in homes)
+    rooms, limit = _rooms(account, request, {home.zone for home in homes if home.zone}), request.memory_limit_bytes or 0
+    return tuple(
+        MemoryOffer(home.zone, *rooms[home.zone], int(home.in_pool), int(account.nodes.capacity(home.zone) >= limit))
+        if home.zone
+        else _REFUSED
+        for home in homes
+    )
 
 
-def _offer(account: MemoryAccount, request: Request, home: Home, rooms: dict[int, _Room]) -> MemoryOffer:
-    if not home.zone:
-        return _REFUSED
-    limit = request.memory_limit_bytes or 0
-    holds = int(account.nodes.capacity(home.zone) >= limit)
-    room = rooms[home.zone]
-    return MemoryOffer(home.zone, room.room, room.as_is, int(home.in_pool), holds)
-
-
-def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[int, _Room]:
-    """Return the room of each zone. The promises are laid out once or twice, and each zone is tried on top."""
+def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[int, tuple[int, int]]:
+    """Return ``room`` and ``as_is`` of each zone. Promises are laid out once or twice, each zone is tried on top."""
     wanted = promised_bytes(request)
     if not wanted:
-        return dict.fromkeys(zones, _Room(2, 1))
+        return dict.fromkeys(zones, (2, 1))
     widest = packed(account.nodes, account.widest)
     if widest is None or not widest.takes(widest_zone(account.nodes, request), wanted):
-        return dict.fromkeys(zones, _Room(0, 0))
+        return dict.fromkeys(zones, (0, 0))
     as_is = _taking(account, account.zones, zones, wanted)
     yielded: set[int] = set()
     if PRIORITY[request.pod.qos] == FIRST and as_is != zones:
         yielded = _taking(account, account.yielding, zones - as_is, wanted)
-    return {zone: _Room(2 if zone in as_is | yielded else 1, int(zone in as_is)) for zone in zones}
+    return {zone: (2 if zone in as_is | yielded else 1, int(zone in as_is)) for zone in zones}
 
 
 def _taking(account: MemoryAccount, promises: tuple[ZonePromise, ...], zones: set[int], wanted: int) -> set[int]:
@@ -111,10 +98,10 @@ class MemoryPlan:
 def plan_memory(
     supply: Supply, others: Sequence[Grant], request: Request, pool: Pool, *, owned: CpuSet, held: NodeSet = NodeSet()
 ) -> MemoryPlan | Reason:
-    """Plan the zone in this pool, beside ``others``. Return a Reason where a strict preference cannot be met.
+    """Plan the zone in this pool, beside ``others``. Return a Reason if a strict preference cannot be met.
 
-    ``supply`` is that of ``others``. ``held`` is the zone of a running container: it is kept, and widened where it
-    must be, so that none of its pages moves. A cold start that is over does not begin again.
+    ``supply`` is that of ``others``. ``held`` is the zone of a running container: it is kept, and widened if needed, so
+    that none of its pages moves. A cold start that is over does not begin again.
     """
     account = supply.memory
     if request.preferences.preserve_memory or not account.nodes.every:
@@ -122,16 +109,17 @@ def plan_memory(
     home = home_of(supply.tree.machine, account.nodes, pool, request, owns=bool(owned))
     if home.refused:
         return reasons.strict_memory(wanted_kinds(request), home.refused)
-    context = _MemoryContext(account, others, request, home, held.mask & account.nodes.every)
-    why = _about(context)
+    context = _MemoryContext(account, others, request, held.mask & account.nodes.every)
+    why = (reasons.kinds_absent(home.absent, home.zone),) if home.absent else ()
+    if home.added_normal and request.preferences.memory_kinds:
+        why = (*why, reasons.normal_added(home.added_normal))
     cold = cold_start(account.nodes, home, request)
     if cold.zone and not context.held & account.nodes.dram:
         plan = _planned(context, cold.zone, account.nodes.pmem | cold.zone)
         if plan is not None:
-            text = reasons.starts_cold(
-                plan.mems.mask, home.zone & ~plan.mems.mask, request.preferences.cold_start_seconds
-            )
-            return replace(plan, is_cold=True, reasons=(*why, *plan.reasons, text))
+            seconds = request.preferences.cold_start_seconds
+            starts_cold = reasons.starts_cold(plan.mems.mask, home.zone & ~plan.mems.mask, seconds)
+            return replace(plan, is_cold=True, reasons=(*why, *plan.reasons, starts_cold))
         why = (*why, reasons.no_cold_start(f"PMEM does not have {reasons.amount_text(promised_bytes(request))} left"))
     elif cold.missing and not context.held:
         why = (*why, reasons.no_cold_start(cold.missing))
@@ -148,21 +136,11 @@ class _MemoryContext:
     account: MemoryAccount
     others: Sequence[Grant]
     request: Request
-    home: Home
     held: int
 
 
-def _about(context: _MemoryContext) -> tuple[Reason, ...]:
-    """Return the reasons that concern the home zone itself."""
-    home = context.home
-    why = [reasons.kinds_absent(home.absent, home.zone)] if home.absent else []
-    if home.added_normal and context.request.preferences.memory_kinds:
-        why.append(reasons.normal_added(home.added_normal))
-    return tuple(why)
-
-
 def _planned(context: _MemoryContext, home: int, most: int) -> MemoryPlan | None:
-    """Plan from this zone, which may be widened to ``most``. Return None where not even that has room."""
+    """Plan from this zone, which may be widened to ``most``. Return None if not even that has room."""
     zone = context.held | home
     request, nodes = context.request, context.account.nodes
     wanted = promised_bytes(request)

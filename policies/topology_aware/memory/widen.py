@@ -1,12 +1,12 @@
-"""Widen zones in which more is promised than they have.
+"""Widen zones that are promised more memory than they have.
 
 A zone only grows to a superset of itself, so no page moves. Containers widen in this order: lower QoS class, the
-container that is decided on (it has no pages yet), smaller, then by container. Other kinds of memory are added last:
+container that is placed (it has no pages yet), smaller, then by container. Other kinds of memory are added last:
 DRAM, then PMEM, then HBM.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from policies.base import ContainerKey, QosClass
 from policies.topology_aware.supply.memory_account import PRIORITY, Promise
@@ -18,28 +18,19 @@ _CEILINGS = (PRIORITY[QosClass.BURSTABLE], PRIORITY[QosClass.GUARANTEED])
 _EXTRA_KINDS = tuple(KINDS[:count] for count in range(len(KINDS) + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class _Widening:
-    """A promise, and the wider zone with which it leaves an overflowing one."""
-
-    promise: Promise
-    zone: int
-
-
 def widened(nodes: MemoryNodes, promises: Iterable[Promise]) -> Mapping[ContainerKey, int]:
     """Return the new zones of containers that must widen so that nothing overflows.
 
-    Where even the widest zones would not do, the overflow is left as it is.
+    An overflow that even the widest zones would not remove is left as it is.
     """
-    now = {c.container: c for c in promises if c.promised_bytes}
+    now = {p.container: p for p in promises if p.promised_bytes}
     before = dict(now)
     tolerated: frozenset[int] = frozenset()
     while overflow := first_overflow(nodes, _zone_promises(now.values()), tolerated):
         widenings = _widenings(nodes, now.values(), overflow)
         if not widenings:
             tolerated |= {overflow.zone}
-        for found in widenings:
-            now[found.promise.container] = replace(found.promise, zone=found.zone)
+        now.update((wider.container, wider) for wider in widenings)
     return {key: now[key].zone for key in sorted(now) if now[key] is not before[key]}
 
 
@@ -50,21 +41,22 @@ def _zone_promises(promises: Iterable[Promise]) -> tuple[tuple[int, int], ...]:
     return in_order(sums.items())
 
 
-def _widenings(nodes: MemoryNodes, promises: Iterable[Promise], overflow: Overflow) -> Sequence[_Widening]:
-    """Return the widenings that remove the excess of the overflowing zone; empty if that is impossible."""
-    inside = [c for c in promises if not c.zone & ~overflow.zone and c.widest & ~overflow.zone]
-    waiting = sorted(inside, key=lambda c: (c.priority, not c.is_new, c.promised_bytes, c.container))
-    widenings: list[_Widening] = []
+def _widenings(nodes: MemoryNodes, promises: Iterable[Promise], overflow: Overflow) -> Sequence[Promise]:
+    """Return promises, widened, that remove the excess of the overflowing zone; empty if that is impossible."""
+    inside = [p for p in promises if not p.zone & ~overflow.zone and p.widest & ~overflow.zone]
+    waiting = sorted(inside, key=lambda p: (p.priority, not p.is_new, p.promised_bytes, p.container))
+    widenings: list[Promise] = []
     left = overflow.excess_bytes
     for ceiling in _CEILINGS:
         for extra in _EXTRA_KINDS:
             staying = []
             for promise in waiting:
-                zone = _zone_outside(nodes, promise, overflow.zone, extra) if _may(promise, ceiling, left) else 0
+                may = left > 0 and promise.priority <= ceiling
+                zone = _zone_outside(nodes, promise, overflow.zone, extra) if may else 0
                 if not zone:
                     staying.append(promise)
                     continue
-                widenings.append(_Widening(promise, zone))
+                widenings.append(replace(promise, zone=zone))
                 left -= promise.promised_bytes
             if left <= 0:
                 return _needed(widenings, -left)
@@ -72,23 +64,19 @@ def _widenings(nodes: MemoryNodes, promises: Iterable[Promise], overflow: Overfl
     return ()
 
 
-def _may(promise: Promise, ceiling: int, left_bytes: int) -> bool:
-    return left_bytes > 0 and promise.priority <= ceiling
-
-
 def _zone_outside(nodes: MemoryNodes, promise: Promise, overflowing: int, extra: tuple[MemoryKind, ...]) -> int:
-    """Return the zone plus the overflowing one and the nearest nodes around that; 0 where none are allowed."""
+    """Return the zone plus the overflowing one and the nearest nodes around that; 0 if none are allowed."""
     kinds = {*nodes.kinds_in(promise.zone), *extra}
     new = nodes.expand(overflowing, kinds, promise.widest)
     return promise.zone | (overflowing & nodes.of_kinds(kinds) & promise.widest) | new if new else 0
 
 
-def _needed(widenings: Sequence[_Widening], spare_bytes: int) -> Sequence[_Widening]:
+def _needed(widenings: Sequence[Promise], spare_bytes: int) -> Sequence[Promise]:
     """Drop widenings whose bytes are spare: a large one at the end may do alone what smaller ones began."""
     needed = []
-    for found in reversed(widenings):
-        if found.promise.promised_bytes <= spare_bytes:
-            spare_bytes -= found.promise.promised_bytes
+    for wider in reversed(widenings):
+        if wider.promised_bytes <= spare_bytes:
+            spare_bytes -= wider.promised_bytes
         else:
-            needed.append(found)
+            needed.append(wider)
     return needed

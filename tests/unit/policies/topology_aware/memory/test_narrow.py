@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from policies.base import Allocations, CpuKind, Grant
 from policies.hardware.pools import PoolTree
-from policies.topology_aware.memory.grants import home_zone
+from policies.topology_aware.memory.home import home_zone
 from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from sysfs.cpuset import CpuSet

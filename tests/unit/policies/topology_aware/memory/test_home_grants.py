@@ -1,7 +1,7 @@
 import pytest
 
 from policies.base import CpuKind, Grant
-from policies.topology_aware.memory.grants import after_cold_start, home_zone, in_pool, is_ours
+from policies.topology_aware.memory.home import after_cold_start, home_zone, in_pool, is_ours
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import supply_of, tree_of
 from tests.unit.policies.memory.build import DRAM, PMEM, at, mask, tiered, wanting

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from policies.base import Allocations, CpuKind, Grant
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
-from policies.topology_aware.memory.restore import (
+from policies.topology_aware.memory.reinstate import (
     keeping_zone,
     missing_nodes,
     plan_leniently,

@@ -1,11 +1,11 @@
-"""Adapt the zones of saved grants to a machine that may have changed. No container loses its CPUs for that."""
+"""Find legal memory nodes for grants that exist already; a grant never loses its CPUs over memory."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from policies.base import Grant, Request
 from policies.hardware.pools import Pool
-from policies.topology_aware.memory.grants import after_cold_start, is_ours
+from policies.topology_aware.memory.home import after_cold_start, is_ours
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.memory.widen import widened
 from policies.topology_aware.supply.memory_account import promises_of
@@ -19,7 +19,7 @@ def missing_nodes(supply: Supply, grant: Grant) -> int:
 
 
 def rezoned(supply: Supply, others: Sequence[Grant], grant: Grant) -> tuple[Grant, ...]:
-    """Return grants of others that get more nodes, and last this grant with a zone of nodes that are there.
+    """Return grants of others that get more nodes, and last this grant with a zone of nodes that exist.
 
     ``supply`` is that of ``others``. What is left of its zone is kept. A cold start that is over stays over.
     """
@@ -34,12 +34,10 @@ def plan_leniently(
     supply: Supply, others: Sequence[Grant], request: Request, pool: Pool, *, owned: CpuSet, held: NodeSet = NodeSet()
 ) -> MemoryPlan:
     """Plan for a container that runs already. A strict preference that would refuse it is dropped."""
-    plan = plan_memory(supply, others, request, pool, owned=owned, held=held)
-    if isinstance(plan, MemoryPlan):
-        return plan
     lenient = replace(request, preferences=replace(request.preferences, strict_memory=False))
-    found = plan_memory(supply, others, lenient, pool, owned=owned, held=held)
-    return found if isinstance(found, MemoryPlan) else MemoryPlan(NodeSet(supply.memory.nodes.every))
+    plans = (plan_memory(supply, others, one, pool, owned=owned, held=held) for one in (request, lenient))
+    every = MemoryPlan(NodeSet(supply.memory.nodes.every))
+    return next((plan for plan in plans if isinstance(plan, MemoryPlan)), every)
 
 
 def keeping_zone(supply: Supply, old: Grant, new: Grant) -> Grant:
