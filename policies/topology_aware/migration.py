@@ -1,10 +1,12 @@
-"""Move shared grants to wider pools, where a pool has the CPU time but fragments below it are in the way.
+"""Free whole CPUs for an exclusive request: move shared grants to wider pools, where fewer CPUs hold them.
 
 A pool keeps a whole CPU for a fraction that is granted in it. Four nodes with 500m each keep four CPUs; in the root
 the same grants need two.
 """
 
+from bisect import bisect_left
 from dataclasses import replace
+from itertools import takewhile
 
 from policies.base import ContainerKey, Grant, Threads
 from policies.hardware.pools import Pool
@@ -19,8 +21,8 @@ class _Plan:
     """The shared accounts while moves are tried; never leaves this module."""
 
     def __init__(self, context: PlacementContext, pool: Pool) -> None:
-        self._case = context
-        self._supply = _takeable(context, pool)
+        self._tree = context.tree
+        self._supply = _without_unusable(context, pool)
         self._pool = pool
         self._granted = list(context.supply.granted_mcpu)
         self._keep = [0] * len(context.tree.pools)
@@ -32,13 +34,11 @@ class _Plan:
 
     def shift(self, mcpu: int, low: int, high: int) -> None:
         """Move this much from pool ``low`` to ``high``, one above it."""
-        for i in self._case.tree.pools[low].path:
-            if i == high:
-                return
+        for i in takewhile(lambda i: i != high, self._tree.pools[low].path):
             self._granted[i] -= mcpu
 
     def restore(self, mcpu: int, low: int, high: int) -> None:
-        """Take a shift back."""
+        """Undo a shift."""
         self.shift(-mcpu, low, high)
 
     def gives_after(self, mcpu: int, low: int) -> int:
@@ -48,7 +48,7 @@ class _Plan:
         self.restore(mcpu, low, self._pool.index)
         return result
 
-    def overhang(self, pool: int) -> int:
+    def last_cpu_mcpu(self, pool: int) -> int:
         """Return how much of its last CPU the pool's shared account needs: 1 to 1000."""
         return (self._granted[pool] - 1) % 1000 + 1
 
@@ -56,11 +56,9 @@ class _Plan:
 def plan_migrations(context: PlacementContext, pool: Pool, count: int) -> tuple[Grant, ...] | None:
     """Return few grants in wider pools, so that the pools below ``pool`` give ``count`` CPUs; None if impossible.
 
-    The caller knows that the pool itself has the CPU time.
-
-    The smallest grant that frees a CPU goes first, then by container; where none does alone, the largest of
-    the pool that is nearest to freeing one. What turns out to be needless is taken back, and what moves goes no
-    higher than it must.
+    The caller knows that the pool itself has the CPU time. The smallest grant that frees a CPU goes first, then by
+    container; if no single one does, the largest of the pool that is nearest to freeing one. Unneeded moves are undone,
+    and a grant moves no higher than it must.
     """
     plan = _Plan(context, pool)
     waiting = _candidates(context, pool)
@@ -77,8 +75,8 @@ def plan_migrations(context: PlacementContext, pool: Pool, count: int) -> tuple[
     return tuple(sorted(_lowest_targets(context, plan, needed, pool, count), key=lambda g: g.container))
 
 
-def _takeable(context: PlacementContext, pool: Pool) -> Supply:
-    """Return the supply in which CPUs that the container may not own are withheld: off its devices, on broken cores."""
+def _without_unusable(context: PlacementContext, pool: Pool) -> Supply:
+    """Return the supply with CPUs withheld that the container may not own: far from its devices, on broken cores."""
     supply = context.supply
     usable = supply.shared[0] & ~supply.withheld & reach_in(context, pool)
     if context.demand.threads is not Threads.ANY:
@@ -87,7 +85,7 @@ def _takeable(context: PlacementContext, pool: Pool) -> Supply:
 
 
 def _candidates(context: PlacementContext, pool: Pool) -> dict[int, list[Grant]]:
-    """Return the grants with a share in each pool below, smallest first, but those that must be near their devices."""
+    """Return shared grants by pool below, smallest first, except those that must be near their devices."""
     result: dict[int, list[Grant]] = {}
     for grant in context.others:
         home = context.tree.named(grant.pool).index
@@ -100,7 +98,7 @@ def _candidates(context: PlacementContext, pool: Pool) -> dict[int, list[Grant]]
 
 
 def _next_migration(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, int] | None:
-    """Return (pool, position) of the grant to move next, or None when none is left."""
+    """Return (pool, position) of the grant to move next, or None if none is left."""
     now = plan.gives()
     freeing: list[tuple[int, ContainerKey, int, int]] = []
     for low, grants in waiting.items():
@@ -112,20 +110,13 @@ def _next_migration(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, 
     left = [low for low, grants in waiting.items() if grants]
     if not left:
         return None
-    low = min(left, key=lambda i: (plan.overhang(i), i))
+    low = min(left, key=lambda i: (plan.last_cpu_mcpu(i), i))
     return low, len(waiting[low]) - 1
 
 
 def _smallest_freeing(plan: _Plan, grants: list[Grant], low: int, now: int) -> int:
     """Return the position of the smallest grant that frees a CPU when moved; the largest one is known to."""
-    first, last = 0, len(grants) - 1
-    while first < last:
-        middle = (first + last) // 2
-        if plan.gives_after(grants[middle].shared_mcpu, low) > now:
-            last = middle
-        else:
-            first = middle + 1
-    return first
+    return bisect_left(grants, 1, hi=len(grants) - 1, key=lambda g: plan.gives_after(g.shared_mcpu, low) > now)
 
 
 def _without_needless(plan: _Plan, chosen: list[tuple[Grant, int]], top: int, count: int) -> list[tuple[Grant, int]]:

@@ -25,7 +25,7 @@ class Taken:
 
 
 def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int]) -> Taken | None:
-    """Take the CPUs of this offer; None when the pool cannot give them after all. ``give`` bounds the pools below."""
+    """Take the CPUs of this offer; None if the pool cannot give them after all. ``give`` bounds the pools below."""
     supply = context.supply
     reach = reach_in(context, pool)
     if not reach:
@@ -35,9 +35,8 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
     ordinary = offer.keep & supply.shared[pool.index]
     isolated = offer.keep & ~ordinary
     places = _places(context, pool, reach)
-    near = CandidateCpus(
-        context.tree, 0, give, offer.keep, context.demand.priority, context.demand.threads is not Threads.ANY
-    )
+    cores = context.demand.threads is not Threads.ANY
+    near = CandidateCpus(context.tree, 0, give, offer.keep, context.demand.priority, cores)
     if more := offer.sliced - ordinary.bit_count():
         free = supply.shared[pool.index] & ~supply.withheld & reach & ~ordinary
         candidates = replace(near, free=free, limits=reduced(context.tree, give, ordinary))
@@ -60,7 +59,7 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
 
 
 def added_after(context: PlacementContext, offer: Offer, taken: Taken) -> tuple[CpuSet, ...]:
-    """Return ``Grant.added`` of what is taken: the kept CPUs by age, then the new ones."""
+    """Return ``Grant.added`` of what is taken: the batches of kept CPUs in order, then the new ones."""
     if not offer.keep:
         return ()
     kept = [batch & offer.keep for batch in additions(context.request.previous)]
@@ -69,7 +68,7 @@ def added_after(context: PlacementContext, offer: Offer, taken: Taken) -> tuple[
 
 
 def _places(context: PlacementContext, pool: Pool, reach: int) -> tuple[Locality, ...]:
-    """Return where owned CPUs should be; nothing if the devices are near all of the pool, or the pod declines it."""
+    """Return where owned CPUs should be; () if the devices are near all of the pool, or the pod declines it."""
     declined = context.request.preferences.spread_by_hints is False and reach == ANYWHERE
     if declined or not context.request.hints:
         return ()
@@ -95,9 +94,9 @@ def _pick_beside(candidates: CandidateCpus, pool: Pool, count: int, held: int) -
 def pick_near(candidates: CandidateCpus, pool: Pool, count: int, places: Sequence[Locality], held: int = 0) -> int:
     """Pick ``count`` CPUs as a mask, the same number near each place; 0 when that is impossible.
 
-    This is nri-plugins' picking by hints. Where the number does not divide, or not so many are free at each place: one
-    (a core, if whole ones are preferred) near each, the rest beside these. ``held`` are CPUs that the container keeps;
-    they count where they are.
+    This is nri-plugins' picking by hints. If the number does not divide, or too few are free at a place: one (a core,
+    if whole ones are preferred) near each, the rest beside these. ``held`` are CPUs that the container keeps; they
+    count where they are.
     """
     step = candidates.tree.threads_per_core if candidates.whole else 1
     steps = (count + held.bit_count()) // step
@@ -105,14 +104,13 @@ def pick_near(candidates: CandidateCpus, pool: Pool, count: int, places: Sequenc
         return 0
     even = steps // len(places) if steps % len(places) == 0 else 1
     shares = (even * step, step) if even > 1 else (step,)
-    found = (_pick_shares(candidates, pool, count, places, share=share, held=held) for share in shares)
-    return next((cpus for cpus in found if cpus), 0)
+    return next(filter(None, (_pick_shares(candidates, pool, count, places, share=n, held=held) for n in shares)), 0)
 
 
 def _pick_shares(
     candidates: CandidateCpus, pool: Pool, count: int, places: Sequence[Locality], *, share: int, held: int
 ) -> int:
-    """Pick at least ``share`` CPUs near each place, those that are ``held`` included."""
+    """Pick at least ``share`` CPUs near each place, including those that are ``held``."""
     taken = 0
     for place in places:
         missing = share - ((held | taken) & place.cpus).bit_count()

@@ -1,4 +1,4 @@
-"""Whole cores: which are wholly free, how many of their CPUs the pools can give, and which complete one's own."""
+"""Whole cores: which are wholly free, how many CPUs on them pools can give, and which CPUs complete owned cores."""
 
 from collections.abc import Sequence
 
@@ -7,21 +7,14 @@ from policies.hardware.pools import PoolTree
 
 def on_free_cores(tree: PoolTree, free: int) -> int:
     """Return the CPUs of ``free`` whose core has all of its online threads in it."""
-    whole = 0
-    for core in tree.cores:
-        if not core & ~free:
-            whole |= core
-    return whole
+    return sum(core for core in tree.cores if not core & ~free)  # cores are disjoint
 
 
 def whole_core_counts(tree: PoolTree, free: int, count: int) -> tuple[int, ...]:
     """Return per pool how many of ``count`` CPUs could be on wholly free cores; an odd one out never counts."""
-    whole, threads = 0, 1
-    for core in tree.cores:
-        if not core & ~free:
-            whole |= core
-            threads = max(threads, core.bit_count())
-    wanted = count - count % threads
+    cores = [core for core in tree.cores if not core & ~free]
+    whole = sum(cores)  # cores are disjoint
+    wanted = count - count % max(map(int.bit_count, cores), default=1)
     return tuple(min(wanted, (p.cpus & whole).bit_count()) for p in tree.pools)
 
 
@@ -47,12 +40,11 @@ def smallest_core(tree: PoolTree, free: int) -> int:
 
 
 def core_sizes(tree: PoolTree, free: int) -> tuple[tuple[int, int], ...]:
-    """Return (threads, mask of the wholly free cores with so many), most threads first."""
+    """Return (threads, mask of the wholly free cores with that number), most threads first."""
     by_size: dict[int, int] = {}
     for core in tree.cores:
         if not core & ~free:
-            size = core.bit_count()
-            by_size[size] = by_size.get(size, 0) | core
+            by_size[core.bit_count()] = by_size.get(core.bit_count(), 0) | core
     return tuple(sorted(by_size.items(), reverse=True))
 
 

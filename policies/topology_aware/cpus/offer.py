@@ -18,7 +18,7 @@ class Offer:
     """What one pool would give. ``keep`` are CPUs that the container had before and keeps.
 
     ``sliced`` ordinary CPUs and ``isolated`` ones are owned alone, kept ones included. ``previous`` is above zero
-    for the container's earlier pool and those above it, if the earlier CPUs can be had: deeper ones higher.
+    for the container's earlier pool and those above it, if the earlier CPUs are free: deeper ones higher.
     """
 
     fits: bool
@@ -47,8 +47,8 @@ class _Remaining:
 def offers_of(context: PlacementContext, room: Room, lenient: Room) -> tuple[Offer, ...]:
     """Return what every pool would give under the rule of ``room``.
 
-    ``lenient`` is for pools where the container was before: it must not move because others without a CPU request have
-    moved in meanwhile.
+    ``lenient`` is for pools where the container was before: it must not move because containers without a CPU request
+    have moved in since.
     """
     remaining = _remaining(context, room, lenient)
     return tuple(_offer(context, remaining, pool) for pool in context.tree.pools)
@@ -85,7 +85,7 @@ def _offer(context: PlacementContext, remaining: _Remaining, pool: Pool) -> Offe
 
 
 def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: int, keep: int | None) -> bool:
-    """Return whether the pool can give this. ``keep`` is None where the container was not before."""
+    """Return whether the pool can give this. ``keep`` is None if the container was not in this pool before."""
     demand, i = context.demand, pool.index
     room = remaining.room if keep is None else remaining.lenient
     if not remaining.reach[i]:
@@ -93,17 +93,15 @@ def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: 
     if demand.is_zero:
         # Without a CPU of its own the pool's sharers run on what is shared above it, or on the reserved CPUs.
         return bool(context.supply.shared[i]) or (not room.keep_busy and context.supply.has_shared_cpus)
-    if demand.isolation is Isolation.REQUIRE and sliced:
+    if sliced and (demand.isolation is Isolation.REQUIRE or min(room.spare[i], room.inner[i]) < sliced):
         return False
     if room.free_mcpu[i] < 1000 * sliced + demand.shared_mcpu:
-        return False
-    if sliced and (room.spare[i] < sliced or room.inner[i] < sliced):
         return False
     return not demand.whole or _has_such_cpus(context, remaining, pool, sliced, keep or 0)
 
 
 def _has_such_cpus(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: int, keep: int) -> bool:
-    """Return whether there are enough whole cores, and enough CPUs near the devices, where these are wanted."""
+    """Return whether there are enough whole cores, and enough CPUs near the devices, if these are wanted."""
     reach = remaining.reach[pool.index]
     # Kept CPUs count as free ones here, so that what completes their cores is among these.
     ordinary = pool.sharable & remaining.ordinary & reach & ~keep

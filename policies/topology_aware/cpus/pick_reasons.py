@@ -11,7 +11,7 @@ _SOME_PLACES = 3  # devices that are named one by one
 
 @dataclass(frozen=True, slots=True)
 class PickedCpus:
-    """Owned CPUs, those of them that were kept, and what others owned before; masks."""
+    """Masks of the owned CPUs, of those that were kept, and of CPUs that others own; the devices and the priority."""
 
     owned: int
     kept: int
@@ -26,10 +26,8 @@ def how_picked(tree: PoolTree, pool: Pool, picked: PickedCpus) -> str:
     parts = [f"{picked.kept.bit_count()} kept"] if picked.kept else []
     if new:
         parts += _cores_of(tree, pool, picked, new)
-    text = _joined(parts)
-    near = _near(picked)
-    if near:
-        text = f"{near}: {text}"
+    near, text = _near(picked), _joined(parts)
+    text = f"{near}: {text}" if near else text
     preferred = tree.priority_masks[picked.priority]
     if new and picked.priority is not CpuPriority.NONE and len(preferred) > 1:
         rank = "all" if not new & ~preferred[0] else "not all"
@@ -72,14 +70,13 @@ def _smallest_home(tree: PoolTree, pool: Pool, cpus: int) -> Pool:
 
 
 def _near(picked: PickedCpus) -> str:
-    """Return how many CPUs are near each device; '' where there are no devices, or one has none near."""
+    """Return how many CPUs are near each device; '' if there are no devices, or one has none near."""
     counts = [(picked.owned & place.cpus).bit_count() for place in picked.places]
     if not counts or not all(counts):
         return ""
     if len(set(counts)) == 1:
-        return (
-            f"{counts[0]} near {'each of ' * (len(counts) > 1)}{_named(*(s for p in picked.places for s in p.sources))}"
-        )
+        sources = (source for place in picked.places for source in place.sources)
+        return f"{counts[0]} near {'each of ' * (len(counts) > 1)}{_named(*sources)}"
     return _joined([f"{n} near {_named(*place.sources)}" for n, place in zip(counts, picked.places, strict=True)])
 
 

@@ -1,9 +1,7 @@
 """Pick CPUs of a pool, packed: whole idle domains first, whole cores next, threads of broken cores last.
 
-Walks the hardware tree inside the pool. A domain that can give all that is wanted is preferred over several; among
-such, the one that has the smallest domain that can, then where fewer cores are shared with others afterwards, then
-where fewer idle cores are broken, then with the smallest remainder, then the lowest. How much each pool below may
-give is a bound (``limits``).
+Walks the hardware tree inside the pool. A domain that can give all that is wanted is preferred over several
+(``_fit_key``). Each pool below gives at most its limit.
 """
 
 from collections.abc import Sequence
@@ -40,33 +38,28 @@ class _Counts:
 
 
 def pick_cpus(candidates: CandidateCpus, pool: Pool, count: int) -> int:
-    """Return ``count`` CPUs of the pool as a mask, or 0 when the pool cannot give that many.
+    """Return ``count`` CPUs of the pool as a mask, or 0 if the pool cannot give that many.
 
-    CPUs of different priority or kind are not mixed where one part can serve the request alone.
+    CPUs of different priority or kind are not mixed if one kind can serve the request alone.
     """
     top = _domain_of(candidates.tree.domains.root, pool)
     for preferred in candidates.tree.priority_masks[candidates.priority]:
         part = replace(candidates, free=candidates.free & pool.cpus & preferred)
         if part.free.bit_count() < count:
             continue
-        found = _pick_cores(part, top, pool, count) if candidates.whole else _pick_any(part, top, pool, count)
+        found = _pick_sizes(part, top, pool, count)
         if found:
             return found
     return 0
 
 
-def _pick_any(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) -> int:
-    counts = _counts(candidates, top, pool)
-    return _pick(candidates, counts, top, count) if counts.give[top.index] >= count else 0
-
-
-def _pick_cores(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) -> int:
-    """Pick whole cores, those with the most threads first: smaller ones serve only a rest that larger ones exceed.
+def _pick_sizes(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) -> int:
+    """Pick CPUs of any cores, or whole cores: those with the most threads first, smaller ones for the rest.
 
     Cores of one size are picked like CPUs, with limits that are multiples of the size.
     """
     taken = 0
-    for size, cores in core_sizes(candidates.tree, candidates.free):
+    for size, cores in core_sizes(candidates.tree, candidates.free) if candidates.whole else ((1, candidates.free),):
         left = reduced(candidates.tree, candidates.limits, taken)
         part = replace(candidates, free=cores, limits=[n - n % size for n in left], near=candidates.near | taken)
         counts = _counts(part, top, pool)
@@ -77,16 +70,16 @@ def _pick_cores(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) 
 
 
 def reduced(tree: PoolTree, limits: Sequence[int], taken: int) -> Sequence[int]:
-    """Return what is left of the limits when these CPUs have been taken."""
+    """Return the limits that remain once these CPUs are taken."""
     if not taken:
         return limits
     return [n - (taken & p.cpus).bit_count() for n, p in zip(limits, tree.pools, strict=True)]
 
 
 def priority_fits(tree: PoolTree, free: int, count: int, priority: CpuPriority) -> tuple[int, ...]:
-    """Return per pool 1 if it can give so many of the ``free`` CPUs from those that this priority prefers, else 0.
+    """Return per pool 1 if it can give ``count`` of the ``free`` CPUs that this priority prefers, else 0.
 
-    1 everywhere without a priority, and where all CPUs of the machine are alike.
+    1 everywhere without a priority, or if all CPUs of the machine are alike.
     """
     preferred = tree.priority_masks[priority]
     if priority is CpuPriority.NONE or len(preferred) == 1:
@@ -151,24 +144,21 @@ def _pick(candidates: CandidateCpus, counts: _Counts, domain: Domain, count: int
     return taken
 
 
-def _fit_key(
-    candidates: CandidateCpus, counts: _Counts, domain: Domain, count: int
-) -> tuple[int, int, int, int, int, int]:
+def _fit_key(candidates: CandidateCpus, counts: _Counts, domain: Domain, count: int) -> tuple[int, ...]:
     """Return the order of domains that can give all.
 
-    Near, tight, few cores shared with others, few broken, small remainder, low.
+    Most near CPUs; the smallest domain that can give all; fewest cores shared with others afterwards; no idle core
+    broken; smallest remainder; lowest.
     """
     give, whole = counts.give[domain.index], min(counts.whole[domain.index], counts.give[domain.index])
     cores = min(count, whole) // counts.threads
     odd = count - cores * counts.threads
-    broken_threads = give - whole
-    must_break = odd > broken_threads
     shared_cores = 1 if odd and whole > cores * counts.threads else odd
     return (
         -(domain.cpus & candidates.near).bit_count(),
         _tightest(counts, domain, count),
         shared_cores,
-        int(must_break),
+        int(odd > give - whole),  # more than the threads of broken cores
         give - count,
         domain.index,
     )
@@ -180,15 +170,10 @@ def _tightest(counts: _Counts, domain: Domain, count: int) -> int:
     return min(inner, default=domain.cpus.bit_count())
 
 
-def _spill_key(candidates: CandidateCpus, counts: _Counts, domain: Domain) -> tuple[int, int, int, int]:
-    """Return the order of domains to take as a whole where none can give all: near, wholly idle, largest, lowest."""
-    give = counts.give[domain.index]
-    return (
-        -(domain.cpus & candidates.near).bit_count(),
-        int(give < domain.cpus.bit_count()),
-        -give,
-        domain.index,
-    )
+def _spill_key(candidates: CandidateCpus, counts: _Counts, domain: Domain) -> tuple[int, ...]:
+    """Return the order of domains to take whole if none can give all: near, wholly idle, largest, lowest."""
+    give, near = counts.give[domain.index], (domain.cpus & candidates.near).bit_count()
+    return -near, int(give < domain.cpus.bit_count()), -give, domain.index
 
 
 def _lowest(mask: int, count: int) -> int:

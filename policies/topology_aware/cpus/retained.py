@@ -1,6 +1,6 @@
-"""CPUs that a container held before: which of them it keeps, and in which order they came."""
+"""Prefer the earlier pool and CPUs of a container: the pool's rank and the CPUs to keep."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from policies.base import Previous, Threads
 from policies.hardware.pools import Pool
@@ -10,20 +10,8 @@ from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.supply import Room
 
 
-@dataclass(frozen=True, slots=True)
-class _EarlierCpus:
-    """Earlier CPUs that are free, by kind: masks."""
-
-    ordinary: int
-    isolated: int
-
-    @property
-    def cpus(self) -> int:
-        return self.ordinary | self.isolated
-
-
 def retained(context: PlacementContext, room: Room, pool: Pool, reach: int) -> tuple[int, int]:
-    """Return (rank, CPUs to keep) if this is the container's earlier pool or above it, else zeros.
+    """Return (rank, CPUs to keep) if this is the container's earlier pool or a pool above it, else zeros.
 
     The rank is higher for deeper pools. CPUs outside ``reach`` are not kept.
     """
@@ -46,44 +34,40 @@ def retained(context: PlacementContext, room: Room, pool: Pool, reach: int) -> t
 
 
 def _keepable(context: PlacementContext, pool: Pool, owned: int) -> int:
-    """Return all earlier CPUs if no fewer are asked, else as many as are asked; 0 if they are not free."""
+    """Return all earlier CPUs if no fewer are requested, else as many as are; 0 if they are not free."""
     ordinary = owned & context.supply.shared[pool.index] & ~context.supply.withheld
     isolated = owned & context.supply.free_isolated(pool.index)
     count = context.demand.whole
-    if context.demand.isolation is Isolation.REQUIRE:
-        ordinary = 0
-        if isolated != owned and isolated.bit_count() < count:
-            return 0
+    free = isolated if context.demand.isolation is Isolation.REQUIRE else ordinary | isolated
     if owned.bit_count() <= count:
-        return owned if ordinary | isolated == owned else 0
-    if (ordinary | isolated).bit_count() < count:
-        return 0
-    return _oldest(context, pool, _EarlierCpus(ordinary, isolated), count)
+        return owned if free == owned else 0
+    return _oldest(context, pool, free, count) if free.bit_count() >= count else 0
 
 
-def _oldest(context: PlacementContext, pool: Pool, free: _EarlierCpus, count: int) -> int:
-    """Return so many of the free earlier CPUs, without those added last (docs/placement.md, Enactment)."""
+def _oldest(context: PlacementContext, pool: Pool, free: int, count: int) -> int:
+    """Return ``count`` of the free earlier CPUs, without those added last (docs/placement.md, Enactment)."""
     kept = 0
     for batch in additions(context.request.previous):
-        here = _EarlierCpus(free.ordinary & batch, free.isolated & batch)
-        missing = count - kept.bit_count()
-        if here.cpus.bit_count() >= missing:
-            return kept | _pick_of_one_age(context, pool, here, missing, kept)
-        kept |= here.cpus
+        here, missing = free & batch, count - kept.bit_count()
+        if here.bit_count() >= missing:
+            return kept | _pick_of_batch(context, pool, here, missing, kept)
+        kept |= here
     return kept
 
 
-def _pick_of_one_age(context: PlacementContext, pool: Pool, free: _EarlierCpus, count: int, near: int) -> int:
-    if context.demand.isolation is not Isolation.NO and free.isolated.bit_count() >= count:
-        return _pick_among(context, pool, free.isolated, count, near)
-    if free.ordinary.bit_count() >= count:
-        return _pick_among(context, pool, free.ordinary, count, near)
-    more = count - free.ordinary.bit_count()
-    return free.ordinary | _pick_among(context, pool, free.isolated, more, near | free.ordinary)
+def _pick_of_batch(context: PlacementContext, pool: Pool, cpus: int, count: int, near: int) -> int:
+    """Return ``count`` of one batch: isolated CPUs if they are preferred and enough, else ordinary ones first."""
+    isolated, ordinary = cpus & pool.isolated, cpus & ~pool.isolated
+    if context.demand.isolation is not Isolation.NO and isolated.bit_count() >= count:
+        return _pick_among(context, pool, isolated, count, near)
+    if ordinary.bit_count() >= count:
+        return _pick_among(context, pool, ordinary, count, near)
+    more = count - ordinary.bit_count()
+    return ordinary | _pick_among(context, pool, isolated, more, near | ordinary)
 
 
 def _pick_among(context: PlacementContext, pool: Pool, cpus: int, count: int, near: int) -> int:
-    """Return so many of these, on whole cores if such are preferred and the earlier ones were."""
+    """Return ``count`` of these, on whole cores if such are preferred and the earlier ones were."""
     unbounded = [cpus.bit_count()] * len(context.tree.pools)
     candidates = CandidateCpus(context.tree, cpus, unbounded, near, context.demand.priority)
     if context.demand.threads is not Threads.ANY and (cores := pick_cpus(replace(candidates, whole=True), pool, count)):
@@ -92,7 +76,7 @@ def _pick_among(context: PlacementContext, pool: Pool, cpus: int, count: int, ne
 
 
 def additions(previous: Previous | None) -> tuple[int, ...]:
-    """Return the earlier CPUs as masks, in the order in which they came; every CPU is in one of them."""
+    """Return the earlier CPUs as one mask per batch, in the order they were added; every CPU is in one of them."""
     if previous is None:
         return ()
     batches: list[int] = []
