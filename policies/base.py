@@ -113,7 +113,7 @@ class DeviceLocality:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What annotations ask for. Where they say nothing (None), the policy's options decide."""
+    """What annotations ask for. None = the annotations leave it open, and the policy's options decide."""
 
     prefer_isolated: bool | None = None
     require_isolated: bool = False
@@ -128,15 +128,15 @@ class Preferences:
     memory_kinds: tuple[MemoryKind, ...] = ()  # sorted; () = every kind but HBM
     strict_memory: bool = False  # refuse rather than use other kinds of memory, or more than there is
     strict_hints: bool = False  # refuse rather than run far from a device
-    spread_by_hints: bool | None = None  # owned CPUs near each device; False = wherever in the pool
-    cold_start_seconds: int = 0  # PMEM only for so long, then DRAM too; 0 = no cold start
+    spread_by_hints: bool | None = None  # owned CPUs near each device; False = anywhere in the pool
+    cold_start_seconds: int = 0  # PMEM only for this time, then DRAM too; 0 = no cold start
     resource_files: bool | None = None  # mount /.cri-proxy, whose files list the container's resources
     notify: tuple[str, ...] = ()  # command run in the container when they change
 
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """What the container held before (an earlier attempt, or the size before a resize) and should get again.
+    """What the container held before (at an earlier attempt, or before a resize) and should get again.
 
     ``only_there``: not in a wider pool. Set for a container that lost some of its CPUs and has to move anyway.
     """
@@ -319,7 +319,7 @@ class Reinstated:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """What an option decided where no annotation did. ``field`` is one of ``Preferences``, ``value`` is in words."""
+    """What an option decided because no annotation did. ``field`` is one of ``Preferences``, ``value`` is in words."""
 
     field: str
     value: str

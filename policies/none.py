@@ -1,4 +1,4 @@
-"""The policy ``none``: nothing is pinned, every container keeps what it brings."""
+"""The policy ``none``: nothing is pinned, every container keeps its own cpuset."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ class NonePolicy(Policy):
     name = "none"
 
     def decide(self, held: Allocations, request: Request) -> Placed:
-        """Place every container with a grant of nothing."""
+        """Place every container with an empty grant."""
         return Placed(Grant(request, "", CpuKind.PRESERVE), _UNTOUCHED, reasons=(_NOT_MANAGED,))
 
     def pinnings(self, held: Allocations) -> Pinnings:
@@ -23,7 +23,7 @@ class NonePolicy(Policy):
         return {g.container: _UNTOUCHED for g in held.grants}
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
-        """Replace every grant of another policy with one of nothing."""
+        """Replace every grant of another policy with an empty one."""
         managed = (g.request for g in held.grants if g.kind is not CpuKind.PRESERVE)
         new = {r.container: Grant(r, "", CpuKind.PRESERVE) for r in (*managed, *requests)}
         return Reinstated.of(held.with_grants(*new.values()), dict.fromkeys(new, _NOT_MANAGED))

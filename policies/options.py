@@ -1,4 +1,4 @@
-"""What every policy is given, and how a policy describes options of its own."""
+"""The options that every policy has, and ``Option``, which describes an option in the configuration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

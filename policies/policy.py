@@ -1,4 +1,4 @@
-"""What a policy implements: few methods of its own, and others that have a default."""
+"""The ``Policy`` interface: four abstract methods, and others with defaults."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ from sysfs.model import Machine
 class Policy(ABC):
     """A placement policy, bound to one machine and one set of options.
 
-    Its methods are pure: no file, clock, chance or log, and the same answer to the same question. A subclass sets
-    ``name``, implements what is abstract and overrides the defaults that it can better.
+    Its methods are pure: no file, clock, random number or log, and the same result for the same arguments. A subclass
+    sets ``name``, implements the abstract methods and may override the others.
     """
 
     name: str
@@ -42,8 +42,8 @@ class Policy(ABC):
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Decide where this container goes, given what others hold.
 
-        CPUs of a grant of its own in ``held`` count as free (``Request.previous`` asks for them again). Its memory
-        nodes are kept, so that no page of a running container moves.
+        CPUs of its own grant in ``held`` count as free (``Request.previous`` asks for them again). Its memory nodes are
+        kept, so that no page of a running container moves.
         """
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Policy(ABC):
 
     @abstractmethod
     def fallback(self, held: Allocations) -> Pinning:
-        """Return the pinning of a container that could not be decided on."""
+        """Return the pinning of a container for which no decision was made."""
 
     def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
         """Return the updates of others that follow when this container's grant is released."""
@@ -74,7 +74,7 @@ class Policy(ABC):
         return ()
 
     def defaults(self, request: Request) -> tuple[Default, ...]:
-        """Return the options that decide a part of this request on which its annotations say nothing."""
+        """Return the options that decide the parts of this request that its annotations leave open."""
         return ()
 
     def affinity_reasons(self, held: Allocations, request: Request) -> tuple[Reason, ...]:

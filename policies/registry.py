@@ -38,7 +38,7 @@ class Registered:
         found: object = getattr(import_module(module), name)
         if isinstance(found, type) and issubclass(found, Policy):
             return found
-        raise TypeError(f"{self.path} is no Policy")
+        raise TypeError(f"{self.path} is not a Policy")
 
 
 POLICIES = (

@@ -1,6 +1,6 @@
-"""Machine -> nested hardware domains: package, die, NUMA node, L3, L2, core. A level that does not nest is left out.
+"""Build the tree of hardware domains: package, die, NUMA node, L3, L2, core. A level that does not nest is left out.
 
-Sets are masks of online CPUs. Both the pools and the choice of CPUs walk this one tree, so that they agree.
+Sets are masks of online CPUs. Both the pools and the choice of CPUs use this tree, so that they agree.
 """
 
 from collections.abc import Iterator
@@ -139,5 +139,5 @@ def _grow(
 
 
 def _single_cpus(package: int, cpus: int, indexes: Iterator[int]) -> list[Domain]:
-    """Return a core of its own for each of these CPUs."""
+    """Return one core domain for each of these CPUs."""
     return [Domain(next(indexes), Level.CORE, package, cpu, 1 << cpu, ()) for cpu in CpuSet(cpus)]

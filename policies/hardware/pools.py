@@ -1,4 +1,4 @@
-"""Machine -> the pool tree: root > package > die > NUMA node > L3 domain (docs/placement.md, Machine and pools).
+"""Build the pool tree: root > package > die > NUMA node > L3 domain (docs/placement.md, Machine and pools).
 
 A level is left out where the hardware has a single child, available or not: pool names must not change when the
 available CPUs do. Pools without available CPUs are dropped.
@@ -85,9 +85,9 @@ class _Site:
 
 
 def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | None = None) -> PoolTree:
-    """Build the pool tree. Raises PolicyOptionsError when no CPU is available.
+    """Build the pool tree. Raises PolicyOptionsError if no CPU is available.
 
-    ``l3_pools`` None: pools per L3 domain only where a NUMA node has several of two or more cores.
+    ``l3_pools`` None: pools per L3 domain only if a NUMA node has several with two or more cores.
     """
     site, notes = _site_of(machine, options, l3_pools)
     domains = build_domains(machine)
@@ -126,7 +126,7 @@ def _site_of(machine: Machine, options: PolicyOptions, l3_pools: bool | None) ->
     if sharable:
         return site, ()
     if isolated and not reserved:
-        # A container needs some CPU to share: with every CPU isolated, isolation cannot be kept.
+        # A container needs some CPU to share: if every CPU is isolated, isolation cannot be kept.
         note = f"every available CPU ({CpuSet(isolated)}) is kernel-isolated, none reserved: used as ordinary CPUs"
         return replace(site, sharable=isolated, isolated=0), (note,)
     others = f"the others ({CpuSet(isolated)}) are kernel-isolated" if isolated else "there are no others"

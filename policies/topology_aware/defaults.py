@@ -1,4 +1,4 @@
-"""What options decide about a request where its annotations say nothing."""
+"""The options that decide the parts of a request that its annotations leave open."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -22,7 +22,7 @@ def defaults_of(request: Request, options: TopologyAwareOptions) -> tuple[Defaul
     """
     if request.preferences.preserve_cpu:
         return ()
-    return (*_of_cpus(request, options), *_of_affinities(request, options), *_of_pinning(options))
+    return (*_of_cpus(request, options), *_of_others(request, options))
 
 
 def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
@@ -34,9 +34,8 @@ def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Defaul
     demand = demand_of(request, options)
     whole_mcpu = request.cpu_request_mcpu if qos is QosClass.GUARANTEED else 0
     if whole_mcpu == 1000 and preferences.prefer_isolated is None and not preferences.require_isolated and demand.whole:
-        yield _default(
-            "prefer_isolated", _wanted(options.prefer_isolated), "PreferIsolatedCPUs", options.prefer_isolated
-        )
+        value = "preferred" if options.prefer_isolated else "not wanted"
+        yield _default("prefer_isolated", value, "PreferIsolatedCPUs", options.prefer_isolated)
     says_nothing = preferences.prefer_shared is None and not preferences.levels_up and not preferences.require_isolated
     if whole_mcpu >= 1000 and says_nothing:
         value = "whole CPUs are exclusive" if demand.whole else "preferred"
@@ -50,17 +49,12 @@ def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Defaul
         yield _default("burst_level", level, "UnlimitedBurstable", level)
 
 
-def _of_affinities(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
-    """Yield colocation, unless the container has affinities of its own (docs/placement.md, Affinity)."""
-    if request.affinities:
-        return
-    if options.colocate_pods:
+def _of_others(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
+    """Yield colocation, unless the container has affinities of its own (docs/placement.md, Affinity), and pinning."""
+    if options.colocate_pods and not request.affinities:
         yield _default("affinities", "near the containers of its pod", "ColocatePods", True)
-    if options.colocate_namespaces:
+    if options.colocate_namespaces and not request.affinities:
         yield _default("affinities", "near the containers of its namespace", "ColocateNamespaces", True)
-
-
-def _of_pinning(options: TopologyAwareOptions) -> Iterator[Default]:
     if not options.pin_cpu:
         yield _default("preserve_cpu", "those of no container are written", "PinCPU", False)
     if not options.pin_memory:
@@ -72,10 +66,6 @@ def _reserved_by(namespace: str, options: TopologyAwareOptions) -> str:
         return f"{SYSTEM_NAMESPACE} always is"
     glob = next((g for g in options.reserved_namespaces if fnmatchcase(namespace, g)), "")
     return f"{_GROUP}ReservedPoolNamespaces: {glob}"
-
-
-def _wanted(is_wanted: bool) -> str:
-    return "preferred" if is_wanted else "not wanted"
 
 
 def _default(field: str, value: str, option: str, setting: str | bool) -> Default:

@@ -1,6 +1,7 @@
-"""Why a pool was chosen, why others were not, and why a container is refused: reasons and the ranking."""
+"""Explain a placement or a refusal: the reasons in order, and the ranking with the outcome of each pool."""
 
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from policies.base import Grant, Ranked, Reason, Rejected, Threads
 from policies.hardware.pools import Pool
@@ -18,7 +19,7 @@ from sysfs.cpuset import CpuSet
 
 @dataclass(frozen=True, slots=True)
 class PoolChoice:
-    """A pool that gives what is asked. ``best`` is the pool that was ranked first and made the offer."""
+    """A pool that gives what is requested. ``best`` is the pool that was ranked first and made the offer."""
 
     pool: Pool
     best: int
@@ -29,7 +30,7 @@ class PoolChoice:
 
 
 def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoice) -> tuple[Reason, ...]:
-    """Return the reasons of a placement, what led to it first, the pool last."""
+    """Return the reasons of a placement in the order of the steps, the pool last."""
     pools = context.tree.pools
     why = list(found.reasons)
     offer, previous, holds = found.offer, context.request.previous, context.own is not None
@@ -68,7 +69,7 @@ def _used_up(context: PlacementContext, found: PoolChoice) -> tuple[str, ...]:
 
 
 def ranked_pools(context: PlacementContext, ranking: Ranking, found: PoolChoice | None) -> tuple[Ranked, ...]:
-    """Return the pools best first, each with its outcome. Without ``found`` none gave what was asked."""
+    """Return the pools best first, each with its outcome. ``found`` is None if no pool gave what was requested."""
     outcomes = []
     for pool in context.tree.pools:
         i = pool.index
@@ -99,7 +100,7 @@ def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:
 
 
 def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
-    """Return the refusal where no pool gives what is asked: what was wanted, what was free, where."""
+    """Return the refusal if no pool gives what is requested: what was wanted, what was free, where."""
     pools, supply, demand = context.tree.pools, context.supply, context.demand
     free_isolated = supply.free_isolated(0).bit_count()
     if demand.isolation is Isolation.REQUIRE and free_isolated < demand.whole:
@@ -107,7 +108,7 @@ def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
     elif (unmet := hints_unmet(context, ranking.room)) is not None:
         reason = unmet
     elif demand.is_zero:
-        reason = reasons.nothing_shared()
+        reason = reasons.NOTHING_SHARED
     else:
         room = ranking.room
         best = max(range(1, len(pools)), key=lambda i: (room.free_mcpu[i], -i), default=0)
@@ -122,16 +123,14 @@ def hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
     lenient = replace(context, demand=replace(context.demand, strict_hints=False, threads=Threads.ANY))
     if not any(offer.fits for offer in offers_of(lenient, room, room)):
         return None
-    near = []
-    for hint in context.request.hints:
-        cpus = local_cpus(context.tree.machine, hint)
-        if cpus is not None:
-            near.append((hint.source, _where(context, cpus), _gives_near(context, room, cpus)))
-    home, mcpu = "", -1  # a full pool is one all the same
-    for pool in context.tree.pools:
-        free = max(0, room.free_mcpu[pool.index])
-        if reach_in(context, pool) == ANYWHERE and free > mcpu:
-            home, mcpu = pool.name, free
+    near = [
+        (hint.source, _where(context, cpus), _gives_near(context, room, cpus))
+        for hint in context.request.hints
+        if (cpus := local_cpus(context.tree.machine, hint)) is not None
+    ]
+    pools = [pool for pool in context.tree.pools if reach_in(context, pool) == ANYWHERE]
+    free = [(max(0, room.free_mcpu[pool.index]), pool.name) for pool in pools]
+    mcpu, home = max(free, key=itemgetter(0), default=(-1, ""))
     return reasons.hints_unmet(context.demand, tuple(near), home, mcpu)
 
 
@@ -142,7 +141,10 @@ def why_not_near(context: PlacementContext, pool: Pool) -> str:
         return ""
     if not reach:
         return "not near each of its devices"
-    free = (_ownable(context, pool) & reach).bit_count()
+    ownable = context.supply.free_isolated(pool.index)
+    if context.demand.isolation is not Isolation.REQUIRE:
+        ownable |= context.supply.shared[pool.index] & ~context.supply.withheld
+    free = (ownable & reach).bit_count()
     return f"too few CPUs near its devices: {free} free" if free < context.demand.whole else ""
 
 
@@ -157,13 +159,6 @@ def _gives_near(context: PlacementContext, room: Room, cpus: int) -> int:
     ordinary = context.supply.shared[0] & ~context.supply.withheld & cpus
     given = min(ordinary.bit_count(), room.give[around.index])
     return given if context.demand.isolation is Isolation.NO else max(given, isolated)
-
-
-def _ownable(context: PlacementContext, pool: Pool) -> int:
-    isolated = context.supply.free_isolated(pool.index)
-    if context.demand.isolation is Isolation.REQUIRE:
-        return isolated
-    return isolated | context.supply.shared[pool.index] & ~context.supply.withheld
 
 
 def _where(context: PlacementContext, cpus: int) -> str:

@@ -1,4 +1,4 @@
-"""What every container is pinned to, which follows from all grants, and which pinnings a change touches."""
+"""Derive the pinning of every container from all grants, and the pinnings that a change of grants changes."""
 
 from collections.abc import Iterable
 
@@ -31,7 +31,7 @@ def _shared_of(grant: Grant, supply: Supply, effective: tuple[int, ...]) -> int:
 
 
 def _one_of_each_core(supply: Supply, owned: int, shared: int) -> int:
-    """Return the lowest thread of every core that it may run on; where it owns one, one that it owns.
+    """Return the lowest thread of every core that it may run on; on a core of which it owns threads, an owned one.
 
     The siblings of shared CPUs stay in the shared set: others may use them.
     """

@@ -1,7 +1,7 @@
-"""Choose the pool and the CPUs of one container, in three passes.
+"""Place one container: choose its pool, CPUs and memory, in three passes.
 
-1. Every pool keeps what it owes, and a pool whose shared set is used keeps a CPU.
-2. Only if no pool can give what is asked: pools that hold nothing but containers without a CPU request may be emptied.
+1. Every pool keeps what it owes, and a pool with a shared set in use keeps a CPU.
+2. Only if no pool can give the request: pools that hold only containers without a CPU request may be emptied.
 3. Only if that is not enough: shared grants move to wider pools (``migration``).
 """
 
@@ -41,7 +41,7 @@ def place(context: PlacementContext) -> Decision:
 
 def _place_reserved(context: PlacementContext) -> Decision:
     if not context.supply.reserved_set():
-        return Rejected(reasons.nothing_shared())
+        return Rejected(reasons.NOTHING_SHARED)
     root = context.tree.root
     memory = _memory_in(context, root, ())
     if isinstance(memory, Reason):
@@ -60,7 +60,7 @@ def _place_reserved(context: PlacementContext) -> Decision:
 
 
 def _place_in_pool(context: PlacementContext) -> Decision:
-    """Place on whole cores where they are preferred and there are enough, else on threads of any core."""
+    """Place on whole cores if they are preferred and there are enough, else on threads of any core."""
     if context.demand.threads is Threads.ANY:
         return _search(context)
     demand = without_whole_cores(context.demand, context.request)
@@ -141,9 +141,9 @@ def _choices(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice
 
 
 def _levels_up(context: PlacementContext, best: int, *, was_here: bool) -> Iterator[Pool]:
-    """Yield the pool so many levels above the best one, then those below it, which a strict preference may need.
+    """Yield the pool ``levels_up`` above the best one, then those below it, which a strict preference may need.
 
-    The pool where the container was before is already so many levels up.
+    A pool where the container was before is already that far up.
     """
     path = context.tree.pools[best].path
     levels = 0 if was_here else min(context.demand.levels_up, len(path) - 1)

@@ -68,7 +68,7 @@ class TopologyAware(Policy):
         return supply
 
     def defaults(self, request: Request) -> tuple[Default, ...]:
-        """Return the options that decide a part of this request on which its annotations say nothing."""
+        """Return the options that decide the parts of this request that its annotations leave open."""
         return defaults_of(request, self._options)
 
     def affinity_reasons(self, held: Allocations, request: Request) -> tuple[Reason, ...]:

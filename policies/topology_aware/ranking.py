@@ -1,4 +1,4 @@
-"""Rank the pools for one pass of the search: what each would give, its key, and the order."""
+"""Rank the pools for one pass of the search: the offer and the key of each, and the order."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ _WIDER = len(Level)
 
 @dataclass(frozen=True, slots=True)
 class FixedScores:
-    """What a request scores in each pool, whatever the pool can give."""
+    """The scores of a request in each pool that do not depend on what the pool can give."""
 
     affinity: tuple[float, ...]
     hints: tuple[float, ...]
@@ -40,7 +40,7 @@ class FixedScores:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The pools in one pass; ``order`` is best first. ``lenient`` is the rule for pools where the container was."""
+    """The pools in one pass; ``order`` is best first. ``lenient`` is for pools where the container was before."""
 
     room: Room
     lenient: Room

@@ -1,10 +1,18 @@
-"""The reasons of decisions, one function each."""
+"""The reasons of decisions about CPUs and pools: their codes and sentences."""
 
 from policies.base import Grant, Previous, Reason
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.score import WHY_WORSE
 from policies.topology_aware.supply.demand import Demand, Isolation
 from sysfs.cpuset import CpuSet
+
+ADDED = Reason(ReasonCode.ADDED, "had no grant yet")
+DEMOTED = Reason(
+    ReasonCode.DEMOTED, "its exclusive CPUs were given up: a container without a share would have had no CPU at all"
+)
+NOTHING_SHARED = Reason(
+    ReasonCode.NOTHING_SHARED, "wanted a CPU to share; every available CPU is granted exclusively, none is reserved"
+)
 
 
 def _plural(count: int, word: str) -> str:
@@ -20,7 +28,7 @@ def _cpus_are(cpus: CpuSet) -> str:
 
 
 def given_text(exclusive: int, isolated: int, shared_mcpu: int) -> str:
-    """Return so many CPUs of each kind, in words."""
+    """Return the number of CPUs of each kind in words."""
     parts = [_plural(n, f"{kind} CPU") for n, kind in ((exclusive, "exclusive"), (isolated, "isolated")) if n]
     if shared_mcpu:
         parts.append(f"{shared_mcpu}m shared")
@@ -28,7 +36,7 @@ def given_text(exclusive: int, isolated: int, shared_mcpu: int) -> str:
 
 
 def wanted_text(demand: Demand) -> str:
-    """Return what is asked, in words."""
+    """Return what is requested in words."""
     strict = demand.isolation is Isolation.REQUIRE
     return given_text(0 if strict else demand.whole, demand.whole if strict else 0, demand.shared_mcpu)
 
@@ -48,10 +56,8 @@ def reserved(cpus: CpuSet, *, by_annotation: bool) -> Reason:
 
 def pool_chosen(pool: str, gives: str, runner_up: str, field: str) -> Reason:
     """Why this pool and not the next one; ``gives`` is what it gives, in words."""
-    text = f"{pool} gives {gives}"
-    return Reason(
-        ReasonCode.POOL, f"{text}; next would be {runner_up}, which {WHY_WORSE[field]}" if runner_up else text
-    )
+    following = f"; next would be {runner_up}, which {WHY_WORSE[field]}" if runner_up else ""
+    return Reason(ReasonCode.POOL, f"{pool} gives {gives}{following}")
 
 
 def levels_up(best: str, pool: str, levels: int) -> Reason:
@@ -89,10 +95,8 @@ def isolated_short(pool: str, wanted: int, *, exist: bool) -> Reason:
 
 def no_whole_cores(wanted: int) -> Reason:
     """Whole cores are preferred, and no pool has enough of them."""
-    return Reason(
-        ReasonCode.NO_WHOLE_CORES,
-        f"no pool has the whole cores for {_plural(wanted, 'CPU')}: any container may have the thread siblings",
-    )
+    text = f"no pool has the whole cores for {_plural(wanted, 'CPU')}: any container may have the thread siblings"
+    return Reason(ReasonCode.NO_WHOLE_CORES, text)
 
 
 def cpus_picked(cpus: CpuSet, how: str) -> Reason:
@@ -102,19 +106,14 @@ def cpus_picked(cpus: CpuSet, how: str) -> Reason:
 
 def emptied(pools: tuple[str, ...]) -> Reason:
     """Shared sets were taken to the last CPU."""
-    return Reason(
-        ReasonCode.EMPTIED,
-        f"the shared set of {', '.join(pools)} is used up: containers without a CPU request use a wider one",
-    )
+    text = f"the shared set of {', '.join(pools)} is used up: containers without a CPU request use a wider one"
+    return Reason(ReasonCode.EMPTIED, text)
 
 
 def displaced(cpus: CpuSet, count: int) -> Reason:
     """Others lose or gain CPUs by this decision."""
-    if not cpus:
-        return Reason(ReasonCode.DISPLACED, f"{_plural(count, 'other container')} changed")
-    return Reason(
-        ReasonCode.DISPLACED, f"{_cpus_are(cpus)} no longer shared: {_plural(count, 'other container')} changed"
-    )
+    lost = f"{_cpus_are(cpus)} no longer shared: " if cpus else ""
+    return Reason(ReasonCode.DISPLACED, f"{lost}{_plural(count, 'other container')} changed")
 
 
 def lifted(moved: tuple[Grant, ...]) -> Reason:
@@ -125,11 +124,9 @@ def lifted(moved: tuple[Grant, ...]) -> Reason:
 
 def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: int) -> Reason:
     """The machine is full."""
-    own = _plural(whole, "CPU")
-    text = f"wanted {wanted_text(demand)}; free in root: {max(0, free_mcpu)}m shared capacity, {own} to own"
-    return Reason(
-        ReasonCode.CPU_FULL, text if best == "root" or best_mcpu <= 0 else f"{text}; most in {best}: {best_mcpu}m"
-    )
+    most = "" if best == "root" or best_mcpu <= 0 else f"; most in {best}: {best_mcpu}m"
+    free = f"{max(0, free_mcpu)}m shared capacity, {_plural(whole, 'CPU')} to own"
+    return Reason(ReasonCode.CPU_FULL, f"wanted {wanted_text(demand)}; free in root: {free}{most}")
 
 
 def too_small(free_mcpu: int, whole: int) -> str:
@@ -151,9 +148,8 @@ def strict_conflict(conflict: str) -> Reason:
 def hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: str, free_mcpu: int) -> Reason:
     """A strict preference for device localities cannot be met.
 
-    ``near``: (device, where it is, CPUs free to own there).
-
-    ``pool`` is the best one that is near all devices, with ``free_mcpu`` left; '' if there is none.
+    ``near``: (device, where it is, CPUs free to own there). ``pool`` is the best one that is near all devices, with
+    ``free_mcpu`` left; '' if there is none.
     """
     there = "; ".join(f"near {device} ({where}) {_plural(free, 'CPU')} free to own" for device, where, free in near)
     both = f"most shared capacity near all of them in {pool}: {free_mcpu}m" if pool else "no pool is near all of them"
@@ -163,25 +159,6 @@ def hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: st
     return Reason(ReasonCode.STRICT_HINTS, f"{text}; {both}" if shares else text)
 
 
-def nothing_shared() -> Reason:
-    """Every CPU is owned and none is reserved."""
-    return Reason(
-        ReasonCode.NOTHING_SHARED, "wanted a CPU to share; every available CPU is granted exclusively, none is reserved"
-    )
-
-
-def added() -> Reason:
-    """A container that had no grant."""
-    return Reason(ReasonCode.ADDED, "had no grant yet")
-
-
 def illegal(problem: str) -> Reason:
     """A saved grant that this machine cannot honour."""
     return Reason(ReasonCode.ILLEGAL, f"its saved grant cannot be kept: {problem}")
-
-
-def demoted() -> Reason:
-    """A grant was given up so that others have a CPU at all."""
-    return Reason(
-        ReasonCode.DEMOTED, "its exclusive CPUs were given up: a container without a share would have had no CPU at all"
-    )

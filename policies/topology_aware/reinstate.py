@@ -38,7 +38,7 @@ def reinstate(
     for grant, reason in illegal:
         work.add(work.again(grant), reason, keep=grant.request, old=grant)
     for request in requests:
-        work.add(work.resized(request), reasons.added(), keep=request)
+        work.add(work.resized(request), reasons.ADDED, keep=request)
     work.relieve()
     return work.result()
 
@@ -46,7 +46,7 @@ def reinstate(
 def _urgency(grant: Grant) -> tuple[int, int, int, ContainerKey]:
     """Return the order in which grants are kept, smallest first."""
     request = grant.request
-    # A container from under the policy none owns nothing; its request says how large it is.
+    # A container that the policy none placed owns nothing; its request gives its size.
     return (_QOS_ORDER[request.pod.qos], -len(grant.owned), -request.cpu_request_mcpu, grant.container)
 
 
@@ -78,7 +78,7 @@ class _Reinstatement:
     def rezone(self) -> None:
         """Give containers that lost memory nodes what is left of them, and others instead. They keep their CPUs."""
         for saved in self._without_nodes:
-            own = self._held.get(saved.container) or saved  # maybe widened for another one
+            own = self._held.get(saved.container) or saved  # it may have been widened for another one
             supply = self._supply.minus(own)
             *others, grant = rezoned(supply, self._held.without(own.container).grants, own)
             self._moved(others)
@@ -98,7 +98,7 @@ class _Reinstatement:
         root, supply, previous = self._tree.root, self._supply, grant.as_previous
         if previous is not None:
             owned = grant.owned.mask & (root.sharable | root.isolated) & ~supply.owned & ~supply.withheld
-            # With half of its CPUs in another package it would never come together again.
+            # In a wider pool its CPUs could be in two packages, and would stay there.
             previous = replace(previous, owned=CpuSet(owned), only_there=owned != grant.owned.mask)
         return replace(grant.request, previous=previous)
 
@@ -151,7 +151,7 @@ class _Reinstatement:
         bare = Grant(grant.request, grant.pool, CpuKind.SHARED, mems=grant.mems, is_cold=grant.is_cold)
         self._take(in_pool(self._supply, bare, self._tree.root.name))
         self._replaced.pop(grant.container, None)
-        self._unplaced[grant.container] = reasons.demoted()
+        self._unplaced[grant.container] = reasons.DEMOTED
 
     def _take(self, *grants: Grant) -> None:
         supply = self._supply
@@ -168,7 +168,7 @@ class _Reinstatement:
 def why_illegal(options: TopologyAwareOptions, supply: Supply, grant: Grant) -> str:
     """Return what makes a saved grant impossible here beside those already kept, or ''.
 
-    Options that only say what new containers prefer make no grant illegal: no container moves for them.
+    Options that are only preferences for new containers make no grant illegal: no container moves for them.
     """
     if grant.kind is CpuKind.PRESERVE:
         # Without the annotation to preserve its cpuset, the grant was made under the policy none.

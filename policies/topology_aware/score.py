@@ -1,4 +1,4 @@
-"""The key of a pool: ``explain`` prints its fields, in the order of comparison."""
+"""The key by which pools are compared, and what each of its fields says to operators in ``explain``."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class Key(NamedTuple):
     first: int  # minus the pool's index: the lowest id wins the last tie
 
 
-# For operators: what the value of a field says, and why a pool with a smaller value loses.
+# For operators: the meaning of a field's value, and why a pool with a smaller value loses.
 _FIELDS = {
     "fits": ("1: can give what is asked", "cannot give what is asked"),
     "previous": ("the container's earlier place", "is not where the container was before"),

@@ -1,4 +1,4 @@
-"""Weighted attraction and repulsion between containers (docs/placement.md, Affinity)."""
+"""Score pools by the affinities between containers, and explain the scores (docs/placement.md, Affinity)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

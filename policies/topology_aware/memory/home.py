@@ -30,7 +30,7 @@ class Home:
 
 
 def home_of(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request, *, owns: bool) -> Home:
-    """Return the home zone in this pool. ``owns``: the container has CPUs of its own, which its devices may spread."""
+    """Return the home zone in this pool. ``owns``: the container owns CPUs, which its devices may spread."""
     wanted = wanted_kinds(request)
     asked = request.preferences.memory_kinds
     mask = nodes.of_kinds(wanted)
@@ -121,7 +121,7 @@ def cold_start(nodes: MemoryNodes, home: Home, request: Request) -> ColdStart:
 
 
 def is_ours(grant: Grant) -> bool:
-    """Return whether the memory nodes of this container are ours to write."""
+    """Return whether cri-proxy writes the memory nodes of this container."""
     return bool(grant.mems) and grant.kind is not CpuKind.PRESERVE and not grant.request.preferences.preserve_memory
 
 

@@ -17,7 +17,7 @@ from policies.topology_aware.supply.memory_packing import promised_inside
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import NodeSet
 
-NARROWINGS = 4  # moves of one call
+NARROWINGS = 4  # the most moves of one call
 
 
 def narrowed(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:

@@ -78,7 +78,7 @@ def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[in
 
 
 def _taking(account: MemoryAccount, promises: tuple[ZonePromise, ...], zones: set[int], wanted: int) -> set[int]:
-    """Return the zones that could take so many bytes beside these promises."""
+    """Return the zones that could take ``wanted`` bytes beside these promises."""
     # Most full zones are found by their own sum; the packing is asked for the rest.
     free = {zone for zone in zones if promised_inside(promises, zone) + wanted <= account.nodes.capacity(zone)}
     packing = packed(account.nodes, promises) if free else None

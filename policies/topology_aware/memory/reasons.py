@@ -1,4 +1,4 @@
-"""The reasons of decisions about memory, one function each."""
+"""The reasons of decisions about memory: their codes and sentences."""
 
 from collections.abc import Sequence
 
@@ -66,25 +66,21 @@ def short(zone: int, promised_bytes: int) -> Reason:
 
 def kinds_absent(absent: Sequence[MemoryKind], zone: int) -> Reason:
     """The machine lacks kinds of memory that the container asks for."""
-    return Reason(
-        ReasonCode.MEMORY_KINDS_ABSENT, f"this machine has no {kinds_text(absent)}: it gets {nodes_text(zone)}"
-    )
+    text = f"this machine has no {kinds_text(absent)}: it gets {nodes_text(zone)}"
+    return Reason(ReasonCode.MEMORY_KINDS_ABSENT, text)
 
 
 def normal_added(added: int) -> Reason:
     """The zone would be movable memory only."""
     text = "what it asks for is movable memory only, in which the kernel cannot keep its part"
-    return Reason(
-        ReasonCode.MEMORY_NORMAL_ADDED, f"{text}: {nodes_text(added)} {_verb(added, 'comes', 'come')} with it"
-    )
+    with_it = f"{nodes_text(added)} {_verb(added, 'comes', 'come')} with it"
+    return Reason(ReasonCode.MEMORY_NORMAL_ADDED, f"{text}: {with_it}")
 
 
 def starts_cold(zone: int, withheld: int, seconds: int) -> Reason:
     """DRAM is withheld at first."""
-    text = f"starts cold in {nodes_text(zone)}"
-    return Reason(
-        ReasonCode.COLD_START, f"{text}: {nodes_text(withheld)} {_verb(withheld, 'comes', 'come')} after {seconds} s"
-    )
+    later = f"{nodes_text(withheld)} {_verb(withheld, 'comes', 'come')} after {seconds} s"
+    return Reason(ReasonCode.COLD_START, f"starts cold in {nodes_text(zone)}: {later}")
 
 
 def no_cold_start(why: str) -> Reason:

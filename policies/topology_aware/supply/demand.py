@@ -1,4 +1,4 @@
-"""The CPUs that a request amounts to: kind and number (docs/placement.md, What a container asks for)."""
+"""The CPUs that a request needs: kind, number and preferences (docs/placement.md, What a container asks for)."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -46,7 +46,7 @@ class Demand:
 
 
 def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core: int = 1) -> Demand:
-    """Return what this request amounts to under these options. Annotations override options.
+    """Return the demand of this request under these options. Annotations override options.
 
     ``threads_per_core`` is the most threads that a core of the machine has.
     """
@@ -79,7 +79,7 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
 
 
 def without_whole_cores(demand: Demand, request: Request) -> Demand:
-    """Return the demand for threads of any cores, for when no pool has so many whole ones."""
+    """Return the demand for threads of any cores, for use if no pool has enough whole ones."""
     whole = (request.cpu_request_mcpu - demand.shared_mcpu) // 1000
     return replace(demand, whole=whole, threads=Threads.ANY)
 

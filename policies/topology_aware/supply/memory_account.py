@@ -1,4 +1,4 @@
-"""The memory that is promised: the zone and bytes of each grant, summed up per zone."""
+"""The memory that is promised: kinds, zone and bytes of each grant, summed up per zone."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ FIRST = PRIORITY[QosClass.GUARANTEED]  # others are widened for these
 
 
 def promised_bytes(request: Request) -> int:
-    """Return what a container counts for: its memory request, or the limit where there is no request."""
+    """Return the bytes that a container is promised: its memory request, or the limit if there is no request."""
     return request.memory_request_bytes or request.memory_limit_bytes or 0
 
 
@@ -24,21 +24,21 @@ def wanted_kinds(request: Request) -> tuple[MemoryKind, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One container's promise. ``zone`` may be widened up to ``widest``; where they are equal it is never touched."""
+    """One container's promise. ``zone`` may be widened up to ``widest``; if they are equal it never is."""
 
     container: ContainerKey
     priority: int
     zone: int
     widest: int
     promised_bytes: int
-    is_new: bool = False  # the container that is decided on: it widens before its equals
+    is_new: bool = False  # the container that is placed: it widens before its equals
 
 
 def promise_of(nodes: MemoryNodes, grant: Grant) -> Promise:
     """Return the promise of a grant. Memory that is not written counts in the whole machine.
 
-    Reserved containers and those that are left alone stay where they are. A strict preference keeps a container within
-    its kinds, a cold start that lasts within PMEM.
+    Reserved containers and those that cri-proxy does not pin keep their zone. A strict preference keeps a container
+    within its kinds, a cold start that lasts within PMEM.
     """
     request = grant.request
     zone = grant.mems.mask & nodes.every or nodes.every
@@ -58,9 +58,9 @@ def widest_zone(nodes: MemoryNodes, request: Request) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccount:
-    """All promises of a moment. ``zones`` as they are; ``widest`` if every zone were as wide as it may become.
+    """A snapshot of all promises: ``zones`` as they are, ``widest`` with every zone as wide as it may become.
 
-    ``yielding``: if those of the containers that are not Guaranteed were.
+    ``yielding``: with only the zones of containers that are not Guaranteed as wide as they may become.
     """
 
     nodes: MemoryNodes
@@ -73,7 +73,7 @@ class MemoryAccount:
         return self._changed(promises, 1)
 
     def minus(self, *promises: Promise) -> "MemoryAccount":
-        """Return the account with these promises taken back."""
+        """Return the account with these promises released."""
         return self._changed(promises, -1)
 
     def _changed(self, promises: Iterable[Promise], sign: int) -> "MemoryAccount":

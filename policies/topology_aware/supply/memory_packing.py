@@ -1,4 +1,4 @@
-"""Whether all promises of memory can be kept at once: exact, for any zones, nested or crossing.
+"""Decide whether all promises of memory can be kept at once: exact, for any zones, nested or crossing.
 
 A container's memory may lie on any nodes of its zone. By Hall's theorem all promises can be kept exactly when no
 union of zones is promised more than it has; looking at single zones is not enough where zones cross. There are too
@@ -16,23 +16,23 @@ ZonePromise = tuple[int, int]  # (zone, bytes promised to containers with just t
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """A union of zones that is promised more than it has, by so many bytes."""
+    """A union of zones that is promised more than it has, and the excess."""
 
     zone: int
     excess_bytes: int
 
 
 class Packing:
-    """Promises laid out on the nodes. Lives within one decision."""
+    """Promises laid out on the nodes, within one decision. Mutable."""
 
     def __init__(self, nodes: MemoryNodes) -> None:
-        """Begin without a promise."""
+        """Start without promises."""
         self._nodes = nodes
         self._free = dict(nodes.capacity_bytes)
         self._laid: dict[int, dict[int, int]] = {}
 
     def add(self, zone: int, amount_bytes: int) -> int:
-        """Lay out a promise, moving others within their zones for it. Return the bytes that found no place."""
+        """Lay out a promise, moving others within their zones for it. Return the bytes that do not fit."""
         left = self._fill(zone, amount_bytes)
         while left:
             moved = self._augment(zone, left)
@@ -115,7 +115,7 @@ def in_order(promises: Iterable[ZonePromise]) -> tuple[ZonePromise, ...]:
 
 
 def packed(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> Packing | None:
-    """Lay out the promises, as ``in_order`` gives them; None when not all can be kept."""
+    """Lay out the promises, as ``in_order`` gives them; None if not all can be kept."""
     packing = Packing(nodes)
     return None if any(packing.add(zone, amount) for zone, amount in promises) else packing
 
@@ -123,7 +123,7 @@ def packed(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> Packing | Non
 def first_overflow(
     nodes: MemoryNodes, promises: tuple[ZonePromise, ...], tolerated: frozenset[int] = frozenset()
 ) -> Overflow | None:
-    """Return the first union of zones that is promised too much, narrow zones first; None when there is none.
+    """Return the first union of zones that is promised too much, narrow zones first; None if there is none.
 
     Unions that are ``tolerated`` are skipped. The answer does not depend on how the promises are laid out: what
     can be reached from the first zone that does not fit is the smallest such union with it.

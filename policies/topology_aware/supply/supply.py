@@ -15,11 +15,11 @@ from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """The grants of a moment, summed up. Tuples have one entry per pool.
+    """A snapshot of the grants, summed up. Tuples have one entry per pool.
 
     ``shared`` are the shared sets: sharable CPUs without an owner. ``granted_mcpu`` are sums over the subtree;
-    ``sharers`` counts the containers that use this pool's shared set, ``resting`` those of them that are booked with
-    no CPU time. ``withheld`` CPUs are shared but not given away. ``memory`` is what is promised of it, by zones.
+    ``sharers`` counts the containers that use this pool's shared set, ``unbooked_sharers`` those of them that are
+    booked with no CPU time. ``withheld`` CPUs are shared but never owned. ``memory`` has the promises by zones.
     """
 
     tree: PoolTree
@@ -47,7 +47,7 @@ class Supply:
         return self._changed(grants, 1)
 
     def minus(self, *grants: Grant) -> "Supply":
-        """Return the supply with these grants given back."""
+        """Return the supply with these grants released."""
         return self._changed(grants, -1)
 
     def _changed(self, grants: tuple[Grant, ...], sign: int) -> "Supply":
@@ -98,7 +98,7 @@ class Supply:
         return tuple(result)
 
     def reserved_set(self) -> int:
-        """Return what reserved containers run on: the reserved CPUs, or the root's shared set when there are none."""
+        """Return what reserved containers run on: the reserved CPUs, or the root's shared set if there are none."""
         return self.tree.root.reserved or self.shared[0]
 
     def free_isolated(self, pool: int) -> int:
@@ -124,7 +124,7 @@ def empty_supply(tree: PoolTree, withheld: int) -> Supply:
 
 
 def updated_supply(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> Supply:
-    """Return the supply of ``new``, given that of ``old``: only what lies between their common ends is booked again.
+    """Return the supply of ``new``, given that of ``old``; only the grants between their common ends are booked again.
 
     Grants are exact integers, so the result is that of booking all of them.
     """
@@ -136,12 +136,8 @@ def updated_supply(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...
 
 def _common_start(a: tuple[Grant, ...], b: tuple[Grant, ...]) -> int:
     """Return how many leading grants are the same objects."""
-    count = 0
-    for one, other in zip(a, b, strict=False):
-        if one is not other:
-            break
-        count += 1
-    return count
+    differing = (i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one is not other)
+    return next(differing, min(len(a), len(b)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +145,8 @@ class Room:
     """What every pool can still give, under one rule on busy pools. Tuples have one entry per pool.
 
     ``free_mcpu`` is bounded by every pool above. ``spare`` is how many CPUs may be owned alone before a busy
-    pool at or above it is left without one. ``inner`` is what its subtree can give up, not looking at the pool
-    itself; ``give`` looks at it too. ``keep_busy`` is the rule.
+    pool at or above it is left without one. ``inner`` is what its subtree can give up, without the pool's own
+    bound; ``give`` includes that bound. ``keep_busy`` is the rule.
     """
 
     keep_busy: bool

@@ -30,5 +30,5 @@ def test_every_reason_code_is_listed_once() -> None:
 
 
 def test_a_line_that_names_no_policy_is_an_error() -> None:
-    with pytest.raises(TypeError, match=r"policies\.base:Grant is no Policy"):
+    with pytest.raises(TypeError, match=r"policies\.base:Grant is not a Policy"):
         Registered("grant", "policies.base:Grant").load()
