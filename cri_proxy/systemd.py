@@ -1,7 +1,7 @@
-"""The service's side of systemd: notifications, the watchdog, sockets passed at the start.
+"""The systemd side of a service: state notifications, watchdog pings and socket activation.
 
-Sources: sd_notify(3), sd_watchdog_enabled(3), sd_listen_fds(3), systemd.service(5). Plain Unix sockets and
-variables, without systemd's library; without systemd nothing happens.
+Sources: sd_notify(3), sd_watchdog_enabled(3), sd_listen_fds(3), systemd.service(5). Uses plain
+Unix sockets and environment variables instead of libsystemd; does nothing without systemd.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 FIRST_DESCRIPTOR: Final = 3
@@ -19,12 +18,10 @@ FIRST_DESCRIPTOR: Final = 3
 _MICROSECONDS: Final = 1_000_000
 _PINGS_PER_LIMIT: Final = 4
 _ANSWER_SHARE: Final = 8  # a probe may take this part of the limit
-# RFC 9113, 3.4: a client's first bytes. A server's first are its SETTINGS, whatever the client says next.
-_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
 def notify(state: str) -> None:
-    """Send a state to systemd, if it asked for it (sd_notify(3)); a failure is ignored."""
+    """Send a state to systemd if NOTIFY_SOCKET is set (sd_notify(3)). Errors are ignored."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
@@ -42,7 +39,7 @@ def reloading() -> str:
 
 
 def watchdog_seconds(environment: Mapping[str, str], pid: int) -> float | None:
-    """Return after how long a silence systemd kills this process (WatchdogSec); None without a watchdog."""
+    """Return the watchdog timeout (WatchdogSec), or None if the watchdog is off for this process."""
     text = environment.get("WATCHDOG_USEC", "")
     if environment.get("WATCHDOG_PID", str(pid)) != str(pid) or not text.isdigit() or not int(text):
         return None
@@ -51,10 +48,10 @@ def watchdog_seconds(environment: Mapping[str, str], pid: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """Ping systemd while the loop runs and ``works`` says that calls get through.
+    """Ping systemd while the event loop runs and ``works`` returns True; call ``on_stuck`` otherwise.
 
-    Without a ping for ``limit_seconds`` systemd restarts the service. ``works`` is called four times in that, so that
-    one failure, on a node short of CPU time, has no effect.
+    systemd restarts the service after ``limit_seconds`` without a ping. ``works`` runs four times in that period, so
+    that one failure on a node short of CPU time has no effect.
     """
 
     limit_seconds: float
@@ -70,37 +67,6 @@ class Watchdog:
             else:
                 self.on_stuck()
             await asyncio.sleep(self.limit_seconds / _PINGS_PER_LIMIT)
-
-
-async def answers(path: Path, seconds: float) -> bool | None:
-    """Return True when an HTTP/2 server answers or hangs up, False when it is unreachable, None when it is silent.
-
-    A relay that works hangs up without a runtime.
-    """
-    try:
-        async with asyncio.timeout(seconds):
-            reader, writer = await asyncio.open_unix_connection(path)
-            try:
-                writer.write(_PREFACE)
-                await reader.read(1)
-            except OSError:
-                pass  # hung up before reading
-            finally:
-                writer.close()
-    except TimeoutError:
-        return None
-    except OSError:
-        return False
-    return True
-
-
-async def relay_works(listen: Path, runtime: Path, seconds: float) -> bool:
-    """Return True when a new connection gets an answer, or when the runtime itself is silent.
-
-    ``listen`` is the socket that clients connect to, ``runtime`` the one behind it. Takes at most twice ``seconds``.
-    """
-    through_us = await answers(listen, seconds)
-    return through_us if through_us is not None else await answers(runtime, seconds) is not True
 
 
 def passed_sockets(environment: Mapping[str, str], pid: int) -> Sequence[int]:

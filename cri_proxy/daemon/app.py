@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Protocol
 from cri_proxy import events
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Takeover, unless, wait_for_successor
+from cri_proxy.daemon.relay_probe import relay_works
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.gate import DecisionGate
 from cri_proxy.logs import Log, configure_logging
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.traffic import Traffic
-from cri_proxy.systemd import Watchdog, notify, passed_sockets, relay_works, watchdog_seconds
+from cri_proxy.systemd import Watchdog, notify, passed_sockets, watchdog_seconds
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import answers, socket_path
 

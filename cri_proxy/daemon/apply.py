@@ -12,8 +12,8 @@ from cri_proxy.config.resolve import available_now, policy_options
 from cri_proxy.config.settings import Settings
 from cri_proxy.config.startup import fall_back
 from cri_proxy.errors import ConfigError, CriProxyError
+from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.logs import Log
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Node

@@ -20,8 +20,8 @@ from cri_proxy.daemon.apply import Applier, Built, Host, build_start
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer
+from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.kubelet.pod_resources import SOCKET, PodResources
 from cri_proxy.logs import Log, change_logging
 from cri_proxy.metrics import catalog

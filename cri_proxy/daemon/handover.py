@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from cri_proxy import events
 from cri_proxy.logs import Log
-from cri_proxy.state.lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
+from cri_proxy.state.decider_lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import answers
 
@@ -50,7 +50,7 @@ class Predecessor:
                     return cls(held.pid, descriptor)
                 os.close(descriptor)
                 why = "its pid belongs to another process here; does it run in another container?"
-        problem = f"process {held.pid} decides here and nothing can be taken over: {why}; stop it first"
+        problem = f"process {held.pid} uses this state directory and cannot be replaced: {why}; stop it first"
         raise LockHeld(held.path, problem, held.pid) from None
 
     async def ended(self) -> None:
@@ -95,7 +95,7 @@ class Takeover:
         try:
             takeover._queue = DeciderLock.acquire(state_dir, SUCCESSOR)
         except LockHeld as held:
-            raise LockHeld(held.path, f"process {held.pid} is taking over here already", held.pid) from None
+            raise LockHeld(held.path, f"process {held.pid} is already taking over", held.pid) from None
         return takeover
 
     async def wait_for_lock(self, log: Log) -> None:

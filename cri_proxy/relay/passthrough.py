@@ -7,8 +7,8 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.headers import FieldReader, Headers
 from cri_proxy.relay.direction import Parts, slice_of
+from cri_proxy.relay.method_shapes import ENDLESS
 from cri_proxy.relay.traffic import Passed, count_passed
-from cri_proxy.relay.unary_methods import ENDLESS
 from cri_proxy.relay.upstream import Upstream
 
 _ENDLESS_PATHS: Final = frozenset(method.encode() for method in ENDLESS)

@@ -15,7 +15,7 @@ from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Counters, Histogram
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.relay.calls import Aborted, Call, Outcome, Refuse, Replied, Verdict
-from cri_proxy.relay.unary_methods import SERVER_STREAMS, UNARY
+from cri_proxy.relay.method_shapes import SERVER_STREAMS, UNARY
 
 _MAX_PATHS: Final = 256
 _UNREAD: Final = "unread"

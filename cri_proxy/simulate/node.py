@@ -21,8 +21,8 @@ from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE
 from cri_proxy.daemon.apply import Applier, Built, build, build_anyway
 from cri_proxy.errors import ConfigError
+from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
@@ -35,7 +35,7 @@ from cri_proxy.runtime.embedded.status import cgroups_path
 from cri_proxy.simulate.clock import ScenarioClock
 from cri_proxy.simulate.machine import with_offline
 from cri_proxy.simulate.scenario.devices import DeviceLocator
-from cri_proxy.state.memory import MemoryStore
+from cri_proxy.state.memory_store import MemoryStore
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet

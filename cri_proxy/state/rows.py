@@ -80,7 +80,7 @@ Saveable = Row | SandboxRow | PackedDecision
 
 
 class GrantStore(Protocol):
-    """Keeps rows across restarts. Implemented by ``state.store.Store`` and ``state.memory.MemoryStore``."""
+    """Keeps rows across restarts. Implemented by ``state.store.Store`` and ``state.memory_store.MemoryStore``."""
 
     @property
     def recovered(self) -> str | None:

@@ -11,8 +11,8 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec
+from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced

@@ -1,5 +1,5 @@
 """The store in memory, which the simulation uses as well."""
 
-from cri_proxy.state.memory import MemoryStore
+from cri_proxy.state.memory_store import MemoryStore
 
 __all__ = ["MemoryStore"]

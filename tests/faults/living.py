@@ -16,8 +16,8 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
+from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.node import Environment, Node, build_node

@@ -15,7 +15,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.relay.calls import Call, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.decisions import PackedDecision
-from cri_proxy.state.memory import MemoryStore
+from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import GrantStore, Row, SandboxRow, Saveable, Saved
 from policies.base import ContainerKey
 from policies.policy import Policy

@@ -9,7 +9,7 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import NodeRules
-from cri_proxy.state.memory import MemoryStore
+from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import Saveable
 from policies.base import ContainerKey
 from policies.builder import build_policy

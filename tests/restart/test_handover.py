@@ -212,7 +212,7 @@ async def passes(place: Place) -> bool:
 
 async def test_without_the_wish_a_second_process_does_not_start(place: Place) -> None:
     assert await place.end_of_a_second() == 1
-    assert f"process {place.daemon.pid} decides here already: stop it" in place.daemon.log.read_text()
+    assert f"process {place.daemon.pid} already uses this state directory: stop it" in place.daemon.log.read_text()
     assert await place.daemon.admin.is_ready()
 
 

@@ -179,7 +179,7 @@ async def test_two_daemons_never_decide_on_a_disk_that_is_read_only(place: Place
     disk.lock()
     await place.daemon.start()
     assert await place.end_of_a_second() == 1
-    assert "decides here already" in place.daemon.log.read_text()
+    assert "already uses this state directory" in place.daemon.log.read_text()
 
 
 async def test_a_store_that_is_deleted_under_the_daemon_is_filled_again(place: Place, disk: Disk) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import count
 
 from cri_proxy.cli.main import main as cri_proxy
-from cri_proxy.intercept.table import CriInterceptor
+from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.relay.calls import Call, Outcome
 from cri_proxy.state.rows import Row

@@ -10,14 +10,14 @@ import pytest
 
 from cri_proxy.daemon.handover import Predecessor, Takeover, unless, wait_for_successor
 from cri_proxy.errors import StoreError
-from cri_proxy.state.lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
+from cri_proxy.state.decider_lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
 from tests.fakes.site import Silent
 
 # Gives its lock away when it is asked, as the daemon does; what it prints says that it can be asked.
 HOLDER = """
 import pathlib, signal, sys
 from cri_proxy.daemon.handover import ASK
-from cri_proxy.state.lock import DeciderLock
+from cri_proxy.state.decider_lock import DeciderLock
 signal.pthread_sigmask(signal.SIG_BLOCK, {ASK})
 lock = DeciderLock.acquire(pathlib.Path(sys.argv[1]))
 lock.offer_handover()
@@ -40,7 +40,7 @@ def holder(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def test_without_the_wish_who_decides_is_left_alone(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
-    with pytest.raises(LockHeld, match=f"process {holder.pid} decides here already: stop it"):
+    with pytest.raises(LockHeld, match=f"process {holder.pid} already uses this state directory: stop it"):
         Takeover.begin(tmp_path, takes_over=False)
     assert holder.poll() is None
 
@@ -49,7 +49,7 @@ def test_without_the_wish_who_decides_is_left_alone(tmp_path: Path, holder: "sub
 async def test_who_is_asked_gives_the_lock_away(tmp_path: Path) -> None:
     takeover = Takeover.begin(tmp_path, takes_over=True)
     await asyncio.wait_for(takeover.wait_for_lock(Silent()), 20)
-    with pytest.raises(LockHeld, match=f"process {os.getpid()} decides"):
+    with pytest.raises(LockHeld, match=f"process {os.getpid()} already uses"):
         DeciderLock.acquire(tmp_path)
     takeover.release()
     DeciderLock.acquire(tmp_path, SUCCESSOR).release()
@@ -58,7 +58,7 @@ async def test_who_is_asked_gives_the_lock_away(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("holder")
 def test_only_one_stands_in_line(tmp_path: Path) -> None:
     first = Takeover.begin(tmp_path, takes_over=True)
-    with pytest.raises(LockHeld, match=f"process {os.getpid()} is taking over here already"):
+    with pytest.raises(LockHeld, match=f"process {os.getpid()} is already taking over"):
         Takeover.begin(tmp_path, takes_over=True)
     first.release()
 
@@ -99,7 +99,7 @@ async def test_the_end_of_the_old_process_is_noticed(tmp_path: Path, holder: "su
     ],
 )
 def test_a_process_that_did_not_offer_or_is_not_the_one_is_never_signalled(pid: int, ticks: int, why: str) -> None:
-    with pytest.raises(StoreError, match=f"nothing can be taken over: .*{why}.*stop it first"):
+    with pytest.raises(StoreError, match=f"cannot be replaced: .*{why}.*stop it first"):
         Predecessor.find(LockHeld("lock", "", pid, ticks))
 
 

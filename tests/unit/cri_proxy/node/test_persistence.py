@@ -5,7 +5,7 @@ import pytest
 
 from cri_proxy.errors import StoreError
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.state.memory import MemoryStore
+from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import Saveable
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey

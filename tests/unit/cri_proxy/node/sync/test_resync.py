@@ -9,7 +9,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import StoreError
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import POLL_SECONDS
-from cri_proxy.state.memory import MemoryStore
+from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import Saved
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet

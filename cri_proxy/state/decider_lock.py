@@ -45,7 +45,7 @@ class DeciderLock:
             pid, ticks = _read(descriptor)
             os.close(descriptor)
             holder = f"process {pid}" if pid else "another process"
-            problem = f"{holder} decides here already: stop it, or use another --state-dir"
+            problem = f"{holder} already uses this state directory: stop it, or use another --state-dir"
             raise LockHeld(str(path), problem, pid, ticks) from None
         _write(descriptor, f"{os.getpid()}\n")
         return cls(descriptor)

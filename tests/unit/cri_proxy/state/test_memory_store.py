@@ -3,7 +3,7 @@
 import pytest
 
 from cri_proxy.errors import StoreError
-from cri_proxy.state.memory import MemoryStore
+from cri_proxy.state.memory_store import MemoryStore
 from tests.fakes.rows import make_row, make_sandbox
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.state.lock import DeciderLock, LockHeld, started_ticks
+from cri_proxy.state.decider_lock import DeciderLock, LockHeld, started_ticks
 
 _HOLD_AND_DIE = """
 import os, pathlib, signal, sys
-from cri_proxy.state.lock import DeciderLock
+from cri_proxy.state.decider_lock import DeciderLock
 lock = DeciderLock.acquire(pathlib.Path(sys.argv[1]))
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -17,7 +17,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_the_second_is_told_who_decides(tmp_path: Path) -> None:
     lock = DeciderLock.acquire(tmp_path / "state")
-    with pytest.raises(LockHeld, match=f"process {os.getpid()} decides") as caught:
+    with pytest.raises(LockHeld, match=f"process {os.getpid()} already uses") as caught:
         DeciderLock.acquire(tmp_path / "state")
     assert caught.value.pid == os.getpid()
     lock.release()

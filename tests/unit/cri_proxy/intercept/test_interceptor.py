@@ -7,8 +7,8 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.intercept.gate import CREATE, RUNTIME
+from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.intercept.table import CriInterceptor
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import AFTER_FAULT_SECONDS
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Refuse, Replied
