@@ -1,4 +1,4 @@
-"""Read YAML into small frozen trees in which every node knows its line. Bounded in bytes, depth, nodes and aliases."""
+"""Parse untrusted YAML into frozen trees with line numbers, within limits on bytes, depth, nodes and aliases."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ _LONG_NUMBER: Final = re.compile(r"[-+]?[0-9][0-9a-fA-FoxOX_:.]{64,}\Z")
 
 @dataclass(eq=False)
 class YamlError(CriProxyError):
-    """A text that is not taken. ``line`` 0 = unknown; ``key`` is the key that the problem is about ('' = none)."""
+    """A rejected text. ``line`` 0 = unknown; ``key`` is the key with the problem ('' = none)."""
 
     line: int
     problem: str
@@ -38,10 +38,10 @@ class YamlError(CriProxyError):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a text may hold. An alias counts as many nodes as it stands for.
+    """The limits on a text. An alias counts as many nodes as it stands for.
 
-    ``has_aliases``: aliases and merge keys (``<<``) are taken. ``has_tags``: tags (``!name``) are taken; they choose no
-    constructor. ``has_unique_keys``: a key that stands twice in a mapping, whatever its case, is refused.
+    ``has_aliases``: aliases and merge keys (``<<``) are accepted. ``has_tags``: tags (``!name``) are accepted; they choose
+    no constructor. ``has_unique_keys``: a repeated key in a mapping, whatever its case, is refused.
     """
 
     max_bytes: int
@@ -67,7 +67,7 @@ class Scalar:
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing stands there."""
+        """Whether the value is null or absent."""
         return self.kind == "null"
 
 
@@ -90,7 +90,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A mapping, in the order written; what ``<<`` brings in and the mapping does not set itself comes first."""
+    """A mapping, in the order written; keys that ``<<`` merges and the mapping does not set come first."""
 
     items: tuple[Item, ...]
     line: int
@@ -130,7 +130,7 @@ def parse_tree(text: str, dialect: Dialect, first_line: int = 1) -> Tree | None:
 
 
 def plain(tree: Tree | None) -> object:
-    """Return the value as JSON has it. Keys are texts; so is what JSON has no form for, a date or infinity.
+    """Return the value as JSON has it. Keys are strings; so are values without a JSON form, as dates and infinity.
 
     Raises YamlError for numbers that take long to read.
 
@@ -175,7 +175,7 @@ def _as_yaml_error(text: str, first_line: int) -> Iterator[None]:
     except yaml.reader.ReaderError as error:
         # Its position counts characters or bytes, as the library was built; no other such character comes before.
         line = text.count("\n", 0, text.find(chr(error.character))) + first_line
-        problem = f"not YAML: U+{error.character:04X} is no character that may stand here: remove it"
+        problem = f"not YAML: U+{error.character:04X} is not allowed here: remove it"
         raise YamlError(line, problem) from error
     except (yaml.YAMLError, UnicodeError, OverflowError) as error:
         raise YamlError(0, f"not YAML: {str(error).splitlines()[0]}") from error
@@ -183,7 +183,7 @@ def _as_yaml_error(text: str, first_line: int) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Open:
-    """A collection whose end is still to come. ``parts`` of a mapping are keys and values in turn."""
+    """A collection that has not ended. ``parts`` of a mapping alternate between keys and values."""
 
     start: yaml.CollectionStartEvent
     line: int
@@ -194,7 +194,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    """What an alias stands for, with the nodes in it and how deep it is."""
+    """The tree that an alias stands for, its number of nodes and its depth."""
 
     tree: Tree
     nodes: int
@@ -235,7 +235,7 @@ class _Builder:
 
     def _check_tag(self, tag: str | None, line: int) -> None:
         if tag is not None and not self._dialect.has_tags:
-            raise YamlError(line, "tags (!name) are not taken; write the plain value")
+            raise YamlError(line, "tags (!name) are not supported; write the plain value")
 
     def _count(self, nodes: int, line: int) -> None:
         self._nodes += nodes
@@ -247,7 +247,7 @@ class _Builder:
             raise YamlError(line, f"nested deeper than {self._dialect.max_depth} levels")
 
     def _alias(self, anchor: str, line: int) -> None:
-        """Put what an alias stands for: the same tree again, so a bomb costs no memory before it is refused."""
+        """Add the tree that an alias stands for, not a copy: a bomb costs no memory before it is refused."""
         if not self._dialect.has_aliases:
             raise YamlError(line, f"aliases (*{anchor}) are not supported: write the value out")
         meant = self._anchors.get(anchor)
@@ -296,7 +296,7 @@ def _kind(event: yaml.ScalarEvent) -> str:
 
 
 def _merged(key: Scalar, value: Tree) -> Iterator[Item]:
-    """Yield what a merge key brings in; of a list of mappings the first counts, so it comes last."""
+    """Yield the items of a merge key; in a list of mappings the first one wins, so it comes last."""
     for source in reversed(value.items if isinstance(value, Listing) else (value,)):
         if not isinstance(source, Mapping):
             raise YamlError(key.line, "expected a mapping, or a list of mappings, to merge", key.text)
@@ -308,5 +308,5 @@ def _refuse_doubled(items: Iterable[Item]) -> None:
     for item in items:
         folded = item.key.casefold()
         if folded in seen:
-            raise YamlError(item.line, f"is there already, on line {seen[folded]}: keep one", item.key)
+            raise YamlError(item.line, f"is already set on line {seen[folded]}: keep one", item.key)
         seen[folded] = item.line

@@ -1,4 +1,4 @@
-"""The clock as a dependency, so that tests need not wait."""
+"""The clock as a constructor argument (wall time, monotonic time, sleep), so that tests need not wait."""
 
 import asyncio
 import time

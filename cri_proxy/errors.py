@@ -1,4 +1,4 @@
-"""The daemon's errors: one base class, and subclasses with fields instead of sentences.
+"""The errors that cri_proxy raises on purpose: one base class, and subclasses with fields instead of sentences.
 
 Not frozen: raising sets attributes on an exception, and ``contextlib`` does so from Python.
 """
@@ -10,7 +10,7 @@ COMMAND_LINE = "command line"
 
 
 class CriProxyError(Exception):
-    """Base class of what the daemon raises on purpose."""
+    """Base class of the errors that the daemon raises on purpose."""
 
 
 @dataclass(eq=False)
@@ -41,7 +41,7 @@ class RuntimeUnavailable(CriProxyError):
 
 @dataclass(eq=False)
 class UnreadableRequest(CriProxyError):
-    """A request does not parse as the method's message; the caller's fault."""
+    """A request does not parse as the method's message: an error of the caller."""
 
     method: str
     problem: str

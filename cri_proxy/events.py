@@ -1,4 +1,4 @@
-"""Names of the events in the log. Everything else about an event is a field."""
+"""Event names of the daemon's log lines, as constants. Everything else about an event is a field of its line."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The log: JSON lines, or coloured lines on a terminal; an event name and fields per line."""
+"""Configure the structured log (structlog): JSON, journal or coloured lines on stderr; level and form can change."""
 
 import os
 import sys
@@ -68,7 +68,7 @@ def _plain(value: object) -> Plain:
 
 
 def wants_console(log_format: Format, stream: TextIO) -> bool:
-    """Return whether lines are for people: asked for, or on a terminal."""
+    """Return whether lines are written for people: requested, or on a terminal."""
     # JOURNAL_STREAM alone decides nothing: a terminal opened by a service of systemd inherits it (systemd.exec(5)).
     return is_terminal(stream) if log_format == "auto" else log_format == "console"
 
@@ -79,7 +79,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def is_journal(stream: TextIO) -> bool:
-    """Return whether it is the journal: JOURNAL_STREAM has its device and inode (systemd.exec(5))."""
+    """Return whether the stream is the journal: JOURNAL_STREAM names its device and inode (systemd.exec(5))."""
     try:
         status = os.fstat(stream.fileno())
     except (OSError, ValueError):  # no file, or closed

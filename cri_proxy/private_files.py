@@ -1,7 +1,7 @@
-"""Files that only root and this process may change: checked, read without following links, replaced as a whole.
+"""Make, check, read and replace files that only root and this process may change, without following symlinks.
 
-What raises StoreError is for the state directory. The rest works below a directory's descriptor, so that a part of the
-path that is swapped meanwhile leads nowhere else, and raises OSError.
+The functions that raise StoreError are for the state directory. The others raise OSError and work below a directory's
+descriptor, so that swapping a part of the path meanwhile cannot redirect them.
 """
 
 import errno
@@ -63,7 +63,7 @@ def read_file(at: int, name: str, mode: int) -> bytes:
 def write_file(at: int, name: str, content: bytes, mode: int, *, is_synced: bool) -> None:
     """Write a file that is not in this directory yet, with this mode whatever the umask.
 
-    ``is_synced``: it is on the disk when this returns, its name once the directory is synced.
+    ``is_synced``: the content is on the disk when this returns; its name is once the directory is synced.
     """
     with os.fdopen(os.open(name, _CREATE, mode, dir_fd=at), "wb") as file:
         os.fchmod(file.fileno(), mode)
@@ -76,7 +76,7 @@ def write_file(at: int, name: str, content: bytes, mode: int, *, is_synced: bool
 def replace_file(at: int, name: str, content: bytes, mode: int, *, is_synced: bool) -> None:
     """Replace a file of this directory as a whole (rename(2)): a reader finds the old or the new one.
 
-    ``is_synced``: so does a reader after a crash, and the new one is on the disk when this returns.
+    ``is_synced``: this holds after a crash too, and the new file is on the disk when this returns.
     """
     temporary = f".{name}.new"
     with suppress(FileNotFoundError):
@@ -110,7 +110,7 @@ def private_directory(path: Path) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """A file descriptor of this file, created with mode 0600 if absent. The caller closes it.
+    """Return a descriptor of this file, created with mode 0600 if absent. The caller closes it.
 
     Raises StoreError for a symlink, anything but a regular file, and one that others may write to; StoreUnavailable
     where the disk is full, read-only or broken.
@@ -119,7 +119,7 @@ def open_private(path: Path, flags: int) -> int:
         descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, _FILE_MODE)
     except OSError as error:
         if path.is_symlink():
-            raise StoreError(str(path), "is a symbolic link: remove it, or name what it leads to") from error
+            raise StoreError(str(path), "is a symbolic link: remove it, or name its target") from error
         kind = StoreUnavailable if error.errno in _DISK else StoreError
         raise kind(str(path), f"cannot open: {error.strerror}") from error
     try:

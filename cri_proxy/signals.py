@@ -1,4 +1,4 @@
-"""Signals from a part of the program to the parts above it: calls go down, signals go up."""
+"""Typed in-process signals (not POSIX): a lower part of the node reports an event to receivers in the parts above."""
 
 from collections.abc import Callable
 from typing import Generic, ParamSpec

@@ -1,4 +1,4 @@
-"""Do long work on the event loop in steps, between which other tasks run. No I/O."""
+"""Split long work on the event loop into generator steps, so that other tasks run in between; or run it at once."""
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final, TypeAlias, TypeVar

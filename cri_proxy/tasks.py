@@ -1,4 +1,4 @@
-"""Background tasks, referenced until they end so that they are not garbage-collected."""
+"""Keep background asyncio tasks referenced until they end, report their errors, and join or cancel them all."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

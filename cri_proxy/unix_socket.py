@@ -1,7 +1,7 @@
-"""The Unix socket that the kubelet connects to: bind it, publish it under its name, and remove it.
+"""Bind the Unix socket of a relay, publish it under its name by a rename or use systemd's, and remove it at the end.
 
-It is bound under a temporary name that only its owner may use, gets the runtime socket's owner and mode, and then
-takes its name by rename: clients never see it half made. At the end it is unlinked only if its inode is still ours.
+It is bound under a temporary name that only its owner may use, gets the runtime socket's owner and mode, and gets its
+final name by rename: clients never see it incomplete. At the end it is unlinked only if its inode is still ours.
 A socket that systemd opened for us (cri-proxy.socket) is used as it is and left in place.
 """
 
@@ -78,7 +78,7 @@ def claim(listen: Path, *, take_over: bool = False) -> Path:
         listen.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         mode = listen.stat().st_mode if listen.exists() else None
     if mode is not None and not stat.S_ISSOCK(mode):
-        raise ConfigError(str(listen), 0, "listen", "is there and is not a socket; remove it or choose another path")
+        raise ConfigError(str(listen), 0, "listen", "exists and is not a socket; remove it or choose another path")
     if mode is not None and not take_over and answers(listen):
         problem = "another process answers there; stop it or choose another path"
         raise ConfigError(str(listen), 0, "listen", problem)
@@ -89,7 +89,7 @@ def claim(listen: Path, *, take_over: bool = False) -> Path:
 
 @contextmanager
 def named_errors(listen: Path) -> Iterator[None]:
-    """Raise a ConfigError that names the socket for what the system refuses."""
+    """Raise an OSError of the block as a ConfigError that names the socket."""
     try:
         yield
     except OSError as error:
@@ -99,7 +99,7 @@ def named_errors(listen: Path) -> Iterator[None]:
 
 @contextmanager
 def private_umask() -> Iterator[None]:
-    """Make sockets for their owner only meanwhile. A umask belongs to the whole process: keep the block short."""
+    """Create sockets for their owner only, within the block. The umask is the whole process's: keep the block short."""
     old = os.umask(_PRIVATE_UMASK)
     try:
         yield

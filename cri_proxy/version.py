@@ -1,4 +1,4 @@
-"""The version of this program."""
+"""The version of this program, as a constant that a test compares with pyproject.toml."""
 
 from typing import Final
 

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.cli.output import emit, is_colourful
     from cri_proxy.cli.run import settings_from
     from cri_proxy.daemon.app import EMBEDDED
-    from cri_proxy.state.decider_lock import LockHeld
+    from cri_proxy.state.process_lock import LockHeld
 
     settings = settings_from(args)
     if settings.runtime_endpoint == EMBEDDED:
@@ -60,7 +60,7 @@ async def _reset(settings: Settings, *, is_dry: bool) -> ResetReport:
     from cri_proxy.node.reset import NodeReset
     from cri_proxy.node.resource_files.updates import DIRECTORY
     from cri_proxy.runtime.client import RuntimeClient
-    from cri_proxy.state.decider_lock import DeciderLock
+    from cri_proxy.state.process_lock import DeciderLock
     from cri_proxy.state.store import Store
     from sysfs.discover import discover
 

@@ -1,4 +1,4 @@
-"""The daemon: start and stop order, and the process's signals.
+"""The daemon process of ``cri-proxy run``: start and stop order, signals, the systemd watchdog, and which relay serves.
 
 Start: the lock; the relay, which serves calls that need no decision from here on; then the engine is loaded and built
 (machine, policy, store, node); recovery enables decisions. Stop: the relay (held calls end or fail), the node, the
@@ -40,7 +40,7 @@ STOP_GRACE_SECONDS = 10.0
 
 
 class Relay(Protocol):
-    """What the splice and the grpc.aio relay have in common."""
+    """The interface of the splice and of the relay on grpc.aio, as the daemon uses them."""
 
     async def start(self) -> None:
         """Open the socket."""
@@ -49,10 +49,10 @@ class Relay(Protocol):
         """Accept no new clients and ask the present ones to leave; calls go on."""
 
     async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
-        """Stop accepting and give calls this long to end, endless streams only with ``for_streams``."""
+        """Stop accepting; wait up to ``grace_seconds`` for calls to end, for endless streams only with ``for_streams``."""
 
     def socket_problem(self) -> str:
-        """Return why new clients cannot find it; '' while its socket is in place."""
+        """Return why new clients cannot connect; '' while the socket is in place."""
 
 
 class Daemon:
@@ -140,13 +140,13 @@ class Daemon:
         await self._closing.aclose()
 
     def offer_handover(self) -> None:
-        """Let a new process take over, unless systemd supervises: it would miss the process that it started."""
+        """Let a new process take over, unless systemd supervises this one: it would lose track of its main process."""
         is_watched = os.environ.get("NOTIFY_SOCKET") or passed_sockets(os.environ, os.getpid())
         if self._takeover is not None and not is_watched and self._settings.runtime_endpoint != EMBEDDED:
             self._takeover.offer_handover()
 
     async def successor(self, asked: asyncio.Event) -> None:
-        """Wait until another process has taken the sockets' names and asked for the lock."""
+        """Wait until another process has taken over the socket paths and asked for the lock."""
         listens = [socket_path(name) for name in (self._settings.listen, self._settings.image_listen) if name]
         await wait_for_successor(asked, self._socket_problems, listens, self._log)
 
@@ -165,7 +165,7 @@ class Daemon:
         await asyncio.gather(*(relay.stop(grace_seconds, for_streams=for_streams) for relay in self._relays))
 
     def _start_watchdog(self, endpoint: str) -> None:
-        """Ping systemd's watchdog, if there is one, as long as the relay works."""
+        """Ping systemd's watchdog, if it is on, while the relay works."""
         limit_seconds = watchdog_seconds(os.environ, os.getpid())
         if limit_seconds is None:
             return

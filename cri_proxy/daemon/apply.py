@@ -1,4 +1,4 @@
-"""Build a policy for a configuration on a machine, and apply it when one of the two changes under a running node."""
+"""Discover the machine, build a policy for a configuration on it, and apply a change of either to the running node."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -81,7 +81,7 @@ def build(config: Config, machine: Machine, root: Path) -> Built:
 
 
 def build_anyway(config: Config, machine: Machine, root: Path) -> Built:
-    """Do the same for a machine that has changed: other CPUs replace reserved ones that went away.
+    """Resolve it for a machine that has changed: other CPUs replace reserved ones that went away.
 
     Raises as ``build`` does when that does not help.
     """
@@ -118,14 +118,16 @@ def build_start(settings: Settings, host: Host) -> tuple[Settings, Fingerprint, 
     try:
         built = build_anyway(kept.config, machine, root)
     except (ConfigError, PolicyBaseError) as error:
-        raise replace(problem, problem=f"{problem.problem}; nor can what was in force before be had: {error}") from None
+        raise replace(
+            problem, problem=f"{problem.problem}; the configuration that was in force before fails too: {error}"
+        ) from None
     # The directories in use are those of the file.
     kept = replace(kept, sysfs_root=settings.sysfs_root, state_dir=settings.state_dir)
     return kept, host.fingerprint(kept.config), built
 
 
 def _of_file(error: ConfigError | PolicyBaseError, settings: Settings) -> ConfigError:
-    """Return the problem as one of the configuration's file."""
+    """Return the problem as an error of the configuration file."""
     key, problem = (error.key, error.problem) if isinstance(error, ConfigError) else ("", str(error))
     return ConfigError(str(settings.source.file), 0, key, problem)
 
@@ -144,7 +146,7 @@ def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config
 
 @dataclass(frozen=True, slots=True)
 class Applier:
-    """Puts a changed configuration or machine in force; ``reader_of`` makes the reader of messages for both.
+    """Apply a changed configuration or machine; ``reader_of`` makes the reader of messages for both.
 
     ``lock`` keeps a new machine and a new configuration apart: worked out at the same time, the later of the two would
     undo half of the earlier one.
@@ -183,7 +185,7 @@ class Applier:
             return problem
 
     async def take_config(self, host: Host, config: Config, said: Sequence[str]) -> str:
-        """Put this configuration in force on the machine as found last; return '' or why not, then nothing changed.
+        """Apply this configuration on the machine as found last; return '', or why it was refused and nothing changed.
 
         It is refused where it does not fit the machine or takes a grant away. CPUs that went away since do not count
         against a configuration whose CPU options are unchanged.

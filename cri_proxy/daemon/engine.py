@@ -1,4 +1,4 @@
-"""The engine of the daemon: machine, policy, store and node, with their status, watchers and HTTP server.
+"""Build and open what decides: machine, policy, store and node, with their status, watchers and HTTP server.
 
 Nearly all of the daemon's code. ``app`` loads it while the relay serves already, builds it once, and opens it when
 this process may decide.
@@ -118,7 +118,7 @@ class Engine:
 
     def _open_store(self, closing: AsyncExitStack) -> Store:
         store = Store.open_or_wait(self.settings.state_dir / _STORE)
-        closing.push_async_callback(store.close)  # if the start gets so far, the node closes it first
+        closing.push_async_callback(store.close)  # after a complete start the node closes it first
         if store.recovered:
             self._log.error(events.STORE_DAMAGED, reason=store.recovered)
         return store
@@ -177,14 +177,14 @@ class Engine:
 
 
 class HttpAddress:
-    """The HTTP server's TCP address: a warning while it cannot be had, as when another process has it."""
+    """The state of the HTTP server's TCP address: a warning while it is unavailable, e.g. used by another process."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._problem = ""
 
     def failed(self, address: str, problem: str) -> None:
-        """Log and remember why it could not be opened; it is tried again."""
+        """Log and remember why it could not be opened; the server retries."""
         self._problem = problem
         self._log.warning(events.HTTP_UNAVAILABLE, address=address, reason=problem)
 
@@ -200,7 +200,7 @@ class HttpAddress:
 
 @dataclass(frozen=True, slots=True)
 class LiveDaemonStatus(DaemonStatus):
-    """What the daemon adds to the node's status; ``socket_problem`` says why new clients find no socket, if so."""
+    """The daemon's part of the status; ``socket_problem`` returns why new clients cannot connect, '' if they can."""
 
     node: Node
     channel: RuntimeClient
@@ -215,7 +215,7 @@ class LiveDaemonStatus(DaemonStatus):
         return self.channel.reaches_runtime()
 
     def parts(self) -> Iterator[HealthPart]:
-        """Yield the kubelet's way in; a restart of the daemon gives a lost socket back."""
+        """Yield the health of the kubelet's socket; only a restart of the daemon restores a lost one."""
         yield HealthPart("socket", self.socket_problem(), is_vital=True)
 
     def samples(self) -> Iterator[Sample]:
@@ -226,9 +226,9 @@ class LiveDaemonStatus(DaemonStatus):
         yield Sample(catalog.BUILD, 1, (version(), self.node.context.ledger.policy.name, self.relay))
 
     def configuration(self) -> ConfigurationView:
-        """Return where the configuration stands."""
+        """Return the state of the configuration."""
         return self.watchers.reloader.view()
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what concerns the HTTP server, the machine and the configuration."""
+        """Return the warnings of the HTTP server, the machine and the configuration."""
         return (*self.http.warnings(), *self.watchers.warnings())

@@ -1,4 +1,4 @@
-"""Replace a running daemon by a new one without a gap (docs/adr/0010).
+"""Replace a running daemon without a gap (docs/adr/0010): both the new process's side and the old one's.
 
 The new process takes the sockets' names, asks the old one by SIGUSR2, and waits for the lock. It finds the old one by
 its entry in the lock file and opens a pidfd before it checks that entry, so that no other process with a reused pid is
@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from cri_proxy import events
 from cri_proxy.logs import Log
-from cri_proxy.state.decider_lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
+from cri_proxy.state.process_lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import answers
 
@@ -75,7 +75,7 @@ class Predecessor:
 
 
 class Takeover:
-    """How the process gets the lock: at once where it is free, else after its predecessor hands over."""
+    """Acquire the decider's lock: at once if it is free, else after the predecessor has handed over."""
 
     def __init__(self, state_dir: Path, lock: DeciderLock | None, predecessor: Predecessor | None = None) -> None:
         self._state_dir = state_dir
@@ -99,9 +99,9 @@ class Takeover:
         return takeover
 
     async def wait_for_lock(self, log: Log) -> None:
-        """Ask the predecessor, if there is one, and wait for the lock as long as it takes.
+        """Ask the predecessor, if there is one, to hand over; wait for the lock without a time limit.
 
-        Its sockets' names must be ours by now: the request cannot be withdrawn.
+        This process must already have the socket paths: the request cannot be withdrawn.
         """
         predecessor = self.predecessor
         if self._lock is not None or predecessor is None:
@@ -116,7 +116,7 @@ class Takeover:
             except LockHeld:
                 if not is_reported and loop.time() - begun_at > _REPORT_SECONDS:
                     is_reported = True
-                    reason = "it was asked to hand over and still decides: kill it if it is stuck"
+                    reason = "it was asked to hand over and still holds the lock: kill it if it is stuck"
                     log.error(events.FAULT, what=f"process {predecessor.pid}", reason=reason)
                 await asyncio.sleep(_RETRY_SECONDS)
         self._leave_queue()
@@ -128,7 +128,7 @@ class Takeover:
             self._lock.offer_handover()
 
     async def after_predecessor(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Call ``act`` once the predecessor has ended; never where there was none."""
+        """Call ``act`` once the predecessor has ended; do nothing without one."""
         if self.predecessor is not None:
             await self.predecessor.ended()
             await act()
@@ -148,18 +148,18 @@ class Takeover:
 async def wait_for_successor(
     asked: asyncio.Event, problems: Callable[[], Iterable[str]], listens: Iterable[Path], log: Log
 ) -> None:
-    """Wait until a process asks to take over that listens on all of our sockets' names.
+    """Wait until a process that listens on all of our socket paths asks to take over.
 
     ``problems`` returns for each of our relays why new clients do not find it, '' where they do.
 
-    Without that listener the signal is a mistake and would leave the node without a proxy: it is only logged.
+    A signal without such a listener would leave the node without a proxy: it is logged and ignored.
     """
     while True:
         await asked.wait()
         asked.clear()
         if all(problems()) and all(answers(path) for path in listens):
             return
-        log.warning(events.NOT_HANDED_OVER, reason=f"{ASK.name} came, but no other process listens on the sockets")
+        log.warning(events.NOT_HANDED_OVER, reason=f"got {ASK.name}, but no other process listens on the sockets")
 
 
 async def unless(stopping: asyncio.Event, work: Coroutine[object, object, None]) -> None:

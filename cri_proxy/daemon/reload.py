@@ -1,4 +1,4 @@
-"""Reload the configuration: apply a new one as a whole, or keep the old one.
+"""Reload the configuration on SIGHUP or a file change: apply it as a whole, or keep the old one and report why.
 
 An option that is read at start only keeps its value, and a warning says that a restart is needed. To refuse the rest
 because of it would leave an operator who edits two lines without either.
@@ -24,7 +24,7 @@ from cri_proxy.node.status.model import ConfigurationView, ReloadView
 
 Result = Literal["applied", "unchanged", "rejected"]
 
-# Puts a configuration with its warnings in force; returns '' or why not, then nothing has changed.
+# Applies a configuration with its warnings; returns '', or why it was refused and nothing changed.
 Apply = Callable[[Config, tuple[str, ...]], Awaitable[str]]
 
 
@@ -59,7 +59,7 @@ def split_by_restart(started: Config, wanted: Config) -> tuple[Config, tuple[Nee
 
 
 class Reloader:
-    """Holds the configuration in force; ``config.files.watch`` calls ``take``."""
+    """Hold the configuration in force and replace it; ``config.files.watch`` calls ``take``."""
 
     def __init__(
         self,
@@ -86,10 +86,10 @@ class Reloader:
             if instead is not None
             else KnownGood(settings.from_file, path, source.file, source.group, source.digest, now_seconds)
         )
-        """What the next start should find, without the command line's part."""
+        """The configuration to save for the next start, without the command line's options."""
         self._has_text = instead is not None or bool(source.text.strip())
         self.is_kept = instead is not None
-        """Whether the daemon has started with what was in force before, and nothing was taken over since."""
+        """Whether the daemon started with the last known good configuration and has applied no other since."""
         self._wanted = Wanted(settings.config, settings.warnings)
         self._late: tuple[NeedsRestart, ...] = ()
         self._counts: dict[Result, int] = {"applied": 0, "unchanged": 0, "rejected": 0}
@@ -104,7 +104,7 @@ class Reloader:
         """Sentences about the configuration, without those about the machine."""
 
     async def take(self, source: Source, is_asked: bool) -> None:
-        """Apply what was found or keep everything, and report the result; systemd is notified before and after."""
+        """Apply the configuration that was read or keep the old one; report the result, notify systemd before and after."""
         began_seconds = self._clock.monotonic_seconds()
         self._tell(systemd.reloading())
         result: Result = "rejected"
@@ -116,7 +116,7 @@ class Reloader:
             self._record(source, result, reason=reason, is_asked=is_asked, began_seconds=began_seconds)
 
     def _record(self, source: Source, result: Result, *, reason: str, is_asked: bool, began_seconds: float) -> None:
-        """Count it, log it, keep it for ``status``."""
+        """Count and log the result, and keep it for ``status``."""
         self._counts[result] += 1
         self._last = ReloadView(self._clock.now_seconds(), result, reason, str(source.file), is_asked)
         event = events.CONFIG_REJECTED if result == "rejected" else events.CONFIG_RELOADED
@@ -152,7 +152,7 @@ class Reloader:
         return "applied", ""
 
     def _note_in_force(self, source: Source, from_file: Config) -> None:
-        """Note where the configuration in force stands now."""
+        """Note which configuration is in force now, and whether the next start would find it."""
         config = split_by_restart(self._settings.from_file, from_file)[0]
         path, digest = self.in_force.path, source.digest
         self.in_force = KnownGood(config, path, source.file, source.group, digest, self._since_seconds)
@@ -191,14 +191,12 @@ class Reloader:
         return config
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what an operator should know now: a configuration that is not in force, and why."""
+        """Return warnings for the operator: a configuration that is not in force, and why."""
         if self._last is None or self._last.outcome != "rejected":
             return ()
         if not self.is_kept:
             return (f"the configuration has changed and was rejected, the old one stays: {self._last.reason}",)
-        said = (
-            "the daemon has started with the configuration that was in force before, because the file cannot be taken"
-        )
+        said = "the daemon has started with the configuration that was in force before, because the file is invalid"
         return (f"{said}: {self._last.reason}; correct it, and it is applied at once",)
 
     def view(self) -> ConfigurationView:

@@ -1,4 +1,4 @@
-"""Watch what changes under a running daemon: the machine and the configuration."""
+"""Apply hotplug and configuration changes to the running daemon, and save the configuration for the next start."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +30,7 @@ SETTLE_ROUNDS = 20
 
 
 class HotplugWatcher:
-    """Watches a fingerprint; ``apply`` puts its machine in force and returns '' or why not."""
+    """Poll the machine's fingerprint; on a change call ``apply``, which returns '' or why it failed."""
 
     def __init__(
         self,
@@ -87,7 +87,9 @@ class HotplugWatcher:
         """Return why the machine in force is not the present one, as a sentence."""
         if not self._problem:
             return ()
-        return (f"the machine has changed and cannot be taken over, the old one stays in force: {self._problem}",)
+        return (
+            f"the machine has changed and the change cannot be applied, the old one stays in force: {self._problem}",
+        )
 
 
 class LastKnownGood:
@@ -101,7 +103,7 @@ class LastKnownGood:
         self._next: KnownGood | None = None
         self._is_writing = False
         self.problem = ""
-        """Why the newest could not be written; '' = it was, or is about to be."""
+        """Why the newest one could not be written; '' = it was written, or is about to be."""
 
     def keep(self, kept: KnownGood) -> None:
         """Write this for the next start, in the background."""
@@ -111,7 +113,7 @@ class LastKnownGood:
             self._tasks.start(self._write(), name="keep the configuration")
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what an operator should know."""
+        """Return warnings for the operator."""
         return (f"a start with an invalid file would not find this configuration: {self.problem}",) * bool(self.problem)
 
     async def _write(self) -> None:
@@ -151,8 +153,8 @@ class Watchers:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what an operator should know now, a sentence each."""
-        late = f"changes of the configuration are found by a slow look only: {self.watch.problem}"
+        """Return warnings for the operator, one sentence each."""
+        late = f"changes of the configuration are found by polling only: {self.watch.problem}"
         return (
             *self.hotplug.warnings(),
             *self.reloader.warnings(),

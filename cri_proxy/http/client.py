@@ -1,4 +1,4 @@
-"""The client of the admin socket, for commands. Blocking."""
+"""Query the daemon over its admin socket, for commands: GET or POST, JSON back. Blocks."""
 
 import contextlib
 import http.client

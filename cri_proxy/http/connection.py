@@ -1,4 +1,4 @@
-"""One client's HTTP/1.1 connection: h11 parses and renders, asyncio carries the bytes; sizes and times are bounded."""
+"""Serve one HTTP/1.1 client connection within time and size limits: h11 parses, asyncio carries the bytes."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What clients may take: so many connections, and half of the event loop's time."""
+"""Limit HTTP clients: a number of open connections, and half of the event loop's time for building answers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator

@@ -1,4 +1,4 @@
-"""HTTP requests and responses as values, and the checks on a request that need no route. No I/O."""
+"""HTTP requests, responses and server-sent events as values, and the check of ``Host``. No I/O."""
 
 import ipaddress
 import re

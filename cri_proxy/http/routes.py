@@ -1,4 +1,4 @@
-"""The table of routes: a view in, responses out. The admin socket and TCP serve the same GET routes."""
+"""Map paths to handlers of the daemon's HTTP API: status, explain, topology, config, health, metrics, plan."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The HTTP server, on a private Unix socket for root and, if wanted, on TCP: routes, limits, checks."""
+"""Listen on the admin socket (root only) and on TCP if configured; check each request and answer by the routes."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""The client side of an HTTP/2 connection for gRPC calls: bytes and requests in, bytes and events out.
+"""The client side of an HTTP/2 connection for gRPC calls, without I/O: requests and bytes in, bytes and events out.
 
 No sockets, no clock, no tasks: ``runtime/client.py`` owns those. Replies are collected into whole messages. The
 runtime is credited for what the caller has taken, so a slow reader slows its own stream only.

@@ -1,4 +1,4 @@
-"""HTTP/2 frames (RFC 9113, sections 4 and 6): cut a byte stream into whole frames, and build frames.
+"""Cut a byte stream into HTTP/2 frames without copying, and build frames (RFC 9113, sections 4 and 6). No I/O.
 
 No sockets and no connection state. A cut says where a frame lies in a buffer instead of copying it, so that a relay
 can send hundreds of frames on as one slice.

@@ -1,4 +1,4 @@
-"""HTTP/2 header blocks (HPACK, RFC 7541): read blocks in transit, and write literals.
+"""Decode HTTP/2 header blocks in transit (HPACK, RFC 7541) for all or a few fields, and encode literal ones.
 
 Reading follows a compression table that belongs to the two ends. Blocks that we write are literals that are never
 indexed, so they change no table.

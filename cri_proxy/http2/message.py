@@ -1,4 +1,4 @@
-"""gRPC messages in HTTP/2 DATA (PROTOCOL-HTTP2.md): a prefix of five bytes, then the message, compressed or not."""
+"""Pack and unpack gRPC messages in HTTP/2 DATA: the five-byte prefix, decompression and the size limit."""
 
 import zlib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""gRPC statuses: their numbers, and how they travel in trailers (PROTOCOL-HTTP2.md)."""
+"""gRPC status codes, and their encoding in HTTP/2 trailers (PROTOCOL-HTTP2.md), both ways."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Answers to held calls, and the gRPC status of each kind of refusal."""
+"""The value that answers an intercepted call (verdict and outcome callback), and the gRPC status of each refusal."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ OnOutcome = Callable[[Outcome], None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to do with the request, and what to call with its outcome."""
+    """The verdict on a request, and the function to call with its outcome."""
 
     verdict: Verdict
     finish: OnOutcome | None = None
@@ -25,7 +25,7 @@ def took_effect(outcome: Outcome) -> bool:
 
 
 def refused(refusal: Refusal) -> Answer:
-    """Refuse a call. RESOURCE_EXHAUSTED and UNAVAILABLE are worth another try, other codes are not."""
+    """Refuse a call. A retry may succeed after RESOURCE_EXHAUSTED and UNAVAILABLE, not after other codes."""
     match refusal.kind:
         case "full":
             code = Code.RESOURCE_EXHAUSTED

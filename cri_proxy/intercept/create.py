@@ -1,4 +1,4 @@
-"""CreateContainer: place the container, rewrite the request, and commit or roll back with the outcome."""
+"""Answer CreateContainer: place the container, rewrite the request, and commit or roll back by the runtime's reply."""
 
 from functools import partial
 from typing import assert_never
@@ -87,7 +87,7 @@ class CreateCalls:
 
 
 def _written(request: pb.CreateContainerRequest, pinning: Pinning) -> Pinning:
-    """Return what the runtime was given: our values, and the kubelet's own where a field is not ours."""
+    """Return the pinning that the runtime got: our values, and the kubelet's own in fields that we do not write."""
     resources = request.config.linux.resources
     try:
         own = Pinning(CpuSet.parse(resources.cpuset_cpus) or None, NodeSet.parse(resources.cpuset_mems) or None)

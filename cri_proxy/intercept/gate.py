@@ -1,4 +1,4 @@
-"""Hold calls that need a decision until this process decides; turn them away once it has handed over to another.
+"""Select the CRI methods to intercept, and hold their calls until this process decides; refuse them after a handover.
 
 Which CRI methods these are is known by name alone, before anything that decides is loaded.
 """
@@ -28,8 +28,8 @@ _HELD: Final = frozenset(
 _AWAITED: Final = frozenset({CREATE, START, UPDATE})
 _WAIT_SECONDS: Final = 10.0  # for a decider; then a call is refused, and its caller tries again
 
-_NOT_YET = Refuse(Code.UNAVAILABLE, "cri-proxy: it starts, and does not decide yet; try again")
-_TURNED_AWAY = Refuse(Code.UNAVAILABLE, "cri-proxy: this process does not decide any more; try again", was_unseen=True)
+_NOT_YET = Refuse(Code.UNAVAILABLE, "cri-proxy is starting and does not decide yet; try again")
+_TURNED_AWAY = Refuse(Code.UNAVAILABLE, "cri-proxy has handed over to another process; try again", was_unseen=True)
 
 
 def interest_of(method: str) -> Interest:

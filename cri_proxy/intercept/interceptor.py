@@ -1,4 +1,4 @@
-"""The table of intercepted CRI methods: messages in, coordinator calls, messages out.
+"""The interceptor that the relay calls for CRI methods: find each method's handler, and fall back if deciding fails.
 
 Every other method passes as untouched bytes. A fault of the proxy follows the option ``onPolicyError``: by default the
 container goes on with the last known shared set.
@@ -79,7 +79,7 @@ class CriInterceptor:
         return answer.verdict
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
-        """Pass the outcome to what the call's answer left for it; a fault there does not change the caller's reply."""
+        """Call the answer's ``on_outcome``; a fault there does not change the caller's reply."""
         finish = self._open.pop(call.id, None)
         if finish is not None:
             with contained(partial(self._context.journal.failed_open, call.method)):
@@ -125,7 +125,7 @@ class CriInterceptor:
         return write_update(message, row.acknowledged, self._cpu_time(row))
 
     def _cpu_time(self, row: Row | None) -> CpuTime:
-        """Return our shares and quota where an option asks for them: the kubelet's update would undo them."""
+        """Return our shares and quota if an option asks for them: the kubelet's update would undo them."""
         rules = self._coordinator.rules
         if row is None:
             return CpuTime()
@@ -264,7 +264,7 @@ class CriInterceptor:
         return Answer(Forward(), finish)
 
     def _once_done(self, why: str, apply: Callable[[], None]) -> OnOutcome:
-        """Apply once the call took effect: after the reply, since a stop takes up to its grace period."""
+        """Call ``apply`` once the call took effect: after the reply, since a stop takes up to its grace period."""
 
         def finish(outcome: Outcome) -> None:
             if took_effect(outcome):

@@ -1,4 +1,4 @@
-"""Parse CRI messages, and read them as requests with the node's annotation domains, memory and devices."""
+"""Parse CRI request bytes, and turn creates and updates into placement requests by this node's configuration."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ def message_of(kind: type[M], data: bytes) -> M:
 class Reader:
     """Reads requests on one node.
 
-    ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj; ``hints_of`` finds where a
-    container's devices and mounts are, ``pod_resources`` what the kubelet says of its devices.
+    ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``hints_of`` returns the
+    locality of a container's devices and mounts, ``pod_resources`` the kubelet's answer about its devices.
     """
 
     memory_bytes: int
@@ -45,7 +45,7 @@ class Reader:
     async def read_create(
         self, message: pb.CreateContainerRequest, sandbox: pb.PodSandboxConfig
     ) -> read_request.ReadRequest:
-        """Return what a container that is about to be created in this pod asks for."""
+        """Return the request of a container that is about to be created in this pod."""
         hints = [*await self.hints_of(message.config)]
         if self.pod_resources is not None:
             pod = read_request.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)

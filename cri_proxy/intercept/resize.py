@@ -1,4 +1,4 @@
-"""UpdateContainerResources from the kubelet: patch the recorded request and plan the container again in place.
+"""Answer the kubelet's UpdateContainerResources: re-plan the container in place, and finish or undo by the reply.
 
 The kubelet's own cpuset fields never pass; all other fields do (docs/design.md, "The way of a container").
 """
@@ -18,7 +18,7 @@ from policies.base import ContainerKey, Pinning, Rejected
 
 @dataclass(frozen=True, slots=True)
 class PlannedUpdate:
-    """What is sent for a kubelet's update; ``reservation`` None = the request did not change."""
+    """The update to send for a kubelet's update; ``reservation`` None = the request did not change."""
 
     ticket: Ticket
     pinning: Pinning
@@ -77,7 +77,7 @@ class UpdateCalls:
     async def _cleared(
         self, container_id: str, key: ContainerKey, reservation: Reservation
     ) -> PlannedUpdate | Refusal | None:
-        """Take other containers off the CPUs that it gains, before the call goes on."""
+        """Move other containers off the CPUs that it gains, before the call is forwarded."""
         # Its lock is free meanwhile: another call that waits for it may hold a lock that this one needs.
         try:
             await self._barrier.clear_for(key)
@@ -113,7 +113,7 @@ class UpdateCalls:
         self._barrier.done(planned.ticket)
 
     def finish(self, planned: PlannedUpdate, outcome: Outcome) -> None:
-        """Take the outcome of the call and release the container's lock."""
+        """Commit or undo the plan by the outcome of the call, and release the container's lock."""
         try:
             self._take_outcome(planned, outcome)
         finally:

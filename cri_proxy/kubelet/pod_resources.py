@@ -1,4 +1,4 @@
-"""Ask the kubelet which devices a pod has, while its sandbox is made, so that no create has to wait.
+"""Ask the kubelet's pod resources API for a pod's devices while its sandbox is created, and return their NUMA nodes.
 
 The kubelet allocates a pod's devices before it asks for the sandbox. An answer that does not come in time, or does not
 parse, counts as none: it must not keep a container from starting.
@@ -24,8 +24,8 @@ from sysfs.cpuset import CpuSet, NodeSet
 
 SERVICE = "/v1.PodResourcesLister/"
 SOCKET = "pod-resources/kubelet.sock"  # below the kubelet's root directory
-BUDGET_SECONDS = 1.0  # for all that is asked about one pod
-# After a question without an answer the kubelet is not asked for this long.
+BUDGET_SECONDS = 1.0  # for all queries about one pod
+# After a query without an answer the kubelet is not queried for this long.
 SILENCE_SECONDS = 30.0
 KEPT_PODS = 512
 
@@ -33,7 +33,7 @@ NOTHING = pb.PodResources()
 
 
 class PodResources:
-    """The kubelet's answers, one question per pod; a pod that was not announced is asked about when it is needed."""
+    """Query the kubelet once per pod; a pod that was not announced is queried when a container needs the answer."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class PodResources:
         self._ask(pod)
 
     async def hints(self, pod: Pod, container: str) -> tuple[DeviceLocality, ...]:
-        """Return where the container's devices are; () when the kubelet has not answered in time."""
+        """Return the locality of the container's devices; () if the kubelet has not answered in time."""
         task = self._asked.get(pod.uid) or self._ask(pod)
         if task is not None and not task.done():
             await asyncio.wait([task])  # it ends within the budget

@@ -1,4 +1,4 @@
-"""Every metric, one row each: name with its unit, labels with their bound, text. The reference page is made from it.
+"""Declare every metric: name with unit, labels with their bounds, help text; /metrics and the reference page read it.
 
 A name ends in the base unit of Prometheus' naming rules, in ``_total`` (a counter) or in ``_info``; a gauge that is
 0 or 1 reads as a statement. No label's values come from pods: they are a closed set, or bounded by the machine.
@@ -15,7 +15,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 Values = tuple[str, ...]
 
 OTHER: Final = "other"
-"""The value of every label value that a closed set does not contain."""
+"""The label value that replaces every value outside a closed set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def _histogram(name: str, text: str, buckets: tuple[float, ...], *labels: Label)
 
 
 def _every(labels: tuple[Label, ...]) -> tuple[Values, ...]:
-    """Return all label values that there can be; none where the machine decides."""
+    """Return all possible label values; () if the machine determines them."""
     return tuple(product(*(label.values for label in labels)))
 
 

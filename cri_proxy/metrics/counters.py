@@ -1,4 +1,4 @@
-"""Count events since the start: one dictionary of counters and one of histograms, read at a scrape."""
+"""Count events and measure durations since the start, in memory; a scrape reads the counters and histograms."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Samples as Prometheus' text format, written by ``prometheus-client`` (docs/adr/0007: loaded by the first scrape).
+"""Write samples in Prometheus' text format for ``GET /metrics``, by ``prometheus-client`` loaded at the first scrape.
 
 Source: prometheus.io/docs/instrumenting/exposition_formats, "Text-based format", version 0.0.4.
 """

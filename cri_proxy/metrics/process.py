@@ -1,4 +1,4 @@
-"""The daemon's own process, in the words of Prometheus' client libraries where they have some."""
+"""Sample this process at a scrape: CPU time, memory, open files, start time and asyncio tasks (by psutil)."""
 
 import asyncio
 import sys
@@ -38,5 +38,5 @@ def _process(pid: int | None) -> "Process":
 
 
 def task_samples() -> Iterator[Sample]:
-    """Return how many tasks the running loop has. Raises RuntimeError where none runs."""
+    """Return the number of tasks of the running loop. Raises RuntimeError without one."""
     yield Sample(catalog.TASKS, len(asyncio.all_tasks()))

@@ -1,4 +1,4 @@
-"""What every part of the node works with, built once by ``node.build_node``."""
+"""The parts that every module of the node shares (ledger, store, channel, signals), and the operator's rules."""
 
 import asyncio
 from dataclasses import dataclass, field

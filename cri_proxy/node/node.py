@@ -1,4 +1,4 @@
-"""The node: its parts, wired. The daemon, the simulation, the demo and the tests use the same."""
+"""Wire the node's parts, recover the saved state, run the background checks, and close; for daemon and simulation."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

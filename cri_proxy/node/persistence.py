@@ -1,4 +1,4 @@
-"""Save ledger changes: durable before the runtime is called, else the operator's ``onStoreError`` applies."""
+"""Save rows through the store with a time limit: report failures once, and save again what failed (catch up)."""
 
 import asyncio
 import time

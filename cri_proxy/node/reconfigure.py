@@ -1,4 +1,4 @@
-"""Change the policy of a running node: what is legal stays, the fewest containers move, or nothing changes at all.
+"""Switch a running node to a new policy (options or machine): as a whole with the fewest moves, or not at all.
 
 For new options and a new machine (docs/placement.md, Restart and faults).
 """

@@ -1,4 +1,4 @@
-"""Compute on a snapshot of the ledger, off the event loop; the result counts only if the ledger is unchanged."""
+"""Run a computation on a ledger snapshot in a thread, and repeat it if the ledger changed meanwhile."""
 
 import asyncio
 from collections.abc import Callable

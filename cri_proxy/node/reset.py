@@ -1,4 +1,4 @@
-"""Undo the pinning: put every live container back on all CPUs and memory nodes, directly at the runtime.
+"""``cri-proxy reset``: widen every live container to all CPUs and memory nodes at the runtime, and drop saved rows.
 
 For the uninstallation, while no daemon runs. An empty set would mean "no change" to the runtime, so explicit lists
 name everything. What an annotation preserved (``cpu.preserve``, ``memory.preserve``) stays as it is.

@@ -1,4 +1,4 @@
-"""The report of a reset, as the command prints it."""
+"""The result of ``cri-proxy reset`` as values: each container before and after, which the command prints."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Contain faults between a relay and its interceptor: a bug of the proxy must never stop a container from starting."""
+"""Call the interceptor for a relay and catch its faults: a bug of the proxy must not stop a container from starting."""
 
 import itertools
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The interface between a relay and an interceptor, the same for the splice, grpc.aio and the simulation.
+"""The interface between relay and interceptor: calls, verdicts and outcomes as values; three relays implement it.
 
 A relay calls ``wants`` once per method name, ``on_request`` once per call of a wanted method with the whole
 request message, and after a Forward or Rewrite verdict ``on_outcome`` exactly once. When the caller leaves while

@@ -1,4 +1,4 @@
-"""One direction of a spliced connection: forward whole frames, except those that a look keeps back.
+"""Forward the frames of one direction of a spliced connection, and show some to the splice, which may drop them.
 
 Untouched frames are gathered into runs and sent as slices of the received buffer. Our frames may only stand between
 two units of the other side: a unit is one frame, or a header block with all its CONTINUATION frames (RFC 9113, 4.3).

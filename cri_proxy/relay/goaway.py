@@ -1,4 +1,4 @@
-"""Ask a client to leave its connection, in two steps because its calls may be in transit (RFC 9113, 6.8).
+"""Build the two GOAWAYs that ask a client to leave its connection without losing calls in transit (RFC 9113, 6.8).
 
 1. A GOAWAY with the highest stream id asks for no new streams. A PING follows: once the client has answered it, every
    call that the client began before it read the GOAWAY has arrived.

@@ -1,4 +1,4 @@
-"""One intercepted call: hold its request, observe its reply."""
+"""The state of one intercepted call: its buffered request, its phase and a copy of its reply."""
 
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,4 +1,4 @@
-"""The relay without sockets: an interceptor in front of any channel, for the simulation, the demo and tests."""
+"""Run calls through an interceptor without sockets: a relay as a runtime channel, for simulation, demo and tests."""
 
 import asyncio
 from collections.abc import AsyncIterator

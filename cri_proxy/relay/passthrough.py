@@ -1,4 +1,4 @@
-"""Pass-through calls: count them, follow them to their end, and send on chunks that hold nothing else."""
+"""Count pass-through calls, track them to their end, and forward chunks that hold nothing else on a fast path."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,7 +7,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.headers import FieldReader, Headers
 from cri_proxy.relay.direction import Parts, slice_of
-from cri_proxy.relay.method_shapes import ENDLESS
+from cri_proxy.relay.method_types import ENDLESS
 from cri_proxy.relay.traffic import Passed, count_passed
 from cri_proxy.relay.upstream import Upstream
 

@@ -1,4 +1,4 @@
-"""The splice's sockets: one runtime connection for each client connection, and a task for each held call.
+"""The sockets of the splice relay: accept clients, connect each to the runtime, move bytes, and carry out verdicts.
 
 ``splice.py`` knows HTTP/2. This module reads and writes bytes, applies back pressure, and carries out verdicts.
 """

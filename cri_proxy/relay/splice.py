@@ -1,4 +1,4 @@
-"""The splice: join a client connection and a runtime connection, frame by frame. Bytes in, bytes and events out.
+"""Join a client and a runtime HTTP/2 connection frame by frame, holding intercepted requests. Bytes in, bytes out.
 
 No sockets, no tasks, no clock. Every frame goes on unchanged, except:
 

@@ -1,4 +1,4 @@
-"""Count the calls of a relay: one dictionary entry per call, nothing per frame (docs/adr/0004: the splice's bars).
+"""Count and time the relays' calls by method and status, as metrics: one dictionary entry per call, none per frame.
 
 Pass-through calls count by path; their status is not read. Paths come from outside, so their number is bounded, and
 only the methods of CRI become labels.
@@ -15,7 +15,7 @@ from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Counters, Histogram
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.relay.calls import Aborted, Call, Outcome, Refuse, Replied, Verdict
-from cri_proxy.relay.method_shapes import SERVER_STREAMS, UNARY
+from cri_proxy.relay.method_types import SERVER_STREAMS, UNARY
 
 _MAX_PATHS: Final = 256
 _UNREAD: Final = "unread"

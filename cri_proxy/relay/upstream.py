@@ -1,4 +1,4 @@
-"""Flow control towards the runtime (RFC 9113, 5.2), on a connection that both the client and the splice send on.
+"""Flow control towards the runtime (RFC 9113, 5.2): both the client and the splice send DATA on one connection.
 
 The client counts what it sent against the runtime's windows. DATA that the splice keeps is credited to the client at
 once. DATA that the splice sends instead is a *debt*: the runtime's next credit for the connection pays it, and only

@@ -1,4 +1,4 @@
-"""The proxy's own calls to a runtime, as bytes; implemented over HTTP/2 and in process."""
+"""The interface for the proxy's own calls to a runtime, as bytes; implemented over HTTP/2 and in process."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""The proxy's own connection to the runtime: unary and server-streaming calls over a Unix socket.
+"""Call the runtime from the proxy itself: unary and server-streaming gRPC over a Unix socket, reconnecting.
 
 On our own HTTP/2 core instead of grpcio, which costs over 10 MB and wakes up while idle. An asyncio protocol without a
 task sleeps until bytes arrive. The connection is opened by the first call, and again after it broke.

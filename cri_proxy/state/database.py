@@ -1,4 +1,4 @@
-"""Open the database file: check it, migrate it to the newest schema, move it aside when it is damaged."""
+"""Open the SQLite file of the state: check it, migrate its schema, read all rows, and move a damaged file aside."""
 
 import contextlib
 import sqlite3
@@ -17,7 +17,7 @@ BUSY_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class OpenDatabase:
-    """A connection to the database, what it held when opened, and what was done about a damaged file (None = sound)."""
+    """A connection to the database, its content when opened, and what was done about a damaged file (None = intact)."""
 
     connection: sqlite3.Connection
     saved: Saved
@@ -25,7 +25,7 @@ class OpenDatabase:
 
 
 def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
-    """Connect with a write-ahead log and synchronous FULL: a commit that returned survives a power cut."""
+    """Connect with a write-ahead log and synchronous FULL: a returned commit survives a power failure."""
     # isolation_level None: sqlite3 begins no transaction by itself. The connection moves to the writer thread once.
     connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
@@ -54,8 +54,8 @@ def _known_version(connection: sqlite3.Connection, path: Path) -> int:
     if version > len(migrate.STEPS):
         raise StoreError(
             str(path),
-            f"has schema version {version}, this program knows versions up to {len(migrate.STEPS)}: start the newer "
-            "program, or move the file away (the grants are then rebuilt from the runtime)",
+            f"has schema version {version}, this version supports up to {len(migrate.STEPS)}: start the newer "
+            "version, or move the file away (the grants are then rebuilt from the runtime)",
         )
     return version
 
@@ -114,7 +114,7 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> OpenData
         return OpenDatabase(*_open_once(path, busy_seconds), recovered=None)
     except (sqlite3.Error, ValueError) as error:
         if not _is_damage(error):
-            problem = f"cannot open: {error}; check the disk and who else uses the file"
+            problem = f"cannot open: {error}; check the disk and other processes that use the file"
             raise StoreUnavailable(str(path), problem) from error
         problem = str(error)
     try:

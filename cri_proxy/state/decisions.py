@@ -1,4 +1,4 @@
-"""The record of a decision, one per container: stored, answered by ``explain`` and rendered by the command."""
+"""The stored record of a decision about one container: its values, its packed JSON, and the words for its changes."""
 
 import json
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RankedPool:
-    """A pool as it was considered, with its key in order of comparison.
+    """A pool that was considered, with its key in order of comparison.
 
-    ``outcome``: chosen, not tried, or why it could not be had. ``why``: why it is not the chosen one, in words.
+    ``outcome``: chosen, not tried, or why it could not be used. ``why``: why it is not the chosen one, in words.
     """
 
     pool: str
@@ -111,7 +111,7 @@ class GrantMove:
 
     @property
     def text(self) -> str:
-        """Where it was moved, in words."""
+        """The new place, in words."""
         parts = []
         if self.pool_before != self.pool:
             parts.append(f"from {self.pool_before} to {self.pool}")
@@ -131,7 +131,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """A decision about one container, and what happened to it since.
+    """A decision about one container, and the container's later history.
 
     ``decided_at_seconds`` is since the epoch, None for a restored container, which has ``restored_at_seconds``.
     ``duration_seconds`` is how long the decision took. ``granted`` is None for a refusal. ``ranking`` holds the best
@@ -172,7 +172,7 @@ class DecisionRecord:
 
     @property
     def outlives_row(self) -> bool:
-        """Whether the container holds nothing: it has no row whose end would be the record's end."""
+        """Whether the container holds nothing: no row exists whose deletion would delete the record."""
         return self.outcome in (Outcome.REFUSED, Outcome.NOT_CREATED)
 
 
@@ -252,7 +252,7 @@ def with_reasons(ranking: Sequence[Ranked]) -> tuple[RankedPool, ...]:
 def _why_not(row: Ranked, chosen: Ranked, *, is_behind: bool) -> str:
     """Return why this pool is not the chosen one: its key is smaller, or it could not be used."""
     if not is_behind:
-        return row.outcome if row.outcome != _NOT_TRIED else "ranks higher, but could not give what is asked"
+        return row.outcome if row.outcome != _NOT_TRIED else "ranks higher, but could not satisfy the request"
     for (field, value), (_, better) in zip(row.key, chosen.key, strict=False):
         if value != better:
             return WHY_WORSE.get(field, f"has less {field}")

@@ -1,4 +1,4 @@
-"""A store in memory, with the interface and rules of the durable one: for simulation, demo and tests."""
+"""Implement the store of grants in memory, with the rules of the SQLite one: for simulation, demo and tests."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Schema versions of the store: one pure function per step, which returns the SQL that leads to the next version.
+"""Schema versions of the SQLite state: one pure function per step returns the SQL that leads to the next version.
 
 The version is kept in SQLite's ``user_version``, which is 0 in a new file. A released step is never edited: a
 change of the schema is one more function at the end of ``STEPS``.
@@ -143,7 +143,7 @@ def statements(version: int, steps: tuple[Step, ...] = STEPS) -> tuple[str, ...]
     ()
     """
     if not 0 <= version <= len(steps):
-        raise ValueError(f"schema version {version}, this program knows versions up to {len(steps)}")
+        raise ValueError(f"schema version {version}, this version supports up to {len(steps)}")
     if version == len(steps):
         return ()
     return (*(sql for step in steps[version:] for sql in step()), f"PRAGMA user_version = {len(steps)}")

@@ -1,4 +1,4 @@
-"""Rows of containers and sandboxes, and the interface of the store that keeps them."""
+"""The values that the store saves (container and sandbox rows), and the interface that both stores implement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

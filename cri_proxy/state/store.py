@@ -1,4 +1,4 @@
-"""The durable store: SQLite behind one writer thread that groups concurrent saves in one transaction."""
+"""Save and load rows in SQLite: one writer thread groups concurrent saves in a transaction, and reopens a lost file."""
 
 import asyncio
 import queue
@@ -35,7 +35,7 @@ class _Load:
 
 @dataclass(frozen=True, slots=True)
 class _Close:
-    """The last job of the writer thread."""
+    """The job that ends the writer thread."""
 
     done: Future[None]
 
@@ -174,7 +174,7 @@ class Store:
         try:
             opened = open_database(self._path)
         except StoreError as error:
-            return error.problem if old is None else f"the file was removed and cannot be made again: {error.problem}"
+            return error.problem if old is None else f"the file was removed and cannot be recreated: {error.problem}"
         self._connection, self._identity = opened.connection, _identity(self._path)
         if old is None:
             return ""
@@ -182,7 +182,7 @@ class Store:
         return "the file was removed or replaced while in use; a new one was opened, and is filled again"
 
     def _settle(self, group: Sequence[_Save], problem: str) -> None:
-        """Settle every save of the group; each gets an error of its own, because raising one changes it."""
+        """Complete every save of the group; each gets its own error object, because raising one changes it."""
         for save in group:
             if problem:
                 save.done.set_exception(StoreError(str(self._path), problem))

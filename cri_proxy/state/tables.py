@@ -1,4 +1,4 @@
-"""Convert rows to SQL statements and back. Runs in the thread that owns the connection."""
+"""Convert rows to SQL statements and back, and run them on a connection. Called by the store's writer thread."""
 
 import json
 import sqlite3
@@ -125,7 +125,7 @@ def _annotations(text: str) -> Labels:
 
 
 def read(connection: sqlite3.Connection) -> Saved:
-    """Read all tables. Raises sqlite3.Error, or ValueError for a row that makes no sense.
+    """Read all tables. Raises sqlite3.Error, or ValueError for an invalid row.
 
     The text of a decision is not parsed before it is asked for: no container depends on it.
     """

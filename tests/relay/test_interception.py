@@ -7,7 +7,7 @@ import pytest
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.gate import OLD_RUNTIME, interest_of
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
-from cri_proxy.relay.method_shapes import SERVER_STREAMS, UNARY
+from cri_proxy.relay.method_types import SERVER_STREAMS, UNARY
 from tests.fakes.grpc_runtime import Script
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
 from tests.relay.stage import LARGEST_BYTES, RELAYED, Place, Stage, until

@@ -22,7 +22,7 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.status.model import StatusView
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
-from cri_proxy.state.decider_lock import DeciderLock, LockHeld
+from cri_proxy.state.process_lock import DeciderLock, LockHeld
 from cri_proxy.testbed.child import Child
 from cri_proxy.testbed.daemon import DaemonProcess, program, run_arguments
 from cri_proxy.testbed.wait import until

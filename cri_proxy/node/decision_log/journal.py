@@ -1,4 +1,4 @@
-"""The journal that writes the log, counts for the metrics and keeps the records for ``explain``."""
+"""Receive every event of the node after it happened, and write log lines, metrics and the records for ``explain``."""
 
 from collections.abc import Sequence
 from dataclasses import replace

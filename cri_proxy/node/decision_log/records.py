@@ -1,4 +1,4 @@
-"""The last decision about every container, and what happened to it since: for ``explain``, across restarts.
+"""Keep and save the last decision about every container and its later history, for ``explain``, across restarts.
 
 Records are kept for containers that have a row, and for the newest of those that hold nothing.
 """

@@ -1,4 +1,4 @@
-"""Decisions as records of bounded size, and the words for changes of grants. Pure."""
+"""Build the bounded record of a decision from its grants, and word changes of grants for log and history. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Find cpusets that another program rewrote, by a slow look at the cgroups, and put them back or leave them.
+"""Check periodically for cpusets that another program rewrote; restore them, or leave them to that program.
 
 CRI does not show it: the runtime reports its own record. A container whose kernel set differs twice in a row from what
 the runtime has acknowledged, with no call about it in flight, is updated again. One that the runtime created

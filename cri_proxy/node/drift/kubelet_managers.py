@@ -1,4 +1,4 @@
-"""Detect the kubelet's own CPU and memory managers, by the state files in the kubelet's directory.
+"""Detect the kubelet's static CPU and memory managers from its state files and from its calls, and warn of them.
 
 They must be off: a static CPU manager writes its own cpusets into creates and, every ten seconds, into
 updates. Sources: pkg/kubelet/cm/cpumanager/state (``cpu_manager_state``) and memorymanager/state of Kubernetes.

@@ -1,4 +1,4 @@
-"""CPUs that containers have exclusively as far as the runtime has confirmed.
+"""State: which CPUs each container has exclusively, as far as the runtime has confirmed. Part of the ledger.
 
 A grant changes at once; the container stays where it is until its update is confirmed. Until then no other container
 may use the CPUs that it had exclusively.

@@ -1,4 +1,4 @@
-"""The node's only changing state: grants, what the runtime has confirmed, and what should be sent next.
+"""The node's only mutable state: all grants, confirmed pinnings, and which update may be sent next. No I/O.
 
 The coordinator owns it. It is used on the event loop only, never across an ``await``: that is the lock
 (docs/adr/0002). Policies get frozen snapshots; the version shows whether a snapshot is still current.

@@ -1,4 +1,4 @@
-"""The ledger's rows, by container and in the order of their keys.
+"""The ledger's container: rows by key and in key order, with the active ones cached between changes.
 
 Each confirmation replaces one row, most questions concern all of them: replacing takes one lookup, a walk none.
 """

@@ -1,4 +1,4 @@
-"""The contents of a container's resource files, computed from its grant and confirmed pinning (pure).
+"""Compute the resource files of a container (resources.sh, resources.json) from its grant and confirmed pinning.
 
 ``resources.sh`` can be sourced by any POSIX shell and always has all of its variables; ``resources.json`` has the same
 and a few more. The variables have the names that cri-resource-manager gave them, so that programs can move.

@@ -1,4 +1,4 @@
-"""Run a command inside a container after its resource files have changed (annotation ``notify-exec``).
+"""Run a container's ``notify-exec`` command by ExecSync after its resource files changed; retry, then give up.
 
 It runs through the runtime's ExecSync, with a time limit, one at a time for each container; changes that come meanwhile
 count as one. A command that fails is tried again after growing pauses, then given up until the next change.

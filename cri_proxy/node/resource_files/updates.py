@@ -1,4 +1,4 @@
-"""Keep the files behind ``/.cri-proxy`` up to date, which list a container's CPUs and memory nodes.
+"""Rewrite each container's resource files (``/.cri-proxy``) in the background when its grant or pinning changes.
 
 A directory is made before CreateContainer goes to the runtime, outlives container ids and restarts of the proxy, and is
 removed with the container's row. A failure to write stops no container.

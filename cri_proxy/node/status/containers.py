@@ -1,4 +1,4 @@
-"""Containers and memory nodes as ``status`` shows them, from one moment of the ledger."""
+"""Build the containers and memory nodes of ``status`` from a ledger snapshot, and other containers that may use owned CPUs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

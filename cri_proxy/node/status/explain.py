@@ -1,4 +1,4 @@
-"""Why a container is where it is: the record of its decision beside what it holds now. Pure."""
+"""Build the answer of ``explain`` and the refusals of ``status`` from decision records and present state. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

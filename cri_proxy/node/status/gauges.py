@@ -1,4 +1,4 @@
-"""The node's state as metrics, read at each scrape: nothing is kept, so nothing outdated is shown."""
+"""Compute the gauges of /metrics from the node's state (health, configuration, CPUs, memory) at each scrape."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The daemon's state as frozen values: filled by the node, shown by HTTP and by the commands."""
+"""The frozen values that status, explain, health and plan answer with: built by the node, shown by HTTP and CLI."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

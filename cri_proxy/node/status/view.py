@@ -1,4 +1,4 @@
-"""The node as status, explain and metrics show it: the ``DaemonView`` of ledger and journal."""
+"""Answer status, explain, health and metrics from the ledger and the journal: the ``DaemonView`` that HTTP serves."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, replace

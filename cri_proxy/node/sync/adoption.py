@@ -1,4 +1,4 @@
-"""Adopt containers without a row: read from the runtime, rebuilt from their annotation, or left alone."""
+"""Read containers that have no row from the runtime, rebuild grants from their annotations, list those left alone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence

@@ -1,4 +1,4 @@
-"""Reconcile saved rows with the runtime's lists: what is kept, what is gone, what is unknown (pure)."""
+"""Compare saved rows with the runtime's lists, as a pure function: what is kept, what is gone, what is unknown."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

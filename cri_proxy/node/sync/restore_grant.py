@@ -1,4 +1,4 @@
-"""Restore a grant from the runtime: the annotation has its parts at creation, the live cpuset wins (pure).
+"""Rebuild a grant from its annotation (as created) and the live cpuset, which wins where they differ. Pure.
 
 The annotation stays as it was at creation while a container is resized, narrowed and warmed. Where the cpuset and the
 request determine the result, the grant is restored exactly. Elsewhere the container is placed again and asks for what

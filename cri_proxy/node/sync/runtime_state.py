@@ -1,4 +1,4 @@
-"""The runtime's containers and sandboxes as values, read over the proxy's own channel."""
+"""List and inspect the runtime's containers and sandboxes over the proxy's own channel, as frozen values."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""One call of the relay on grpcio: pass it on with metadata, deadline, status and trailers, and report its outcome."""
+"""Forward one call of the relay on grpcio (metadata, deadline, status, trailers), asking the interceptor if held."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The calls in flight of a relay on grpcio: counted, ended, and gathered before the server stops."""
+"""Count the calls in flight of the relay on grpcio, wait for them or end them, and hold replies before a stop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

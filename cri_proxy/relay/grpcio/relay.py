@@ -1,4 +1,4 @@
-"""The relay on grpc.aio: raw bytes, with the interface and the tests of the splice.
+"""The relay of ``--relay grpc``, on grpc.aio: start, stop and method handlers, with the interface of the splice.
 
 Only this room imports grpcio, so that the daemon loads it for ``--relay grpc`` alone.
 """
@@ -19,7 +19,7 @@ from cri_proxy.relay.boundary import Boundary, OnError
 from cri_proxy.relay.calls import Interceptor, Interest
 from cri_proxy.relay.grpcio.calls import Channel, Context, HeldUnaryCall, Runtime, StreamCall, UnaryCall
 from cri_proxy.relay.grpcio.in_flight import InFlight
-from cri_proxy.relay.method_shapes import ENDLESS, SERVER_STREAMS, UNARY
+from cri_proxy.relay.method_types import ENDLESS, SERVER_STREAMS, UNARY
 from cri_proxy.relay.traffic import Traffic, count_passed
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import Published, claim, named_errors, private_umask, publish, refuse_passed, socket_path

@@ -1,4 +1,4 @@
-"""The embedded runtime's containers: life cycle and resources. Error messages are containerd's."""
+"""CRI methods of the embedded runtime: create, start, stop, remove, update and list containers, as containerd does."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""Run commands in the embedded runtime's containers: a few, answered as the kernel and busybox would."""
+"""CRI methods of the embedded runtime: exec, attach. A few commands run, answered as kernel and busybox would."""
 
 from collections.abc import Sequence
 

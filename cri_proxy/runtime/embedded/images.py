@@ -1,4 +1,4 @@
-"""The embedded runtime's images: every pull succeeds."""
+"""CRI methods of the embedded runtime: list, pull, remove images. Every pull succeeds; nothing is downloaded."""
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.http2.status import Code

@@ -1,4 +1,4 @@
-"""The embedded runtime's pods, and its answers about itself. Error messages are containerd's."""
+"""CRI methods of the embedded runtime: pod sandboxes, version, status and configuration of the runtime itself."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""A CRI v1 runtime in memory: for ``--runtime-endpoint embedded``, the demo, simulations and tests.
+"""A CRI v1 runtime in memory: dispatch calls to its methods; for ``--runtime-endpoint embedded``, demo and tests.
 
 It runs no process and enforces nothing, but keeps the same records as containerd, answers as containerd would, and
 computes what the kernel would enforce. One event loop, no threads.

@@ -1,4 +1,4 @@
-"""Serve an embedded runtime on a Unix socket, to kubelets, crictl and our own relay. Messages stay bytes."""
+"""Serve an embedded runtime by gRPC on a Unix socket, to kubelets, crictl and the relay. Messages stay bytes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

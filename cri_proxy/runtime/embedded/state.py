@@ -1,4 +1,4 @@
-"""The pods, containers and images of the embedded runtime, and its errors in containerd's words."""
+"""State of the embedded runtime: pods, containers, images and their lookup, and its errors in containerd's words."""
 
 import hashlib
 import itertools

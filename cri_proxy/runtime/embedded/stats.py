@@ -1,4 +1,4 @@
-"""Statistics and metrics of the embedded runtime. Nothing is measured: a running container uses what it requested."""
+"""CRI methods of the embedded runtime: statistics, computed as if each container used exactly what it requested."""
 
 from collections.abc import Iterator
 

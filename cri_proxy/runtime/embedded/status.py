@@ -1,4 +1,4 @@
-"""Status and events of the embedded runtime's containers; the verbose status has containerd's JSON."""
+"""CRI status and events of the embedded runtime's containers; the verbose status has containerd's JSON."""
 
 import json
 

@@ -17,7 +17,7 @@ from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec
 from cri_proxy.node.reset_report import Outcome, ResetContainer, ResetReport
 from cri_proxy.runtime.embedded.server import RuntimeServer
-from cri_proxy.state.decider_lock import DeciderLock
+from cri_proxy.state.process_lock import DeciderLock
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe

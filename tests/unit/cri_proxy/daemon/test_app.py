@@ -24,7 +24,7 @@ from cri_proxy.relay.calls import Call, Forward, Interest, Replied
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.simulate.machine import with_offline
-from cri_proxy.state.decider_lock import DeciderLock, LockHeld
+from cri_proxy.state.process_lock import DeciderLock, LockHeld
 from cri_proxy.testbed.wait import until
 from policies.base import Allocations
 from policies.errors import PolicyBaseError

@@ -24,7 +24,7 @@ from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.metrics.catalog import TABLE
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
-from cri_proxy.state.decider_lock import DeciderLock
+from cri_proxy.state.process_lock import DeciderLock
 from cri_proxy.tasks import Tasks
 from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine

@@ -10,14 +10,14 @@ import pytest
 
 from cri_proxy.daemon.handover import Predecessor, Takeover, unless, wait_for_successor
 from cri_proxy.errors import StoreError
-from cri_proxy.state.decider_lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
+from cri_proxy.state.process_lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
 from tests.fakes.site import Silent
 
 # Gives its lock away when it is asked, as the daemon does; what it prints says that it can be asked.
 HOLDER = """
 import pathlib, signal, sys
 from cri_proxy.daemon.handover import ASK
-from cri_proxy.state.decider_lock import DeciderLock
+from cri_proxy.state.process_lock import DeciderLock
 signal.pthread_sigmask(signal.SIG_BLOCK, {ASK})
 lock = DeciderLock.acquire(pathlib.Path(sys.argv[1]))
 lock.offer_handover()

@@ -1,4 +1,4 @@
-"""The decider's lock: of all proxies that share a state directory, one decides."""
+"""The decider's lock: one process per state directory decides; another fails to start, or waits to take over."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ SUCCESSOR = "successor.lock"
 
 @dataclass(eq=False)
 class LockHeld(StoreError):
-    """Another process decides: ``pid``, 0 when it could not be read.
+    """Another process holds the lock: ``pid``, 0 if it could not be read.
 
     ``started_ticks`` is its start time as in proc(5) (stat, field 22), 0 when it does not offer to hand over.
     """
@@ -56,7 +56,7 @@ class DeciderLock:
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""
-        # The file stays: were it removed, two processes could lock two different files of that name.
+        # The file stays: if it were removed, two processes could lock two different files of that name.
         if self._descriptor >= 0:
             _write(self._descriptor, "")
             os.close(self._descriptor)
@@ -76,7 +76,7 @@ def _open(path: Path) -> int:
 
 
 def _write(descriptor: int, text: str) -> None:
-    """Write who holds the lock, where the disk allows it; the lock holds on a full or read-only disk as well."""
+    """Write the holder into the file if the disk allows it; the lock also works on a full or read-only disk."""
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(), 0)

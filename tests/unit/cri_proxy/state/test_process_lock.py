@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.state.decider_lock import DeciderLock, LockHeld, started_ticks
+from cri_proxy.state.process_lock import DeciderLock, LockHeld, started_ticks
 
 _HOLD_AND_DIE = """
 import os, pathlib, signal, sys
-from cri_proxy.state.decider_lock import DeciderLock
+from cri_proxy.state.process_lock import DeciderLock
 lock = DeciderLock.acquire(pathlib.Path(sys.argv[1]))
 os.kill(os.getpid(), signal.SIGKILL)
 """

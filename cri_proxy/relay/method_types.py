@@ -1,4 +1,4 @@
-"""The shapes of CRI methods, for the relay on grpcio and for metrics (CRI v1 as of Kubernetes 1.37).
+"""The gRPC method types of CRI methods (unary, server stream, endless), for the relay on grpcio and for metrics.
 
 A method that is missing here works too: the relay on grpcio passes it on as a stream, the splice needs no shape.
 """

@@ -1,7 +1,7 @@
 """The list of known methods says of each what our own .proto says."""
 
 from cri_proxy.cri.proto import cri_v1_pb2
-from cri_proxy.relay.method_shapes import SERVER_STREAMS, UNARY
+from cri_proxy.relay.method_types import SERVER_STREAMS, UNARY
 
 
 def test_known_methods_are_unary_or_streams_never_both() -> None:
