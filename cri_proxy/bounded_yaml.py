@@ -40,8 +40,8 @@ class YamlError(CriProxyError):
 class Dialect:
     """The limits on a text. An alias counts as many nodes as it stands for.
 
-    ``has_aliases``: aliases and merge keys (``<<``) are accepted. ``has_tags``: tags (``!name``) are accepted; they choose
-    no constructor. ``has_unique_keys``: a repeated key in a mapping, whatever its case, is refused.
+    ``has_aliases``: aliases and merge keys (``<<``) are accepted. ``has_tags``: tags (``!name``) are accepted and
+    choose no constructor. ``has_unique_keys``: a repeated key in a mapping, whatever its case, is refused.
     """
 
     max_bytes: int

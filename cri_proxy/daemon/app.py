@@ -49,7 +49,7 @@ class Relay(Protocol):
         """Accept no new clients and ask the present ones to leave; calls go on."""
 
     async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
-        """Stop accepting; wait up to ``grace_seconds`` for calls to end, for endless streams only with ``for_streams``."""
+        """Stop accepting; give calls ``grace_seconds`` to end, endless streams only with ``for_streams``."""
 
     def socket_problem(self) -> str:
         """Return why new clients cannot connect; '' while the socket is in place."""

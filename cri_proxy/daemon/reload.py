@@ -104,7 +104,7 @@ class Reloader:
         """Sentences about the configuration, without those about the machine."""
 
     async def take(self, source: Source, is_asked: bool) -> None:
-        """Apply the configuration that was read or keep the old one; report the result, notify systemd before and after."""
+        """Apply the new configuration or keep the old one; notify systemd before and after, report the result."""
         began_seconds = self._clock.monotonic_seconds()
         self._tell(systemd.reloading())
         result: Result = "rejected"

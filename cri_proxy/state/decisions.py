@@ -252,7 +252,7 @@ def with_reasons(ranking: Sequence[Ranked]) -> tuple[RankedPool, ...]:
 def _why_not(row: Ranked, chosen: Ranked, *, is_behind: bool) -> str:
     """Return why this pool is not the chosen one: its key is smaller, or it could not be used."""
     if not is_behind:
-        return row.outcome if row.outcome != _NOT_TRIED else "ranks higher, but could not satisfy the request"
+        return row.outcome if row.outcome != _NOT_TRIED else "ranks higher, but could not give what is asked"
     for (field, value), (_, better) in zip(row.key, chosen.key, strict=False):
         if value != better:
             return WHY_WORSE.get(field, f"has less {field}")

@@ -26,7 +26,7 @@ ASKS_SECONDS = 10.0
 UNSEEN = "RST_STREAM with error code 7"  # REFUSED_STREAM, in the words of gRPC's C core
 
 CROSSED = "CANCELLED"  # what gRPC's C core answers to a call that its server got after it had stopped
-TURNED_AWAY = "UNAVAILABLE: cri-proxy: this process does not decide any more; try again"
+TURNED_AWAY = "UNAVAILABLE: cri-proxy has handed over to another process; try again"
 
 BOTH_RELAYS = pytest.mark.parametrize("relay", ["splice", "grpc"])
 

@@ -1,4 +1,4 @@
-"""Build the containers and memory nodes of ``status`` from a ledger snapshot, and other containers that may use owned CPUs."""
+"""Build the containers and memory nodes of ``status`` from a ledger snapshot, and find contested CPUs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -57,9 +57,9 @@ def test_keys_are_found_whatever_their_case() -> None:
         ("a: !!str 1", 1, "tags"),
         ("[" + "1," * 1000 + "]", 1, "more than 1000 keys and values"),
         ("a: \ud800", 0, "not YAML"),
-        ("pin: 1\nPIN: 2", 2, "there already, on line 1"),
+        ("pin: 1\nPIN: 2", 2, "already set on line 1"),
         ("? [a]\n: 1", 1, "expected a key"),
-        ("a: 1\nb: \x01", 2, r"not YAML: U\+0001 is no character"),
+        ("a: 1\nb: \x01", 2, r"not YAML: U\+0001 is not allowed"),
         ("#" * 200_001, 0, "larger than 200000 bytes"),
     ],
 )

@@ -133,7 +133,7 @@ def test_whether_the_schema_is_newer_can_be_asked_while_another_process_has_the_
     with contextlib.closing(open_database(tmp_path / "state.db").connection) as used:
         require_known_version(tmp_path / "state.db")
         used.execute("PRAGMA user_version = 99")
-        with pytest.raises(StoreError, match=r"schema version 99.*start the newer program, or move the file away"):
+        with pytest.raises(StoreError, match=r"schema version 99.*start the newer version, or move the file away"):
             require_known_version(tmp_path / "state.db")
 
 
@@ -153,7 +153,7 @@ def test_a_locked_database_is_not_damage(tmp_path: Path) -> None:
     holder = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
     holder.execute("PRAGMA locking_mode = EXCLUSIVE")
     holder.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(StoreError, match="who else uses the file"):
+    with pytest.raises(StoreError, match="other processes that use the file"):
         open_database(tmp_path / "state.db", busy_seconds=0.01)
     holder.close()
     assert not list(tmp_path.glob("*.damaged-*"))
