@@ -57,7 +57,7 @@ def read_isolated(reader: TreeReader, online: CpuSet) -> CpuSet:
 
 
 def read_cpus(reader: TreeReader, online: CpuSet) -> list[CpuFacts]:
-    """Return the facts of every online CPU, ascending; a CPU that went offline meanwhile is noted and left out.
+    """Return the facts of every online CPU, ascending; a CPU that goes offline during the read is noted and left out.
 
     Raises SysfsError for a malformed topology file and for one that contradicts another CPU's.
     """

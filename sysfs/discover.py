@@ -26,7 +26,7 @@ def discover(root: Path = Path("/"), remedy: str = ROOT_REMEDY) -> Machine:
     Raises MachineSourceError when there is no such tree, SysfsError for invalid content.
     """
     if not (root / "sys" / "devices").is_dir():
-        problem = "it has no sys/devices" if root.is_dir() else "there is no such directory"
+        problem = "it has no sys/devices" if root.is_dir() else "no such directory"
         raise MachineSourceError(str(root), f"{problem}; {remedy}")
     return discover_tree(DirectoryTree(root))
 

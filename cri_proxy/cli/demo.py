@@ -23,7 +23,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the demo; with -o json or yaml print what ``simulate`` prints of its scenario."""
+    """Run the demo; with -o json or yaml print what ``simulate`` prints of its scenario."""
     import asyncio
 
     if args.output != "text":
@@ -36,11 +36,11 @@ def run(args: argparse.Namespace) -> int:
     pace_seconds = args.pace
     if pace_seconds is None:
         pace_seconds = PACE_SECONDS if sys.stdout.isatty() else 0.0
-    asyncio.run(_play(pace_seconds))
+    asyncio.run(_run_demo(pace_seconds))
     return 0
 
 
-async def _play(pace_seconds: float) -> None:
+async def _run_demo(pace_seconds: float) -> None:
     import asyncio
 
     from cri_proxy.cli.output import is_colourful

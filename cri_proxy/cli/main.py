@@ -131,7 +131,7 @@ def run_command(argv: Sequence[str]) -> int:
 
 
 def _run(name: str, command: Command, args: argparse.Namespace) -> int:
-    """Run a command; report an error that is no bug in one line."""
+    """Run a command; report an expected error in one line."""
     try:
         return command.run(args)
     except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:

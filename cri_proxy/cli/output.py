@@ -29,7 +29,7 @@ def _is_short(plain: object) -> bool:
 
 
 def emit(value: object, output: str, text: str) -> None:
-    """Print a result in the form that ``-o`` asked for."""
+    """Print a result in the format that ``-o`` selects."""
     print(render(value, output, text))
 
 

@@ -4,7 +4,7 @@ import argparse
 
 from cri_proxy.errors import CommandFailed
 
-HELP = "play pods on any machine and see where they go, without root or runtime"
+HELP = "place pods on any machine and see where they go, without root or runtime"
 EXAMPLE = """\
 cri-proxy simulate configs/scenarios/first-steps.yaml
 cri-proxy simulate one.yaml another.yaml -o json
@@ -22,18 +22,18 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play every document; 1 when one cannot be played, or an expectation is not met."""
+    """Run every document; return 1 if one cannot be run, or an expectation is not met."""
     from cri_proxy.cli.output import emit
     from cri_proxy.simulate.run_files import run_files
 
-    performances = list(run_files(args.scenarios))
-    if not performances:
+    results = list(run_files(args.scenarios))
+    if not results:
         raise CommandFailed("the files contain no scenario")
-    if len(performances) == 1:
-        only = performances[0]
+    if len(results) == 1:
+        only = results[0]
         if only.error:
             raise CommandFailed(only.error)
         emit(only.json_value(), args.output, only.text)
     else:
-        emit([p.json_value() for p in performances], args.output, "\n\n".join(p.text for p in performances))
-    return 0 if all(p.is_good for p in performances) else 1
+        emit([r.json_value() for r in results], args.output, "\n\n".join(r.text for r in results))
+    return 0 if all(r.is_good for r in results) else 1

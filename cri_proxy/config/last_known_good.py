@@ -50,7 +50,7 @@ class KnownGood:
 def save_known_good(directory: Path, kept: KnownGood) -> None:
     """Save this for the next start; it is on disk when this returns. Blocks.
 
-    The same configuration from the same file stays as it is, with the time when it came into force. Raises StoreError,
+    The same configuration from the same file is not rewritten, so its ``since`` stays. Raises StoreError,
     and has changed nothing then.
     """
     with suppress(ConfigError):  # one that cannot be used is replaced

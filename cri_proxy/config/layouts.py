@@ -38,7 +38,7 @@ _RENAMED = {"active": "policy", "topology-aware": "topologyAware"}
 
 @dataclass(frozen=True, slots=True)
 class Normalized:
-    """A configuration in our own layout; ``warnings`` say what was left out of another, one sentence each."""
+    """A configuration in cri-proxy's own layout; ``warnings`` name what a conversion left out, one sentence each."""
 
     items: tuple[Item, ...]
     warnings: tuple[str, ...] = ()

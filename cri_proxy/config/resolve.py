@@ -64,7 +64,7 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
 
 
 def _resize_notes(chosen: TopologyAwareOptions) -> tuple[str, ...]:
-    """Warn of each option under which the runtime reports other CPU figures than the kubelet has sent."""
+    """Warn of each option that makes the runtime report CPU figures different from those that the kubelet sent."""
     set_here = (("LiftQuota", chosen.lift_quota), ("FractionShares", chosen.fraction_shares))
     return tuple(
         f"topologyAware.{key} is on: a kubelet that compares a container's figures with the runtime's (in-place "

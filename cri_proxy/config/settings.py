@@ -31,7 +31,7 @@ class Settings:
     about the configuration for the log. ``location`` is where the configuration is read again, ``source`` what was
     found there at start, ``from_file`` its options and ``overrides`` those of the command line, which win.
     ``fallback``: these are not the file's options but the last known good ones; None: they are the file's.
-    ``takes_over``: ask another process that decides here to hand over.
+    ``takes_over``: ask the process that uses this state directory to hand over.
     """
 
     config: Config

@@ -26,7 +26,7 @@ _MAX_STACK = 8
 class DeviceNumber:
     """A device as the kernel numbers it; ``kind`` is block or char, as in /sys/dev.
 
-    ``is_storage``: it holds the file or directory that was asked for; else the path is the device itself.
+    ``is_storage``: the device stores the requested file or directory; else the path is the device itself.
     """
 
     kind: str

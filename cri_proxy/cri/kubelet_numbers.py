@@ -67,7 +67,7 @@ def burstable_oom_score_adj(memory_request_bytes: int, node_memory_bytes: int) -
 def memory_request_of(oom_score_adj: int, node_memory_bytes: int) -> int:
     """Return the least memory request that gives a Burstable container this oom_score_adj; 0 when it is unknown.
 
-    The kubelet's formula is 1000 - 1000 * request / node memory, in whole numbers, cut to 3..999: the answer is good
+    The kubelet's formula is 1000 - 1000 * request / node memory, in whole numbers, cut to 3..999: the answer is exact
     to a thousandth of the node's memory. 999 stands for the smallest requests and for none.
     """
     if not node_memory_bytes or not MIN_BURSTABLE_OOM_SCORE_ADJ <= oom_score_adj < MAX_BURSTABLE_OOM_SCORE_ADJ:

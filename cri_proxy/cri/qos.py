@@ -38,7 +38,7 @@ def qos_of_resources(resources: pb.LinuxContainerResources) -> QosClass:
 
 
 def asks_for_something(resources: pb.LinuxContainerResources) -> bool:
-    """Whether a CPU or memory figure is set that no container of a BestEffort pod has."""
+    """Return whether a CPU or memory figure is set, which no container of a BestEffort pod has."""
     return resources.cpu_shares > MIN_SHARES or resources.cpu_quota > 0 or resources.memory_limit_in_bytes > 0
 
 

@@ -1,7 +1,7 @@
 """Write pinning, grant annotation, resource-file mount and CPU shares and quota into CRI request bytes. Pure.
 
 Everything else survives, also fields that this build does not know: protobuf keeps them through parse and serialize. A
-``Pinning`` field of None is not ours: the caller's own value stays.
+``Pinning`` field of None leaves the caller's own value unchanged.
 """
 
 import posixpath
@@ -20,7 +20,7 @@ UNLIMITED_QUOTA = -1
 
 @dataclass(frozen=True, slots=True)
 class CpuTime:
-    """Shares and CFS quota that we write; None = the kubelet's own stay."""
+    """CPU shares and CFS quota to write; None = keep the kubelet's value."""
 
     quota_us: int | None = None
     shares: int | None = None
@@ -107,7 +107,7 @@ def update_request(container_id: str, pinning: Pinning) -> bytes:
 
 
 def _pin(resources: pb.LinuxContainerResources, pinning: Pinning) -> None:
-    """Set the fields that are ours. Raises ValueError for an empty set: to a runtime it means "no change"."""
+    """Set the fields that the pinning has. Raises ValueError for an empty set: to a runtime it means "no change"."""
     for name, ids in (("CPU", pinning.cpus), ("memory node", pinning.mems)):
         if ids is not None and not ids:
             raise ValueError(f"an empty {name} set cannot be written; leave the field out instead")

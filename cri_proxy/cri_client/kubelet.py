@@ -36,7 +36,7 @@ class RunningPod:
 
 
 class Kubelet:
-    """Create, inspect and remove pods; without state but for the channel and the node."""
+    """Create, inspect and remove pods; stateless except for the channel and the node."""
 
     def __init__(self, channel: RuntimeChannel, node: KubeletNode) -> None:
         """The caller closes ``channel``."""

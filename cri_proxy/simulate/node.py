@@ -74,7 +74,7 @@ class FaultLog:
 
 
 class EmbeddedCpusets:
-    """Implements ``drift.cgroups.Cpusets``: what the simulated kernel enforces, whatever the runtime has recorded."""
+    """Implements ``drift.cgroups.Cpusets``: what the simulated kernel enforces, not what the runtime recorded."""
 
     def __init__(self, runtime: EmbeddedRuntime) -> None:
         """Use the containers of this runtime."""
@@ -276,7 +276,7 @@ def _memory_bytes(machine: Machine) -> int:
 
 
 def merged(before: Mapping[str, object], change: Mapping[str, object]) -> dict[str, object]:
-    """Return the options of both; the change wins, key by key, whatever the case of the keys.
+    """Return the options of both; the change wins, key by key; keys are compared case-insensitively.
 
     >>> merged({"topologyAware": {"PinCPU": True}}, {"topologyaware": {"PinMemory": False}})
     {'topologyAware': {'PinCPU': True, 'PinMemory': False}}

@@ -22,7 +22,7 @@ def remove_tree(top: Path, *, seconds: float = 10.0) -> bool:
     """
     deadline = time.monotonic() + seconds
     while top.is_dir():
-        for directory, _, _ in os.walk(top, topdown=False):  # others may remove some meanwhile
+        for directory, _, _ in os.walk(top, topdown=False):  # others may remove some during the walk
             with contextlib.suppress(OSError):  # busy or gone: the next round decides
                 Path(directory).rmdir()
         if time.monotonic() > deadline:

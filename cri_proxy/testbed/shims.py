@@ -1,7 +1,7 @@
 """Remove what a private containerd leaves when it ends: its shims and containers, their sockets and mounts.
 
-Nothing of another containerd is touched: a shim is ours when its ``-address`` is our socket, a mount when it is below
-our directory.
+Other containerds are not touched: only shims whose ``-address`` is our socket, and mounts below our directory, are
+removed.
 """
 
 import contextlib

@@ -26,7 +26,7 @@ def reserved_cpus(cpu_count: int) -> int:
 
 
 def demo_pods(cpu_count: int, *, run: str) -> tuple[DemoPod, ...]:
-    """Return the pods for a machine of so many CPUs, in order of creation; ``run`` is the value of their label.
+    """Return the pods for a machine with this many CPUs, in order of creation; ``run`` is the value of their label.
 
     The sums fit: beside one reserved and one exclusive CPU, pods that request a share need a third.
     """

@@ -131,8 +131,8 @@ class _Header(tarfile.TarInfo):
 def read_archive(path: Path) -> dict[str, MemoryTree]:
     """Return the trees of an archive by the directory that holds their ``sys`` ('' for the top).
 
-    Of each file at most MAX_FILE_BYTES + 1 bytes are kept. Names that are absolute or climb out with ``..`` are left
-    out. Raises MachineSourceError.
+    Of each file at most MAX_FILE_BYTES + 1 bytes are kept. Names that are absolute or escape the root with ``..`` are
+    left out. Raises MachineSourceError.
     """
     found: dict[str, _Members] = {}
     mode = next(mode for suffix, mode in _MODES.items() if path.name.endswith(suffix))
@@ -140,7 +140,7 @@ def read_archive(path: Path) -> dict[str, MemoryTree]:
         with tarfile.open(path, mode, tarinfo=_Header, encoding="utf-8", errors="replace") as archive:
             _read_members(archive, found)
     except FileNotFoundError:
-        raise MachineSourceError(str(path), "there is no such file") from None
+        raise MachineSourceError(str(path), "no such file") from None
     except _DAMAGE as error:
         raise MachineSourceError(str(path), f"cannot be read as an archive: {error}") from None
     # Empty directories alone are no tree.
@@ -186,7 +186,7 @@ def _headers(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 def _clean(name: str) -> str:
-    """Return the name as a clean relative path; '' for one that is absolute, climbs out or is too long."""
+    """Return the name as a clean relative path; '' for one that is absolute, escapes the root or is too long."""
     parts = [part for part in name.split("/") if part not in {"", "."}]
     return "" if name.startswith("/") or ".." in parts or len(name) > MAX_NAME_CHARACTERS else "/".join(parts)
 

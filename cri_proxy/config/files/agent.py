@@ -12,12 +12,12 @@ from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.configmap_volume import VolumeError, publish
 from cri_proxy.config.files.inotify import ANY, Inotify
 from cri_proxy.config.files.location import GROUP_FILE
-from cri_proxy.config.files.symlinks import DATA_LINK, looked_up, of_one_generation
+from cri_proxy.config.files.symlinks import DATA_LINK, directories_to_watch, of_one_generation
 from cri_proxy.config.files.watch import Watch
 from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.logs import Log
 
-# How often a failed copy is tried again, and a copy that was changed by hand is restored.
+# The period in which a failed copy is retried, and a copy that was changed by hand is restored.
 REPAIR_SECONDS = 60.0
 
 
@@ -31,7 +31,7 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The mounted directory and the node's group: ``group``, else what the file says ('' and None: no group)."""
+    """The mounted directory and the node's group: ``group``, else that in ``group_file`` ('' and None: no group)."""
 
     directory: Path
     group: str = ""
@@ -43,7 +43,7 @@ class Origin:
 
     def lookups(self) -> dict[Path, frozenset[str]]:
         """Return the directories on the path with the names to watch there; in the volume itself every name."""
-        found = looked_up([self.directory / DATA_LINK, *([self.group_file] if self.group_file else [])])
+        found = directories_to_watch([self.directory / DATA_LINK, *([self.group_file] if self.group_file else [])])
         found[Path(os.path.realpath(self.directory))] = {ANY}
         return {directory: frozenset(names) for directory, names in found.items()}
 

@@ -1,6 +1,6 @@
 """Watch directories with inotify(7), through the watchdog library, and call back when a watched name may have changed.
 
-A notice says no more than "look again": what changed, if anything, is found by reading.
+A notice says only that something may have changed; the reader finds out what.
 """
 
 import logging
@@ -17,7 +17,7 @@ Lookups = Mapping[Path, frozenset[str]]
 """Directories, each with the names in it that matter."""
 
 _SUBSCRIBED = 5
-"""How often one call subscribes again because a directory came or went meanwhile."""
+"""Attempts to subscribe while directories appear or disappear."""
 
 ANY = "*"
 """Stands for every name in a directory."""
@@ -54,7 +54,7 @@ class Inotify:
                 present = _present(lookups)
                 if present == self._followed and self._observer is not None:
                     return ""
-                self._subscribe(present)  # and look again: no watch reports one that came meanwhile
+                self._subscribe(present)  # then check again: a directory may have appeared before the watch
         except OSError as error:
             # ENOSPC and EMFILE: other programs may have used up the limits in /proc/sys/fs/inotify.
             self.close()
@@ -98,7 +98,7 @@ class Inotify:
         for path, device, inode in sorted(present):
             if (device, inode) not in inodes:  # the kernel has one watch for a directory with two names
                 inodes.add((device, inode))
-                with suppress(FileNotFoundError, NotADirectoryError):  # gone meanwhile: its parent reports that
+                with suppress(FileNotFoundError, NotADirectoryError):  # removed since: its parent reports that
                     self._observer.schedule(handler, str(path), event_filter=wanted)
 
     def _notice(self, event: "FileSystemEvent") -> None:

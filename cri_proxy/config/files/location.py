@@ -10,7 +10,13 @@ from pathlib import Path
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.inotify import ANY
 from cri_proxy.config.files.sections import REQUIRED_SECTION, SectionStart, join_sections, may_be_section
-from cri_proxy.config.files.symlinks import DATA_LINK, is_directory, link_target, looked_up, of_one_generation
+from cri_proxy.config.files.symlinks import (
+    DATA_LINK,
+    directories_to_watch,
+    is_directory,
+    link_target,
+    of_one_generation,
+)
 from cri_proxy.config.layouts import MAX_BYTES, file_names, is_whole, missing
 from cri_proxy.errors import ConfigError
 
@@ -26,8 +32,9 @@ _SUB_PATHS = "/volume-subpaths/"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What was found. ``problem`` says why ``text`` cannot be read ('' = it can), ``line`` where (0 = unknown).
+    """The result of reading a location.
 
+    ``problem`` says why ``text`` cannot be read ('' = it can), ``line`` where (0 = unknown).
     ``file`` is the one that applies, ``group`` the node's group. Where files are the sections of a configuration,
     ``file`` is their directory and ``parts`` say which lines come from which file. Equal sources: nothing has changed.
     """
@@ -70,7 +77,7 @@ class ConfigLocation:
     def lookups(self) -> dict[Path, frozenset[str]]:
         """Return the directories on the path to the configuration, each with the names that matter there.
 
-        All are physical directories that existed a moment ago. Links are followed, so that the swap of one is seen.
+        All are physical directories that existed during the call. Links are followed, so a swapped link is noticed.
         """
         group = self._group()[0]
         sections = self._sections(group)
@@ -78,7 +85,7 @@ class ConfigLocation:
         targets = [self.path.parent / GROUP_FILE, self.path]
         if is_directory(self.path):
             targets += [self.path / name for name in sorted(inside)]
-        found = looked_up(targets)
+        found = directories_to_watch(targets)
         if sections:
             found.setdefault(Path(os.path.realpath(self.path)), set()).add(ANY)  # a section may be added
         return {directory: frozenset(names) for directory, names in found.items()}
@@ -120,7 +127,7 @@ class ConfigLocation:
             return Source(Path(error.path), "", group, error.problem, error.line)
 
     def _look_inside(self, group: str) -> Source:
-        """Return what applies in the directory. A dangling link applies too: its target is meant."""
+        """Return what applies in the directory. A dangling link counts as present: reading it fails."""
         if name := self._first(group):
             return Source(self.path / name, self._text_of(name), group)
         if sections := self._sections(group):

@@ -6,28 +6,28 @@ from typing import TypeVar
 
 # The link that the kubelet renames over the old one when it has written a ConfigMap's new directory.
 DATA_LINK = "..data"
-# How often a volume is read again when it was swapped meanwhile.
-_LOOKS = 5
+# Attempts to read a volume that is swapped during the read.
+_ATTEMPTS = 5
 # As the kernel's own limit, path_resolution(7).
 _LINKS = 40
 
 T = TypeVar("T")
 
 
-def of_one_generation(directory: Path, look: Callable[[], T]) -> T:
-    """Return what ``look`` finds while ``..data`` of the directory stays the same, so that generations are not mixed.
+def of_one_generation(directory: Path, read: Callable[[], T]) -> T:
+    """Return what ``read`` returns while ``..data`` of the directory stays the same, so that generations are not mixed.
 
-    After a few attempts the last one counts. Blocks as ``look`` does.
+    If every attempt saw a swap, the last result is returned. Blocks as ``read`` does.
     """
-    for _ in range(_LOOKS - 1):
+    for _ in range(_ATTEMPTS - 1):
         before = link_target(directory / DATA_LINK)
-        found = look()
+        found = read()
         if link_target(directory / DATA_LINK) == before:
             return found
-    return look()
+    return read()
 
 
-def looked_up(targets: Iterable[Path]) -> dict[Path, set[str]]:
+def directories_to_watch(targets: Iterable[Path]) -> dict[Path, set[str]]:
     """Return the physical directories on the paths to these targets, each with the names looked up there."""
     found: dict[Path, set[str]] = {}
     for target in targets:
@@ -61,7 +61,7 @@ def steps(path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def link_target(link: Path) -> Path | None:
-    """Return the target of a link; None for what is no link, or is gone."""
+    """Return the target of a link; None if it is not a link, or is gone."""
     try:
         return link.readlink()
     except OSError:
@@ -69,7 +69,7 @@ def link_target(link: Path) -> Path | None:
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether this is a directory; False for what cannot be looked at, since opening it says why."""
+    """Return whether this is a directory; False if it cannot be examined: opening it reports why."""
     try:
         return path.is_dir()
     except OSError:

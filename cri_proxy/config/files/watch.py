@@ -11,18 +11,18 @@ from typing import Generic, Protocol, TypeVar
 from cri_proxy.clock import Clock
 from cri_proxy.config.files.inotify import ChangeNotifier, Lookups
 
-# An editor and the kubelet write in several steps: a change is read once no notice came for so long.
+# An editor and the kubelet write in several steps: a change is read after this time without a notice.
 DEBOUNCE_SECONDS = 0.3
-# A file that changes all the time is read all the same after so many of these.
+# A file that keeps changing is read after this many debounce periods.
 DEBOUNCE_ROUNDS = 10
 POLL_SECONDS = 15.0
-# How often a path is followed again that changes meanwhile; then polling has to find changes.
+# Attempts to watch a path that changes during the attempt; after these, polling finds the changes.
 _FOLLOWED = 5
 
 T = TypeVar("T")
 Found_co = TypeVar("Found_co", covariant=True)
 
-# Applies what was read as a whole, or changes nothing. The second argument: a reload was requested.
+# Applies the whole of what was read, or changes nothing. The second argument: whether a reload was requested.
 Take = Callable[[T, bool], Awaitable[None]]
 
 
@@ -37,7 +37,7 @@ class Watched(Protocol[Found_co]):
 
 
 class Watch(Generic[T]):
-    """Watches one location. All calls are on the event loop, but for ``location`` and ``notices``, which may block."""
+    """Watches one location. ``location`` and ``notices`` may block and run on threads; the rest is on the loop."""
 
     def __init__(self, location: Watched[T], in_force: T, take: Take[T], *, clock: Clock) -> None:
         """``in_force`` was read at start: the first check applies what has changed since."""
@@ -90,7 +90,7 @@ class Watch(Generic[T]):
         await self._take(source, is_asked)
 
     async def _settle(self) -> None:
-        """Wait until no notice came for a moment; not at all for a requested reload."""
+        """Wait until no notice has come for DEBOUNCE_SECONDS; return at once if a reload was requested."""
         for _ in range(DEBOUNCE_ROUNDS):
             self._woken.clear()
             if self._is_asked:
@@ -100,7 +100,7 @@ class Watch(Generic[T]):
                 return
 
     def _follow(self, notices: ChangeNotifier) -> str:
-        """Watch the path as it is now, and look again: no notice reports a change made before the watch."""
+        """Watch the current path, then check it again: inotify does not report changes made before the watch."""
         lookups, problem = self._location.lookups(), ""
         for _ in range(_FOLLOWED):
             followed, problem = lookups, notices.follow(lookups)

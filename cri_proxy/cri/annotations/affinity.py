@@ -30,7 +30,7 @@ _SPELLINGS = {"NotExists": "NotExist"}  # nri-plugins' spelling
 def affinities(value: object, *, anti: bool) -> tuple[Affinity, ...]:
     """Return the affinities of one container, in the order written; names of the short form become one match.
 
-    Raises ValueError when any entry is malformed: half a list is not what the author asked for.
+    Raises ValueError when any entry is malformed: half a list would differ from what the author requested.
 
     >>> affinities(["container1"], anti=True)[0].weight
     -1

@@ -107,7 +107,7 @@ def shared_preference(value: object) -> tuple[bool, int]:
 def by_container(value: object, value_fields: frozenset[str] = frozenset()) -> Mapping[str, object] | None:
     """Return the value as a map by container name, or None when it is one value for the whole pod.
 
-    A map of nothing but ``value_fields`` is such a value, unless they hold maps themselves.
+    A map with only ``value_fields`` as keys is one value, unless its values are maps.
 
     >>> by_container({"duration": "60s"}, frozenset({"duration"})) is None
     True

@@ -14,7 +14,7 @@ from policies.registry import REASON_CODES
 from sysfs.cpuset import CpuSet, IdSet
 from sysfs.model import Machine
 
-# What they give is described in docs/reference/scenarios.md, which a test holds against ``vocabulary``.
+# What they give is described in docs/reference/scenarios.md, which a test compares with ``vocabulary``.
 _OF_CONTAINERS = (
     *("cpus", "mems", "exclusive", "isolated", "owned", "shared", "reserved", "shared_mcpu", "kind", "pool"),
     *("kernel_cpus", "kernel_mems", "cpu_shares", "cpu_quota"),

@@ -40,8 +40,8 @@ def test_an_archive_with_one_machine_needs_no_root(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("/nowhere", "there is no such directory; give host, a directory"),
-        ("/nowhere/m.tar.xz", "there is no such file"),
+        ("/nowhere", "no such directory; give host, a directory"),
+        ("/nowhere/m.tar.xz", "no such file"),
         ("/nowhere/m.yaml", "cannot be read"),
         ("/proc", "no sys/devices"),
         ("{packages: ", "not YAML"),

@@ -134,7 +134,7 @@ def test_what_was_left_out_is_shown(path: Path, tmp_path: Path) -> None:
         ("reservedResources: {cpu: 100}", "reservedResources.cpu: cannot reserve 100: "),
         ("availableResources: {cpu: 'cpuset:999'}", "availableResources.cpu: CPU 999 does not exist; online are 0"),
         ("availableResources: {cpu: /nope}", "availableResources.cpu: /nope is no cgroup with a cpuset: name one"),
-        ("sysfsRoot: /nope", "machine '/nope': there is no such directory; --sysfs-root takes"),
+        ("sysfsRoot: /nope", "machine '/nope': no such directory; --sysfs-root takes"),
     ],
 )
 def test_what_run_refuses_on_this_machine_is_not_valid(

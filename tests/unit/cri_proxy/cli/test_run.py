@@ -79,7 +79,5 @@ def test_a_missing_file_is_an_error_with_its_name() -> None:
 def test_a_root_without_a_machine_is_named_with_the_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["run", "--sysfs-root", "/nowhere", "--state-dir", str(tmp_path), "--listen", f"unix://{tmp_path}/l.sock"]
     assert run_command(argv) == 1
-    problem = (
-        "machine '/nowhere': there is no such directory; --sysfs-root takes the directory that holds sys/ and proc/"
-    )
+    problem = "machine '/nowhere': no such directory; --sysfs-root takes the directory that holds sys/ and proc/"
     assert capsys.readouterr().err == f"cri-proxy run: {problem}\n"

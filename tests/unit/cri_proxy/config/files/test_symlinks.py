@@ -2,7 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.symlinks import DATA_LINK, is_directory, link_target, looked_up, of_one_generation, steps
+from cri_proxy.config.files.symlinks import (
+    DATA_LINK,
+    directories_to_watch,
+    is_directory,
+    link_target,
+    of_one_generation,
+    steps,
+)
 from tests.fakes.kubelet_volume import KubeletVolume
 
 
@@ -33,7 +40,7 @@ def test_a_circle_has_an_end(tmp_path: Path) -> None:
 
 
 def test_names_of_one_directory_are_looked_up_together(tmp_path: Path) -> None:
-    assert looked_up([tmp_path / "a", tmp_path / "b" / "c"])[tmp_path] == {"a", "b"}
+    assert directories_to_watch([tmp_path / "a", tmp_path / "b" / "c"])[tmp_path] == {"a", "b"}
 
 
 def test_what_is_no_link_leads_nowhere(tmp_path: Path) -> None:
