@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import MappingProxyType, NoneType, UnionType
-from typing import Final, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sysfs.cpuset import IdSet
 
@@ -129,6 +129,8 @@ def _decoder(wanted: Hashable) -> _Decoder:
     if origin is tuple:
         args = get_args(wanted)
         return _list_decoder(args[0]) if args[1:] == (Ellipsis,) else _items_decoder(args)
+    if origin is Literal:
+        return _choice_decoder(get_args(wanted))
     if not isinstance(wanted, type):
         raise TypeError(f"no decoder for {wanted!r}")
     if issubclass(wanted, IdSet):
@@ -219,6 +221,15 @@ def _text_decoder(cls: type, build: Callable[[str], object]) -> _Decoder:
             raise CodecError("", str(error)) from None
 
     return decode_text
+
+
+def _choice_decoder(choices: tuple[str, ...]) -> _Decoder:
+    def decode_choice(plain: object) -> object:
+        if plain not in choices:
+            raise CodecError("", f"expected one of {', '.join(choices)}, got {plain!r}")
+        return plain
+
+    return decode_choice
 
 
 def _scalar_decoder(cls: type) -> _Decoder:

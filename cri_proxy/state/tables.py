@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from cri_proxy.codec import CodecError, decode, encode
+from cri_proxy.codec import decode, encode
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, ContainerName, PackedDecision
-from cri_proxy.state.rows import ROW_STATES, DisplacedGrant, Row, RowState, SandboxRow, Saveable, Saved
-from policies.base import ContainerKey, Grant, Labels, Pinning, Pod
+from cri_proxy.state.rows import Row, SandboxRow, Saveable, Saved
+from policies.base import ContainerKey, Labels, Pod
 
 Statement = tuple[str, tuple[str | int | float | bytes | None, ...]]
 
@@ -29,8 +29,10 @@ _DELETE_DECISION: Final = "DELETE FROM decisions WHERE pod_uid = ? AND name = ? 
 _DELETE_ROW: Final = "DELETE FROM grants WHERE pod_uid = ? AND name = ?"
 _DELETE_SANDBOX: Final = "DELETE FROM sandboxes WHERE sandbox_id = ?"
 _ROWS: Final = """SELECT
-    sandbox_id, container_id, state, created_order, acknowledged, doubted, warm_at_seconds, displaced, value
+    value AS "grant", sandbox_id, container_id, state, created_order, acknowledged, doubted AS unconfirmed,
+    warm_at_seconds, coalesce(displaced, '[]') AS displaced
     FROM grants ORDER BY pod_uid, name"""
+_IN_JSON: Final = ("grant", "acknowledged", "unconfirmed", "displaced")  # fields of ``Row``
 _DECISIONS: Final = """SELECT pod_uid, name, namespace, pod, outlives_row, decided_at_seconds, value
     FROM decisions ORDER BY decided_at_seconds, pod_uid, name"""
 _SANDBOXES: Final = "SELECT sandbox_id, pod, annotations, cgroup_parent, config FROM sandboxes ORDER BY sandbox_id"
@@ -90,38 +92,24 @@ def apply(connection: sqlite3.Connection, statements: Sequence[Statement]) -> No
             connection.execute("ROLLBACK")
 
 
-def _state(text: str) -> RowState:
-    for state in ROW_STATES:
-        if state == text:
-            return state
-    raise CodecError("state", f"expected one of {', '.join(ROW_STATES)}, got {text!r}")
-
-
-def _pinning(text: str | None) -> Pinning | None:
-    return None if text is None else decode(Pinning, json.loads(text))
-
-
-def _seconds(value: object) -> float | None:
-    """Check a time since the epoch: SQLite keeps values of any type, whatever the type of the column."""
-    if value is None or isinstance(value, float):
-        return value
-    raise CodecError("warm_at_seconds", f"expected seconds since the epoch, got {value!r}")
-
-
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    """Names the types of columns that hold no dataclass, for the codec."""
+class _Annotations:
+    """Names the type of a column that holds no dataclass, for the codec."""
 
-    annotations: Labels = ()
-    displaced: tuple[DisplacedGrant, ...] = ()
-
-
-def _displaced(text: str | None) -> tuple[DisplacedGrant, ...]:
-    return () if text is None else decode(_Columns, {"displaced": json.loads(text)}).displaced
+    annotations: Labels
 
 
-def _annotations(text: str) -> Labels:
-    return decode(_Columns, {"annotations": json.loads(text)}).annotations
+def _row(columns: sqlite3.Row) -> Row:
+    """Decode a row; every value is checked, because SQLite keeps values of any type in any column."""
+    named = dict(columns)
+    parsed = {name: json.loads(named[name]) for name in _IN_JSON if named[name] is not None}
+    return decode(Row, named | parsed)
+
+
+def _sandbox(columns: sqlite3.Row) -> SandboxRow:
+    sandbox_id, pod, annotations, cgroup_parent, config = columns
+    pairs = decode(_Annotations, {"annotations": json.loads(annotations)}).annotations
+    return SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), pairs, cgroup_parent, config)
 
 
 def read(connection: sqlite3.Connection) -> Saved:
@@ -131,24 +119,8 @@ def read(connection: sqlite3.Connection) -> Saved:
     """
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
-    rows = tuple(
-        Row(
-            grant=decode(Grant, json.loads(row["value"])),
-            sandbox_id=row["sandbox_id"],
-            container_id=row["container_id"],
-            state=_state(row["state"]),
-            acknowledged=_pinning(row["acknowledged"]),
-            unconfirmed=_pinning(row["doubted"]),
-            created_order=row["created_order"],
-            warm_at_seconds=_seconds(row["warm_at_seconds"]),
-            displaced=_displaced(row["displaced"]),
-        )
-        for row in cursor.execute(_ROWS)
-    )
-    sandboxes = tuple(
-        SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), _annotations(annotations), cgroup_parent, config)
-        for sandbox_id, pod, annotations, cgroup_parent, config in cursor.execute(_SANDBOXES)
-    )
+    rows = tuple(map(_row, cursor.execute(_ROWS)))
+    sandboxes = tuple(map(_sandbox, cursor.execute(_SANDBOXES)))
     decisions = tuple(
         PackedDecision(
             ContainerKey(pod_uid, name), ContainerName(namespace, pod, name), bool(outlives_row), at_seconds, text
