@@ -89,9 +89,11 @@ class Pods:
         """Return the container's name in results."""
         return f"{self._pod_name(pod)}/{container}"
 
-    def key_of(self, pod: PodSpec, container: str) -> ContainerKey:
-        """Return the container's key in the ledger."""
-        return ContainerKey(pod.pod_uid, container)
+    def containers(self) -> Iterator[tuple[str, ContainerKey]]:
+        """Yield each container's name in results and its key in the ledger, refused ones too."""
+        for pod in self:
+            for container in pod.spec.containers:
+                yield self.name_of(pod.spec, container.name), ContainerKey(pod.spec.pod_uid, container.name)
 
     def put(self, pod: KnownPod) -> None:
         """Record this pod as it is now."""

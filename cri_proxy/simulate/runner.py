@@ -85,7 +85,7 @@ class ScenarioRunner:
             self._seen,
             updated=moved_between(before, self._seen, named),
             named=named,
-            reasons=self._reasons(named),
+            reasons={n: reasons_for(self.simulated, key) for n, key in self._pods.containers() if n in named},
             refused=dict(self._kubelet.refused),
             codes=codes_of(self.simulated, self._pods),
             update_calls=self.simulated.runtime.update_count - updates,
@@ -166,12 +166,3 @@ class ScenarioRunner:
         except StepError:
             return ()
         return ()
-
-    def _reasons(self, named: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-        reasons = {}
-        for pod in self._pods:
-            for container in pod.spec.containers:
-                name = self._pods.name_of(pod.spec, container.name)
-                if name in named:
-                    reasons[name] = reasons_for(self.simulated, self._pods.key_of(pod.spec, container.name))
-        return reasons

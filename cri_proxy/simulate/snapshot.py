@@ -76,13 +76,8 @@ def _grant(simulated: SimulatedNode, key: ContainerKey, container_id: str) -> Gr
 
 def codes_of(simulated: SimulatedNode, pods: Pods) -> dict[str, tuple[str, ...]]:
     """Return the reason codes of the last decision about every container, refused ones too, by name."""
-    found = {}
-    for pod in pods:
-        for container in pod.spec.containers:
-            record = simulated.journal.records.get(pods.key_of(pod.spec, container.name))
-            if record is not None:
-                found[pods.name_of(pod.spec, container.name)] = tuple(r.code for r in record.reasons)
-    return found
+    records = ((name, simulated.journal.records.get(key)) for name, key in pods.containers())
+    return {name: tuple(r.code for r in record.reasons) for name, record in records if record is not None}
 
 
 def reasons_for(simulated: SimulatedNode, key: ContainerKey) -> tuple[str, ...]:

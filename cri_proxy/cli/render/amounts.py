@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from sysfs.cpuset import CpuSet, NodeSet
 
+_UNITS = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+
 
 def cpu_text(mcpu: int) -> str:
     """Format an amount of CPU.
@@ -20,9 +22,9 @@ def bytes_text(count: int) -> str:
     >>> bytes_text(100 * 1024**2), bytes_text(1500)
     ('100Mi', '1500')
     """
-    for power, unit in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
-        if count and count % 1024**power == 0:
-            return f"{count // 1024**power}{unit}"
+    for size, unit in _UNITS:
+        if count and count % size == 0:
+            return f"{count // size}{unit}"
     return str(count)
 
 
@@ -32,13 +34,9 @@ def about_bytes_text(count: int) -> str:
     >>> about_bytes_text(16 << 30), about_bytes_text(16_634_118_144), about_bytes_text(0)
     ('16Gi', '15.5Gi', '0')
     """
-    for power, unit in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
-        if abs(count) >= 1024**power:
-            return (
-                f"{count / 1024**power:.3g}{unit}"
-                if abs(count) < 1000 * 1024**power
-                else f"{count >> 10 * power}{unit}"
-            )
+    for size, unit in _UNITS:
+        if abs(count) >= size:
+            return f"{count / size:.3g}{unit}" if abs(count) < 1000 * size else f"{count // size}{unit}"
     return str(count)
 
 

@@ -131,8 +131,8 @@ class ConfigLocation:
         if name := self._first(group):
             return Source(self.path / name, self._text_of(name), group)
         if sections := self._sections(group):
-            whole = join_sections((self.path / name, self._text_of(name)) for name in sections)
-            return Source(self.path, whole.text, group, parts=whole.parts)
+            text, parts = join_sections((self.path / name, self._text_of(name)) for name in sections)
+            return Source(self.path, text, group, parts=parts)
         raise ConfigError(str(self.path), 0, "", missing(self.names(group), _listed(self.path)))
 
     def _text_of(self, name: str) -> str:

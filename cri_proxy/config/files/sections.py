@@ -28,14 +28,6 @@ class SectionStart:
     first_line: int
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedSections:
-    """The joined text, and where each file begins in it, in the order of the lines."""
-
-    text: str
-    parts: tuple[SectionStart, ...]
-
-
 def may_be_section(name: str) -> bool:
     """Return whether a file of this name can be a key of a ConfigMap.
 
@@ -45,10 +37,10 @@ def may_be_section(name: str) -> bool:
     return _KEY.fullmatch(name) is not None
 
 
-def join_sections(texts: Iterable[tuple[Path, str]]) -> JoinedSections:
-    """Return the ConfigMap object with these files as keys, line by line; '' where all are empty.
+def join_sections(texts: Iterable[tuple[Path, str]]) -> tuple[str, tuple[SectionStart, ...]]:
+    """Return the ConfigMap object with these files as keys, '' where all are empty, and where each file begins in it.
 
-    >>> print(join_sections([(Path("/config/policy"), "Active: none")]).text, end="")
+    >>> print(join_sections([(Path("/config/policy"), "Active: none")])[0], end="")
     kind: ConfigMap
     data:
      "policy": |1
@@ -62,7 +54,7 @@ def join_sections(texts: Iterable[tuple[Path, str]]) -> JoinedSections:
         chunks += [f' "{file.name}": |1\n', *(f"  {each}\n" for each in lines)]
         parts.append(SectionStart(file, line + 1))
         line += 1 + len(lines)
-    return JoinedSections("" if is_empty else "".join(chunks), tuple(parts))
+    return "" if is_empty else "".join(chunks), tuple(parts)
 
 
 def trace_error(error: ConfigError, parts: tuple[SectionStart, ...]) -> ConfigError:

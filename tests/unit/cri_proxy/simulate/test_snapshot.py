@@ -27,7 +27,7 @@ async def look(*, overwrite: str = "", end: bool = False) -> tuple[dict[str, str
     if end:
         simulated.runtime.exit(container_id)
     seen = container_states(simulated, pods)["web/c0"].json_value()
-    reasons = reasons_for(simulated, pods.key_of(spec, "c0"))
+    reasons = reasons_for(simulated, dict(pods.containers())["web/c0"])
     await simulated.close()
     return {key: str(seen[key]) for key in ("cpus", "exclusive", "shared", "state")}, reasons
 

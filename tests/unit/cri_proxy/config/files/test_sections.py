@@ -22,7 +22,7 @@ def error(line: int) -> ConfigError:
 
 def values(texts: list[str]) -> list[str]:
     """The sections' values in the object, as YAML reads them."""
-    tree = config_tree(join_sections((Path(f"/c/s{i}"), text) for i, text in enumerate(texts)).text, "f")
+    tree = config_tree(join_sections((Path(f"/c/s{i}"), text) for i, text in enumerate(texts))[0], "f")
     data = tree.get("data") if isinstance(tree, Mapping) else None
     assert isinstance(data, Mapping)
     assert [item.key for item in data.items] == [f"s{i}" for i in range(len(texts))]
@@ -45,11 +45,11 @@ def test_no_text_ends_its_section_before_its_end(text: str) -> None:
 
 
 def test_every_line_can_be_traced_to_its_file() -> None:
-    whole = join_sections([(POLICY, "a: 1\nb: 2\n"), (LOGGER, "\ufeffDebug: x")])
-    lines = whole.text.splitlines()
-    assert whole.parts == (SectionStart(POLICY, 4), SectionStart(LOGGER, 8))
+    text, parts = join_sections([(POLICY, "a: 1\nb: 2\n"), (LOGGER, "\ufeffDebug: x")])
+    lines = text.splitlines()
+    assert parts == (SectionStart(POLICY, 4), SectionStart(LOGGER, 8))
     assert (lines[3].strip(), lines[4].strip(), lines[7].strip()) == ("a: 1", "b: 2", "Debug: x")
-    found = [trace_error(error(line), whole.parts) for line in (3, 4, 5, 7, 8)]
+    found = [trace_error(error(line), parts) for line in (3, 4, 5, 7, 8)]
     assert [(e.path, e.line) for e in found] == [
         (str(POLICY), 1), (str(POLICY), 1), (str(POLICY), 2), (str(LOGGER), 1), (str(LOGGER), 1)
     ]  # fmt: skip
@@ -61,12 +61,12 @@ def test_an_error_without_a_line_stays_with_the_whole(parts: tuple[SectionStart,
 
 
 def test_where_no_section_says_anything_nothing_is_said() -> None:
-    assert join_sections([(POLICY, " \n"), (LOGGER, "")]).text == ""
+    assert join_sections([(POLICY, " \n"), (LOGGER, "")])[0] == ""
 
 
 def test_the_object_is_a_layout_that_is_understood() -> None:
-    whole = join_sections([(LOGGER, "Debug: x"), (POLICY, "Active: none\n")])
-    plain = normalize(config_tree(whole.text, "/c"), "/c", ())
+    text, _ = join_sections([(LOGGER, "Debug: x"), (POLICY, "Active: none\n")])
+    plain = normalize(config_tree(text, "/c"), "/c", ())
     assert [(item.key, item.line) for item in plain.items] == [("policy", 6)]  # renamed
     assert len(plain.warnings) == 1
 
