@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class ConnectionLimit:
-    """Open connections, each served by a task; a new one takes the place of the one that is idle longest."""
+    """Open connections, each served by a task; at the limit a new one replaces the one idle longest."""
 
     def __init__(self, most: int) -> None:
         """Allow ``most`` at a time."""

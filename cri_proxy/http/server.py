@@ -34,7 +34,7 @@ _TIMES = Times()
 
 
 class _Clients:
-    """What the clients of one kind of socket share."""
+    """The limits that the clients of one kind of socket share."""
 
     def __init__(self, *, are_root: bool) -> None:
         """``are_root``: they come over the admin socket."""

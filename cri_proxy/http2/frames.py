@@ -52,7 +52,7 @@ Cut = tuple[int, int, int, int, int]
 
 @dataclass(eq=False)
 class ProtocolError(CriProxyError):
-    """A peer broke HTTP/2: the connection cannot be followed any further."""
+    """A peer violated HTTP/2; the connection cannot continue."""
 
     problem: str
 
@@ -68,7 +68,7 @@ class FrameCutter:
         self.max_frame_bytes = DEFAULT_FRAME_BYTES
         self.problem = ""
         self._parts: list[bytes] = []  # a frame that has begun
-        self.kept_bytes = 0  # of it
+        self.kept_bytes = 0  # the bytes of it so far
         self._need = HEADER_BYTES
 
     def cut(self, data: bytes) -> list[tuple[bytes, list[Cut]]]:

@@ -153,11 +153,11 @@ class Coordinator:
         self._context.journal.decided(request, decision, problems=problems, seconds=seconds, circumstances=complete)
 
     def _circumstances(self, row: Row | None = None) -> Circumstances:
-        """Return the present state, before a decision changes it; ``row`` is the live container that is decided on."""
+        """Return the present state, before a decision changes it; ``row`` is the live container that is re-decided."""
         return Circumstances(row, self._ledger.allocations, self._ledger.desired())
 
     def commit(self, reservation: Reservation, container_id: str, written: Pinning) -> None:
-        """Take over that the runtime has created the container under this id, with ``written`` as its pinning."""
+        """Record that the runtime created the container under this id, with ``written`` as its pinning."""
         current = self._current(reservation)
         if current is None:
             return
@@ -211,7 +211,7 @@ class Coordinator:
         self._context.persistence.save_later([pending])
 
     def set_state(self, row: Row, state: Literal["created", "running"]) -> None:
-        """Take over the container's state as the runtime reports it."""
+        """Record the container's state as the runtime reports it."""
         current = self._ledger.get(row.key)
         if current is None or current.container_id != row.container_id or current.state == state:
             return

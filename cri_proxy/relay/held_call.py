@@ -14,7 +14,7 @@ MAX_BODY_BYTES: Final = MAX_MESSAGE_BYTES + SLACK_BYTES
 
 
 class Phase(Enum):
-    """How far a held call is."""
+    """The progress of a held call."""
 
     COLLECTING = "collecting"  # its request is not complete
     ASKING = "asking"  # the interceptor has it

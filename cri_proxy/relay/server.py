@@ -184,7 +184,7 @@ class _Pair:
                 side.transport.abort()
 
     def break_up(self, error: ProtocolError) -> None:
-        """Report a side that broke HTTP/2, and end both."""
+        """Report a side that violated HTTP/2, and end both."""
         self._relay.on_error(error)
         self.close()
 
@@ -195,7 +195,7 @@ class _Pair:
             self._relay.forget(self)
 
     def flush(self) -> None:
-        """Carry out what the splice wants."""
+        """Carry out the splice's events and write its output."""
         splice = self._splice
         # Outcomes first: a caller that reads its reply must find the call committed.
         if splice.events:

@@ -67,7 +67,7 @@ class Splice:
         # Streams whose remaining frames are dropped: the client's, and the runtime's. Oldest first.
         self._client_ignored: dict[int, None] = {}
         self._runtime_ignored: dict[int, None] = {}
-        self._preface = frames.PREFACE  # what is still to come of it
+        self._preface = frames.PREFACE  # the part that is still to come
         self._settings_seen = False
         self._answers_begin = b""  # acknowledges a smaller compression table of the client (RFC 7541, 4.2)
         self.goaway = Goaway(self.to_client)

@@ -40,7 +40,7 @@ UNPACKED = 16
 class OpenDecision:
     """A decision whose outcome at the runtime is not known yet.
 
-    ``row`` is the live container that is decided on again, ``earlier`` the record that counted until then.
+    ``row`` is the live container that is re-decided, ``earlier`` the record that counted until then.
     ``moved`` are the containers whose grants changed to make room. ``company`` gives the affinities that counted.
     """
 
@@ -71,7 +71,7 @@ class Records:
         self._unpacked: OrderedDict[ContainerKey, DecisionRecord] = OrderedDict()
 
     def recall(self, saved: Saved, persistence: Persistence) -> None:
-        """Take over the records of earlier processes; one of this process takes precedence. Save from now on."""
+        """Load the records of earlier processes; one of this process takes precedence. Save from now on."""
         self._persistence = persistence
         known = dict(self._packed)
         for packed in saved.decisions:

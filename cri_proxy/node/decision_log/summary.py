@@ -39,9 +39,9 @@ from policies.base import (
 class Circumstances:
     """The state in which a container was decided on; none of it can be determined later.
 
-    ``row``: the live container that is decided on again, None for one that is about to be created. ``held``: all
+    ``row``: the live container that is re-decided, None for one that is about to be created. ``held``: all
     grants. ``pinnings``: the wanted pinning of every container. ``defaults``: what options decided where the
-    request says nothing. ``company``: gives who drew it and who pushed it; asked for when nobody waits any more.
+    request says nothing. ``company``: returns the containers that attracted or repelled it; called after the reply.
     """
 
     row: Row | None = None

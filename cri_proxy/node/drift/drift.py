@@ -135,7 +135,7 @@ class Drift:
             self._put_back(row, enforced, writer)
 
     def _put_back(self, row: Row, enforced: Enforced, writer: str) -> None:
-        """Have it updated; until that is confirmed it may be on the recorded and on the found CPUs."""
+        """Schedule its update; until that is confirmed it may be on the recorded and on the found CPUs."""
         self.repairs += 1
         self._repaired_lately(row.container_id).append(self._context.clock.monotonic_seconds())
         self._context.journal.noted_of(

@@ -51,15 +51,15 @@ class ConfirmedCpus:
         self._all = None
 
     def note_grant(self, row: Row) -> None:
-        """Take over a changed grant: contested CPUs that it no longer names will not become exclusive."""
+        """Record a changed grant: contested CPUs that it no longer names will not become exclusive."""
         key = row.grant.container
         if key in self._contested:
             self._contested[key] = self._contested[key] & row.grant.owned
 
     def note_confirmed(self, row: Row, known: Pinning | None, others: Iterable[Row]) -> None:
-        """Take over that the runtime has this container where ``row`` says, and had it where ``known`` says before.
+        """Record that the runtime confirmed ``row``'s pinning, after ``known``.
 
-        It has exclusively what it owns and is on, except what a running one shared before and others still use.
+        Owned CPUs become exclusive, except those a running container shared with others that still use them.
         """
         on = row.known.cpus
         if on is None:

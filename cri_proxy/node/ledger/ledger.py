@@ -131,7 +131,7 @@ class Ledger:
         self._changed()
 
     def confirm(self, key: ContainerKey, pinning: Pinning) -> Row | None:
-        """Take over that the runtime has confirmed this pinning; return the row if it is active."""
+        """Record that the runtime confirmed this pinning; return the row if it is active."""
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return None
@@ -151,7 +151,7 @@ class Ledger:
         return confirmed
 
     def mark_unconfirmed(self, key: ContainerKey, sent: Pinning) -> None:
-        """Take over an update without a known outcome: until the next answer the container may be on both sets."""
+        """Record an update without a known outcome: until the next answer the container may be on both sets."""
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return

@@ -163,13 +163,13 @@ def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequen
         known = row.acknowledged.cpus if row.acknowledged is not None else "unknown"
         notes.append(f"an update waits: the runtime has it on CPUs {known}")
     if failure is not None:
-        notes.append(f"the runtime refuses its update: {failure}")
+        notes.append(f"the runtime rejected its update: {failure}")
     if waits_for:
         notes.append(f"its CPUs are still in use by: {names_text(waits_for)}")
     if row.state == "pending":
         notes.append("the runtime has not said whether it was created")
     if reachable:
-        notes.append(f"its CPUs are reachable by: {names_text(reachable)} (not held by our pinning)")
+        notes.append(f"its CPUs are reachable by: {names_text(reachable)} (which cri-proxy does not pin)")
     return tuple(notes)
 
 
@@ -184,7 +184,7 @@ def names_text(names: Sequence[str]) -> str:
 
 
 def violations(containers: Sequence[ContainerView], escaped: Sequence[LeftAlone] = ()) -> tuple[str, ...]:
-    """Return the running containers whose own CPUs another one uses, a sentence each.
+    """Return one sentence for each running container whose own CPUs another one uses.
 
     ``escaped`` are containers whose processes the kernel moved out of their cgroups: pinned, and elsewhere.
     """

@@ -66,7 +66,7 @@ class DaemonStatus:
         return None
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what an operator should know now, a sentence each."""
+        """Return what an operator should know now, one sentence each."""
         return ()
 
 
@@ -177,7 +177,7 @@ class NodeView:
             for container_id in self._node.adoption.unplaced()
         ]
         notes += [
-            f"{request.pod.namespace}/{request.pod.name}/{key.name}: the runtime refuses its update: {failure}"
+            f"{request.pod.namespace}/{request.pod.name}/{key.name}: the runtime rejected its update: {failure}"
             for key, failure in sorted(self._node.effects.failures.items())
             if (row := self._ledger.get(key)) is not None and (request := row.grant.request)
         ]

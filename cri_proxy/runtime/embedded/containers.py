@@ -77,7 +77,7 @@ def _kernel_refusal(node: NodeState, resources: pb.LinuxContainerResources) -> s
 
 
 def _settle(node: NodeState, container: Container) -> None:
-    """Give the kernel what is on record, if it accepts it."""
+    """Apply the record to the emulated kernel, if that accepts it."""
     if not _kernel_refusal(node, container.record):
         container.kernel_cpus, container.kernel_mems = container.record.cpuset_cpus, container.record.cpuset_mems
 
@@ -87,7 +87,7 @@ def _find(node: NodeState, container_id: str) -> Container:
 
 
 def begin_start(node: NodeState, container_id: str) -> Container:
-    """Begin a start: what the kernel gets is fixed here. Raises RefusedCall."""
+    """Begin a start: this fixes the sets that the kernel will get. Raises RefusedCall."""
     container = _find(node, container_id)
     problem = "container is already in starting state" if container.starting else ""
     if container.state != pb.CONTAINER_CREATED:

@@ -36,7 +36,7 @@ def test_what_the_runtime_has_stands_beside_what_it_should_have() -> None:
 
 def test_a_refused_update_is_said_instead_of_one_that_waits() -> None:
     view = shown(ledger_with(OWNER, LATE), LATE, {LATE.key: "stuck"})
-    assert view.notes == ("the runtime refuses its update: stuck",)
+    assert view.notes == ("the runtime rejected its update: stuck",)
 
 
 def test_a_running_owner_that_is_not_alone_is_a_violation() -> None:

@@ -96,7 +96,7 @@ async def test_an_update_that_the_runtime_refuses_is_a_warning(site: Site) -> No
     spec = PodSpec("a", (guaranteed("c", 2000),))
     await site.kubelet.create(spec, spec.containers[0], await site.kubelet.run_sandbox(spec))
     await site.node.settle()
-    assert "default/s/c: the runtime refuses its update: stuck" in view(site).status().warnings
+    assert "default/s/c: the runtime rejected its update: stuck" in view(site).status().warnings
     site.log.errors.clear()
 
 
@@ -266,7 +266,7 @@ async def test_whoever_is_not_pinned_is_named_where_it_can_reach_exclusive_cpus(
     await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
     await site.run("a", guaranteed("c", 2000))
     notes = {c.pod: c.notes for c in view(site).status().containers}
-    assert notes["a"] == ("its CPUs are reachable by: default/free/c (not held by our pinning)",)
+    assert notes["a"] == ("its CPUs are reachable by: default/free/c (which cri-proxy does not pin)",)
 
 
 async def test_a_container_that_the_runtime_did_not_create_holds_nothing_and_says_why(site: Site) -> None:
