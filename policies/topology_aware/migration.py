@@ -6,7 +6,6 @@ the same grants need two.
 
 from bisect import bisect_left
 from dataclasses import replace
-from itertools import takewhile
 
 from policies.base import ContainerKey, Grant, Threads
 from policies.hardware.pools import Pool
@@ -34,7 +33,9 @@ class _Plan:
 
     def shift(self, mcpu: int, low: int, high: int) -> None:
         """Move this much from pool ``low`` to ``high``, one above it."""
-        for i in takewhile(lambda i: i != high, self._tree.pools[low].path):
+        for i in self._tree.pools[low].path:
+            if i == high:
+                return
             self._granted[i] -= mcpu
 
     def restore(self, mcpu: int, low: int, high: int) -> None:
