@@ -194,6 +194,6 @@ async def test_a_downgrade_is_refused_with_a_remedy_and_nothing_is_touched(place
     path = place.directory / "state" / "state.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {len(migrate.STEPS) + 1}")
-    with pytest.raises(Exception, match="start the newer program, or move the file away"):
+    with pytest.raises(Exception, match="start the newer version, or move the file away"):
         await place.daemon.start()
     assert await rows(place, 4)

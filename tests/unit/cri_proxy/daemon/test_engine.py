@@ -49,7 +49,7 @@ def test_a_store_that_a_newer_program_wrote_is_not_touched(tmp_path: Path) -> No
     engine.require_readable_store()  # none yet
     with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match="start the newer program"):
+    with pytest.raises(StoreError, match="start the newer version"):
         engine.require_readable_store()
 
 
