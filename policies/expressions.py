@@ -1,4 +1,4 @@
-"""Match expressions over containers: keys, joint keys and operators (docs/placement.md, Affinity).
+"""Evaluate match expressions over containers: keys, joint keys and operators (docs/placement.md, Affinity).
 
 Their meaning is what users of cri-resource-manager and nri-plugins know: keys name, namespace, qosclass, id, labels/K,
 tags/K and pod/...; a key with a dot is a label; ``:a:b`` joins the values of several keys.

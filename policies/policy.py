@@ -1,4 +1,4 @@
-"""The ``Policy`` interface: four abstract methods, and others with defaults."""
+"""The ``Policy`` interface: decide, pinnings, reinstate and fallback are abstract, everything else has defaults."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

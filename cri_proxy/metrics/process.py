@@ -1,4 +1,4 @@
-"""Sample this process at a scrape: CPU time, memory, open files, start time and asyncio tasks (by psutil)."""
+"""Sample this process at a scrape: CPU time, memory, open files and start time (by psutil), blocks, asyncio tasks."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Parse annotation text safely as JSON or YAML, with bounds on size and depth; parsers of common value types.
+"""Parse annotation text as bounded JSON or YAML; read booleans, shared-CPU preferences, word lists, container maps.
 
 Every parser takes a parsed JSON or YAML value and raises ``ValueError`` with a phrase that says what was expected. No
 text makes one raise anything else, recurse deeply or expand aliases.

@@ -155,7 +155,7 @@ def _names_in(at: int, name: str) -> list[str]:
 
 
 def _text_of(directory: int, name: str) -> str:
-    """Return the text of a our file; '' for anything else of that name, which is then replaced."""
+    """Return the text of our file; '' for anything else of that name, which is then replaced."""
     try:
         return read_file(directory, name, _FILE_MODE).decode(errors="replace")
     except OSError:

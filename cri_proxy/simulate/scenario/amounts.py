@@ -1,4 +1,4 @@
-"""Read CPU and memory amounts of a scenario, check them by QoS class, and convert them to a ``ContainerSpec``."""
+"""Read CPU and memory requests and limits of a scenario, check them by QoS class, and make or resize a container."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Widen zones that are promised more memory than they have.
+"""Compute wider zones where zones are promised more memory than they have. Pure: the caller applies them.
 
 A zone only grows to a superset of itself, so no page moves. Containers widen in this order: lower QoS class, the
 container that is placed (it has no pages yet), smaller, then by container. Other kinds of memory are added last:
