@@ -36,21 +36,12 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class CacheFacts:
-    """A cache of level 2 or 3 and the online CPUs that share it."""
-
-    level: int
-    cpus: CpuSet
-    size_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class MachineFacts:
     """The input of ``assemble``: everything about a machine, in any order and without indexes."""
 
     cpus: Sequence[CpuFacts]
     nodes: Sequence[NodeFacts]
-    caches: Sequence[CacheFacts] = ()
+    caches: Sequence[Cache] = ()
     devices: Sequence[Device] = ()
     offline: CpuSet = CpuSet()
     isolated: CpuSet = CpuSet()
@@ -96,13 +87,13 @@ def _cores(cpus: Sequence[CpuFacts]) -> tuple[Core, ...]:
     return tuple(Core(i, c.package, c.die, c.core_id, c.siblings) for i, c in enumerate(first.values()))
 
 
-def _caches(caches: Iterable[CacheFacts]) -> tuple[Cache, ...]:
+def _caches(caches: Iterable[Cache]) -> tuple[Cache, ...]:
     """Return the caches by level, then by lowest CPU, indexed within the level."""
     ordered = sorted((c.level, c.cpus.mask & -c.cpus.mask, c.cpus.mask, c.size_bytes) for c in caches if c.cpus)
     found: list[Cache] = []
     for level, _, mask, size_bytes in ordered:
         index = found[-1].index + 1 if found and found[-1].level == level else 0
-        found.append(Cache(level, index, CpuSet(mask), size_bytes))
+        found.append(Cache(level, CpuSet(mask), size_bytes, index))
     return tuple(found)
 
 

@@ -6,10 +6,10 @@ cannot be read is noted and left out. Source: Documentation/ABI/testing/sysfs-de
 
 from collections.abc import Iterable, Iterator
 
-from sysfs.assemble import CacheFacts
 from sysfs.cpus import CPU
 from sysfs.cpuset import CpuSet
 from sysfs.errors import SysfsError
+from sysfs.model import Cache
 from sysfs.quantity import QuantityError, parse_bytes
 from sysfs.reader import TreeReader
 
@@ -17,9 +17,9 @@ LEVELS = (2, 3)
 MAX_SIZE_BYTES = 1 << 40  # a thousand times the largest known cache
 
 
-def read_caches(reader: TreeReader, online: CpuSet) -> list[CacheFacts]:
+def read_caches(reader: TreeReader, online: CpuSet) -> list[Cache]:
     """Return the data and unified caches of level 2 and 3."""
-    found: dict[CacheFacts, None] = {}  # ordered by lowest CPU
+    found: dict[Cache, None] = {}  # ordered by lowest CPU
     done = CpuSet()
     for cpu in online:
         if cpu in done:
@@ -31,7 +31,7 @@ def read_caches(reader: TreeReader, online: CpuSet) -> list[CacheFacts]:
     return [cache for level in LEVELS for cache in _disjoint(reader, level, found)]
 
 
-def _caches_of(reader: TreeReader, cpu: int, online: CpuSet) -> Iterator[CacheFacts]:
+def _caches_of(reader: TreeReader, cpu: int, online: CpuSet) -> Iterator[Cache]:
     base = f"{CPU}/cpu{cpu}/cache"
     for index in reader.numbered(base, "index"):
         try:
@@ -42,7 +42,7 @@ def _caches_of(reader: TreeReader, cpu: int, online: CpuSet) -> Iterator[CacheFa
             yield from [cache] if cache else []
 
 
-def _cache(reader: TreeReader, base: str, cpu: int, online: CpuSet) -> CacheFacts | None:
+def _cache(reader: TreeReader, base: str, cpu: int, online: CpuSet) -> Cache | None:
     """Return the cache of one directory; None for instruction caches and other levels. Raises SysfsError."""
     level = reader.integer(f"{base}/level")
     if level not in LEVELS or reader.text(f"{base}/type") == "Instruction":
@@ -50,7 +50,7 @@ def _cache(reader: TreeReader, base: str, cpu: int, online: CpuSet) -> CacheFact
     cpus = reader.cpus(f"{base}/shared_cpu_list") & online
     if cpu not in cpus:
         raise SysfsError(f"{base}/shared_cpu_list", f"a list with CPU {cpu} in it", repr(str(cpus)))
-    return CacheFacts(level, cpus, _size_bytes(reader, f"{base}/size"))
+    return Cache(level, cpus, _size_bytes(reader, f"{base}/size"))
 
 
 def _size_bytes(reader: TreeReader, path: str) -> int:
@@ -65,7 +65,7 @@ def _size_bytes(reader: TreeReader, path: str) -> int:
     return size_bytes
 
 
-def _disjoint(reader: TreeReader, level: int, found: Iterable[CacheFacts]) -> list[CacheFacts]:
+def _disjoint(reader: TreeReader, level: int, found: Iterable[Cache]) -> list[Cache]:
     """Return the caches of this level; none, with a note, when two different ones overlap."""
     seen = CpuSet()
     caches = [cache for cache in found if cache.level == level]

@@ -61,9 +61,9 @@ class Cache:
     """A cache of level 2 or 3 and the CPUs that share it (by shared_cpu_list, never by the cache's id)."""
 
     level: int
-    index: int  # position among the caches of this level, by lowest CPU
     cpus: CpuSet
     size_bytes: int = 0  # 0 = unknown
+    index: int = 0  # position among the caches of this level, by lowest CPU; set by ``assemble``
 
 
 @dataclass(frozen=True, slots=True)

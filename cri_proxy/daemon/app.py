@@ -104,7 +104,7 @@ class Daemon:
             endpoint,
             self._closing,
             traffic=self._traffic,
-            socket_problem=lambda: next(filter(None, (relay.socket_problem() for relay in self._relays)), ""),
+            socket_problem=lambda: next(filter(None, self._socket_problems()), ""),
         )
         self._gate.open(opened.interceptor)
         # The kubelet may connect: calls that need a decision wait for the runtime, as they would without a proxy.

@@ -36,15 +36,11 @@ class Host:
         """``machine`` replaces discovery, and the cgroups of this host do not apply to it."""
         self._root = settings.sysfs_root
         self._log = log
+        self.is_given = machine is not None
         self._given = machine
         self._found: Machine | None = machine
         self.cgroup_root: Path = settings.sysfs_root if machine is None else settings.state_dir
         """The directory below which ``sys/fs/cgroup`` is."""
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the machine was given."""
-        return self._given is not None
 
     def discover(self) -> Machine:
         """Discover the machine as it is now and log its notes. Blocks; raises SysfsBaseError."""
@@ -127,7 +123,6 @@ def build_start(settings: Settings, host: Host) -> tuple[Settings, Fingerprint, 
 
 
 def _of_file(error: ConfigError | PolicyBaseError, settings: Settings) -> ConfigError:
-    """Return the problem as an error of the configuration file."""
     key, problem = (error.key, error.problem) if isinstance(error, ConfigError) else ("", str(error))
     return ConfigError(str(settings.source.file), 0, key, problem)
 

@@ -166,9 +166,8 @@ class Engine:
     async def _open_admin(
         self, view: NodeView, watchers: Watchers, http: "HttpAddress", closing: AsyncExitStack
     ) -> None:
-        admin = AdminServer(
-            build_routes(view), posts={"/api/v1/plan": plan_route(watchers.plan)}, on_late_tcp=http.opened
-        )
+        posts = {"/api/v1/plan": plan_route(watchers.plan)}
+        admin = AdminServer(build_routes(view), posts=posts, on_late_tcp=http.opened)
         await admin.listen_unix(self.settings.admin_socket)
         closing.push_async_callback(admin.close)
         problem = await admin.listen_tcp(self.settings.http)

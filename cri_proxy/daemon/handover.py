@@ -69,10 +69,6 @@ class Predecessor:
         except ProcessLookupError:
             return
 
-    def close(self) -> None:
-        """Close its descriptor."""
-        os.close(self._descriptor)
-
 
 class Takeover:
     """Acquire the decider's lock: at once if it is free, else after the predecessor has handed over."""

@@ -132,7 +132,6 @@ class Reloader:
         )
 
     async def _attempt(self, source: Source, *, is_asked: bool) -> tuple[Result, str]:
-        """Return the result and the reason."""
         try:
             from_file, wanted = self._read(source)
         except ConfigError as error:

@@ -96,7 +96,6 @@ class LastKnownGood:
     """Writes the configuration in force for the next start: one write at a time; keep only the newest pending one."""
 
     def __init__(self, directory: Path, tasks: Tasks, journal: Journal) -> None:
-        """``directory`` is the state's."""
         self._directory = directory
         self._tasks = tasks
         self._journal = journal

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from cri_proxy.simulate.scenario.model import Scenario
-from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
+from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet
 from sysfs.memory_kind import MemoryFacts
-from sysfs.model import Machine
+from sysfs.model import Cache, Machine
 from sysfs.sources import load_machine
 
 
@@ -50,7 +50,7 @@ def with_offline(machine: Machine, cpus: CpuSet) -> Machine:
                 )
                 for node in machine.nodes
             ],
-            caches=[CacheFacts(cache.level, cache.cpus - gone, cache.size_bytes) for cache in machine.caches],
+            caches=[Cache(cache.level, cache.cpus - gone, cache.size_bytes) for cache in machine.caches],
             devices=[replace(device, local_cpus=device.local_cpus - gone) for device in machine.devices],
             offline=machine.offline | gone,
             isolated=machine.isolated,

@@ -30,8 +30,8 @@ from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.node.reset import NodeReset
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
+from cri_proxy.runtime.embedded.containers import cgroups_path
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
-from cri_proxy.runtime.embedded.status import cgroups_path
 from cri_proxy.simulate.clock import ScenarioClock
 from cri_proxy.simulate.machine import with_offline
 from cri_proxy.simulate.scenario.devices import DeviceLocator

@@ -86,28 +86,17 @@ class PrivateContainerd:
         """``directory`` is created if missing, and removed at the end. ``name`` is the cgroup that holds its pods."""
         self.directory = directory
         self.socket = directory / SOCKET
+        self.endpoint = f"unix://{self.socket}"
         self.cgroup_root = f"/{name or directory.name}"
+        self.node = KubeletNode(psutil.virtual_memory().total, str(directory / "logs"), self.cgroup_root)
+        """The node for a kubelet in front of it: logs and cgroups are in places that ``stop`` cleans up."""
         self._child: Child | None = None
         self._had_shim_directory = shims.SHIM_SOCKETS.exists()
-
-    @property
-    def endpoint(self) -> str:
-        """Its CRI endpoint."""
-        return f"unix://{self.socket}"
 
     @property
     def pid(self) -> int:
         """The process id; 0 when it does not run."""
         return self._child.pid if self._child is not None else 0
-
-    @property
-    def node(self) -> KubeletNode:
-        """The node for a kubelet in front of it: logs and cgroups are in places that ``stop`` cleans up."""
-        return KubeletNode(
-            memory_capacity_bytes=psutil.virtual_memory().total,
-            log_directory=str(self.directory / "logs"),
-            cgroup_root=self.cgroup_root,
-        )
 
     async def __aenter__(self) -> Self:
         try:

@@ -48,6 +48,7 @@ class DaemonProcess:
         self.directory = directory
         self.endpoint = f"unix://{directory}/cri-proxy.sock"
         self.admin = AdminSocket(directory / "admin.sock")
+        self.log = directory / LOG
         self._arguments = run_arguments(directory, runtime_endpoint, options)
         self._environment = environment
         self._program = tuple(command) or program()
@@ -60,11 +61,6 @@ class DaemonProcess:
 
     async def __aexit__(self, *_: object) -> None:
         await finish(self.stop())
-
-    @property
-    def log(self) -> Path:
-        """The file with its output."""
-        return self.directory / LOG
 
     @property
     def pid(self) -> int:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Self, TextIO
+from typing import Self
 
 from cri_proxy.cli import run as run_command
 from cri_proxy.daemon.app import EMBEDDED, Daemon
@@ -31,11 +31,6 @@ def described_machine() -> Machine:
     return describe(DESCRIPTION)
 
 
-def machine_phrase(machine: Machine) -> str:
-    """Return a phrase about the machine."""
-    return f"simulated, on a described machine of {len(machine.packages)} packages and {len(machine.nodes)} NUMA nodes"
-
-
 class EmbeddedDaemon:
     """The interface of ``DaemonProcess``: an endpoint, an admin socket, a log."""
 
@@ -52,7 +47,7 @@ class EmbeddedDaemon:
         parser = argparse.ArgumentParser()
         run_command.register(parser)
         settings = run_command.settings_from(parser.parse_args(self._arguments[1:]))
-        log = self._closing.enter_context(_open_log(self.log))
+        log = self._closing.enter_context(self.log.open("a", buffering=1))  # by lines: a crash leaves whole ones
         daemon = Daemon(settings, log=configure_logging("info", "json", log), machine=self._machine)
         self._closing.push_async_callback(daemon.stop)
         try:
@@ -65,8 +60,3 @@ class EmbeddedDaemon:
 
     async def __aexit__(self, *_: object) -> None:
         await finish(self._closing.aclose())
-
-
-def _open_log(path: Path) -> TextIO:
-    """Line by line, so that what a crash leaves behind is whole."""
-    return path.open("a", buffering=1)

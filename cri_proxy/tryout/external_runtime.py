@@ -78,7 +78,9 @@ class ExternalRuntime:
             return systemd_in(status.info.get("config", "{}"))
 
     async def _add_image(self) -> None:
-        if await self._has_image():
+        request = pb.ImageStatusRequest(image=pb.ImageSpec(image=self.node.image)).SerializeToString()
+        reply = pb.ImageStatusResponse.FromString(await self._ask_images("ImageStatus", request))
+        if reply.HasField("image"):
             return
         if self._image:
             raise TryoutError(self._image, "the runtime does not have this image")
@@ -91,10 +93,6 @@ class ExternalRuntime:
             remedy = "give --image NAME: an image of the node that has /bin/sleep and /bin/cat"
             raise TryoutError(self.endpoint, f"cannot be given an image: {error.problem}", remedy) from error
         self._added_image = True
-
-    async def _has_image(self) -> bool:
-        request = pb.ImageStatusRequest(image=pb.ImageSpec(image=self.node.image)).SerializeToString()
-        return pb.ImageStatusResponse.FromString(await self._ask_images("ImageStatus", request)).HasField("image")
 
     async def _ask_images(self, method: str, message: bytes) -> bytes:
         return await self._client.unary(methods.IMAGE + method, message, timeout_seconds=IMPORT_SECONDS)

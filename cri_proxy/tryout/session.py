@@ -26,7 +26,7 @@ from cri_proxy.testbed.child import run
 from cri_proxy.testbed.containerd import PrivateContainerd
 from cri_proxy.testbed.daemon import LOG, DaemonProcess, program
 from cri_proxy.testbed.wait import until
-from cri_proxy.tryout.embedded import EmbeddedDaemon, described_machine, machine_phrase
+from cri_proxy.tryout.embedded import EmbeddedDaemon, described_machine
 from cri_proxy.tryout.external_runtime import ExternalRuntime
 from cri_proxy.tryout.report import RESOURCES_FILE, Observation, Paint, describe_all
 from cri_proxy.tryout.workloads import DemoPod, demo_pods, omitted_pods, reserved_cpus
@@ -94,7 +94,8 @@ async def _run_demo(plan: Plan, target: Target, run_id: str, *, say: Callable[[s
         demo = demo_pods(target.cpu_count, run=run_id)
         pods = [await _run_pod(kubelet, demo_pod, say) for demo_pod in demo]
         observations = await _wait_for_confirmation(kubelet, target, list(zip(demo, pods, strict=True)))
-        say(await asyncio.to_thread(_tree, target.admin.path))
+        status = [*program(), "status", "--admin", str(target.admin.path)]
+        say((await asyncio.to_thread(run, status, seconds=STATUS_SECONDS)).rstrip())
         say(describe_all(observations, confirmed_by=target.confirmed_by, paint=paint))
         if missing := omitted_pods(target.cpu_count):
             say(missing)
@@ -172,7 +173,9 @@ async def _open_target(plan: Plan, directory: Path, run_id: str) -> AsyncIterato
         options = (*_reserve(count), "--available-resources", f"cpu=cpuset:{machine.online}")
         async with EmbeddedDaemon(directory, machine=machine, options=options) as embedded:
             node = KubeletNode(16 << 30, log_directory=str(directory / "logs"), image=DEFAULT_IMAGE)
-            yield Target(machine_phrase(machine), embedded.endpoint, embedded.admin, node, count, "model")
+            sizes = f"{len(machine.packages)} packages and {len(machine.nodes)} NUMA nodes"
+            phrase = f"simulated, on a described machine of {sizes}"
+            yield Target(phrase, embedded.endpoint, embedded.admin, node, count, "model")
         return
     count = len(own_allowed().cpus)
     runtime: PrivateContainerd | ExternalRuntime
@@ -183,7 +186,9 @@ async def _open_target(plan: Plan, directory: Path, run_id: str) -> AsyncIterato
     else:
         description = f"the one at {plan.runtime}"
         runtime = ExternalRuntime(plan.runtime, directory, run_id=run_id, image=plan.image)
-        options = (*options, *_leave_others(directory))
+        config = directory / "cri-proxy.yaml"
+        config.write_text("adopt: leave\n")  # existing containers stay as they are
+        options = (*options, "--config", str(config))
     async with runtime, DaemonProcess(directory, runtime_endpoint=runtime.endpoint, options=options) as daemon:
         yield Target(description, daemon.endpoint, daemon.admin, runtime.node, count, "kernel")
 
@@ -193,13 +198,6 @@ def _reserve(cpu_count: int) -> tuple[str, ...]:
     return ("--reserved-resources", f"cpu={reserved}") if reserved else ()
 
 
-def _leave_others(directory: Path) -> tuple[str, ...]:
-    """Write a configuration that leaves existing containers as they are; return its options."""
-    path = directory / "cri-proxy.yaml"
-    path.write_text("adopt: leave\n")
-    return ("--config", str(path))
-
-
 async def _introduction(kubelet: Kubelet, target: Target) -> str:
     version = await kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
     reserved = reserved_cpus(target.cpu_count)
@@ -207,10 +205,6 @@ async def _introduction(kubelet: Kubelet, target: Target) -> str:
     return f"""\
 cri-proxy in front of {version.runtime_name} {version.runtime_version} ({target.runtime}).
 {cpus}. Every container below was created through {target.endpoint}."""
-
-
-def _tree(admin: Path) -> str:
-    return run([*program(), "status", "--admin", str(admin)], seconds=STATUS_SECONDS).rstrip()
 
 
 def _usage_hint(target: Target) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
+from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet, grouped
 from sysfs.descriptions.memory import far_distances, memory_nodes
 from sysfs.descriptions.pci import described_devices
 from sysfs.errors import MachineSourceError
 from sysfs.fields import Fields
 from sysfs.memory_kind import MemoryFacts
-from sysfs.model import CoreKind, Machine
+from sysfs.model import Cache, CoreKind, Machine
 
 COUNTS = ("packages", "dies", "nodes", "cores", "threads")
 DEVIATIONS = ("numbering", "memory", "isolated", "offline", "efficiency", "distances", "l3", "memory_nodes", "pci")
@@ -150,7 +150,7 @@ def _matrix(
     return matrix if len(matrix) > len(default) else far_distances(fields, matrix, near)
 
 
-def _caches(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CacheFacts]:
+def _caches(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[Cache]:
     """Return one L2 per core, and the L3 as described or one per die."""
     cores = grouped((places[cpu].core, cpu) for cpu in online)
     if "l3" not in fields:
@@ -159,5 +159,5 @@ def _caches(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[Ca
         shared = [fields.cpu_list("l3", item, len(places)) for item in fields.items("l3")]
         if sum(len(cpus) for cpus in shared) > len(CpuSet.of(cpu for cpus in shared for cpu in cpus)):
             raise fields.refuse("l3", "give lists that have no CPU in common")
-    last_level = [CacheFacts(3, cpus & online) for cpus in shared if cpus & online]
-    return [*(CacheFacts(2, cpus) for cpus in cores.values()), *last_level]
+    last_level = [Cache(3, cpus & online) for cpus in shared if cpus & online]
+    return [*(Cache(2, cpus) for cpus in cores.values()), *last_level]

@@ -52,7 +52,6 @@ def picture(machine: Machine) -> str:
 
 
 def _colours(machine: Machine) -> dict[int, str]:
-    """Return the colour of each CPU."""
     colours = {cpu.id: EFFICIENT_FILL if cpu.kind is CoreKind.EFFICIENCY else CPU_FILL for cpu in machine.cpus}
     return colours | dict.fromkeys(machine.isolated, ISOLATED_FILL)
 
@@ -143,7 +142,6 @@ def _at(box: Box, x: int, y: int) -> str:
 
 
 def _column(boxes: Sequence[Box], gap: int = GAP) -> Box:
-    """Return the boxes stacked."""
     svg, y = "", 0
     for box in boxes:
         svg += _at(box, 0, y)

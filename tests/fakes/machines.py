@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
+from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from sysfs.memory_kind import MemoryFacts
-from sysfs.model import Machine
+from sysfs.model import Cache, Machine
 
 MEBIBYTE = 1 << 20
 
@@ -40,7 +40,7 @@ def facts_of(machine: Machine) -> MachineFacts:
             NodeFacts(n.id, n.cpus, MemoryFacts(n.memory_bytes, n.is_normal_memory, kind=n.kind), n.distances)
             for n in machine.nodes
         ],
-        caches=[CacheFacts(c.level, c.cpus, c.size_bytes) for c in machine.caches],
+        caches=[Cache(c.level, c.cpus, c.size_bytes) for c in machine.caches],
         devices=machine.devices,
         offline=machine.offline,
         isolated=machine.isolated,

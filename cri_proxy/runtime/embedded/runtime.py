@@ -17,7 +17,6 @@ from cri_proxy.http2.status import Code
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded import containers, images, pods, stats
 from cri_proxy.runtime.embedded import exec as execs
-from cri_proxy.runtime.embedded import status as statuses
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE, Image, NodeState, RefusedCall
 from sysfs.model import Machine
 
@@ -33,7 +32,7 @@ _UNARY: dict[str, Callable[..., Message]] = {
     RUNTIME + "StopContainer": containers.stop_container,
     RUNTIME + "RemoveContainer": containers.remove_container,
     RUNTIME + "ListContainers": containers.list_containers,
-    RUNTIME + "ContainerStatus": statuses.container_status,
+    RUNTIME + "ContainerStatus": containers.container_status,
     RUNTIME + "UpdateContainerResources": containers.update_container_resources,
     RUNTIME + "ReopenContainerLog": containers.reopen_container_log,
     RUNTIME + "ExecSync": execs.exec_sync,
@@ -151,7 +150,7 @@ class EmbeddedRuntime(RuntimeChannel):
 
     def _on_event(self, kind: pb.ContainerEventType, container_id: str, sandbox_id: str) -> None:
         if self._followers:
-            event = statuses.event(self.node, kind, container_id, sandbox_id).SerializeToString()
+            event = containers.event(self.node, kind, container_id, sandbox_id).SerializeToString()
             for queue in self._followers:
                 queue.put_nowait(event)
 

@@ -58,7 +58,6 @@ class RuntimeServer:
     """The socket of an embedded runtime; ``endpoint`` is 'unix:///path' or a path. Started and stopped once."""
 
     def __init__(self, runtime: EmbeddedRuntime, endpoint: str) -> None:
-        """Bind nothing yet."""
         self.runtime = runtime
         self.path: Path = socket_path(endpoint)
         self._server: grpc.aio.Server | None = None

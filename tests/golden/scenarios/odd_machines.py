@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sysfs.archives.capture import capture_tree
-from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
+from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet
 from sysfs.memory_kind import MemoryFacts
-from sysfs.model import Machine
+from sysfs.model import Cache, Machine
 from tests.fakes.sysfs_tree import tree_of
 
 FOLDER = Path(__file__).parent / "odd"
@@ -33,7 +33,7 @@ def dies_share_a_node() -> Machine:
         MachineFacts(
             cpus=[_cpu(cpu, cpu // 8, cpu // 4 % 2, {cpu & ~1, cpu | 1}) for cpu in range(16)],
             nodes=[_node(0, range(8), {0: 10, 1: 21}), _node(1, range(8, 16), {0: 21, 1: 10})],
-            caches=[CacheFacts(3, CpuSet.of(range(first, first + 4))) for first in range(0, 16, 4)],
+            caches=[Cache(3, CpuSet.of(range(first, first + 4))) for first in range(0, 16, 4)],
         )
     )
 

@@ -1,7 +1,7 @@
-from sysfs.assemble import CacheFacts, CpuFacts, MachineFacts, NodeFacts, assemble
+from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet
 from sysfs.memory_kind import MemoryFacts
-from sysfs.model import Machine
+from sysfs.model import Cache, Machine
 
 Row = tuple[tuple[int, int], ...]
 
@@ -14,7 +14,7 @@ def node(number: int, cpus: str, distances: Row) -> NodeFacts:
     return NodeFacts(number, CpuSet.parse(cpus), MemoryFacts(1 << 30), distances)
 
 
-def machine_of(cpus: list[CpuFacts], *nodes: NodeFacts, caches: tuple[CacheFacts, ...] = ()) -> Machine:
+def machine_of(cpus: list[CpuFacts], *nodes: NodeFacts, caches: tuple[Cache, ...] = ()) -> Machine:
     return assemble(MachineFacts(cpus, nodes, caches))
 
 
@@ -42,7 +42,7 @@ def test_asymmetric_distances_are_averaged_and_noted() -> None:
 
 
 def test_caches_are_indexed_per_level_by_lowest_cpu() -> None:
-    caches = tuple(CacheFacts(level, CpuSet.parse(text)) for level, text in ((3, "2-3"), (2, "2"), (3, "0-1"), (2, "")))
+    caches = tuple(Cache(level, CpuSet.parse(text)) for level, text in ((3, "2-3"), (2, "2"), (3, "0-1"), (2, "")))
     machine = machine_of([cpu(n, n, str(n)) for n in range(4)], caches=caches)
     assert [(c.level, c.index, str(c.cpus)) for c in machine.caches] == [(2, 0, "2"), (3, 0, "0-1"), (3, 1, "2-3")]
 

@@ -1,9 +1,9 @@
 import pytest
 
-from sysfs.assemble import CacheFacts
 from sysfs.caches import read_caches
 from sysfs.cpus import CPU
 from sysfs.cpuset import CpuSet
+from sysfs.model import Cache
 from sysfs.reader import TreeReader
 from tests.fakes.sysfs_tree import memory_tree
 
@@ -20,12 +20,12 @@ def cache(cpu: int, index: int, level: int, shared: str, kind: str = "Unified") 
     }
 
 
-def read(*parts: dict[str, str]) -> tuple[list[CacheFacts], tuple[str, ...]]:
+def read(*parts: dict[str, str]) -> tuple[list[Cache], tuple[str, ...]]:
     reader = TreeReader(memory_tree({path: content for part in parts for path, content in part.items()}))
     return read_caches(reader, ALL), reader.notes
 
 
-def shared(caches: list[CacheFacts]) -> list[tuple[int, str]]:
+def shared(caches: list[Cache]) -> list[tuple[int, str]]:
     return [(c.level, str(c.cpus)) for c in caches]
 
 
@@ -35,7 +35,7 @@ def test_caches_are_found_once_and_first_level_and_instruction_caches_are_left_o
         *(cache(n, 1, 2, str(n), "Instruction") for n in ALL),
         *(cache(n, 3, 3, "0-3") for n in ALL),
     )
-    assert (found, notes) == ([CacheFacts(3, ALL, 512 << 10)], ())
+    assert (found, notes) == ([Cache(3, ALL, 512 << 10)], ())
 
 
 def test_offline_cpus_are_cut_off() -> None:
@@ -63,7 +63,7 @@ def test_a_cache_that_cannot_be_read_is_left_out_and_noted(name: str) -> None:
 def test_a_size_that_is_not_told_is_0() -> None:
     parts = cache(0, 2, 2, "0")
     del parts[f"{CPU}/cpu0/cache/index2/size"]
-    assert read(parts)[0] == [CacheFacts(2, CpuSet.of([0]), 0)]
+    assert read(parts)[0] == [Cache(2, CpuSet.of([0]), 0)]
 
 
 def test_a_machine_may_tell_of_no_caches() -> None:

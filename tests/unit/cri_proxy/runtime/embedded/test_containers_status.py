@@ -2,7 +2,7 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
-from cri_proxy.runtime.embedded.status import cgroups_path
+from cri_proxy.runtime.embedded.containers import cgroups_path
 from policies.base import QosClass
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.machines import small_machine
