@@ -117,7 +117,7 @@ def parse_documents(text: str, dialect: Dialect, first_line: int = 1) -> Iterato
                 builder = _Builder(dialect, first_line)
             elif not isinstance(event, yaml.DocumentEndEvent):
                 builder.add(event)
-            elif not _is_null(builder.root):
+            elif not (isinstance(builder.root, Scalar) and builder.root.is_null):
                 yield builder.root
 
 
@@ -157,10 +157,6 @@ def _plain_scalar(scalar: Scalar) -> object:
     return scalar.text if isinstance(value, float) and not isfinite(value) else value
 
 
-def _is_null(tree: Tree) -> bool:
-    return isinstance(tree, Scalar) and tree.is_null
-
-
 @contextmanager
 def _as_yaml_error(text: str, first_line: int) -> Iterator[None]:
     """Raise the library's errors as ours, with the line in the whole file."""
@@ -192,15 +188,6 @@ class _Open:
     height: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchored:
-    """The tree that an alias stands for, its number of nodes and its depth."""
-
-    tree: Tree
-    nodes: int
-    height: int
-
-
 class _Builder:
     """Builds the tree of one document from the parser's events; checks every bound before it is passed."""
 
@@ -208,7 +195,8 @@ class _Builder:
         self._dialect = dialect
         self._first_line = first_line
         self._open: list[_Open] = []
-        self._anchors: dict[str, _Anchored | None] = {}
+        # The tree that an alias stands for, its number of nodes and its depth; None until it has ended.
+        self._anchors: dict[str, tuple[Tree, int, int] | None] = {}
         self._nodes = 0
         self.root: Tree = Scalar("", first_line, first_line, "null")
 
@@ -254,9 +242,10 @@ class _Builder:
         if meant is None:
             problem = "stands inside what it names" if anchor in self._anchors else "names nothing before it"
             raise YamlError(line, f"alias *{anchor} {problem}")
-        self._count(meant.nodes, line)
-        self._check_depth(meant.height, line)
-        self._put(meant.tree, None, meant.nodes, meant.height)
+        tree, nodes, height = meant
+        self._count(nodes, line)
+        self._check_depth(height, line)
+        self._put(tree, None, nodes, height)
 
     def _close(self, closed: _Open) -> None:
         is_mapping = isinstance(closed.start, yaml.MappingStartEvent)
@@ -265,7 +254,7 @@ class _Builder:
 
     def _put(self, tree: Tree, anchor: str | None, nodes: int, height: int) -> None:
         if anchor is not None:
-            self._anchors[anchor] = _Anchored(tree, nodes, height)
+            self._anchors[anchor] = (tree, nodes, height)
         if self._open:
             self._open[-1].parts.append(tree)
             self._open[-1].height = max(self._open[-1].height, height + 1)

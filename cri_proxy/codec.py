@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from itertools import cycle
 from types import MappingProxyType, NoneType, UnionType
 from typing import Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -127,8 +128,7 @@ def _decoder(wanted: Hashable) -> _Decoder:
     if origin in (Union, UnionType):
         return _union_decoder(get_args(wanted))
     if origin is tuple:
-        args = get_args(wanted)
-        return _list_decoder(args[0]) if args[1:] == (Ellipsis,) else _items_decoder(args)
+        return _tuple_decoder(get_args(wanted))
     if origin is Literal:
         return _choice_decoder(get_args(wanted))
     if not isinstance(wanted, type):
@@ -164,33 +164,23 @@ def _fields_decoder(cls: type) -> _Decoder:
     return decode_fields
 
 
-def _item(decoder: _Decoder, index: int, plain: object) -> object:
-    try:
-        return decoder(plain)
-    except CodecError as error:
-        raise error.inside(f"[{index}]") from None
+def _tuple_decoder(kinds: tuple[Hashable, ...]) -> _Decoder:
+    """Return a decoder of a list: of any length for ``tuple[X, ...]``, else of an item per type."""
+    decoders, is_any_length = [_decoder(kind) for kind in kinds if kind is not Ellipsis], kinds[1:] == (Ellipsis,)
 
+    def decode_tuple(plain: object) -> object:
+        if not isinstance(plain, list | tuple) or not (is_any_length or len(plain) == len(decoders)):
+            wanted = f", got {type(plain).__name__}" if is_any_length else f" of {len(decoders)} items"
+            raise CodecError("", f"expected a list{wanted}")
+        values = []
+        for i, (decoder, item) in enumerate(zip(cycle(decoders), plain, strict=False)):
+            try:
+                values.append(decoder(item))
+            except CodecError as error:
+                raise error.inside(f"[{i}]") from None
+        return tuple(values)
 
-def _list_decoder(kind: Hashable) -> _Decoder:
-    decoder = _decoder(kind)
-
-    def decode_list(plain: object) -> object:
-        if not isinstance(plain, list | tuple):
-            raise CodecError("", f"expected a list, got {type(plain).__name__}")
-        return tuple(_item(decoder, i, item) for i, item in enumerate(plain))
-
-    return decode_list
-
-
-def _items_decoder(kinds: tuple[Hashable, ...]) -> _Decoder:
-    decoders = [_decoder(kind) for kind in kinds]
-
-    def decode_items(plain: object) -> object:
-        if not isinstance(plain, list | tuple) or len(plain) != len(decoders):
-            raise CodecError("", f"expected a list of {len(decoders)} items")
-        return tuple(_item(decoder, i, item) for i, (decoder, item) in enumerate(zip(decoders, plain, strict=True)))
-
-    return decode_items
+    return decode_tuple
 
 
 def _union_decoder(kinds: tuple[Hashable, ...]) -> _Decoder:

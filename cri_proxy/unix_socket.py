@@ -1,8 +1,6 @@
 """Bind the Unix socket of a relay, publish it under its name by a rename or use systemd's, and remove it at the end.
 
-It is bound under a temporary name that only its owner may use, gets the runtime socket's owner and mode, and gets its
-final name by rename: clients never see it incomplete. At the end it is unlinked only if its inode is still ours.
-A socket that systemd opened for us (cri-proxy.socket) is used as it is and left in place.
+Clients never see it incomplete. At the end it is unlinked only if its inode is still ours; systemd's stays in place.
 """
 
 import itertools
@@ -157,13 +155,6 @@ def refuse_passed(listen: Path) -> None:
         raise ConfigError(str(listen), 0, "listen", problem)
 
 
-def _adopt(listen: Path, runtime: Path | None) -> Published:
-    """Give systemd's socket the runtime's owner and mode; without a runtime it keeps those of its unit."""
-    _resemble(listen, runtime)
-    there = listen.stat()
-    return Published(listen, there.st_dev, there.st_ino, is_passed=True)
-
-
 def listen_on(listen: Path, runtime: Path | None, *, take_over: bool = False) -> tuple[socket.socket, Published]:
     """Return a listening socket under its final name: the one that systemd passed, or a new one.
 
@@ -172,7 +163,9 @@ def listen_on(listen: Path, runtime: Path | None, *, take_over: bool = False) ->
     passed = passed_socket(listen, passed_sockets(os.environ, os.getpid()))
     if passed is not None:
         with named_errors(listen):
-            return passed, _adopt(listen, runtime)
+            _resemble(listen, runtime)  # without a runtime it keeps the owner and mode of its unit
+            there = listen.stat()
+            return passed, Published(listen, there.st_dev, there.st_ino, is_passed=True)
     temporary = claim(listen, take_over=take_over)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:

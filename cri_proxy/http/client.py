@@ -25,21 +25,6 @@ class DaemonUnreachable(CriProxyError):
         return f"{self.path}: {self.problem}"
 
 
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path, seconds: float) -> None:
-        super().__init__("localhost", timeout=seconds)
-        self._path = path
-        self._seconds = seconds
-
-    def connect(self) -> None:
-        """Connect to the socket of this path."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self._seconds)
-        self.sock.connect(str(self._path))
-
-
 def ask(
     path: Path,
     target: str,
@@ -52,9 +37,12 @@ def ask(
 
     Raises DaemonUnreachable.
     """
-    connection = _Connection(path, seconds)
+    connection = http.client.HTTPConnection("localhost")
     body = None if post is None else post.encode()
     try:
+        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.sock.settimeout(seconds)
+        connection.sock.connect(str(path))
         with contextlib.suppress(BrokenPipeError):  # it has answered already, without reading the whole text
             connection.request(
                 "GET" if body is None else "POST", f"{target}?{urlencode(query)}" if query else target, body

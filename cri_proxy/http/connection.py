@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import h11
 
-from cri_proxy.http.messages import BadRequest, Event, HttpRequest, Response
+from cri_proxy.http.messages import BadRequest, Event, HttpRequest, Response, text_response
 from cri_proxy.tasks import Tasks
 
 MAX_HEADER_BYTES = 8192
@@ -104,7 +104,7 @@ class Connection:
 
     async def refuse(self, error: BadRequest) -> None:
         """Send the refusal of a request of which not all may have been read."""
-        await self.send(error.response, closes=True)
+        await self.send(text_response(error.status, error.problem, error.allow), closes=True)
         # A socket that is closed with bytes unread resets the connection, and the reset overtakes the answer.
         self._writer.write_eof()
         async with asyncio.timeout(_LINGER_SECONDS):

@@ -83,15 +83,10 @@ class BadRequest(ValueError):
     def __str__(self) -> str:
         return self.problem
 
-    @property
-    def response(self) -> Response:
-        """The refusal as it is sent."""
-        return Response(self.status, TEXT, f"{self.problem}\n".encode(), self.allow)
 
-
-def text_response(status: int, text: str) -> Response:
+def text_response(status: int, text: str, allow: tuple[str, ...] = ()) -> Response:
     """Return a line of plain text."""
-    return Response(status, TEXT, f"{text}\n".encode())
+    return Response(status, TEXT, f"{text}\n".encode(), allow)
 
 
 def is_loopback(address: str) -> bool:

@@ -180,18 +180,14 @@ class AdminServer:
 
     async def _get(self, connection: Connection, request: HttpRequest, clients: _Clients) -> Response | EventStream:
         async with clients.share.turn():
-            answer = _misdirected(connection, request) or self._route(request)
+            answer = self._route(connection, request)
         return answer if isinstance(answer, Response | EventStream) else await clients.share.run(answer)
 
-    def _route(self, request: HttpRequest) -> Response | Steps[Response] | EventStream:
+    def _route(self, connection: Connection, request: HttpRequest) -> Response | Steps[Response] | EventStream:
+        if is_loopback(connection.local_host) and not names_this_machine(request.host):
+            problem = "this address answers to its number and to localhost only"
+            return text_response(HTTPStatus.MISDIRECTED_REQUEST, problem)
         handler = self._routes.get(request.path)
         if handler is None:
             return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self._routes))}")
         return handler(request.query)
-
-
-def _misdirected(connection: Connection, request: HttpRequest) -> Response | None:
-    """Return the refusal of a request over loopback that names another host, None where the host is right."""
-    if not is_loopback(connection.local_host) or names_this_machine(request.host):
-        return None
-    return text_response(HTTPStatus.MISDIRECTED_REQUEST, "this address answers to its number and to localhost only")

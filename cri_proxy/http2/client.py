@@ -56,7 +56,6 @@ class _ClientStream:
     unsent: bytes
     window_bytes: int
     received: bytearray = field(default_factory=bytearray)
-    headers_seen: bool = False
 
 
 class ClientConnection:

@@ -1,7 +1,6 @@
 """Cut a byte stream into HTTP/2 frames without copying, and build frames (RFC 9113, sections 4 and 6). No I/O.
 
-No sockets and no connection state. A cut says where a frame lies in a buffer instead of copying it, so that a relay
-can send hundreds of frames on as one slice.
+A cut says where a frame lies in a buffer, so that a relay can send hundreds of frames on as one slice.
 """
 
 import struct
@@ -95,8 +94,8 @@ class FrameCutter:
                 self._need += self._length(buffer, 0)
                 self._parts = [buffer]
             if self.kept_bytes == self._need and not self.problem:
-                pieces.append((buffer, [_cut(buffer, 0, self._need)]))
-                self._parts, self.kept_bytes, self._need = [], 0, HEADER_BYTES
+                self._parts, self.kept_bytes = [], 0
+                pieces.append((buffer, self._whole_frames(buffer, 0)))
         if position < len(data) and not self.problem:
             pieces.append((data, self._whole_frames(data, position)))
         return pieces
@@ -130,11 +129,6 @@ class FrameCutter:
         if length > self.max_frame_bytes:
             self.problem = f"a frame of {length} bytes where {self.max_frame_bytes} are allowed"
         return length
-
-
-def _cut(buffer: bytes, start: int, end: int) -> Cut:
-    _, _, kind, flags, stream = HEADER.unpack_from(buffer, start)
-    return kind, flags, stream & 0x7FFFFFFF, start, end
 
 
 def payload(buffer: bytes, cut: Cut) -> bytes:

@@ -31,37 +31,6 @@ _NUMBERS_BEGIN: Final = 1 << 40
 """Above every index of the static table."""
 
 
-class _StringReader:
-    """Read string literals (5.2), with a cache of Huffman-coded ones: names and paths repeat."""
-
-    def __init__(self) -> None:
-        """Start with an empty cache."""
-        self._huffman: dict[bytes, bytes] = {}
-
-    def read(self, block: bytes, position: int) -> tuple[bytes, int]:
-        """Return the string at this position and the position after it. Raises ProtocolError, IndexError at the end."""
-        encoded = block[position] & 0x80
-        length, position = _read_integer(block, position, 0x7F)
-        after = position + length
-        if after > len(block):
-            raise ProtocolError("a header block ends early")
-        raw = block[position:after]
-        if not encoded:
-            return raw, after
-        plain = self._huffman.get(raw)
-        return (self._decode(raw) if plain is None else plain), after
-
-    def _decode(self, raw: bytes) -> bytes:
-        try:
-            plain = _decode_short(raw) or bytes(decode_huffman(raw))
-        except hpack.HPACKError as error:
-            raise ProtocolError(f"header block: {error}") from error
-        if len(self._huffman) >= _REMEMBERED_STRINGS:
-            self._huffman.clear()
-        self._huffman[raw] = plain
-        return plain
-
-
 class HeaderReader:
     """Decode every header block of one direction, in order, with the ``hpack`` library."""
 
@@ -95,7 +64,7 @@ class FieldReader:
         """Start with a table of the 4096 bytes of RFC 9113; later sizes come in the blocks themselves."""
         self._names = names
         self._table_bytes = table_bytes
-        self._string = _StringReader().read
+        self._huffman: dict[bytes, bytes] = {}  # decoded strings: names and paths repeat
         self._next = _NUMBERS_BEGIN  # what index 0 would be: the newest is _FIRST_DYNAMIC below
         # By number, the oldest first, after the static ones by index.
         self._entries: dict[int, _Field] = {index: field for index, field in enumerate(_STATIC) if field[0] in names}
@@ -123,7 +92,9 @@ class FieldReader:
                         found[entry[0]] = entry[1]
                 elif 0x20 <= byte < 0x40:  # table size (6.3)
                     size, position = _read_integer(block, position, 0x1F)
-                    self._table_bytes = _check_table_bytes(size)
+                    if size > _MAX_TABLE_BYTES:
+                        raise ProtocolError(f"a compression table of {size} bytes")
+                    self._table_bytes = size
                     self._forget_old()
                 else:
                     position = self._literal(block, position, byte, found)
@@ -157,18 +128,34 @@ class FieldReader:
             self._forget_old()
         return position
 
+    def _string(self, block: bytes, position: int) -> tuple[bytes, int]:
+        """Return the string literal (5.2) there, and its end. Raises ProtocolError, IndexError at the end."""
+        encoded = block[position] & 0x80
+        length, position = _read_integer(block, position, 0x7F)
+        after = position + length
+        if after > len(block):
+            raise ProtocolError("a header block ends early")
+        raw = block[position:after]
+        if not encoded:
+            return raw, after
+        plain = self._huffman.get(raw)
+        return (self._decode(raw) if plain is None else plain), after
+
+    def _decode(self, raw: bytes) -> bytes:
+        try:
+            plain = _decode_short(raw) or bytes(decode_huffman(raw))
+        except hpack.HPACKError as error:
+            raise ProtocolError(f"header block: {error}") from error
+        if len(self._huffman) >= _REMEMBERED_STRINGS:
+            self._huffman.clear()
+        self._huffman[raw] = plain
+        return plain
+
     def _forget_old(self) -> None:
         """Forget entries that must have been evicted, even if the entries after them were of the least size."""
         oldest = self._next - _FIRST_DYNAMIC - self._table_bytes // _ENTRY_OVERHEAD_BYTES
         for number in [number for number in self._entries if _FIRST_DYNAMIC <= number <= oldest]:
             del self._entries[number]
-
-
-def _check_table_bytes(size: int) -> int:
-    """Return a table's new size (6.3). Raises ProtocolError when it is beyond our bound."""
-    if size > _MAX_TABLE_BYTES:
-        raise ProtocolError(f"a compression table of {size} bytes")
-    return size
 
 
 def _short_codes() -> tuple[tuple[int, int] | None, ...]:
@@ -199,7 +186,7 @@ def _decode_short(raw: bytes) -> bytes | None:
 
 
 def _read_integer(block: bytes, position: int, mask: int) -> tuple[int, int]:
-    """Return the integer with this prefix mask, and the position after it (5.1). Raises as ``_StringReader.read``."""
+    """Return the integer with this prefix mask, and the position after it (5.1). Raises as ``FieldReader._string``."""
     number = block[position] & mask
     position += 1
     if number < mask:
@@ -214,22 +201,15 @@ def _read_integer(block: bytes, position: int, mask: int) -> tuple[int, int]:
 
 
 def _string(raw: bytes) -> bytes:
-    """Return a string literal without Huffman coding (RFC 7541, 5.2)."""
-    return _integer(len(raw), 7) + raw
-
-
-def _integer(number: int, prefix_bits: int) -> bytes:
-    """Return an integer with this prefix, its other bits 0 (RFC 7541, 5.1)."""
-    limit = (1 << prefix_bits) - 1
-    if number < limit:
-        return bytes((number,))
-    out = bytearray((limit,))
-    number -= limit
+    """Return a string literal without Huffman coding (RFC 7541, 5.1 and 5.2)."""
+    if len(raw) < 0x7F:
+        return bytes((len(raw),)) + raw
+    length, number = bytearray((0x7F,)), len(raw) - 0x7F
     while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
+        length.append(number & 0x7F | 0x80)
         number >>= 7
-    out.append(number)
-    return bytes(out)
+    length.append(number)
+    return bytes(length) + raw
 
 
 def write_literals(fields: Iterable[tuple[bytes, bytes]]) -> bytes:

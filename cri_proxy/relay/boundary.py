@@ -1,11 +1,12 @@
 """Call the interceptor for a relay and catch its faults: a bug of the proxy must not stop a container from starting."""
 
+import asyncio
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
+from cri_proxy.relay.calls import Aborted, Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.traffic import Traffic
 
 OnError = Callable[[BaseException], None]
@@ -62,11 +63,15 @@ class Boundary:
         return interest
 
     async def verdict(self, call: Call) -> Verdict:
-        """Return what to do with this call; Forward when the interceptor fails."""
+        """Return what to do with this call; Forward when the interceptor fails. Cancelling it reports ``Aborted``."""
         self.traffic.begun(call)
         verdict: Verdict = Forward()
-        with contained(self._on_error):
-            verdict = await self._interceptor.on_request(call)
+        try:
+            with contained(self._on_error):
+                verdict = await self._interceptor.on_request(call)
+        except asyncio.CancelledError:
+            self.outcome(call, Aborted(sent=False))
+            raise
         self.traffic.judged(call, verdict)
         return verdict
 

@@ -1,6 +1,5 @@
 """Run calls through an interceptor without sockets: a relay as a runtime channel, for simulation, demo and tests."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 from cri_proxy.errors import CallFailed
@@ -37,11 +36,7 @@ class InProcessRelay:
 
     async def _held(self, method: str, message: bytes, timeout_seconds: float) -> bytes:
         call = new_call(method, message)
-        try:
-            verdict = await self._boundary.verdict(call)
-        except asyncio.CancelledError:
-            self._boundary.outcome(call, Aborted(sent=False))
-            raise
+        verdict = await self._boundary.verdict(call)
         if isinstance(verdict, Refuse):
             raise CallFailed(method, verdict.code, verdict.message)
         sent = verdict.message if isinstance(verdict, Rewrite) else message

@@ -1,7 +1,4 @@
-"""The sockets of the splice relay: accept clients, connect each to the runtime, move bytes, and carry out verdicts.
-
-``splice.py`` knows HTTP/2. This module reads and writes bytes, applies back pressure, and carries out verdicts.
-"""
+"""The splice relay's sockets: accept clients, connect them to the runtime, move bytes, and carry out verdicts."""
 
 import asyncio
 import select
@@ -224,11 +221,7 @@ class _Pair:
 
     async def _decide(self, stream: int, call: Call) -> None:
         boundary = self._relay.boundary
-        try:
-            verdict = await boundary.verdict(call)
-        except asyncio.CancelledError:
-            boundary.outcome(call, Aborted(sent=False))
-            raise
+        verdict = await boundary.verdict(call)
         asked = self._asked.get(stream)
         if asked is None or asked.call is not call:  # the caller left, and the interceptor ignored the cancellation
             if not isinstance(verdict, Refuse):

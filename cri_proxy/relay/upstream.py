@@ -68,11 +68,6 @@ class Upstream:
         self.send()
         return False
 
-    @property
-    def waiting_bytes(self) -> int:
-        """The bytes of the client's DATA that wait here."""
-        return sum(len(entry.body) for entry in self.waiting)
-
     def has_waiting(self, stream: int) -> bool:
         """Whether DATA of this stream waits here."""
         return any(entry.stream == stream for entry in self.waiting)

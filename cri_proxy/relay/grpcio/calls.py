@@ -83,11 +83,7 @@ class HeldUnaryCall:
     async def run(self, message: bytes, context: Context) -> bytes:
         """Ask the interceptor, pass the call on, and report its outcome exactly once."""
         call = new_call(self._method, message)
-        try:
-            verdict = await self._boundary.verdict(call)
-        except asyncio.CancelledError:
-            self._boundary.outcome(call, Aborted(sent=False))
-            raise
+        verdict = await self._boundary.verdict(call)
         if isinstance(verdict, Refuse):
             await context.abort(_CODES.get(verdict.code, grpc.StatusCode.UNKNOWN), verdict.message)
         outcome: Outcome = Aborted(sent=True)
@@ -156,7 +152,7 @@ class _Requests:
     """The caller's requests, read a few ahead."""
 
     def __init__(self) -> None:
-        self._waiting: asyncio.Queue[object] = asyncio.Queue(maxsize=2)
+        self.waiting: asyncio.Queue[object] = asyncio.Queue(maxsize=2)  # ends with EOF
         self._first: object = _EOF
         self._count = 0
         self._at_end = asyncio.Event()
@@ -168,9 +164,9 @@ class _Requests:
                 if self._count == 0:
                     self._first = request
                 self._count += 1
-                await self._waiting.put(request)
+                await self.waiting.put(request)
         self._at_end.set()
-        await self._waiting.put(_EOF)
+        await self.waiting.put(_EOF)
 
     async def only_one(self, seconds: float) -> bytes | None:
         """Return the request of a caller that sends exactly one within this time; else None."""
@@ -181,15 +177,11 @@ class _Requests:
             return None
         return self._first if self._count == 1 and isinstance(self._first, bytes) else None
 
-    async def next(self) -> object:
-        """Return the next request, or EOF."""
-        return await self._waiting.get()
-
 
 async def _pump(requests: _Requests, call: _UpstreamCall) -> None:
     """Carry requests to the runtime until the last one; a call that ended meanwhile shows it by its reply."""
     try:
-        while (request := await requests.next()) is not _EOF:
+        while (request := await requests.waiting.get()) is not _EOF:
             await call.write(request)
         await call.done_writing()
     except (grpc.RpcError, aio.UsageError, aio.InternalError, asyncio.InvalidStateError):

@@ -135,7 +135,7 @@ class WindowMachine(RuleBasedStateMachine):
 
     @invariant()
     def both_ends_know_the_truth(self) -> None:
-        waiting = self.upstream.waiting_bytes
+        waiting = sum(len(entry.body) for entry in self.upstream.waiting)
         assert self.upstream.window_bytes == self.ends.runtime_bytes
         assert self.ends.runtime_bytes == self.ends.client_bytes + waiting - self.upstream.debt_bytes
 
