@@ -207,23 +207,25 @@ class _Builder:
             case yaml.AliasEvent():
                 self._alias(event.anchor or "", line)
             case yaml.CollectionStartEvent():
-                self._check_tag(event.tag, line)
-                self._count(1, line)
+                self._check_node(event.tag, line)
                 self._check_depth(1, line)
                 self._open.append(_Open(event, line, self._nodes - 1))
                 if event.anchor is not None:
                     self._anchors[event.anchor] = None
             case yaml.CollectionEndEvent():
-                self._close(self._open.pop())
+                closed = self._open.pop()
+                is_mapping = isinstance(closed.start, yaml.MappingStartEvent)
+                tree = self._mapping(closed) if is_mapping else Listing(tuple(closed.parts), closed.line)
+                self._put(tree, closed.start.anchor, self._nodes - closed.nodes_before, closed.height)
             case yaml.ScalarEvent():
-                self._check_tag(event.tag, line)
-                self._count(1, line)
+                self._check_node(event.tag, line)
                 text_line = line + (event.style in ("|", ">"))
                 self._put(Scalar(event.value, line, text_line, _kind(event)), event.anchor, nodes=1, height=0)
 
-    def _check_tag(self, tag: str | None, line: int) -> None:
+    def _check_node(self, tag: str | None, line: int) -> None:
         if tag is not None and not self._dialect.has_tags:
             raise YamlError(line, "tags (!name) are not supported; write the plain value")
+        self._count(1, line)
 
     def _count(self, nodes: int, line: int) -> None:
         self._nodes += nodes
@@ -246,11 +248,6 @@ class _Builder:
         self._count(nodes, line)
         self._check_depth(height, line)
         self._put(tree, None, nodes, height)
-
-    def _close(self, closed: _Open) -> None:
-        is_mapping = isinstance(closed.start, yaml.MappingStartEvent)
-        tree = self._mapping(closed) if is_mapping else Listing(tuple(closed.parts), closed.line)
-        self._put(tree, closed.start.anchor, self._nodes - closed.nodes_before, closed.height)
 
     def _put(self, tree: Tree, anchor: str | None, nodes: int, height: int) -> None:
         if anchor is not None:

@@ -1,9 +1,8 @@
 """Encode frozen dataclasses as plain JSON-able data and decode them, driven by their type annotations.
 
-Encoding: a dataclass is a mapping by field name, ``CpuSet`` and ``NodeSet`` are the kernel's list format, an
-enum is its value, a tuple is a list. With ``sparse`` a field that has its default is left out, which keeps rows
-short. Decoding is strict about types and tolerant of versions: unknown keys are skipped, an absent key takes the
-field's default, and is an error where the field has none.
+A dataclass is a mapping by field name, ``CpuSet`` and ``NodeSet`` are the kernel's list format, an enum is its value, a
+tuple is a list. Decoding is strict about types and tolerant of versions: unknown keys are skipped, an absent key takes
+the field's default, and is an error where the field has none.
 """
 
 from collections.abc import Callable, Hashable, Mapping

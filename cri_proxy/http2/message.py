@@ -46,11 +46,8 @@ def unpack_one(body: bytes, encoding: bytes = b"") -> bytes:
     if len(body) < PREFIX_BYTES or len(body) - PREFIX_BYTES != int.from_bytes(body[1:PREFIX_BYTES], "big"):
         raise MessageError(Code.INTERNAL, f"expected exactly one gRPC message, got {len(body)} bytes that are not")
     message = body[PREFIX_BYTES:]
-    return message if body[0] == 0 else inflate(message, encoding)
-
-
-def inflate(message: bytes, encoding: bytes) -> bytes:
-    """Decompress a message, never beyond the bound."""
+    if body[0] == 0:
+        return message
     bits = _WINDOW_BITS.get(encoding)
     if bits is None:
         name = encoding.decode("ascii", "replace") or "identity"

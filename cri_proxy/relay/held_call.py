@@ -37,10 +37,6 @@ class HeldCall:
     _reply_encoding: bytes = b""
     _reply_too_large: bool = False
 
-    def message(self) -> bytes:
-        """Return the request's message. Raises MessageError when it is not exactly one."""
-        return unpack_one(bytes(self.request), self.encoding)
-
     def see_reply_headers(self, headers: Headers | None) -> None:
         """Note the headers that begin the reply; None = they could not be read."""
         self.reply_begun = True

@@ -12,26 +12,18 @@ _RUNTIME: Final = (
     "ListPodSandboxStats UpdateRuntimeConfig Status CheckpointContainer CheckpointPod RestorePod "
     "ListMetricDescriptors ListPodSandboxMetrics RuntimeConfig UpdatePodSandboxResources"
 )
-_IMAGE: Final = "ListImages ImageStatus PullImage RemoveImage ImageFsInfo"
 
-UNARY: Final = frozenset(
-    f"/runtime.v1.{service}/{name}"
-    for service, names in (("RuntimeService", _RUNTIME), ("ImageService", _IMAGE))
-    for name in names.split()
+
+def _paths(runtime: str, image: str) -> frozenset[str]:
+    services = (("RuntimeService", runtime), ("ImageService", image))
+    return frozenset(f"/runtime.v1.{service}/{name}" for service, names in services for name in names.split())
+
+
+UNARY: Final = _paths(_RUNTIME, "ListImages ImageStatus PullImage RemoveImage ImageFsInfo")
+SERVER_STREAMS: Final = _paths(
+    "GetContainerEvents StreamPodSandboxes StreamContainers StreamContainerStats StreamPodSandboxStats "
+    "StreamPodSandboxMetrics",
+    "StreamImages",
 )
-
-SERVER_STREAMS: Final = frozenset(
-    f"/runtime.v1.{name}"
-    for name in (
-        "RuntimeService/GetContainerEvents",
-        "RuntimeService/StreamPodSandboxes",
-        "RuntimeService/StreamContainers",
-        "RuntimeService/StreamContainerStats",
-        "RuntimeService/StreamPodSandboxStats",
-        "RuntimeService/StreamPodSandboxMetrics",
-        "ImageService/StreamImages",
-    )
-)
-
 ENDLESS: Final = frozenset({"/runtime.v1.RuntimeService/GetContainerEvents"})
 """Streams that the runtime never ends by itself: a stop must not wait for them. The others are long lists."""

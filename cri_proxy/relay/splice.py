@@ -20,7 +20,7 @@ from typing import Final
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut, ProtocolError
 from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, NO_TABLE, FieldReader, HeaderReader, Headers, write_literals
-from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError, pack
+from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError, pack, unpack_one
 from cri_proxy.http2.status import Code, encode_message
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
@@ -226,7 +226,7 @@ class Splice:
 
     def _ask(self, call: HeldCall) -> None:
         try:
-            message = call.message()
+            message = unpack_one(bytes(call.request), call.encoding)
         except MessageError as error:
             self.refuse(call.stream, error.code, str(error))
             return
@@ -360,7 +360,7 @@ class Splice:
 
     def _end_by_runtime(self, call: HeldCall, outcome: Outcome, *, was_reset: bool = False) -> None:
         """End a call that the runtime ended; the rest of its request is not sent."""
-        if not call.outgoing.done and not was_reset:
+        if (not call.outgoing.ready or call.outgoing.body) and not was_reset:
             self.to_runtime.append(frames.rst_stream(call.stream, frames.CANCEL))
         if call.client_open:
             _remember(self._client_ignored, call.stream)

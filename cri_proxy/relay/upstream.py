@@ -25,11 +25,6 @@ class Outgoing:
     ready: bool = False  # the body is known and may go
     sent_bytes: int = 0
 
-    @property
-    def done(self) -> bool:
-        """Whether the last byte and the end of the stream are sent."""
-        return self.ready and not self.body
-
 
 @dataclass(slots=True)
 class _Waiting:
