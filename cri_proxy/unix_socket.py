@@ -78,8 +78,7 @@ def claim(listen: Path, *, take_over: bool = False) -> Path:
     if mode is not None and not stat.S_ISSOCK(mode):
         raise ConfigError(str(listen), 0, "listen", "exists and is not a socket; remove it or choose another path")
     if mode is not None and not take_over and answers(listen):
-        problem = "another process answers there; stop it or choose another path"
-        raise ConfigError(str(listen), 0, "listen", problem)
+        raise ConfigError(str(listen), 0, "listen", "another process answers there; stop it or choose another path")
     temporary = listen.parent / f".{os.getpid():x}-{next(_numbers):x}"
     temporary.unlink(missing_ok=True)
     return temporary

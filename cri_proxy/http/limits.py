@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import TypeVar
 
 from cri_proxy.clock import Clock
@@ -93,7 +93,7 @@ class FairShare:
     async def run(self, work: Steps[T]) -> T:
         """Return the result of this work, each step in a turn of its own: short answers come in between."""
         async with self._long:  # one at a time is half done and takes memory
-            try:
+            with closing(work):
                 while True:
                     async with self.turn():
                         try:
@@ -101,5 +101,3 @@ class FairShare:
                         except StopIteration as done:
                             result: T = done.value
                             return result
-            finally:
-                work.close()

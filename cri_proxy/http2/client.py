@@ -174,8 +174,8 @@ class ClientConnection:
 
     def _on_control(self, kind: int, flags: int, stream: int, body: bytes, events: list[Event]) -> None:
         match kind:
-            case frames.SETTINGS:
-                self._on_settings(flags, body)
+            case frames.SETTINGS if not flags & frames.ACK:
+                self._on_settings(body)
             case frames.PING if not flags & frames.ACK:
                 self._output.append(frames.frame(frames.PING, frames.ACK, 0, body))
             case frames.GOAWAY:
@@ -221,9 +221,7 @@ class ClientConnection:
         if first_flags & frames.END_STREAM and self._forget(stream):
             events.append(CallEnded(stream, from_trailers(headers)))
 
-    def _on_settings(self, flags: int, body: bytes) -> None:
-        if flags & frames.ACK:
-            return
+    def _on_settings(self, body: bytes) -> None:
         for key, value in frames.parse_settings(body):
             if key == frames.SETTINGS_INITIAL_WINDOW_SIZE:
                 for state in self._streams.values():

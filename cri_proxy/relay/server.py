@@ -302,9 +302,7 @@ class SpliceRelay:
                 await (self._all_gone() if for_streams else self._all_idle())
         for pair in tuple(self._pairs):
             pair.finish()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_FLUSH_SECONDS):
-                await self._all_gone()
+        await self._all_gone(_FLUSH_SECONDS)
         for pair in tuple(self._pairs):
             pair.abort()
         await self.tasks.cancel()
@@ -317,18 +315,19 @@ class SpliceRelay:
     async def _all_idle(self) -> None:
         """Wait until no call is in flight, including those that were sent before the client read the GOAWAY."""
         await self._until(lambda: all(pair.is_idle for pair in self._pairs))
-        with suppress(TimeoutError):  # a client that does not read is not waited for
-            async with asyncio.timeout(_GOAWAY_SECONDS):
-                await self._until(lambda: all(pair.is_idle and pair.has_left for pair in self._pairs))
+        # A client that does not read is not waited for.
+        await self._until(lambda: all(pair.is_idle and pair.has_left for pair in self._pairs), _GOAWAY_SECONDS)
         await self._until(lambda: all(pair.is_idle for pair in self._pairs))
 
-    async def _all_gone(self) -> None:
-        await self._until(lambda: not self._pairs)
+    async def _all_gone(self, most_seconds: float | None = None) -> None:
+        await self._until(lambda: not self._pairs, most_seconds)
 
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        while not holds():
-            self.changed.clear()
-            await self.changed.wait()
+    async def _until(self, holds: Callable[[], bool], most_seconds: float | None = None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_seconds):
+                while not holds():
+                    self.changed.clear()
+                    await self.changed.wait()
 
     def forget(self, pair: _Pair) -> None:
         """Forget a pair that has ended; keep its byte counts."""
