@@ -9,15 +9,22 @@ from pathlib import Path
 
 from sysfs.assemble import MachineFacts, assemble
 from sysfs.caches import read_caches
-from sysfs.cpus import read_cpus, read_isolated, read_offline, read_online
+from sysfs.cpus import CPU, read_cpus, read_isolated, read_offline, read_online
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.errors import MachineSourceError
 from sysfs.model import Machine
-from sysfs.nodes import read_nodes
+from sysfs.nodes import NODE, read_nodes
 from sysfs.pci import read_devices
 from sysfs.reader import DirectoryTree, Tree, TreeReader
 
 ROOT_REMEDY = "--sysfs-root takes the directory that holds sys/ and proc/"
+# A few small files show that CPUs or memory nodes went offline or came back; the rest of a machine changes with a boot.
+FILES = (
+    *(f"{CPU}/{name}" for name in ("online", "present", "isolated")),
+    *(f"{NODE}/{name}" for name in ("online", "has_cpu", "has_memory", "has_normal_memory")),
+)
+
+Fingerprint = tuple[str, ...]
 
 
 def discover(root: Path = Path("/"), remedy: str = ROOT_REMEDY) -> Machine:
@@ -41,3 +48,15 @@ def discover_tree(tree: Tree) -> Machine:
     devices = read_devices(reader, online, NodeSet.of(node.id for node in nodes))
     offline, isolated = read_offline(reader, online), read_isolated(reader, online)
     return assemble(MachineFacts(cpus, nodes, caches, devices, offline, isolated, reader.notes))
+
+
+def fingerprint(tree: Tree) -> Fingerprint:
+    """Return the content of each file, '' for a missing one. Equal fingerprints mean an unchanged machine."""
+    return tuple(_content(tree, path) for path in FILES)
+
+
+def _content(tree: Tree, path: str) -> str:
+    try:
+        return tree.read(path).decode("ascii", "replace").strip()
+    except OSError:
+        return ""

@@ -22,9 +22,8 @@ from cri_proxy.node.status.view import ConfigInForce
 from policies.builder import build_policy
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
-from sysfs.discover import discover
+from sysfs.discover import Fingerprint, discover, fingerprint
 from sysfs.errors import SysfsBaseError
-from sysfs.fingerprint import Fingerprint, fingerprint
 from sysfs.model import Machine
 from sysfs.reader import DirectoryTree
 

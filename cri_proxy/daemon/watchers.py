@@ -20,7 +20,7 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.model import PlanView
 from cri_proxy.state.decisions import PinningChange, name_of
 from cri_proxy.tasks import Tasks
-from sysfs.fingerprint import Fingerprint
+from sysfs.discover import Fingerprint
 
 # By a poll: the files are few, and changes of cgroups, which send no event, are seen as well.
 POLL_SECONDS = 5.0
@@ -85,11 +85,8 @@ class HotplugWatcher:
 
     def warnings(self) -> tuple[str, ...]:
         """Return why the machine in force is not the present one, as a sentence."""
-        if not self._problem:
-            return ()
-        return (
-            f"the machine has changed and the change cannot be applied, the old one stays in force: {self._problem}",
-        )
+        said = "the machine has changed and the change cannot be applied, the old one stays in force"
+        return (f"{said}: {self._problem}",) * bool(self._problem)
 
 
 class LastKnownGood:

@@ -1,13 +1,16 @@
-"""Start, restart, hand over and stop ``cri-proxy run`` as a child process, with its files in one directory."""
+"""Start, restart, hand over and stop ``cri-proxy run`` as a child process, and query its admin socket."""
 
+import asyncio
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from cri_proxy.codec import decode
 from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.testbed.admin import AdminSocket
+from cri_proxy.http.client import DaemonUnreachable, ask
+from cri_proxy.node.status.model import ExplainView, StatusView
 from cri_proxy.testbed.child import Child
 from cri_proxy.testbed.wait import finish, until
 
@@ -29,6 +32,28 @@ def run_arguments(directory: Path, runtime_endpoint: str, options: Sequence[str]
         *("run", "--listen", f"unix://{directory}/cri-proxy.sock", "--runtime-endpoint", runtime_endpoint),
         *("--state-dir", str(directory / "state"), "--http", "off", *options),
     )
+
+
+class AdminSocket:
+    """A client of the admin socket; each query opens a connection."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    async def status(self) -> StatusView:
+        """Return pools and containers now. Raises DaemonUnreachable."""
+        return decode(StatusView, await asyncio.to_thread(ask, self.path, "/api/v1/status"))
+
+    async def explain(self, pod: str) -> ExplainView:
+        """Return why the containers of this pod (name or uid) are where they are. Raises DaemonUnreachable."""
+        return decode(ExplainView, await asyncio.to_thread(ask, self.path, "/api/v1/explain", {"pod": pod}))
+
+    async def is_ready(self) -> bool:
+        """Return True when the daemon makes decisions; False also when it does not answer."""
+        try:
+            return (await self.status()).is_ready
+        except DaemonUnreachable:
+            return False
 
 
 class DaemonProcess:

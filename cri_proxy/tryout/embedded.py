@@ -9,8 +9,7 @@ from typing import Self
 from cri_proxy.cli import run as run_command
 from cri_proxy.daemon.app import EMBEDDED, Daemon
 from cri_proxy.logs import configure_logging
-from cri_proxy.testbed.admin import AdminSocket
-from cri_proxy.testbed.daemon import LOG, READY_SECONDS, run_arguments
+from cri_proxy.testbed.daemon import LOG, READY_SECONDS, AdminSocket, run_arguments
 from cri_proxy.testbed.wait import finish, until
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine

@@ -21,10 +21,9 @@ from cri_proxy.errors import CallFailed, CriProxyError
 from cri_proxy.node.status.model import Explanation
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
-from cri_proxy.testbed.admin import AdminSocket
 from cri_proxy.testbed.child import run
 from cri_proxy.testbed.containerd import PrivateContainerd
-from cri_proxy.testbed.daemon import LOG, DaemonProcess, program
+from cri_proxy.testbed.daemon import LOG, AdminSocket, DaemonProcess, program
 from cri_proxy.testbed.wait import until
 from cri_proxy.tryout.embedded import EmbeddedDaemon, described_machine
 from cri_proxy.tryout.external_runtime import ExternalRuntime

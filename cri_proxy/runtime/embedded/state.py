@@ -184,14 +184,8 @@ class NodeState:
         return cpus or self.machine.online, mems or self.machine.memory_nodes
 
 
-@lru_cache(maxsize=1024)
-def _cpus(text: str) -> CpuSet:
-    return CpuSet.parse(text)
-
-
-@lru_cache(maxsize=256)
-def _mems(text: str) -> NodeSet:
-    return NodeSet.parse(text)
+_cpus = lru_cache(maxsize=1024)(CpuSet.parse)
+_mems = lru_cache(maxsize=256)(NodeSet.parse)
 
 
 def _find(table: Mapping[str, _T], wanted: str, words: str) -> _T:

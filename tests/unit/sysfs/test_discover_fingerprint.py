@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from sysfs.fingerprint import FILES, fingerprint
+from sysfs.discover import FILES, fingerprint
 from sysfs.reader import DirectoryTree
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import files_of, memory_tree, write_tree

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from cri_proxy.http.routes import build_routes
 from cri_proxy.http.server import AdminServer
-from cri_proxy.testbed.admin import AdminSocket
+from cri_proxy.testbed.daemon import AdminSocket
 from tests.fakes.views import FixedDaemon, explanation, status_view
 
 
