@@ -171,8 +171,7 @@ def _as_yaml_error(text: str, first_line: int) -> Iterator[None]:
     except yaml.reader.ReaderError as error:
         # Its position counts characters or bytes, as the library was built; no other such character comes before.
         line = text.count("\n", 0, text.find(chr(error.character))) + first_line
-        problem = f"not YAML: U+{error.character:04X} is not allowed here: remove it"
-        raise YamlError(line, problem) from error
+        raise YamlError(line, f"not YAML: U+{error.character:04X} is not allowed here: remove it") from error
     except (yaml.YAMLError, UnicodeError, OverflowError) as error:
         raise YamlError(0, f"not YAML: {str(error).splitlines()[0]}") from error
 

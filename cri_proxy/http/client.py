@@ -44,9 +44,8 @@ def ask(
         connection.sock.settimeout(seconds)
         connection.sock.connect(str(path))
         with contextlib.suppress(BrokenPipeError):  # it has answered already, without reading the whole text
-            connection.request(
-                "GET" if body is None else "POST", f"{target}?{urlencode(query)}" if query else target, body
-            )
+            url = f"{target}?{urlencode(query)}" if query else target
+            connection.request("GET" if body is None else "POST", url, body)
         response = connection.getresponse()
         text = response.read()
     except FileNotFoundError:
@@ -62,7 +61,6 @@ def ask(
     try:
         plain: object = json.loads(text)
     except ValueError:
-        raise DaemonUnreachable(
-            str(path), f"answered {response.status}: {text[:80].decode(errors='replace').strip()}"
-        ) from None
+        problem = f"answered {response.status}: {text[:80].decode(errors='replace').strip()}"
+        raise DaemonUnreachable(str(path), problem) from None
     return plain

@@ -46,8 +46,7 @@ def _json(value: object, status: int = HTTPStatus.OK) -> Response:
 
 
 def _status(view: DaemonView) -> Steps[Response]:
-    status = yield from view.status_steps()
-    text = yield from status_text(status)
+    text = yield from status_text((yield from view.status_steps()))
     return Response(HTTPStatus.OK, JSON, f"{text}\n".encode())
 
 

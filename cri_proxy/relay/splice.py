@@ -218,8 +218,7 @@ class Splice:
         call.request += frames.payload(buffer, cut)
         call.client_open = not ends
         if len(call.request) > MAX_BODY_BYTES:
-            problem = f"request larger than {MAX_MESSAGE_BYTES} bytes"
-            self.refuse(stream, Code.RESOURCE_EXHAUSTED, problem)
+            self.refuse(stream, Code.RESOURCE_EXHAUSTED, f"request larger than {MAX_MESSAGE_BYTES} bytes")
         elif ends:
             self._ask(call)
         return False
