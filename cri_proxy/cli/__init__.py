@@ -1,1 +1,1 @@
-"""The command line: ``main`` dispatches, each other module is one command, ``admin`` and ``output`` serve them."""
+"""The command line: ``main`` runs one module per command; ``admin``, ``output`` and ``render`` serve the commands."""

@@ -1,4 +1,4 @@
-"""Query the daemon's admin socket from a command: the ``--admin`` option, and HTTP answers decoded to views."""
+"""The commands' client of the daemon's admin socket: the ``--admin`` option, GET and POST, answers decoded to views."""
 
 import argparse
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""``cri-proxy capture``: archive the sysfs and procfs files that discovery reads, and check that they load."""
+"""``cri-proxy capture``: archive the files that discovery reads as .tar.xz, load the archive back, report counts."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""``cri-proxy check-config``: check that the daemon would start with a configuration; show what it would change."""
+"""``cri-proxy check-config``: check a file as a start would, diff with daemon or defaults, ask it what would move."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""``cri-proxy config-agent``: copy a ConfigMap from a DaemonSet's mount to a host directory, at every change."""
+"""``cri-proxy config-agent``: read options and group, copy a mounted ConfigMap to the host once or at every change."""
 
 import argparse
 import os

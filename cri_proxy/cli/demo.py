@@ -1,4 +1,4 @@
-"""``cri-proxy demo``: show in the terminal how an emulated machine fills with pods; the host is not touched."""
+"""``cri-proxy demo``: print each step of a built-in scenario on an emulated machine, then status and an explanation."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""``cri-proxy explain``: ask the daemon why a container was placed where it is, or refused, and print the answer."""
+"""``cri-proxy explain``: ask the daemon about a pod or container, in every reading of its name; print the decisions."""
 
 import argparse
 

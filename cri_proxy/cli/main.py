@@ -1,4 +1,4 @@
-"""The entry point: import the module of one command, parse its options, run it and turn errors to exit statuses."""
+"""The entry point: list commands, import only the named one, parse its options, run it, map errors to exit statuses."""
 
 import argparse
 import importlib

@@ -1,4 +1,4 @@
-"""``cri-proxy reset``: let every container use all CPUs and memory nodes again, before cri-proxy is uninstalled."""
+"""``cri-proxy reset``: while no daemon runs, widen containers to every CPU and memory node, drop saved grants."""
 
 import argparse
 import asyncio

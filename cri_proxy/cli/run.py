@@ -1,4 +1,4 @@
-"""``cri-proxy run``: start the daemon with the settings of the configuration file and the command line."""
+"""``cri-proxy run``: define its flags, build the settings from file and flags, run the daemon until it is stopped."""
 
 import argparse
 import gc

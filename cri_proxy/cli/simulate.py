@@ -1,4 +1,4 @@
-"""``cri-proxy simulate``: run scenario files in memory, on any machine, without root; print the results."""
+"""``cri-proxy simulate``: run scenario files in memory, without root; print results; exit 1 for unmet expectations."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""``cri-proxy status``: print the running daemon's pools and containers, once or again at every change."""
+"""``cri-proxy status``: fetch and print pools and containers; with ``--watch`` poll, and redraw at every change."""
 
 import argparse
 import shutil

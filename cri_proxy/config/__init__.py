@@ -1,1 +1,1 @@
-"""The configuration: its options, loading it from YAML and the command line, and its CPUs on a machine."""
+"""The configuration: options, loading from YAML and flags, resolving CPUs on a machine, the last known good copy."""

@@ -1,4 +1,4 @@
-"""Parsers and types of the CPU options ``availableResources.cpu`` and ``reservedResources.cpu``. Pure."""
+"""Types and parsers of the two CPU options: a list, all but a list, a cgroup, a quantity; no machine involved. Pure."""
 
 import re
 from dataclasses import dataclass

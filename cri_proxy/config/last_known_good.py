@@ -1,6 +1,6 @@
-"""Save the configuration in force to the state directory, and load it when a start finds the file invalid.
+"""Save the options in force as JSON in the state directory; find and decode them for a start with an invalid file.
 
-One JSON object with options and values, never the file itself: that may be a whole ConfigMap object with other data.
+Never the file itself: that may be a whole ConfigMap object with other data.
 """
 
 import json

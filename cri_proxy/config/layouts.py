@@ -1,4 +1,4 @@
-"""Convert a ConfigMap, a cri-resource-manager file or an nri-plugins policy object to cri-proxy's own option tree.
+"""Parse configuration YAML; turn ConfigMap, cri-resource-manager and nri-plugins layouts into ours; file precedence.
 
 The object of nri-plugins is its TopologyAwarePolicy. Texts are untrusted: their size and depth are bounded.
 """

@@ -1,4 +1,4 @@
-"""Parse configuration YAML into a ``Config``; every error names the file, the line, the key and what was expected."""
+"""Load a file or text into a ``Config``: match keys to options, read values; errors with file, line and suggestion."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

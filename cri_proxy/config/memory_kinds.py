@@ -1,4 +1,4 @@
-"""Parser and type of the option ``memoryKinds``, which declares the memory kind of NUMA nodes. Pure."""
+"""Type and parser of the option ``memoryKinds`` (dram, pmem or hbm for NUMA nodes), and the kind by node. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""``Config``: all options of the daemon as frozen dataclasses, each with its key, flag, default, unit and help.
+"""``Config``: the daemon's options as frozen dataclasses (key, flag, default, help); list them and the policies'.
 
 An option's type says which values it takes (``config.option`` reads them); ``Option`` says the rest.
 """

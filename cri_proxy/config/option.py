@@ -1,4 +1,4 @@
-"""List the options of a configuration dataclass, and parse one option's text by its type."""
+"""``Known``: one option in its place; list those of a dataclass, choose parsers by type, read and check values."""
 
 import re
 from collections.abc import Callable, Iterator

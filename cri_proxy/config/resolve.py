@@ -1,4 +1,4 @@
-"""Resolve the available and reserved CPUs of a configuration on a machine and its cgroups; return policy options."""
+"""Resolve a configuration's CPUs and memory kinds on a machine and its cgroups: policy options, machine, warnings."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

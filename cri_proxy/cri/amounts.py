@@ -1,4 +1,4 @@
-"""Compute a container's CPU and memory requests and limits from CRI's linux resources, with each one's field. Pure."""
+"""Compute a container's CPU and memory requests and limits from CRI's linux fields, and which field gave each. Pure."""
 
 from dataclasses import dataclass
 

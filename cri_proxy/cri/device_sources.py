@@ -1,4 +1,4 @@
-"""List the host paths, PCI addresses and CDI names of a container whose locality matters, from CRI messages. Pure."""
+"""List a container's host paths, PCI addresses and CDI names whose locality matters; tell a source's kind. Pure."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Generate the protobuf modules from the .proto files: ``python -m cri_proxy.cri.generate`` (development only)."""
+"""Regenerate protobuf modules and stubs by ``python -m cri_proxy.cri.generate`` (development); find stale ones."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Convert CreateContainer and UpdateContainerResources messages to policy requests, and sandboxes to pods. Pure."""
+"""Build a policy request from CreateContainer, merge UpdateContainerResources into it, make pods of sandboxes. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

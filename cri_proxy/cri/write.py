@@ -1,4 +1,4 @@
-"""Write pinning, grant annotation, resource-file mount and CPU shares and quota into CRI request bytes. Pure.
+"""Write pinning, grant annotation, resource-file mount and CPU time into create and update bytes; own updates. Pure.
 
 Everything else survives, also fields that this build does not know: protobuf keeps them through parse and serialize. A
 ``Pinning`` field of None leaves the caller's own value unchanged.

@@ -1,4 +1,4 @@
-"""Run the built-in scenario of ``cri-proxy demo``; yield each step with its news and a CPU grid to draw."""
+"""The built-in scenario of ``cri-proxy demo`` with captions; run it, yield each step's news and CPU grid as text."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass

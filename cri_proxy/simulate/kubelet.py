@@ -1,4 +1,4 @@
-"""Carry out a scenario's pod steps as a kubelet: create sandboxes and containers, restart, resize and remove them."""
+"""Carry out a scenario's pod steps as a kubelet, by CRI calls: create, stop, restart, resize, remove; keep refusals."""
 
 from collections.abc import Callable
 from dataclasses import replace

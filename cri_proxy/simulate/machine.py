@@ -1,4 +1,4 @@
-"""Load a scenario's machine from its source, and derive the machine that has some CPUs offline."""
+"""Load a scenario's machine and the CPUs that are offline at first; derive the machine that has given CPUs offline."""
 
 from collections.abc import Mapping
 from dataclasses import replace

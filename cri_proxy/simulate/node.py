@@ -1,4 +1,4 @@
-"""Build and run one node in memory: the embedded runtime with the daemon's interceptor and coordinator before it.
+"""One node in memory: the daemon's own parts before an embedded runtime; restart, reconfigure, hotplug, reset, time.
 
 Nothing here decides: a scenario's containers take the path that a kubelet's take on a real node.
 """

@@ -1,4 +1,4 @@
-"""``Pods``: the simulated kubelet's record of pods, their sandboxes and containers, looked up by scenario names."""
+"""``Pods``: the simulated kubelet's pods by scenario name, and the pod that a create step defines (uid, QoS class)."""
 
 import hashlib
 import uuid

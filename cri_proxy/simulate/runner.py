@@ -1,4 +1,4 @@
-"""Run one scenario's steps on a simulated node; record every container and check expectations after each."""
+"""Run one scenario step by step: hand each to kubelet or node, yield its outcome; evaluate ``expect`` steps."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""Copy a mounted ConfigMap to a host directory, and again at every change: the loop of ``cri-proxy config-agent``."""
+"""The loop of ``config-agent``: keep a host directory up to date with a mounted ConfigMap and the node's group."""
 
 import asyncio
 import os

@@ -1,7 +1,4 @@
-"""Watch directories with inotify(7), through the watchdog library, and call back when a watched name may have changed.
-
-A notice says only that something may have changed; the reader finds out what.
-"""
+"""Watch directories by inotify(7), through watchdog; call back on its thread when a watched name may have changed."""
 
 import logging
 from collections.abc import Callable, Mapping

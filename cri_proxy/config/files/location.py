@@ -1,4 +1,4 @@
-"""Find the configuration file that applies to this node, read it as a ``Source``, and name the directories to watch."""
+"""Find and read this node's configuration file as a ``Source``; list directories to watch; warn of mount and mode."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Check the configuration at inotify notices, polls and reload requests; call ``take`` once for each change.
+"""Read a location again at notices, polls and reload requests, debounced; pass what is new or requested to ``take``.
 
 Inotify (``notices``) reports at once: plain edits, editors that rename, the ``..data`` swap of a ConfigMap volume, a
 directory that goes and comes back. Polling finds what inotify does not: network file systems, limits reached.

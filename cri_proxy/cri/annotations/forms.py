@@ -1,4 +1,4 @@
-"""Look up the annotation value that applies to one container, among all spellings, scopes and domains of a key.
+"""``Annotation`` rows, and ``Finder``: a row's value for one container among all spellings, scopes and domains.
 
 Forms of a key, from the narrowest scope to the widest:
 

@@ -1,4 +1,4 @@
-"""Parse all annotations of a pod for one of its containers: preferences, the origin of each, problems. Pure.
+"""Parse a pod's annotations for one container: preferences, affinities, device filter, origins, problems. Pure.
 
 The rows are in ``annotations.table``, the forms and scopes of a key in ``annotations.forms``.
 """
