@@ -1,4 +1,4 @@
-"""The values that go into a decision and come out of it.
+"""Frozen values of decisions: requests with their preferences, grants, allocations, pinnings, reasons and pool views.
 
 Everything here is frozen. Sets are ``CpuSet`` and ``NodeSet``; inside a policy they are plain integers.
 """

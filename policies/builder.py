@@ -1,4 +1,4 @@
-"""Build a policy by its name."""
+"""Build a policy from its name, a machine and options; importing this module imports every policy class."""
 
 from policies.options import PolicyOptions
 from policies.policy import Policy

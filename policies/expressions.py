@@ -1,7 +1,7 @@
-"""Evaluate match expressions over containers: keys, joint keys and operators (docs/placement.md, Affinity).
+"""Evaluate affinity match expressions on a container: look up keys (also joint ones), apply operators; show in words.
 
-Their meaning is what users of cri-resource-manager and nri-plugins know: keys name, namespace, qosclass, id, labels/K,
-tags/K and pod/...; a key with a dot is a label; ``:a:b`` joins the values of several keys.
+Their meaning (docs/placement.md, Affinity) is what users of cri-resource-manager and nri-plugins know: keys name,
+namespace, qosclass, id, labels/K, tags/K and pod/...; a key with a dot is a label; ``:a:b`` joins several values.
 """
 
 from bisect import bisect_left

@@ -1,8 +1,8 @@
-"""Shell globs whose cost is bounded: one pass over the pattern, whatever its shape (pure).
+"""Match text with shell globs (path-wise with a separator) at a bounded cost: one pass, no backtracking. Pure.
 
 ``*`` any text, ``?`` any character, ``[a-z]`` one of these, ``[!a-z]`` or ``[^a-z]`` one that is not (POSIX 2.13,
 glob(7)). A bracket that is never closed stands for itself. The owners of pods write patterns, so little of them is
-cached and nothing backtracks: all places that the pattern can have reached are followed at once, as bits of an integer.
+cached; all places that the pattern can have reached are followed at once, as bits of an integer.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The options that every policy has, and ``Option``, which describes an option in the configuration."""
+"""``Option``, the metadata of a configuration option, and the options of every policy: available and reserved CPUs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

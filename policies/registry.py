@@ -1,6 +1,6 @@
-"""The policies that can be configured: one line each.
+"""The registry of policies: each one's name, class path (imported on demand), options model and reason codes.
 
-A line names its class instead of importing it: the configuration is read before the code that decides is loaded.
+An entry names its class instead of importing it: the configuration is read before the code that decides is loaded.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Open the files of a sysfs tree (on disk or archived): typed reads, and notes of the fallbacks that were taken.
+"""The ``Tree`` interface, ``DirectoryTree`` on disk, and ``TreeReader``: typed reads, with notes on fallbacks taken.
 
 Paths are relative to the root, with forward slashes (``sys/devices/system/cpu/online``). Whatever cannot be read or
 parsed raises a SysfsError that names the path.

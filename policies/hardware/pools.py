@@ -1,7 +1,8 @@
-"""Build the pool tree: root > package > die > NUMA node > L3 domain (docs/placement.md, Machine and pools).
+"""Build the pool tree from the hardware: name, CPUs (sharable, isolated, reserved) and memory nodes of each pool.
 
-A level is left out where the hardware has a single child, available or not: pool names must not change when the
-available CPUs do. Pools without available CPUs are dropped.
+Levels: root > package > die > NUMA node > L3 domain (docs/placement.md, Machine and pools). A level is left out where
+the hardware has a single child, available or not: pool names must not change when the available CPUs do. Pools without
+available CPUs are dropped.
 """
 
 from collections.abc import Mapping

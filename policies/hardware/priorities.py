@@ -1,6 +1,6 @@
-"""Which CPUs are faster than others, and in which order to take them for a preferred priority.
+"""Classify CPUs by frequency, energy preference and core kind; order masks of them for each CPU priority. Pure.
 
-Read from sysfs, per package and kind of core: ``cpufreq/base_frequency`` (kernel, admin-guide/pm/intel_pstate.rst: set
+Compared per package and kind of core: ``cpufreq/base_frequency`` (kernel, admin-guide/pm/intel_pstate.rst: set
 apart by Speed Select's base frequency feature) and ``cpufreq/energy_performance_preference`` (same document, "Energy
 vs Performance Hints").
 """

@@ -1,4 +1,4 @@
-"""Thread siblings as masks: one thread of each core, for all cores of a set at once."""
+"""Thread siblings by mask arithmetic: one thread per core, the siblings of a CPU set, the table of shifts for both."""
 
 from collections.abc import Iterable
 from itertools import combinations

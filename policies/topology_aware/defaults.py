@@ -1,4 +1,4 @@
-"""The options that decide the parts of a request that its annotations leave open."""
+"""List which options decide what a request's annotations leave open, with their values in words; decides nothing."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase

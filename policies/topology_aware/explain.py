@@ -1,4 +1,4 @@
-"""Explain a placement or a refusal: the reasons in order, and the ranking with the outcome of each pool."""
+"""Build the reasons of a placement, the ``Rejected`` of a refusal, and the ranking with each pool's outcome."""
 
 from dataclasses import dataclass, replace
 from operator import itemgetter

@@ -1,4 +1,4 @@
-"""Free whole CPUs for an exclusive request: move shared grants to wider pools, where fewer CPUs hold them.
+"""Plan which shared grants move to wider pools, so that a pool can give whole CPUs to an exclusive request. Pure.
 
 A pool keeps a whole CPU for a fraction that is granted in it. Four nodes with 500m each keep four CPUs; in the root
 the same grants need two.

@@ -1,4 +1,4 @@
-"""The options of the topology-aware policy: one field = one option."""
+"""The topology-aware policy's options: a dataclass with one annotated field (key, help, flag, default) per option."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -1,4 +1,4 @@
-"""Place one container: choose its pool, CPUs and memory, in three passes.
+"""Decide where one container goes, in up to three passes: pool, CPUs, memory, and which other grants must change.
 
 1. Every pool keeps what it owes, and a pool with a shared set in use keeps a CPU.
 2. Only if no pool can give the request: pools that hold only containers without a CPU request may be emptied.

@@ -1,4 +1,4 @@
-"""The topology-aware policy: a ``Policy`` whose steps are in ``place``, ``pinning`` and ``reinstate``."""
+"""``TopologyAware``: the ``Policy`` that delegates each step to modules, caches a supply, lists the pools."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Rank the pools for one pass of the search: the offer and the key of each, and the order."""
+"""Rank all pools for one pass of the search: fixed scores, each pool's offer and comparison key, best first."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The reasons of decisions about CPUs and pools: their codes and sentences."""
+"""Reasons of CPU and pool decisions, refusals and moves: one function per sentence, with its code."""
 
 from policies.base import Grant, Previous, Reason
 from policies.topology_aware.reason_codes import ReasonCode

@@ -1,4 +1,4 @@
-"""Put saved grants and new requests on a machine: what is legal stays, the fewest move, none is refused."""
+"""Keep saved grants that are legal on this machine, place others and new requests; the unplaceable share the root."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Read the sysfs trees of captured machines from a tar file into memory; untrusted input, nothing is unpacked."""
+"""Read captured machines' sysfs trees from an untrusted tar into ``MemoryTree``, bounded; nothing goes to disk."""
 
 import errno
 import lzma

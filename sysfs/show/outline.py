@@ -1,4 +1,4 @@
-"""Format a machine as text: its tree of nodes, dies and caches by containment, distances and devices. Pure."""
+"""Build a machine's containment tree and its irregularities; format them as text with distances and devices. Pure."""
 
 import textwrap
 from collections.abc import Sequence

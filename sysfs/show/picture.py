@@ -1,4 +1,4 @@
-"""Draw a machine as SVG: nested boxes down to the threads of each core, and a table of distances. Pure."""
+"""Draw a machine as SVG: nested boxes down to the threads of each core, a table of distances, a legend. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Offer and take the CPUs of a pool."""
+"""Offer, pick and keep the CPUs of a pool, and describe how they were picked."""

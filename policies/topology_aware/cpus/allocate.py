@@ -1,4 +1,4 @@
-"""Take the CPUs of an offer: kept ones, whole cores, near devices, of the preferred priority, within the limits."""
+"""Choose the CPUs of one pool for its offer: kept ones, own cores completed, the rest spread over the devices. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

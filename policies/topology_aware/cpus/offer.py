@@ -1,4 +1,4 @@
-"""Count what every pool would give to a request. CPUs are taken from the chosen pool only."""
+"""Compute every pool's offer to a request: whether it fits, its exclusive and isolated CPU counts, the CPUs kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

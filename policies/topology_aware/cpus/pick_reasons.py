@@ -1,4 +1,4 @@
-"""Describe how CPUs were picked, from the result: whole cores, threads of broken cores, near devices."""
+"""Describe the CPUs that were picked, as part of a reason: kept, whole or broken cores, near devices, priority."""
 
 from dataclasses import dataclass
 

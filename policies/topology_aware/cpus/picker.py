@@ -1,7 +1,7 @@
-"""Pick CPUs of a pool, packed: whole idle domains first, whole cores next, threads of broken cores last.
+"""Pick N free CPUs of a pool by walking the hardware tree: tightest domain first, few cores broken, within limits.
 
-Walks the hardware tree inside the pool. A domain that can give all that is wanted is preferred over several
-(``_fit_key``). Each pool below gives at most its limit.
+A domain that can give all that is wanted is preferred over several (``_fit_key``). CPUs of the preferred priority are
+tried first. Each pool below gives at most its limit.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Prefer the earlier pool and CPUs of a container: the pool's rank and the CPUs to keep."""
+"""Find which earlier CPUs a container keeps in a pool (the oldest if it shrinks), and that pool's rank. Pure."""
 
 from dataclasses import replace
 

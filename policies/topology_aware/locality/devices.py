@@ -1,4 +1,4 @@
-"""How near pools and CPUs are to a container's devices, and which of them a strict preference for nearness allows."""
+"""Score pools by nearness to a container's devices; find the CPUs near each, and those a strict preference allows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The home zone of a request or a grant: the memory nodes that it gets if there is room, with or without DRAM."""
+"""Compute home zones: a container's memory nodes if there is room, without DRAM on a cold start, after a pool move."""
 
 from dataclasses import dataclass, replace
 from functools import reduce

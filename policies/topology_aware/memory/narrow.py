@@ -1,8 +1,7 @@
-"""Narrow widened zones towards home when there is room again.
+"""Choose few widened memory zones to narrow towards home, if all promises can then be kept; the caller applies them.
 
-Narrowing moves pages, which takes seconds per gigabyte (cpuset.mems in Documentation/admin-guide/cgroup-v2.rst). So few
-containers move at a time, the fewest bytes first, and only if all promises can be kept afterwards. Where they cannot be
-kept now, containers that share too few nodes are widened first.
+Narrowing moves pages, which takes seconds per gigabyte (cpuset.mems in Documentation/admin-guide/cgroup-v2.rst). So the
+fewest bytes move first. Where the promises cannot be kept now, containers that share too few nodes are widened instead.
 """
 
 from collections.abc import Iterator, Sequence

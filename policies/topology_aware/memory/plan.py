@@ -1,4 +1,4 @@
-"""Plan the memory of one container: a cheap offer of every pool, and a plan in the pool that is chosen."""
+"""Plan one container's memory: a cheap offer per pool; in the chosen pool its zone, a cold start, others to widen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

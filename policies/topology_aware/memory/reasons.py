@@ -1,4 +1,4 @@
-"""The reasons of decisions about memory: their codes and sentences."""
+"""Reasons of memory decisions: one function per sentence, with its code; amounts, kinds and nodes in words."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Find legal memory nodes for grants that exist already; a grant never loses its CPUs over memory."""
+"""Find memory nodes for existing grants: replace lost nodes, drop strict preferences, keep zones, widen for promises.
+
+A grant never loses its CPUs over memory.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Compute wider zones where zones are promised more memory than they have. Pure: the caller applies them.
+"""Choose which containers get more memory nodes where zones are promised more than they have; the caller applies it.
 
 A zone only grows to a superset of itself, so no page moves. Containers widen in this order: lower QoS class, the
 container that is placed (it has no pages yet), smaller, then by container. Other kinds of memory are added last:

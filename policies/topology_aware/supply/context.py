@@ -1,4 +1,4 @@
-"""The input that all steps of one placement share."""
+"""``PlacementContext``: the input of all steps of one placement: request, demand, other grants, supply, options."""
 
 from dataclasses import dataclass
 

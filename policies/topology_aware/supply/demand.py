@@ -1,4 +1,7 @@
-"""The CPUs that a request needs: kind, number and preferences (docs/placement.md, What a container asks for)."""
+"""Turn a request and the options into a ``Demand``: CPU kind, whole and shared CPUs, isolation, burst, conflicts.
+
+The rules are in docs/placement.md, What a container asks for.
+"""
 
 from dataclasses import dataclass, replace
 from enum import Enum

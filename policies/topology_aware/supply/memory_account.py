@@ -1,4 +1,4 @@
-"""The memory that is promised: kinds, zone and bytes of each grant, summed up per zone."""
+"""The memory promised to containers: each one's zone, widest zone and bytes, and an account of the sums per zone."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The memory nodes of a machine by kind and by distance. Sets of nodes are masks of any width."""
+"""A machine's memory nodes by kind and distance: capacity, nearest nodes and expansion of a zone. Sets are masks."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
-"""Decide whether all promises of memory can be kept at once: exact, for any zones, nested or crossing.
+"""Lay out memory promises on nodes as a flow: decides exactly whether all fit at once, else which union overflows.
 
 A container's memory may lie on any nodes of its zone. By Hall's theorem all promises can be kept exactly when no
 union of zones is promised more than it has; looking at single zones is not enough where zones cross. There are too
-many unions to try, so the promises are laid out on the nodes as a flow (Ford and Fulkerson): what cannot be laid out
-names the union that is too small.
+many unions to try, so the layout is a maximum flow (Ford and Fulkerson): what cannot be laid out names the union that
+is too small.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The grants summed up per pool, and what every pool can still give. Masks and plain integers.
+"""Sum up the grants per pool (immutable, updated by differences), and compute what every pool can still give.
 
 The rule (docs/placement.md, Choosing CPUs): in every pool, 1000 x the CPUs of the shared set is at least the
 shared capacity granted in the pool's subtree, and a pool whose shared set is used keeps at least one CPU.
