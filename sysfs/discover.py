@@ -1,4 +1,4 @@
-"""Discover a ``Machine`` from a sysfs tree: run the readers of CPUs, caches, nodes and devices, then assemble.
+"""Discover a ``Machine``: run the readers of a sysfs tree and assemble; and fingerprint a tree, to poll for hotplug.
 
 Content that would make the machine wrong (a malformed CPU list, two nodes that claim a CPU) raises a SysfsError that
 names the file. Content that only adds detail (a cache, a device, a file that older kernels lack) is left out or
