@@ -1,4 +1,4 @@
-"""The daemon process of ``cri-proxy run``: start and stop order, signals, the systemd watchdog, and which relay serves.
+"""The daemon process of ``cri-proxy run``: order of start, stop and handover; signals, watchdog, choice of relay.
 
 Start: the lock; the relay, which serves calls that need no decision from here on; then the engine is loaded and built
 (machine, policy, store, node); recovery enables decisions. Stop: the relay (held calls end or fail), the node, the

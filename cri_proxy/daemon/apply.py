@@ -1,4 +1,4 @@
-"""Discover the machine, build a policy for a configuration on it, and apply a change of either to the running node."""
+"""Discover the machine, build the policy for a configuration (with fallbacks at start), apply changes to the node."""
 
 import asyncio
 from collections.abc import Callable, Sequence

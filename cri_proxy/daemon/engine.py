@@ -1,4 +1,4 @@
-"""Build and open what decides: machine, policy, store and node, with their status, watchers and HTTP server.
+"""Build and wire what decides: machine, policy, store, node, interceptor, watchers, and the admin HTTP with its status.
 
 Nearly all of the daemon's code. ``app`` loads it while the relay serves already, builds it once, and opens it when
 this process may decide.

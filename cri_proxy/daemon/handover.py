@@ -1,8 +1,8 @@
-"""Replace a running daemon without a gap (docs/adr/0010): both the new process's side and the old one's.
+"""Pass the decider's lock from a running daemon to a new one, by pidfd and SIGUSR2; both sides. No sockets are passed.
 
-The new process takes the sockets' names, asks the old one by SIGUSR2, and waits for the lock. It finds the old one by
-its entry in the lock file and opens a pidfd before it checks that entry, so that no other process with a reused pid is
-ever signalled. A process that does not offer to hand over is not signalled either.
+The new process takes the sockets' names, asks the old one, and waits for the lock (docs/adr/0010). It finds the old
+one by its entry in the lock file and opens a pidfd before it checks that entry, so that no other process with a reused
+pid is ever signalled. A process that does not offer to hand over is not signalled either.
 """
 
 import asyncio

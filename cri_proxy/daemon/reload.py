@@ -1,4 +1,4 @@
-"""Reload the configuration on SIGHUP or a file change: apply it as a whole, or keep the old one and report why.
+"""Take a new configuration: keep back options that need a restart, apply the rest or reject all, report for status.
 
 An option that is read at start only keeps its value, and a warning says that a restart is needed. To refuse the rest
 because of it would leave an operator who edits two lines without either.

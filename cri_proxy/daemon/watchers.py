@@ -1,4 +1,4 @@
-"""Apply hotplug and configuration changes to the running daemon, and save the configuration for the next start."""
+"""Poll for hotplug, connect the configuration's watch to its reload, keep the last known good one, answer ``plan``."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""The interceptor that the relay calls for CRI methods: find each method's handler, and fall back if deciding fails.
+"""Decide on CRI calls that the relay holds: starts, releases, sandboxes here, creates and resizes apart; fall back.
 
 Every other method passes as untouched bytes. A fault of the proxy follows the option ``onPolicyError``: by default the
 container goes on with the last known shared set.

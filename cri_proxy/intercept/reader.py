@@ -1,4 +1,4 @@
-"""Parse CRI request bytes, and turn creates and updates into placement requests by this node's configuration."""
+"""Parse CRI request bytes; turn creates (with device localities, awaited) and updates into placement requests."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Answer the kubelet's UpdateContainerResources: re-plan the container in place, and finish or undo by the reply.
+"""Plan what replaces a kubelet's UpdateContainerResources: re-plan, clear CPUs, save; finish or undo by the outcome.
 
 The kubelet's own cpuset fields never pass; all other fields do (docs/design.md, "The way of a container").
 """

@@ -1,4 +1,4 @@
-"""Ask the kubelet's pod resources API for a pod's devices when its sandbox is created; containers wait for the answer.
+"""Ask the kubelet's pod resources API once per pod, early; containers wait a second at most for devices' NUMA nodes.
 
 The kubelet allocates a pod's devices before it asks for the sandbox. An answer that does not come in time, or does not
 parse, counts as none: it must not keep a container from starting.

@@ -1,4 +1,4 @@
-"""Hold StartContainer (and growing updates) until no other container can run on the CPUs that the container owns.
+"""Hold a start until no other container is on its CPUs, else re-place, refuse or report it; growing updates wait.
 
 The container's own lock is held from the last check until the start's reply, so that no update is sent while runc
 starts it. No lock is held while waiting for another container, so two starts cannot wait for each other.

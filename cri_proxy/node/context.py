@@ -1,4 +1,4 @@
-"""The parts that every module of the node shares (ledger, store, channel, signals), and the operator's rules."""
+"""``NodeRules`` (the operator's options), ``Signals`` and ``Context``: values that all modules of the node share."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Reserve, commit, roll back, resize, release: the only code that changes which grants containers hold.
+"""Apply the policy's decisions to the ledger: reserve, commit, roll back, resize, release; also readiness and fallback.
 
 Every method decides and changes the ledger without an ``await`` in between; the store and the runtime come after.
 Only the container's own lock is held across a call to the runtime.

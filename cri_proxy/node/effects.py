@@ -1,4 +1,4 @@
-"""Send UpdateContainerResources until each container has the pinning that the ledger wants: order, retries, locks.
+"""Send UpdateContainerResources until containers have their wanted pinning: locks, retries, memory moves apart.
 
 The value that is sent is the one current at that moment, so older ones drop out. A container whose own StartContainer
 is in flight gets no update until the reply: runc accepts an update then and loses it (docs/placement.md, Enactment).

@@ -1,4 +1,4 @@
-"""Wire the node's parts, recover the saved state, run the background checks, and close; for daemon and simulation."""
+"""Build the node from its parts; recover, place a container (reserve and save, or refuse), run slow checks, close."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

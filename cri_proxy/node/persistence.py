@@ -1,4 +1,4 @@
-"""Save rows through the store with a time limit: report failures once, and save again what failed (catch up)."""
+"""Save rows in call order, awaited or not, with a time limit; report a failure once, and later save all again."""
 
 import asyncio
 import time

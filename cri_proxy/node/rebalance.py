@@ -1,4 +1,4 @@
-"""Improve placements: when room returns, memory on fewer nodes and own CPUs; after a cold start, faster memory.
+"""Improve placements when room returns (narrower memory, the CPUs they asked for), and end cold starts that are due.
 
 Small steps, off the path of the call that freed the room: one after each release, all of them in the slow check.
 A container whose own start, update or creation is under way is left alone.

@@ -1,6 +1,7 @@
-"""Switch a running node to a new policy (options or machine): as a whole with the fewest moves, or not at all.
+"""Put a new policy (options or machine) in force on a running node, or refuse it whole; plan it as a dry run.
 
-For new options and a new machine (docs/placement.md, Restart and faults).
+A change that cannot be refused, as CPUs that went away, is applied as far as it fits (docs/placement.md, Restart and
+faults).
 """
 
 import asyncio

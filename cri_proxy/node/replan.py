@@ -1,4 +1,4 @@
-"""Run a computation on a ledger snapshot in a thread, and repeat it if the ledger changed meanwhile."""
+"""Run a computation on a thread, again if the ledger changed meanwhile; after a few tries run it on the event loop."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""``cri-proxy reset``: widen every live container to all CPUs and memory nodes at the runtime, and drop saved rows.
+"""``cri-proxy reset``: widen live containers to all CPUs and nodes, drop saved rows, correct resource files; dry run.
 
 For the uninstallation, while no daemon runs. An empty set would mean "no change" to the runtime, so explicit lists
 name everything. What an annotation preserved (``cpu.preserve``, ``memory.preserve``) stays as it is.

@@ -1,4 +1,4 @@
-"""The result of ``cri-proxy reset`` as values: each container before and after, which the command prints."""
+"""The result of ``cri-proxy reset`` as values: each container's outcome, and its pinning before and after."""
 
 from dataclasses import dataclass
 from typing import Literal

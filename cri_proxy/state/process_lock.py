@@ -1,4 +1,4 @@
-"""The decider's lock: one process per state directory decides; another fails to start, or waits to take over."""
+"""The decider's lock: one process per state directory decides, a second gets LockHeld; nothing here waits."""
 
 import fcntl
 import os

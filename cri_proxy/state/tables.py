@@ -1,4 +1,4 @@
-"""Convert rows to SQL statements and back, and run them on a connection. Called by the store's writer thread."""
+"""Convert rows to SQL statements and back; run them as one transaction on a connection, read all tables. Blocks."""
 
 import json
 import sqlite3

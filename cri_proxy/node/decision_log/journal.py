@@ -1,4 +1,4 @@
-"""Receive every event of the node after it happened, and write log lines, metrics and the records for ``explain``."""
+"""Log, count and record each event of the node after it happened, a method per event; ``explain`` gets the records."""
 
 from collections.abc import Sequence
 from dataclasses import replace

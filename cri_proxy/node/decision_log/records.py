@@ -1,4 +1,4 @@
-"""Keep and save the last decision about every container and its later history, for ``explain``, across restarts.
+"""Keep and save each container's last decision and history for ``explain``; a decision is open until the outcome.
 
 Records are kept for containers that have a row, and for the newest of those that hold nothing.
 """

@@ -1,4 +1,4 @@
-"""Read the cpuset that the kernel enforces on a container, from its process's cgroup files, v1 and v2.
+"""Read the cpuset that the kernel enforces on a container, by its pid's cgroup (v1, v2); detect processes moved out.
 
 Sources: cgroups(7) for ``/proc/PID/cgroup``, cpuset(7) for v1, the kernel's cgroup-v2 document for
 ``cpuset.cpus`` (empty = the parent's) and ``cpuset.cpus.effective``. Everything lies below a root given as an argument.

@@ -1,4 +1,4 @@
-"""State: which CPUs each container has exclusively, as far as the runtime has confirmed. Part of the ledger.
+"""State in the ledger: the CPUs that each container has exclusively as confirmed by the runtime, and contested ones.
 
 A grant changes at once; the container stays where it is until its update is confirmed. Until then no other container
 may use the CPUs that it had exclusively.

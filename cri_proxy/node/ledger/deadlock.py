@@ -1,4 +1,4 @@
-"""Break deadlocks between containers that wait for each other's CPUs: choose one to step aside in the ledger.
+"""Find containers that wait for each other's CPUs in a cycle, and mark one of each to step aside; sends nothing.
 
 After a forced re-plan two containers can each wait for CPUs that the other still holds, and neither update may be
 sent. Then one of the cycle moves to CPUs that no container owns (the root's shared set, else the reserved CPUs) until

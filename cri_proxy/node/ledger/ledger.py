@@ -1,7 +1,7 @@
-"""The node's only mutable state: all grants, confirmed pinnings, and which update may be sent next. No I/O.
+"""Placement state in memory: rows, grants, confirmed pinnings; which update may be sent, and what blocks it. No I/O.
 
-The coordinator owns it. It is used on the event loop only, never across an ``await``: that is the lock
-(docs/adr/0002). Policies get frozen snapshots; the version shows whether a snapshot is still current.
+Used on the event loop only, never across an ``await``: that is the lock (docs/adr/0002). Policies get frozen snapshots;
+the version shows whether a snapshot is still current.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The ledger's container: rows by key and in key order, with the active ones cached between changes.
+"""The ledger's collection of rows: by container key, in key order, with the active ones cached until a change.
 
 Each confirmation replaces one row, most questions concern all of them: replacing takes one lookup, a walk none.
 """

@@ -1,4 +1,4 @@
-"""Compute the resource files of a container (resources.sh, resources.json) from its grant and confirmed pinning.
+"""Compute the text of a container's resources.sh and resources.json from its grant, wanted and confirmed pinning.
 
 ``resources.sh`` can be sourced by any POSIX shell and always has all of its variables; ``resources.json`` has the same
 and a few more. The variables have the names that cri-resource-manager gave them, so that programs can move.

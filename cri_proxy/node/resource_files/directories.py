@@ -1,4 +1,4 @@
-"""Create, write, list and remove the host directories that containers see at ``/.cri-proxy``. Blocks.
+"""Create, list and remove the host directories behind ``/.cri-proxy``, and replace their files when changed. Blocks.
 
 Each is ``<root>/<pod uid>/<container name>/``, mounted read-only. A file is replaced by a rename in its directory:
 readers find the old or the new one whole, and inotify on the directory reports it (rename(2), inotify(7)).

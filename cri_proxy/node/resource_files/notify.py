@@ -1,7 +1,7 @@
-"""Run a container's ``notify-exec`` command by ExecSync after its resource files changed; retry, then give up.
+"""Run a container's ``notify-exec`` command in the background when its resource files changed; retry, then give up.
 
 It runs through the runtime's ExecSync, with a time limit, one at a time for each container; changes that come meanwhile
-count as one. A command that fails is tried again after growing pauses, then given up until the next change.
+count as one. The pauses between attempts grow; after the last one only another change runs it again.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Rewrite each container's resource files (``/.cri-proxy``) in the background when its grant or pinning changes.
+"""Decide which containers get ``/.cri-proxy`` files; write them before a create, refresh on changes, remove leftovers.
 
 A directory is made before CreateContainer goes to the runtime, outlives container ids and restarts of the proxy, and is
 removed with the container's row. A failure to write stops no container.

@@ -1,4 +1,4 @@
-"""Build the containers and memory nodes of ``status`` from a ledger snapshot, and find contested CPUs."""
+"""Build the container and memory views of ``status`` and ``explain``; find others that may be on a container's CPUs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

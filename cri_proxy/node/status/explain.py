@@ -1,4 +1,4 @@
-"""Build the answer of ``explain`` and the refusals of ``status`` from decision records and present state. Pure."""
+"""Build ``explain`` answers (a decision, and what differs now) and ``status`` refusals; match pods by name. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""Compute the gauges of /metrics from the node's state (health, configuration, CPUs, memory) at each scrape."""
+"""Compute the node's samples for /metrics at each scrape: health, configuration, CPUs, memory, containers, counters."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The frozen values that status, explain, health and plan answer with: built by the node, shown by HTTP and CLI."""
+"""Frozen values of the answers (status, explain, health, plan), and ``DaemonView``, the interface that HTTP serves."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

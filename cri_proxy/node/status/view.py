@@ -1,4 +1,4 @@
-"""Answer status, explain, health and metrics from the ledger and the journal: the ``DaemonView`` that HTTP serves."""
+"""``NodeView``: status, explain, health and metrics of a node, read-only for HTTP; also the configuration in force."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, replace

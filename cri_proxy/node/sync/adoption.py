@@ -1,4 +1,4 @@
-"""Read containers that have no row from the runtime, rebuild grants from their annotations, list those left alone."""
+"""Read unknown containers (with rebuilt grants) and exits from the runtime; list those left alone or still unplaced."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence

@@ -1,8 +1,8 @@
-"""Rebuild a grant from its annotation (as created) and the live cpuset, which wins where they differ. Pure.
+"""Rebuild a live container's grant from its annotation and cpuset, or return a request to place it again. Pure.
 
-The annotation stays as it was at creation while a container is resized, narrowed and warmed. Where the cpuset and the
-request determine the result, the grant is restored exactly. Elsewhere the container is placed again and asks for what
-it certainly has.
+The annotation stays as it was at creation while a container is resized, narrowed and warmed: the live cpuset wins.
+Where the cpuset and the request determine the result, the grant is restored exactly. Elsewhere the container is placed
+again and asks for what it certainly has.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Correct the ledger by the runtime's lists: at start, after calls of unknown outcome, on exits, in the slow check.
+"""Correct the ledger by the runtime's lists (start, exits, unknown outcomes, slow check), and place unknown containers.
 
 At start nothing correct is touched: a saved grant whose pinning the runtime has acknowledged causes no call. What is
 unknown is read, what is unplaced is placed, and what differs is updated, shrinks first.

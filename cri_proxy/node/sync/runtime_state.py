@@ -1,4 +1,4 @@
-"""List and inspect the runtime's containers and sandboxes over the proxy's own channel, as frozen values."""
+"""Query the runtime over the proxy's channel: its containers as frozen values, verbose statuses as CRI messages."""
 
 from dataclasses import dataclass
 from typing import Final
