@@ -64,6 +64,7 @@ class FieldReader:
         """Start with a table of the 4096 bytes of RFC 9113; later sizes come in the blocks themselves."""
         self._names = names
         self._table_bytes = table_bytes
+        self._beyond = _beyond(table_bytes)
         self._huffman: dict[bytes, bytes] = {}  # decoded strings: names and paths repeat
         self._next = _NUMBERS_BEGIN  # what index 0 would be: the newest is _FIRST_DYNAMIC below
         # By number, the oldest first, after the static ones by index.
@@ -90,11 +91,13 @@ class FieldReader:
                     entry = entry_of(index if index < _FIRST_DYNAMIC else begin - index)
                     if entry is not None:
                         found[entry[0]] = entry[1]
+                    elif index >= self._beyond:
+                        raise ProtocolError(f"a header field of index {index}, which a table of no size cannot have")
                 elif 0x20 <= byte < 0x40:  # table size (6.3)
                     size, position = _read_integer(block, position, 0x1F)
                     if size > _MAX_TABLE_BYTES:
                         raise ProtocolError(f"a compression table of {size} bytes")
-                    self._table_bytes = size
+                    self._table_bytes, self._beyond = size, _beyond(size)
                     self._forget_old()
                 else:
                     position = self._literal(block, position, byte, found)
@@ -114,6 +117,8 @@ class FieldReader:
             index, position = _read_integer(block, position - 1, mask)
         if index:
             entry = self._entries.get(index if index < _FIRST_DYNAMIC else self._next - index)
+            if entry is None and index >= self._beyond:
+                raise ProtocolError(f"a header field of index {index}, which a table of no size cannot have")
             name = entry[0] if entry is not None else None
         else:
             name, position = self._string(block, position)
@@ -215,6 +220,11 @@ def _string(raw: bytes) -> bytes:
 def write_literals(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Return a header block of never-indexed literals (RFC 7541, 6.2.3): it changes no table."""
     return b"".join(b"\x10" + _string(name) + _string(value) for name, value in fields)
+
+
+def _beyond(table_bytes: int) -> int:
+    """Return the first index that cannot be named: without a table the first dynamic one, else none."""
+    return _NUMBERS_BEGIN if table_bytes else _FIRST_DYNAMIC
 
 
 def _after_string(block: bytes, position: int) -> int:

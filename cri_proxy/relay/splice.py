@@ -19,7 +19,7 @@ from typing import Final
 
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut, ProtocolError
-from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, NO_TABLE, FieldReader, HeaderReader, Headers, write_literals
+from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, NO_TABLE, FieldReader, Headers, write_literals
 from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError, pack, unpack_one
 from cri_proxy.http2.status import Code, encode_message
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
@@ -31,7 +31,8 @@ from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream
 
 _REMEMBERED_STREAMS: Final = 4096
-_REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})  # the request fields that are read
+_REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})
+_REPLY_FIELDS: Final = frozenset({b":status", b"grpc-encoding", b"grpc-status", b"grpc-message"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Splice:
         self._answers_begin = b""  # acknowledges a smaller compression table of the client (RFC 7541, 4.2)
         self.goaway = Goaway(self.to_client)
         self._request_headers = FieldReader(_REQUEST_FIELDS)
-        self._reply_headers = HeaderReader(table_bytes=0)
+        self._reply_headers = FieldReader(_REPLY_FIELDS, table_bytes=0)
         self._upstream = Upstream(self.to_client, self.to_runtime)
         self._passthrough = PassthroughCalls(self._upstream, self._request_headers, self._new_call, passed)
         self._from_client = Direction(
