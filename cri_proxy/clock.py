@@ -1,4 +1,4 @@
-"""The clock as a constructor argument (wall time, monotonic time, sleep), so that tests need not wait."""
+"""``Clock``: wall time, monotonic time and sleep as a constructor argument; ``SystemClock`` is the machine's."""
 
 import asyncio
 import time

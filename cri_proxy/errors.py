@@ -1,4 +1,4 @@
-"""The errors that cri_proxy raises on purpose: one base class, and subclasses with fields instead of sentences.
+"""The base class of cri_proxy's errors, and those that packages share: calls, requests, store, configuration.
 
 Not frozen: raising sets attributes on an exception, and ``contextlib`` does so from Python.
 """

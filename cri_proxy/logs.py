@@ -1,4 +1,4 @@
-"""Configure the structured log (structlog): JSON, journal or coloured lines on stderr; level and form can change."""
+"""Configure the structured log (structlog): JSON, journal or coloured lines on stderr; level and form may change."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Bind the Unix socket of a relay, publish it under its name by a rename or use systemd's, and remove it at the end.
+"""Listening Unix sockets of relays and the admin API: bind, publish by rename or take systemd's, remove at the end.
 
 Clients never see it incomplete. At the end it is unlinked only if its inode is still ours; systemd's stays in place.
 """

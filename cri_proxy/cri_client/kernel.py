@@ -1,4 +1,4 @@
-"""Read from procfs which CPUs and memory nodes a process may use, and its effective capabilities.
+"""Parse /proc/PID/status, as text or of this process: allowed CPUs and memory nodes, effective capabilities.
 
 Sources: proc_pid_status(5) (Cpus_allowed_list, Mems_allowed_list, CapEff), capabilities(7).
 """

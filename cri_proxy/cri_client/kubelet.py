@@ -1,4 +1,4 @@
-"""Run, inspect and remove pods by the CRI calls that a kubelet makes, over any channel. Stateless."""
+"""``Kubelet``: run, update, inspect and remove pods and exec in them by a kubelet's CRI calls, over any channel."""
 
 import json
 from dataclasses import dataclass

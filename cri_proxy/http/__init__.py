@@ -1,1 +1,1 @@
-"""HTTP and the admin socket: the same read-only handlers."""
+"""The daemon's HTTP API over TCP and the admin socket, and the client that commands use."""

@@ -1,4 +1,4 @@
-"""Serve one HTTP/1.1 client connection within time and size limits: h11 parses, asyncio carries the bytes."""
+"""One HTTP/1.1 client connection (h11 on asyncio streams): requests in, responses or events out, within limits."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""HTTP requests, responses and server-sent events as values, and the check of ``Host``. No I/O."""
+"""Values of the HTTP API: requests, responses, events, refusals, handler types; and the check of ``Host``. No I/O."""
 
 import ipaddress
 import re

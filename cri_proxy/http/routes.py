@@ -1,4 +1,4 @@
-"""Map paths to handlers of the daemon's HTTP API: status, explain, topology, config, health, metrics, plan."""
+"""The HTTP API's handlers by path (status, explain, topology, config, health, metrics, plan), and JSON in steps."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping

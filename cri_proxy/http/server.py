@@ -1,4 +1,4 @@
-"""Listen on the admin socket (root only) and on TCP if configured; check each request and answer by the routes."""
+"""Serve given routes on the admin socket (root only, POST too) and TCP (GET, HEAD): listen, retry, limit, answer."""
 
 import asyncio
 import errno

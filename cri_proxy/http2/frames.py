@@ -1,6 +1,6 @@
-"""Cut a byte stream into HTTP/2 frames without copying, and build frames (RFC 9113, sections 4 and 6). No I/O.
+"""HTTP/2 frames (RFC 9113, 4 and 6): constants, a cutter of byte chunks into frames, payload parsers and builders.
 
-A cut says where a frame lies in a buffer, so that a relay can send hundreds of frames on as one slice.
+No I/O, no connection state. A cut says where a frame lies in a buffer: a relay sends hundreds of frames as one slice.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""Decode HTTP/2 header blocks in transit (HPACK, RFC 7541) for all or a few fields, and encode literal ones.
+"""HPACK header blocks (RFC 7541): read all fields with the hpack library, or a few with our decoder; write literals.
 
 Reading follows a compression table that belongs to the two ends. Blocks that we write are literals that are never
 indexed, so they change no table.

@@ -1,4 +1,4 @@
-"""gRPC status codes, and their encoding in HTTP/2 trailers (PROTOCOL-HTTP2.md), both ways."""
+"""gRPC status: codes, those that leave the outcome unknown, percent-coded messages, reading a reply's trailers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Metrics: the catalog, counters, and the Prometheus text format."""
+"""Metrics: the catalog, counters, samples of this process, and the Prometheus text format."""

@@ -1,4 +1,4 @@
-"""Count events and measure durations since the start, in memory; a scrape reads the counters and histograms."""
+"""Counters and histograms by metric and labels, in memory: callers add, a scrape reads; unknown labels are 'other'."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence

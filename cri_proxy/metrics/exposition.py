@@ -1,4 +1,4 @@
-"""Write samples in Prometheus' text format for ``GET /metrics``, by ``prometheus-client`` loaded at the first scrape.
+"""Write samples as Prometheus text for ``GET /metrics``: prometheus-client's lines are kept, numbers filled in.
 
 Source: prometheus.io/docs/instrumenting/exposition_formats, "Text-based format", version 0.0.4.
 """

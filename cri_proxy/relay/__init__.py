@@ -1,1 +1,1 @@
-"""Between kubelet and runtime: the HTTP/2 splice, the grpc.aio relay and the table of intercepted methods."""
+"""Relays between kubelet and runtime: the HTTP/2 splice with its sockets, one on grpcio, one in process; counters."""

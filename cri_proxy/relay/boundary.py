@@ -1,4 +1,7 @@
-"""Call the interceptor for a relay and catch its faults: a bug of the proxy must not stop a container from starting."""
+"""Call the interceptor for a relay: if it raises, report that and forward the call; cache interests, count calls.
+
+A bug of the proxy must not stop a container from starting.
+"""
 
 import asyncio
 import itertools

@@ -1,7 +1,7 @@
-"""The interface between relay and interceptor: calls, verdicts and outcomes as values; three relays implement it.
+"""Values that relays and interceptor exchange (calls, verdicts, outcomes), and ``Interceptor``, which relays call.
 
-A relay calls ``wants`` once per method name, ``on_request`` once per call of a wanted method with the whole
-request message, and after a Forward or Rewrite verdict ``on_outcome`` exactly once. When the caller leaves while
+Each of the three relays calls ``wants`` once per method name, ``on_request`` once per call of a wanted method with the
+whole request message, and after a Forward or Rewrite verdict ``on_outcome`` exactly once. When the caller leaves while
 ``on_request`` waits, the relay cancels it and reports ``Aborted(sent=False)``.
 """
 

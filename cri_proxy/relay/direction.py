@@ -1,4 +1,4 @@
-"""Forward the frames of one direction of a spliced connection, and show some to the splice, which may drop them.
+"""One direction of a splice, without I/O: forward frames, join header blocks; callbacks see some and may drop them.
 
 Untouched frames are gathered into runs and sent as slices of the received buffer. Our frames may only stand between
 two units of the other side: a unit is one frame, or a header block with all its CONTINUATION frames (RFC 9113, 4.3).

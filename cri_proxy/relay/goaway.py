@@ -1,4 +1,4 @@
-"""Build the two GOAWAYs that ask a client to leave its connection without losing calls in transit (RFC 9113, 6.8).
+"""Ask a client to leave without losing calls (RFC 9113, 6.8): GOAWAY and PING, its answer, the last GOAWAY.
 
 1. A GOAWAY with the highest stream id asks for no new streams. A PING follows: once the client has answered it, every
    call that the client began before it read the GOAWAY has arrived.

@@ -1,4 +1,4 @@
-"""The state of one intercepted call: its buffered request, its phase and a copy of its reply."""
+"""The splice's state of one intercepted call: request buffer, phase, copy of the reply; its outcome. No I/O."""
 
 from dataclasses import dataclass, field
 from enum import Enum

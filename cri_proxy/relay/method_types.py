@@ -1,4 +1,4 @@
-"""The gRPC method types of CRI methods (unary, server stream, endless), for the relay on grpcio and for metrics.
+"""Sets of CRI v1 method paths by gRPC type: unary, server streams, and endless streams that no stop waits for.
 
 A method that is missing here works too: the relay on grpcio passes it on as a stream, the splice needs no shape.
 """

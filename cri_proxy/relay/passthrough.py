@@ -1,4 +1,4 @@
-"""Count pass-through calls, track them to their end, and forward chunks that hold nothing else on a fast path."""
+"""The splice's fast path, both ways: forward a chunk's leading frames of pass-through calls; count and track them."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""The splice relay's sockets: accept clients, connect them to the runtime, move bytes, and carry out verdicts."""
+"""The sockets of the splice relay: pair clients with the runtime, run the interceptor for held calls, stop in order."""
 
 import asyncio
 import select

@@ -1,6 +1,6 @@
-"""Join a client and a runtime HTTP/2 connection frame by frame, holding intercepted requests. Bytes in, bytes out.
+"""Join a client and a runtime HTTP/2 connection, without I/O: forward frames, hold requests, answer refused ones.
 
-No sockets, no tasks, no clock. Every frame goes on unchanged, except:
+Bytes in, bytes and events out; no tasks, no clock. Every frame goes on unchanged, except:
 
 * request DATA of a wanted method is held until ``resume`` or ``refuse``. Its HEADERS go on at once: the compression
   table of HPACK needs them all, in order. A refused stream is reset towards the runtime and answered with literals

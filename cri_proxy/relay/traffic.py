@@ -1,7 +1,7 @@
-"""Count and time the relays' calls by method and status, as metrics: one dictionary entry per call, none per frame.
+"""Count the relays' calls, connections and bytes for metrics; time the intercepted calls (held, whole duration).
 
-Pass-through calls count by path; their status is not read. Paths come from outside, so their number is bounded, and
-only the methods of CRI become labels.
+A call costs one dictionary update, a frame none. Pass-through calls count by path; their status is not read. Paths come
+from outside, so their number is bounded, and only the methods of CRI become labels.
 """
 
 import time

@@ -1,8 +1,9 @@
-"""Flow control towards the runtime (RFC 9113, 5.2): both the client and the splice send DATA on one connection.
+"""Flow control towards the runtime: track windows, queue the client's DATA, send held bodies, credit the client.
 
-The client counts what it sent against the runtime's windows. DATA that the splice keeps is credited to the client at
-once. DATA that the splice sends instead is a *debt*: the runtime's next credit for the connection pays it, and only
-the rest goes on to the client. Until then the client may count on more window than there is, so its DATA may wait:
+Both the client and the splice send DATA on one connection (RFC 9113, 5.2). The client counts what it sent against the
+runtime's windows. DATA that the splice keeps is credited to the client at once. DATA that the splice sends instead is a
+*debt*: the runtime's next credit for the connection pays it, and only the rest goes on to the client. Until then the
+client may count on more window than there is, so its DATA may wait:
 
     runtime's window = client's window + waiting bytes - debt
 """

@@ -1,1 +1,1 @@
-"""The channel to containerd, and a runtime in this process."""
+"""The proxy's own client of the runtime, and a CRI v1 runtime in memory."""

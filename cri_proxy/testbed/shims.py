@@ -1,4 +1,4 @@
-"""Remove what a private containerd leaves when it ends: its shims and containers, their sockets and mounts.
+"""Clean up after a private containerd: kill its shims and containers, find their sockets, unmount; probe overlayfs.
 
 Other containerds are not touched: only shims whose ``-address`` is our socket, and mounts below our directory, are
 removed.

@@ -1,4 +1,4 @@
-"""Prepare a runtime that already runs for the try-out: add an image; at the end remove our pods and image."""
+"""Prepare an existing runtime for the try-out: find its cgroup driver, add an image; later remove pods and image."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Format the try-out's report: each container's request, placement, reason, and the CPUs the kernel allows. Pure."""
+"""Format the try-out's report: each container's request, placement, reason, and if the kernel confirms it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

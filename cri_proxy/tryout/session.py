@@ -1,4 +1,4 @@
-"""Run one try-out: start a runtime and the daemon, run the pods, print the report, remove everything."""
+"""Run one try-out: start runtime and daemon, run the pods, compare decisions with the kernel, report, clean up."""
 
 import asyncio
 import json

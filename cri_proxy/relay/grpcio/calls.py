@@ -1,4 +1,4 @@
-"""Forward one call of the relay on grpcio (metadata, deadline, status, trailers), asking the interceptor if held."""
+"""Forward calls of the relay on grpcio with metadata, deadline, status: unary, held (asks the interceptor), streams."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Count the calls in flight of the relay on grpcio, wait for them or end them, and hold replies before a stop."""
+"""Count the grpcio relay's calls in flight; for a stop wait for them, end endless ones, hold replies back meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

@@ -1,6 +1,6 @@
-"""The relay of ``--relay grpc``, on grpc.aio: start, stop and method handlers, with the interface of the splice.
+"""``GrpcRelay`` of ``--relay grpc``: start, leave and stop a grpc.aio server, choose the handler of each method.
 
-Only this room imports grpcio, so that the daemon loads it for ``--relay grpc`` alone.
+The interface is that of ``SpliceRelay``. The daemon imports this package, and so grpcio, for ``--relay grpc`` alone.
 """
 
 import asyncio

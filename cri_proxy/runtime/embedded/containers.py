@@ -1,4 +1,4 @@
-"""CRI methods of the embedded runtime's containers, with their events and containerd's verbose status as JSON."""
+"""CRI container methods of the embedded runtime: lifecycle, updates, status, events, the kernel's refusals."""
 
 import json
 from contextlib import suppress

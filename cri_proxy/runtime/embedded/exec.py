@@ -1,4 +1,4 @@
-"""CRI methods of the embedded runtime: exec, attach. A few commands run, answered as kernel and busybox would."""
+"""CRI exec and attach of the embedded runtime: no process runs; a few commands (cat, nproc, echo) are emulated."""
 
 from collections.abc import Sequence
 

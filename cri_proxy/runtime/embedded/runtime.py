@@ -1,7 +1,7 @@
-"""A CRI v1 runtime in memory: dispatch calls to its methods; for ``--runtime-endpoint embedded``, demo and tests.
+"""``EmbeddedRuntime``, a CRI v1 runtime in memory: dispatch calls to methods, stream events, go away and come back.
 
-It runs no process and enforces nothing, but keeps the same records as containerd, answers as containerd would, and
-computes what the kernel would enforce. One event loop, no threads.
+For ``--runtime-endpoint embedded``, demo and tests. It runs no process and enforces nothing, but keeps the same records
+as containerd, answers as containerd would, and computes what the kernel would enforce. One event loop, no threads.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""CRI methods of the embedded runtime: statistics, computed as if each container used exactly what it requested."""
+"""CRI statistics and metrics of the embedded runtime, computed from CPU requests and from half of the memory limits."""
 
 from collections.abc import Iterator
 
