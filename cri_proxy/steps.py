@@ -1,4 +1,4 @@
-"""Split long work on the event loop into generator steps, so that other tasks run in between; or run it at once."""
+"""``Steps``, long work as a generator that its caller may pause at each ``yield``; run it at once, bunch its items."""
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final, TypeAlias, TypeVar

@@ -1,4 +1,4 @@
-"""Check kernel cpusets periodically: put back what others wrote or leave it to them, name the writer, report escapes.
+"""Check kernel cpusets: put back others' writes, leave what was set at creation or keeps recurring; report escapes.
 
 CRI does not show it: the runtime reports its own record. A container whose kernel set differs twice in a row from what
 the runtime has acknowledged, with no call about it in flight, is updated again. One that the runtime created

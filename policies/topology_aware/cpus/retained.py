@@ -1,4 +1,4 @@
-"""Find which earlier CPUs a container keeps in a pool (the oldest if it shrinks), and that pool's rank. Pure."""
+"""Find the earlier CPUs to keep in a container's old pool or one above, and rank it (deeper is higher). Pure."""
 
 from dataclasses import replace
 
