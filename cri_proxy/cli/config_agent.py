@@ -1,4 +1,4 @@
-"""``cri-proxy config-agent``: read options and group, copy a mounted ConfigMap to the host once or at every change."""
+"""``cri-proxy config-agent``: keep a host directory the copy of a mounted ConfigMap and group; or copy once, exit."""
 
 import argparse
 import os

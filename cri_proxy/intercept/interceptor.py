@@ -1,4 +1,4 @@
-"""Decide on CRI calls that the relay holds: starts, releases, sandboxes here, creates and resizes apart; fall back.
+"""Decide on held CRI calls (creates, resizes in other modules); on a fault use the last known CPU sets, or refuse.
 
 Every other method passes as untouched bytes. A fault of the proxy follows the option ``onPolicyError``: by default the
 container goes on with the last known shared set.
