@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import yaml
+from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
 
 DIRECTORIES = ("var/run/cdi", "etc/cdi")
 # Far above what drivers write; only root may write there, so that this bounds accidents.
@@ -19,7 +19,7 @@ MAX_FILE_BYTES = 4 << 20
 
 _Nodes = Mapping[str, tuple[str, ...]]  # device name -> host paths
 _Stamp = tuple[int, int]  # modification time in ns, size
-_LOADER: type[yaml.CSafeLoader | yaml.SafeLoader] = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+_YAML = Dialect(MAX_FILE_BYTES, max_depth=32, max_nodes=500_000, has_aliases=True)
 
 
 class CdiSpecs:
@@ -84,8 +84,8 @@ def _parsed(content: bytes) -> object:
         value: object = json.loads(content)
     except (ValueError, RecursionError):
         try:
-            value = yaml.load(content, Loader=_LOADER)  # both loaders are the safe ones
-        except (yaml.YAMLError, ValueError, RecursionError, OverflowError):
+            value = plain(parse_tree(content.decode(), _YAML))
+        except (YamlError, ValueError):
             return None
     return value
 

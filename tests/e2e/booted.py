@@ -139,7 +139,7 @@ def booted() -> Iterator[Booted]:
 
 
 def wait(claim: str, check: Callable[[], T | None]) -> T:
-    """What ``check`` gives once that is neither None nor False. Environment of a running event loop."""
+    """What ``check`` gives once that is neither None nor False. Outside of a running event loop."""
     return asyncio.run(until(claim, lambda: asyncio.to_thread(check), seconds=BOOT_SECONDS))
 
 

@@ -1,6 +1,6 @@
-"""What spec section 9 promises of a node, held against what the *runtime* has, at any moment and when all is settled.
+"""What docs/placement.md promises of a node, compared with what the runtime has, at any moment and once all is settled.
 
-What a container may use is asked of the embedded kernel, not of the ledger. Environment the promise are containers that
+What a container may use is asked of the embedded kernel, not of the ledger. Outside the promise are containers that
 we do not pin, and those whose every CPU went offline: the kernel lets them run anywhere until an update reaches them.
 """
 
@@ -66,7 +66,7 @@ def _mems(text: str) -> NodeSet:
 
 
 class MoveCheck:
-    """Every call that takes memory nodes from a running container carries nothing else (spec section 6)."""
+    """Every call that takes memory nodes from a running container carries nothing else."""
 
     def __init__(self, runtime: ScriptedRuntime) -> None:
         self._runtime = runtime

@@ -1,4 +1,4 @@
-"""What must hold after every step, whatever the machine and whatever happened (spec sections 5, 6 and 9).
+"""What must hold after every step, whatever the machine and whatever happened (docs/placement.md).
 
 Observed are grants, pinnings, updates and pool views; they are held against sums that are done here anew.
 """

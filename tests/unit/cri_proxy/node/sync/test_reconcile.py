@@ -30,7 +30,7 @@ def test_a_row_takes_the_state_that_the_runtime_gives() -> None:
 
 
 def test_a_start_that_nobody_saw_may_have_lost_what_was_written_meanwhile() -> None:
-    """Its pinning is in doubt, so it is sent again (spec section 7: runc accepts an update during a start)."""
+    """Its pinning is in doubt, so it is sent again (runc accepts an update during a start, and loses it)."""
     created = replace(ROW, state="created", unconfirmed=None)
     (row,) = reconcile([created], node(live(state="running"))).rows
     assert (row.state, row.acknowledged, row.unconfirmed) == ("running", ROW.acknowledged, ROW.acknowledged)
