@@ -32,6 +32,7 @@ SECONDS: Final = 90.0
 """The longest that anything may take on a machine that has much else to do."""
 EXCUSED_SECONDS: Final = 3.0
 """After a restart of the runtime, once every client is connected again: for the daemon's own connections."""
+STARTING: Final = "is in starting state"  # containerd's word for a start that its caller has given up and that goes on
 EVENTS: Final = RUNTIME + "GetContainerEvents"
 POD_UID: Final = "io.kubernetes.pod.uid"
 
@@ -368,7 +369,7 @@ class Acts:
 
 
 class _Excuse:
-    """Swallows a failed call that a restart of the runtime explains, one during the call too; others are problems."""
+    """Swallow a failed call that a restart of the runtime or a start under way explains; others are problems."""
 
     def __init__(self, acts: Acts, what: str) -> None:
         self._acts = acts
@@ -376,8 +377,7 @@ class _Excuse:
         self._was_excused = acts.is_excused
         self._restarts = acts.restarts
 
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
+    def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         if not isinstance(error, CallFailed | RuntimeUnavailable):
@@ -385,6 +385,8 @@ class _Excuse:
         acts = self._acts
         if self._was_excused or acts.is_excused or acts.restarts > self._restarts:
             acts.tally.acts["failed while the runtime was away"] += 1
+        elif STARTING in str(error):
+            acts.tally.acts["removed while it started"] += 1
         else:
             acts.tally.problems.append(f"{self._what}: {error}")
         return True
