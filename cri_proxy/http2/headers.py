@@ -92,7 +92,7 @@ class FieldReader:
                     if entry is not None:
                         found[entry[0]] = entry[1]
                     elif index >= self._beyond:
-                        raise ProtocolError(f"a header field of index {index}, which a table of no size cannot have")
+                        raise ProtocolError(f"entry {index} of a compression table of size 0")
                 elif 0x20 <= byte < 0x40:  # table size (6.3)
                     size, position = _read_integer(block, position, 0x1F)
                     if size > _MAX_TABLE_BYTES:
@@ -118,7 +118,7 @@ class FieldReader:
         if index:
             entry = self._entries.get(index if index < _FIRST_DYNAMIC else self._next - index)
             if entry is None and index >= self._beyond:
-                raise ProtocolError(f"a header field of index {index}, which a table of no size cannot have")
+                raise ProtocolError(f"entry {index} of a compression table of size 0")
             name = entry[0] if entry is not None else None
         else:
             name, position = self._string(block, position)
@@ -223,7 +223,7 @@ def write_literals(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def _beyond(table_bytes: int) -> int:
-    """Return the first index that cannot be named: without a table the first dynamic one, else none."""
+    """Return the first index that is an error: the first dynamic one if the table has size 0, else out of reach."""
     return _NUMBERS_BEGIN if table_bytes else _FIRST_DYNAMIC
 
 
