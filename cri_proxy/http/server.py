@@ -9,6 +9,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from cri_proxy.clock import SystemClock
+from cri_proxy.errors import ConfigError
 from cri_proxy.http.connection import MAX_HEADER_BYTES, Connection, Times
 from cri_proxy.http.limits import ConnectionLimit, FairShare
 from cri_proxy.http.messages import (
@@ -72,7 +73,10 @@ class AdminServer:
 
     async def listen_unix(self, path: Path) -> None:
         """Open the admin socket with mode 0600 in place of one that is there. Raises ConfigError."""
-        listener, self._socket = listen_on(path, None, take_over=True)
+        try:
+            listener, self._socket = listen_on(path, None, take_over=True)
+        except ConfigError as error:  # it is no option of its own: its path follows from ``listen``
+            raise ConfigError(error.path, 0, "admin socket", error.problem) from error
         accept = partial(self._accept, self._root)
         self._servers.append(await asyncio.start_unix_server(accept, sock=listener, limit=MAX_HEADER_BYTES))
 
