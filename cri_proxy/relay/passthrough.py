@@ -29,11 +29,14 @@ OnNew = Callable[[int, Headers], None]
 class PassthroughCalls:
     """The pass-through calls of one pair of connections."""
 
-    def __init__(self, upstream: Upstream, reader: FieldReader, on_new: OnNew, passed: Passed | None) -> None:
+    def __init__(
+        self, upstream: Upstream, to_client: Parts, reader: FieldReader, on_new: OnNew, passed: Passed | None
+    ) -> None:
         """Read every header block of the client with ``reader``; count calls by path in ``passed``."""
         self.last_stream = 0  # the latest stream of the client
         self.streams: set[int] = set()  # calls that the runtime has not ended, endless ones left out
         self._upstream = upstream
+        self._to_client = to_client
         self._read = reader.read
         self._on_new = on_new
         self._passed: Passed = passed if passed is not None else {}
@@ -104,7 +107,7 @@ class PassthroughCalls:
             if flags & _END_STREAM:
                 streams.discard(stream)
             position = after
-        return _send_on(self._upstream.to_client, data, position)
+        return _send_on(self._to_client, data, position)
 
 
 def _send_on(out: Parts, data: bytes, position: int) -> bytes:

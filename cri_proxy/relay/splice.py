@@ -10,6 +10,8 @@ Bytes in, bytes and events out; no tasks, no clock. Every frame goes on unchange
 * WINDOW_UPDATE frames are kept true for both ends (``upstream.py``).
 * GOAWAY and PING frames ask a client to leave (``goaway.py``).
 
+Frames that the splice writes to the client wait for the runtime's SETTINGS (``preface.py``).
+
 A malformed frame raises ProtocolError; the owner then closes both sides.
 """
 
@@ -27,6 +29,7 @@ from cri_proxy.relay.direction import Direction, Parts
 from cri_proxy.relay.goaway import Goaway
 from cri_proxy.relay.held_call import MAX_BODY_BYTES, HeldCall, Phase
 from cri_proxy.relay.passthrough import PassthroughCalls
+from cri_proxy.relay.preface import ClientPreface, OwnFrames
 from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream
 
@@ -68,14 +71,17 @@ class Splice:
         # Streams whose remaining frames are dropped: the client's, and the runtime's. Oldest first.
         self._client_ignored: dict[int, None] = {}
         self._runtime_ignored: dict[int, None] = {}
-        self._preface = frames.PREFACE  # the part that is still to come
+        self._client_preface = ClientPreface(self.to_runtime)
+        self._own = OwnFrames(self.to_client)
         self._settings_seen = False
         self._answers_begin = b""  # acknowledges a smaller compression table of the client (RFC 7541, 4.2)
-        self.goaway = Goaway(self.to_client)
+        self.goaway = Goaway(self._own)
         self._request_headers = FieldReader(_REQUEST_FIELDS)
         self._reply_headers = FieldReader(_REPLY_FIELDS, table_bytes=0)
-        self._upstream = Upstream(self.to_client, self.to_runtime)
-        self._passthrough = PassthroughCalls(self._upstream, self._request_headers, self._new_call, passed)
+        self._upstream = Upstream(self._own, self.to_runtime)
+        self._passthrough = PassthroughCalls(
+            self._upstream, self.to_client, self._request_headers, self._new_call, passed
+        )
         self._from_client = Direction(
             self.to_runtime,
             {
@@ -103,16 +109,14 @@ class Splice:
 
     def receive_from_client(self, data: bytes) -> None:
         """Receive bytes of the client. Raises ProtocolError; everything before the malformed frame still counts."""
-        if self._preface:
-            part, data = data[: len(self._preface)], data[len(self._preface) :]
-            if not self._preface.startswith(part):
-                raise ProtocolError("the client does not begin with the HTTP/2 preface")
-            self._preface = self._preface[len(part) :]
-            self.to_runtime.append(part)
+        if not self._client_preface.is_over:
+            data = self._client_preface.receive(data)
         if self._from_client.is_clear:
             data = self._passthrough.requests(data)
         if data:
             self._from_client.receive(data)
+        if not self._own.is_open:
+            self._own.check()
 
     def receive_from_runtime(self, data: bytes) -> None:
         """Receive bytes of the runtime. Raises ProtocolError; everything before the malformed frame still counts."""
@@ -157,7 +161,7 @@ class Splice:
         self.to_runtime.append(frames.rst_stream(stream, frames.CANCEL))
         if call.client_open:
             _remember(self._client_ignored, stream)
-        self.to_client.append(frames.rst_stream(stream, frames.REFUSED_STREAM))
+        self._own.send(frames.rst_stream(stream, frames.REFUSED_STREAM))
 
     def finish(self) -> None:
         """Send the last GOAWAY; nothing may be received after it."""
@@ -328,7 +332,7 @@ class Splice:
             self._upstream.settings(pairs.get(frames.SETTINGS_INITIAL_WINDOW_SIZE))
             cutter = self._from_client.cutter
             cutter.max_frame_bytes = max(cutter.max_frame_bytes, pairs.get(frames.SETTINGS_MAX_FRAME_SIZE, 0))
-            self.goaway.settings_sent()
+            self._own.open()
         return True
 
     def _runtime_window(self, buffer: bytes, cut: Cut) -> bool:
@@ -382,10 +386,10 @@ class Splice:
         fields = [] if begun else [(b":status", b"200"), (b"content-type", b"application/grpc")]
         fields += [(b"grpc-status", b"%d" % code), (b"grpc-message", encode_message(message))]
         flags = frames.END_STREAM | frames.END_HEADERS
-        self.to_client.append(frames.frame(frames.HEADERS, flags, stream, self._answers_begin + write_literals(fields)))
+        self._own.send(frames.frame(frames.HEADERS, flags, stream, self._answers_begin + write_literals(fields)))
         if client_open:  # the answer is complete, the request need not be (RFC 9113, 8.1)
             _remember(self._client_ignored, stream)
-            self.to_client.append(frames.rst_stream(stream, frames.NO_ERROR))
+            self._own.send(frames.rst_stream(stream, frames.NO_ERROR))
 
 
 def _remember(streams: dict[int, None], stream: int) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut
 from cri_proxy.relay.direction import Parts
+from cri_proxy.relay.preface import OwnFrames
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class _Waiting:
 class Upstream:
     """The windows of one connection, and the DATA that waits for them."""
 
-    to_client: Parts
+    to_client: OwnFrames
     to_runtime: Parts
     window_bytes: int = frames.DEFAULT_WINDOW_BYTES
     debt_bytes: int = 0
@@ -73,14 +74,14 @@ class Upstream:
         dropped = sum(len(entry.body) for entry in self.waiting if entry.stream == stream)
         self.waiting = deque(entry for entry in self.waiting if entry.stream != stream)
         if dropped:
-            self.to_client.append(frames.window_update(0, dropped))
+            self.to_client.send(frames.window_update(0, dropped))
 
     def credit_client(self, stream: int, length: int, *, end_stream: bool) -> None:
         """Credit the client for a frame that does not go on."""
         if length:
-            self.to_client.append(frames.window_update(0, length))
+            self.to_client.send(frames.window_update(0, length))
             if not end_stream:
-                self.to_client.append(frames.window_update(stream, length))
+                self.to_client.send(frames.window_update(stream, length))
 
     def acknowledged(self) -> None:
         """Apply the runtime's oldest SETTINGS, which the client has acknowledged."""
@@ -102,7 +103,7 @@ class Upstream:
         paid = min(self.debt_bytes, increment)
         self.debt_bytes -= paid
         if paid and paid < increment:
-            self.to_client.append(frames.window_update(0, increment - paid))
+            self.to_client.send(frames.window_update(0, increment - paid))
         self.send()
         return not paid
 

@@ -2,7 +2,7 @@
 # Installs the programs of the system that are missing, where that is possible: as root, by apt.
 #
 #   packaging/setup/system.sh run     a container runtime and what its image is made of
-#   packaging/setup/system.sh test    that, and what boots emulated machines and systemd
+#   packaging/setup/system.sh test    that, what boots emulated machines and systemd, and clients that tests call with
 #
 # A program that stays missing is named and is no failure here: `make run` goes on with the embedded runtime, and
 # a test that needs the program says so (in CI that is a failure).
@@ -36,6 +36,7 @@ if [ "$kind" = test ]; then
     need mkfs.ext4 e2fsprogs
     need systemd-analyze systemd
     need nsenter util-linux
+    need curl curl
 fi
 
 if [ -n "$missing" ]; then

@@ -20,7 +20,7 @@ import h2.settings
 from tests.relay.clients import Answer, Pairs, plain
 
 Codes = h2.settings.SettingCodes
-GOAWAY, CANCEL = 7, 8
+SETTINGS, GOAWAY, CANCEL = 4, 7, 8
 UNAVAILABLE = 14
 _BY_RESET = {0: 13, CANCEL: 1, 7: UNAVAILABLE, 11: 8}  # grpc's PROTOCOL-HTTP2.md; all others are INTERNAL
 _OWN = (b":status", b"content-type", b"grpc-status", b"grpc-message", b"grpc-encoding", b"grpc-accept-encoding")
@@ -138,6 +138,7 @@ class Line(H2Line):
         self.goaways: list[bytes] = []
         self.pinged: list[bytes] = []
         self._received = bytearray()
+        self._is_greeted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -207,6 +208,9 @@ class Line(H2Line):
         cast(asyncio.Transport, self._transport).resume_reading()
 
     def _take(self, frame: bytes) -> None:
+        if not self._is_greeted and frame[3] != SETTINGS:  # python-h2 itself bears it (RFC 9113, 3.4)
+            self.complaint = h2.exceptions.ProtocolError(f"the server's first frame has type {frame[3]}")
+        self._is_greeted = True
         if frame[3] == GOAWAY:  # python-h2 takes no frame after one, although open calls go on (RFC 9113, 6.8)
             self.goaways.append(frame[9:])
             last = int.from_bytes(frame[9:13], "big")

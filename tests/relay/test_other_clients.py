@@ -1,4 +1,4 @@
-"""A third client finds the same: grpclib, a gRPC library of others on the HTTP/2 of python-h2, at its own defaults."""
+"""Two other clients find the same: grpclib, on the HTTP/2 of python-h2 at its own defaults, and curl, on nghttp2."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,6 +10,8 @@ from grpclib.exceptions import GRPCError
 
 from cri_proxy.relay.calls import Replied
 from tests.fakes.grpc_runtime import Script
+from tests.relay.clients import Answer
+from tests.relay.curl_client import CurlClient
 from tests.relay.stage import LARGEST_BYTES, RELAY_VIAS, VIAS, Stage
 
 VERSION = "/runtime.v1.RuntimeService/Version"
@@ -85,3 +87,28 @@ async def test_a_refused_service(channel: Channel) -> None:
     with pytest.raises(GRPCError) as error:
         await unary(channel, "/runtime.v1alpha2.RuntimeServiceOld/Version")(b"x")
     assert error.value.status.value == 12
+
+
+# A first call is often sent before the relay has even connected to the runtime. None is refused before its message: of
+# such a one curl says that the stream broke, in front of containerd itself too.
+FIRST_CALLS = {
+    "passes": (VERSION, b"x", (0, b"x")),
+    "is held": (HOLD, b"x", (0, b"x")),
+    "is rewritten and large": (HOLD, b"rewrite" + bytes(50_000), (0, b"rewrite" + bytes(50_000) + b" rewritten")),
+    "is larger than the first window": (HOLD, bytes(200_000), (0, bytes(200_000))),
+    "is refused": (HOLD, b"refuse no", (9, b"")),
+}
+FRESH_CONNECTIONS = 30
+
+
+def outcome(answer: Answer) -> tuple[int, bytes]:
+    return answer.code, b"".join(answer.replies)
+
+
+@RELAY_VIAS
+@pytest.mark.parametrize("first", FIRST_CALLS)
+async def test_every_fresh_connection_of_curl_is_served_whatever_its_first_call(stage: Stage, first: str) -> None:
+    method, message, expected = FIRST_CALLS[first]
+    curl = CurlClient(stage.path)
+    answers = [outcome(await curl.unary(method, message)) for _ in range(FRESH_CONNECTIONS)]
+    assert answers == [expected] * FRESH_CONNECTIONS

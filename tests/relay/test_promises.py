@@ -41,6 +41,7 @@ PROMISES = {
     "half-closed streams": "test_streams.py::test_replies_go_on_after_the_client_has_half_closed",
     "PING": "test_connections.py::test_a_runtimes_ping_is_answered",
     "GOAWAY": "test_connections.py::test_a_runtime_that_leaves_ends_its_calls_and_new_ones_find_a_new_connection",
+    "SETTINGS first": "test_other_clients.py::test_every_fresh_connection_of_curl_is_served_whatever_its_first_call",
     "SETTINGS changes": "test_connections.py::test_a_runtime_may_change_its_settings_while_calls_go_on",
     "tiny and huge windows": "test_connections.py::test_requests_go_through_a_runtimes_windows_of_any_size",
     "flow control of a rewritten request": (

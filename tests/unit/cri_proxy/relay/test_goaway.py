@@ -2,6 +2,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut
 from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.goaway import Goaway
+from cri_proxy.relay.preface import OwnFrames
 from tests.fakes.http2 import parse
 
 NOT_YET = frames.MAX_WINDOW_BYTES.to_bytes(4, "big") + bytes(4)
@@ -9,8 +10,9 @@ NOT_YET = frames.MAX_WINDOW_BYTES.to_bytes(4, "big") + bytes(4)
 
 def asked() -> tuple[Goaway, Parts]:
     out: Parts = []
-    leaving = Goaway(out)
-    leaving.settings_sent()
+    own = OwnFrames(out)
+    own.open()
+    leaving = Goaway(own)
     leaving.ask()
     return leaving, out
 
@@ -30,17 +32,6 @@ def test_the_first_word_gives_up_no_stream_and_asks_for_an_answer() -> None:
 def test_it_is_said_once_however_often_it_is_asked() -> None:
     leaving, out = asked()
     leaving.ask()
-    leaving.settings_sent()
-    assert len(out) == 2
-
-
-def test_nothing_is_said_before_the_servers_settings_and_then_at_once() -> None:
-    out: Parts = []
-    leaving = Goaway(out)
-    leaving.ask()
-    leaving.finish(1)
-    assert out == []
-    leaving.settings_sent()
     assert len(out) == 2
 
 
@@ -56,7 +47,7 @@ def test_a_client_has_heard_when_it_answers_our_ping_and_no_other() -> None:
 
 def test_an_answer_to_a_question_that_we_did_not_ask_is_the_runtimes() -> None:
     _, out = asked()
-    assert not answers(Goaway([]), frames.ACK, parse(out)[1][3])
+    assert not answers(Goaway(OwnFrames([])), frames.ACK, parse(out)[1][3])
 
 
 def test_the_last_word_names_the_latest_stream() -> None:

@@ -6,6 +6,7 @@ from cri_proxy.http2.headers import FieldReader, Headers
 from cri_proxy.http2.message import pack
 from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.passthrough import PassthroughCalls
+from cri_proxy.relay.preface import OwnFrames
 from cri_proxy.relay.upstream import Upstream
 from tests.fakes.http2 import reply, reply_headers, request, request_headers, trailers
 
@@ -22,9 +23,9 @@ class Lane:
         self.to_runtime: Parts = []
         self.new: list[tuple[int, bytes]] = []
         self.passed: dict[bytes, int] = {}
-        self.upstream = Upstream(self.to_client, self.to_runtime)
+        self.upstream = Upstream(OwnFrames(self.to_client), self.to_runtime)
         reader = FieldReader(frozenset({b":path"}))
-        self.passing = PassthroughCalls(self.upstream, reader, self.on_new, self.passed)
+        self.passing = PassthroughCalls(self.upstream, self.to_client, reader, self.on_new, self.passed)
         self.passing.learn(1, KNOWN.encode())
         self.passing.last_stream = 1
 

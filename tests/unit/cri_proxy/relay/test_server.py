@@ -285,8 +285,9 @@ async def test_a_call_that_nobody_has_looked_at_is_turned_away(tmp_path: Path) -
         return Refuse(14, "elsewhere", was_unseen=True)
 
     async with built(tmp_path, ScriptedInterceptor(unseen)) as house:
-        (reader, client), _ = await house.pair()
+        (reader, client), (_, runtime) = await house.pair()
         client.write(GREETING + request(1, HOLD, b"message"))
+        runtime.write(frames.settings([]))
         await reader.readuntil(frames.rst_stream(1, frames.REFUSED_STREAM))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from cri_proxy.http2 import frames
 from cri_proxy.relay.splice import Splice
-from tests.fakes.http2 import parse, reply_headers, request, request_headers, trailers
+from tests.fakes.http2 import GREETING, parse, reply_headers, request, request_headers, trailers
 from tests.fakes.spliced import HOLD, OLD, PASS, forget, splice, wants
 
 EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
@@ -76,5 +76,6 @@ def test_a_client_is_asked_to_leave_only_after_the_runtimes_first_word() -> None
     made = Splice(wants)
     made.goaway.ask()
     assert made.to_client == []
+    made.receive_from_client(GREETING)
     made.receive_from_runtime(frames.settings([]))
     assert [frame[0] for frame in parse(made.to_client)] == [frames.SETTINGS, frames.GOAWAY, frames.PING]

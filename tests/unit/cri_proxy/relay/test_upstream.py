@@ -12,8 +12,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import FrameCutter
 from cri_proxy.relay.direction import Parts
+from cri_proxy.relay.preface import OwnFrames
 from cri_proxy.relay.upstream import Upstream
 from tests.fakes.http2 import body, credit, parse
+
+
+def opened(to_client: Parts) -> OwnFrames:
+    """What writes to a client that has the runtime's SETTINGS."""
+    own = OwnFrames(to_client)
+    own.open()
+    return own
 
 
 def pass_data(upstream: Upstream, stream: int, size: int, *, end: bool = False) -> bool:
@@ -25,13 +33,13 @@ def pass_data(upstream: Upstream, stream: int, size: int, *, end: bool = False) 
 
 
 def test_what_fits_goes_on_as_it_is() -> None:
-    upstream = Upstream([], [])
+    upstream = Upstream(opened([]), [])
     assert pass_data(upstream, 1, 65_535)
     assert not pass_data(upstream, 1, 1)
 
 
 def test_a_frame_larger_than_what_is_left_is_split() -> None:
-    upstream = Upstream([], [], window_bytes=100)
+    upstream = Upstream(opened([]), [], window_bytes=100)
     assert not pass_data(upstream, 1, 150, end=True)
     assert [len(payload) for _, _, _, payload in parse(upstream.to_runtime)] == [100]
     upstream.connection_credit(80)
@@ -39,11 +47,11 @@ def test_a_frame_larger_than_what_is_left_is_split() -> None:
 
 
 def test_an_empty_last_frame_needs_no_window() -> None:
-    assert pass_data(Upstream([], [], window_bytes=0), 1, 0, end=True)
+    assert pass_data(Upstream(opened([]), [], window_bytes=0), 1, 0, end=True)
 
 
 def test_waiting_data_keeps_its_order_across_streams() -> None:
-    upstream = Upstream([], [], window_bytes=0)
+    upstream = Upstream(opened([]), [], window_bytes=0)
     for stream, size in ((1, 10), (3, 5), (1, 1)):
         assert not pass_data(upstream, stream, size)
     upstream.connection_credit(100)
@@ -51,18 +59,20 @@ def test_waiting_data_keeps_its_order_across_streams() -> None:
 
 
 def test_waiting_data_of_a_reset_stream_is_dropped_and_credited() -> None:
-    upstream = Upstream([], [], window_bytes=0)
+    to_client: Parts = []
+    upstream = Upstream(opened(to_client), [], window_bytes=0)
     pass_data(upstream, 1, 10)
     upstream.drop_waiting(1)
     upstream.connection_credit(100)
-    assert (upstream.to_runtime, credit(upstream.to_client, 0), upstream.has_waiting(1)) == ([], 10, False)
+    assert (upstream.to_runtime, credit(to_client, 0), upstream.has_waiting(1)) == ([], 10, False)
 
 
 def test_padding_that_is_not_sent_is_credited() -> None:
-    upstream = Upstream([], [], window_bytes=5)
+    to_client: Parts = []
+    upstream = Upstream(opened(to_client), [], window_bytes=5)
     buffer = frames.frame(frames.DATA, frames.PADDED, 1, b"\x04abcd....")
     assert not upstream.pass_data(buffer, (frames.DATA, frames.PADDED, 1, 0, len(buffer)))
-    assert (credit(upstream.to_client, 0), credit(upstream.to_client, 1)) == (5, 5)
+    assert (credit(to_client, 0), credit(to_client, 1)) == (5, 5)
     assert body(upstream.to_runtime, 1) == b"abcd"
 
 
@@ -82,7 +92,7 @@ class WindowMachine(RuleBasedStateMachine):
         super().__init__()
         self.to_client: Parts = []
         self.to_runtime: Parts = []
-        self.upstream = Upstream(self.to_client, self.to_runtime)
+        self.upstream = Upstream(opened(self.to_client), self.to_runtime)
         self.ends = Ends()
         self.next_stream = 1
 

@@ -1,0 +1,75 @@
+"""The connection prefaces of RFC 9113, 3.4: check the client's, and delay the relay's own frames for the runtime's.
+
+The preface of a server is its SETTINGS, which must be its first frame. A client may have calls under way before they
+arrive, and the relay then has frames of its own for it: credit for held DATA, refusals, GOAWAY. Strict clients end a
+connection that begins with any of these. Towards the runtime no such delay is needed: the relay acts on nothing before
+the client's preface and SETTINGS.
+"""
+
+from typing import Final
+
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.relay.direction import Parts
+
+_MAX_DELAYED_BYTES: Final = 4 << 20
+"""Above what a correct client can cause: credit for the 65535 bytes of its first window is at most 1.7 MB."""
+
+_PREFACE_BYTES: Final = len(frames.PREFACE) + frames.HEADER_BYTES
+
+
+class OwnFrames:
+    """The relay's own frames for the client, delayed until the runtime's SETTINGS have passed."""
+
+    def __init__(self, out: Parts) -> None:
+        """Append to ``out`` once open."""
+        self.is_open = False
+        self._out = out
+        self._delayed: Parts = []
+        self._delayed_bytes = 0
+
+    def send(self, *own: bytes) -> None:
+        """Append these frames, now or after the runtime's SETTINGS."""
+        if self.is_open:
+            self._out.extend(own)
+        else:
+            self._delayed.extend(own)
+            self._delayed_bytes += sum(map(len, own))
+
+    def open(self) -> None:
+        """Note that the runtime's SETTINGS go on; what was delayed follows them."""
+        if not self.is_open:
+            self.is_open = True
+            self._out.extend(self._delayed)
+            self._delayed.clear()
+
+    def check(self) -> None:
+        """Raise ProtocolError for a client that causes ever more frames while the runtime is silent."""
+        if not self.is_open and self._delayed_bytes > _MAX_DELAYED_BYTES:
+            raise ProtocolError(f"answers of {self._delayed_bytes} bytes before the SETTINGS of the runtime")
+
+
+class ClientPreface:
+    """The client's first bytes: the preface, then the header of a SETTINGS frame."""
+
+    def __init__(self, to_runtime: Parts) -> None:
+        """Send the preface on to ``to_runtime``."""
+        self.is_over = False
+        self._to_runtime = to_runtime
+        self._received = b""
+
+    def receive(self, data: bytes) -> bytes:
+        """Send the preface on and return the bytes behind it. Raises ProtocolError."""
+        begin = len(self._received)
+        self._received += data[: _PREFACE_BYTES - begin]
+        preface = data[: max(len(frames.PREFACE) - begin, 0)]
+        if not frames.PREFACE[begin:].startswith(preface):
+            raise ProtocolError("the client does not begin with the HTTP/2 preface")
+        if preface:
+            self._to_runtime.append(preface)
+        if len(self._received) == _PREFACE_BYTES:
+            self.is_over = True
+            _, _, kind, flags, _ = frames.HEADER.unpack_from(self._received, len(frames.PREFACE))
+            if kind != frames.SETTINGS or flags & frames.ACK:
+                raise ProtocolError(f"the client's first frame has type {kind} and flags {flags}, not SETTINGS")
+        return data[len(preface) :]
