@@ -47,6 +47,7 @@ STAGES = (
     Stage("kill", "kill", ("pytest", "-v", "tests/kill", "tests/restart"), 1800),
     Stage("soak", "soak", ("pytest", "-v", "tests/soak"), 1800),
     Stage("e2e", "e2e", ("pytest", "-v", "tests/e2e"), 1800),
+    Stage("e2e", "hostile", ("pytest", "-v", "-m", "containerd", "tests/hostile"), 1800),
     Stage("vm", "vm", ("pytest", "-v", "tests/vm"), 2400),
 )
 
