@@ -13,7 +13,7 @@ class Bounds:
     the same run (``watched_daemon.reference_seconds``): tens of milliseconds.
     """
 
-    turn_references: float = 2.0  # of CPU between two beats of the loop: other calls wait that long
+    turn_references: float = 1.0  # of CPU between two beats of the loop: other calls wait that long
     stall_references: float = 60.0  # by the clock, so loosely: a call into the kernel that blocks the loop
     peak_bytes: int = 48 * MIB
     kept_bytes: int = 12 * MIB  # after the pods have gone, and the collector has been

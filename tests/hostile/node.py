@@ -86,14 +86,15 @@ class AttackedNode:
         if self._runtime is not None:
             self._runtime.behave()
         await self.remove_pods()
-        assert self.bystander.failures == []
-        assert await self._cpus_of_bystander() == place
+        assert not self.bystander.failures, self.bystander.failures
+        assert await self._cpus_of_bystander() == place, "the bystander's CPUs have changed"
         after = await self._report()
         log_bytes, state_bytes = (now - then for now, then in zip(self._file_bytes(), files, strict=True))
         log_bytes -= self.bystander.lives * LOG_BYTES_A_LIFE
         cost = replace(cost_of(before, during, after), log_bytes=log_bytes, state_bytes=state_bytes)
         print(cost)
-        assert cost.beyond(bounds or Bounds()) == []
+        beyond = cost.beyond(bounds or Bounds())
+        assert not beyond, beyond
 
     async def remove_pods(self) -> None:
         """Remove every pod but the bystander's; then nothing may be left in the ledger."""
