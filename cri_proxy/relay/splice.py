@@ -21,9 +21,10 @@ from typing import Final
 
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut, ProtocolError
-from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, NO_TABLE, FieldReader, Headers, write_literals
+from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, FieldReader, Headers
 from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError, pack, unpack_one
-from cri_proxy.http2.status import Code, encode_message
+from cri_proxy.http2.status import Code
+from cri_proxy.relay.answers import Answers
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
 from cri_proxy.relay.goaway import Goaway
@@ -33,7 +34,6 @@ from cri_proxy.relay.preface import ClientPreface, OwnFrames
 from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream
 
-_REMEMBERED_STREAMS: Final = 4096
 _REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})
 _REPLY_FIELDS: Final = frozenset({b":status", b"grpc-encoding", b"grpc-status", b"grpc-message"})
 
@@ -68,13 +68,10 @@ class Splice:
         self.events: list[Event] = []
         self._wants = wants
         self._held: dict[int, HeldCall] = {}
-        # Streams whose remaining frames are dropped: the client's, and the runtime's. Oldest first.
-        self._client_ignored: dict[int, None] = {}
-        self._runtime_ignored: dict[int, None] = {}
         self._client_preface = ClientPreface(self.to_runtime)
         self._own = OwnFrames(self.to_client)
+        self._answers = Answers(self._own, self.to_runtime)
         self._settings_seen = False
-        self._answers_begin = b""  # acknowledges a smaller compression table of the client (RFC 7541, 4.2)
         self.goaway = Goaway(self._own)
         self._request_headers = FieldReader(_REQUEST_FIELDS)
         self._reply_headers = FieldReader(_REPLY_FIELDS, table_bytes=0)
@@ -104,7 +101,7 @@ class Splice:
                 frames.GOAWAY: self._runtime_goaway,
             },
             self._runtime_block,
-            lambda stream: stream in self._held or stream in self._runtime_ignored,
+            self._reads_block,
         )
 
     def receive_from_client(self, data: bytes) -> None:
@@ -146,7 +143,7 @@ class Splice:
         call = self._held.get(stream)
         if call is not None and call.phase is not Phase.SENDING:
             self._forget(call)
-            self._answer(stream, code, message, client_open=call.client_open, begun=call.reply_begun)
+            self._answers.status(stream, code, message, client_open=call.client_open, begun=call.reply_begun)
 
     def refuse_unseen(self, stream: int) -> None:
         """Refuse a held call as not processed; see ``Refuse.was_unseen``."""
@@ -157,11 +154,7 @@ class Splice:
             self.refuse(stream, Code.UNAVAILABLE, "try again")
             return
         self._forget(call)
-        _remember(self._runtime_ignored, stream)
-        self.to_runtime.append(frames.rst_stream(stream, frames.CANCEL))
-        if call.client_open:
-            _remember(self._client_ignored, stream)
-        self._own.send(frames.rst_stream(stream, frames.REFUSED_STREAM))
+        self._answers.unseen(stream, client_open=call.client_open)
 
     def finish(self) -> None:
         """Send the last GOAWAY; nothing may be received after it."""
@@ -194,29 +187,30 @@ class Splice:
                 encoding = headers.get(b"grpc-encoding", b"")
                 self._held[stream] = HeldCall(stream, method, encoding, self._upstream.open(stream))
             case Interest.REFUSE:
-                self._answer(stream, Code.UNIMPLEMENTED, f"unknown method {method}", client_open=not ends)
+                self._answers.status(stream, Code.UNIMPLEMENTED, f"unknown method {method}", client_open=not ends)
 
     def _client_trailers(self, stream: int) -> None:
         """End the call of a second header block: gRPC requests have none, and headers cannot be held back."""
         call = self._held.get(stream)
-        self._client_ignored.pop(stream, None)
+        self._answers.client_ignored.pop(stream, None)
         if call is not None:
             call.client_open = False
             self.refuse(stream, Code.INTERNAL, "request trailers are not gRPC")
         elif self._upstream.has_waiting(stream):
             self._upstream.drop_waiting(stream)
-            self._answer(stream, Code.INTERNAL, "request trailers are not gRPC", client_open=False)
+            self._passthrough.streams.discard(stream)
+            self._answers.status(stream, Code.INTERNAL, "request trailers are not gRPC", client_open=False)
 
     def _client_data(self, buffer: bytes, cut: Cut) -> bool:
         _, flags, stream, start, end = cut
         call = self._held.get(stream)
-        if call is None and stream not in self._client_ignored:
+        if call is None and stream not in self._answers.client_ignored:
             return self._upstream.pass_data(buffer, cut)
         ends = bool(flags & frames.END_STREAM)
         self._upstream.credit_client(stream, end - start - frames.HEADER_BYTES, end_stream=ends)
         if call is None:
             if ends:
-                self._client_ignored.pop(stream, None)
+                self._answers.client_ignored.pop(stream, None)
             return False
         if not call.client_open:
             raise ProtocolError("DATA after the end of its stream")
@@ -239,10 +233,11 @@ class Splice:
 
     def _client_reset(self, buffer: bytes, cut: Cut) -> bool:
         stream = cut[2]
-        if stream in self._client_ignored:
-            del self._client_ignored[stream]
+        answers = self._answers
+        if stream in answers.client_ignored:
+            del answers.client_ignored[stream]
             return False
-        if stream in self._runtime_ignored:  # already reset towards the runtime when it was refused
+        if stream in answers.runtime_ignored:  # already reset towards the runtime when it was refused
             return False
         call = self._held.get(stream)
         if call is not None:
@@ -265,7 +260,7 @@ class Splice:
             return True
         self._settings_seen = True
         if pairs.get(frames.SETTINGS_HEADER_TABLE_SIZE, DEFAULT_TABLE_BYTES) < DEFAULT_TABLE_BYTES:
-            self._answers_begin = NO_TABLE
+            self._answers.table_is_smaller()
         pairs[frames.SETTINGS_HEADER_TABLE_SIZE] = 0
         self.to_runtime.append(frames.settings(list(pairs.items())))
         return False
@@ -274,7 +269,7 @@ class Splice:
         return not self.goaway.is_answer(buffer, cut)
 
     def _client_window(self, buffer: bytes, cut: Cut) -> bool:
-        return cut[2] not in self._runtime_ignored
+        return cut[2] not in self._answers.runtime_ignored
 
     # Frames of the runtime
 
@@ -282,9 +277,12 @@ class Splice:
         _, flags, stream, _, _ = cut
         if flags & frames.END_STREAM:
             self._passthrough.streams.discard(stream)
-        if stream in self._held or stream in self._runtime_ignored or not flags & frames.END_HEADERS or not stream:
+        if self._reads_block(stream) or not flags & frames.END_HEADERS or not stream:
             return self._from_runtime.headers(buffer, cut)
         return True
+
+    def _reads_block(self, stream: int) -> bool:
+        return stream in self._held or stream in self._answers.runtime_ignored
 
     def _runtime_block(self, stream: int, flags: int, block: bytes) -> bool:
         call = self._held.get(stream)
@@ -307,7 +305,7 @@ class Splice:
             call.see_reply(frames.payload(buffer, cut))
             if flags & frames.END_STREAM:
                 self._end_by_runtime(call, call.broken())
-        elif stream in self._runtime_ignored:
+        elif stream in self._answers.runtime_ignored:
             if end - start > frames.HEADER_BYTES:
                 self.to_runtime.append(frames.window_update(0, end - start - frames.HEADER_BYTES))
             return False
@@ -323,7 +321,7 @@ class Splice:
         if call is not None:
             outcome = Aborted(sent=False) if code == frames.REFUSED_STREAM else call.broken()
             self._end_by_runtime(call, outcome, was_reset=True)
-        return stream not in self._runtime_ignored
+        return stream not in self._answers.runtime_ignored
 
     def _runtime_settings(self, buffer: bytes, cut: Cut) -> bool:
         _, flags, _, start, end = cut
@@ -344,7 +342,7 @@ class Splice:
         if stream in self._held:
             self._upstream.stream_credit(stream, increment)
             return False
-        return stream not in self._runtime_ignored
+        return stream not in self._answers.runtime_ignored
 
     def _runtime_goaway(self, buffer: bytes, cut: Cut) -> bool:
         start = cut[3] + frames.HEADER_BYTES
@@ -367,33 +365,9 @@ class Splice:
         if (not call.outgoing.ready or call.outgoing.body) and not was_reset:
             self.to_runtime.append(frames.rst_stream(call.stream, frames.CANCEL))
         if call.client_open:
-            _remember(self._client_ignored, call.stream)
+            self._answers.ignore_client(call.stream)
         self._end(call, outcome)
 
     def _forget(self, call: HeldCall) -> None:
         del self._held[call.stream]
         self._upstream.close(call.stream)
-
-    def _answer(self, stream: int, code: int, message: str, *, client_open: bool, begun: bool = False) -> None:
-        """Reset a stream towards the runtime and answer the client with trailers only.
-
-        When the runtime has begun its reply before it had the request, these are the reply's trailers, which must
-        not hold pseudo-header fields (RFC 9113, 8.1).
-        """
-        _remember(self._runtime_ignored, stream)
-        self._passthrough.streams.discard(stream)
-        self.to_runtime.append(frames.rst_stream(stream, frames.CANCEL))
-        fields = [] if begun else [(b":status", b"200"), (b"content-type", b"application/grpc")]
-        fields += [(b"grpc-status", b"%d" % code), (b"grpc-message", encode_message(message))]
-        flags = frames.END_STREAM | frames.END_HEADERS
-        self._own.send(frames.frame(frames.HEADERS, flags, stream, self._answers_begin + write_literals(fields)))
-        if client_open:  # the answer is complete, the request need not be (RFC 9113, 8.1)
-            _remember(self._client_ignored, stream)
-            self._own.send(frames.rst_stream(stream, frames.NO_ERROR))
-
-
-def _remember(streams: dict[int, None], stream: int) -> None:
-    """Remember a stream, dropping the oldest beyond the bound."""
-    streams[stream] = None
-    if len(streams) > _REMEMBERED_STREAMS:
-        del streams[next(iter(streams))]
