@@ -122,6 +122,33 @@ async def test_what_the_node_refuses_changes_nothing(scene: Scene) -> None:
     assert "no room for web/c0" in scene.reloader.warnings()[0]
 
 
+async def test_what_the_node_refused_is_applied_when_it_is_found_again_and_fits(scene: Scene) -> None:
+    """A refused configuration is not the wanted one: the same text later is no "unchanged", which would be saved."""
+    scene.refusal = "the change leaves no room for web/c0; nothing was changed"
+    assert [await scene.take("adopt: pin") for _ in range(2)] == ["rejected"] * 2
+    assert (scene.kept, scene.reloader.view().is_kept) == ([], False)
+    scene.refusal = ""
+    assert await scene.take("adopt: pin") == "applied"
+    assert [config.adopt for config, _ in scene.applied] == ["pin"]
+
+
+async def test_the_old_one_found_again_after_a_refusal_moves_nobody(scene: Scene) -> None:
+    scene.refusal = "no room"
+    await scene.take("adopt: pin\nstateDir: /elsewhere")
+    assert scene.reloader.view().needs_restart == ()
+    scene.refusal = ""
+    assert await scene.take() == "unchanged"
+    assert (scene.applied, scene.reloader.config.adopt) == ([], "leave")
+
+
+async def test_what_failed_by_a_fault_of_ours_is_applied_when_it_is_found_again(scene: Scene) -> None:
+    scene.fault = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        await scene.take("adopt: pin")
+    scene.fault = None
+    assert await scene.take("adopt: pin") == "applied"
+
+
 async def test_a_text_that_means_the_same_moves_nobody(scene: Scene) -> None:
     assert await scene.take(f"# more words\n{OLD}") == "unchanged"
     assert scene.applied == []

@@ -112,6 +112,22 @@ def test_an_entry_is_known_for_as_long_as_its_encoder_may_name_it() -> None:
         assert reader.read(encoder.encode(fields)) == {b":path": b"/s/M%d" % (number % 7)}
 
 
+@pytest.mark.parametrize("wanted", [None, WANTED], ids=["all fields", "some names"])
+@pytest.mark.parametrize("table_bytes", [4096, 1024])
+def test_an_entry_is_known_until_the_last_byte_of_the_table_is_needed(
+    wanted: frozenset[bytes] | None, table_bytes: int
+) -> None:
+    """A path that is forgotten while its encoder still names it makes a call that nobody inspects."""
+    reader = reader_of(wanted)
+    resize = b"\x3f" + bytes(((table_bytes - 31) & 0x7F | 0x80, (table_bytes - 31) >> 7))
+    reader.read(resize + b"\x44\x02/a")  # 39 bytes: 32, the name and the value (RFC 7541, 4.1)
+    others = (table_bytes - 39 - 33) // 32
+    reader.read(b"\x40\x00\x00" * others + b"\x40\x01x\x00")  # of the least size that there is, and one of 33 bytes
+    index = 62 + others + 1
+    known = bytes((0x80 | index,)) if index < 0x7F else bytes((0xFF, index - 0x7F))
+    assert reader.read(known) == {b":path": b"/a"}
+
+
 def test_what_an_encoder_cannot_name_any_more_is_forgotten() -> None:
     reader = FieldReader(WANTED)
     for number in range(10_000):
