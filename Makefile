@@ -10,7 +10,7 @@ STAGES := $(PYTHON) tests/stages.py
 RUNTIME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test dev check fix bench deb image docs changelog pins clean distclean
+.PHONY: help run test dev check fix mutants bench deb image docs changelog pins clean distclean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -34,6 +34,9 @@ check: dev ## the quick half of what CI runs: format, lint, types, imports, size
 fix: dev ## repair what a tool can: format, import order, simple lint
 	@.venv/bin/ruff check --fix --quiet . || true
 	@.venv/bin/ruff format .
+
+mutants: dev ## plant small faults in policies, relay and ledger; list those that no test finds (AREA=ledger: there only)
+	@$(PYTHON) -m tests.mutation $(AREA)
 
 bench: dev ## measure: decisions, relay, discovery, start-up, memory; fails where a bar is missed
 	@failed=; for script in $$(grep -l "^if __name__" benchmarks/*.py); do \

@@ -1,0 +1,120 @@
+"""Plants small faults in the product, one at a time, and says which of them no test finds.
+
+``python -m tests.mutation policies ledger`` runs all mutants of these areas, without a name those of all areas. What
+an earlier run has found stands in ``.cache/mutation`` and is not found out again while the function is the same.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from tests.mutation import results
+from tests.mutation.mutants import AREAS, ROOT, Mutant, draw, mutants_of, survivors
+from tests.mutation.results import Fate
+from tests.mutation.runner import MutationRun
+
+RESULTS: Final = ROOT / ".cache" / "mutation" / "results.jsonl"
+_FEWEST: Final = 50  # a sample that came to fewer mutants in its time says nothing
+
+
+def main(words: Sequence[str]) -> int:
+    """Run what was asked for; 1 if more survive than is allowed, or a test fails without a fault."""
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the same order of sets in every run
+        command = [sys.executable, "-m", "tests.mutation", *words]
+        os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": "0"})
+    asked = _arguments().parse_args(words)
+    areas = [area for area in AREAS if area.name in asked.area or not asked.area]
+    every = [mutant for area in areas for mutant in mutants_of(area) if asked.only in mutant.name]
+    chosen = draw(every, asked.sample, _seed(asked.seed)) if asked.sample else every
+    listed = survivors()
+    fates = {} if asked.afresh else _known(chosen, again=asked.again)
+    todo = [mutant for mutant in chosen if mutant.name not in fates and (asked.listed or mutant.name not in listed)]
+    print(f"{len(every)} mutants, {len(chosen)} chosen, {len(todo)} to run", flush=True)
+    broken: list[str] = []
+    if todo:
+        run = MutationRun(
+            todo,
+            lambda fate: _note(fate, fates),
+            jobs=asked.jobs,
+            patience=asked.patience,
+            ends=time.monotonic() + asked.seconds,
+        )
+        _collect_and_run(run, asked.tests or sorted({test for area in areas for test in area.tests}))
+        broken = run.failed
+    print("\n".join(results.summary(chosen, fates, listed)))
+    for fate in results.unlisted(fates.values(), listed):
+        print(f"survives: {fate.name}   ({fate.by or fate.status})")
+    for test in broken:
+        print(f"fails without a fault, so it judges none: {test}")
+    return 0 if _is_good(asked, fates, listed) and not broken else 1
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m tests.mutation", description=__doc__)
+    parser.add_argument("area", nargs="*", help=f"of {', '.join(area.name for area in AREAS)}; none = all")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only mutants with this text in their name")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="draw so many; 0 = all")
+    parser.add_argument("--seed", default="", help="another seed draws another sample; HEAD = the commit's id")
+    parser.add_argument("--tests", nargs="+", metavar="PATH", help="the tests that judge, instead of the areas' own")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
+    parser.add_argument("--patience", type=float, default=20.0, help="seconds of tests that a survivor gets")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no mutant after so many seconds")
+    parser.add_argument("--allowed", type=float, default=10.0, help="percent of the mutants that may survive unlisted")
+    parser.add_argument("--afresh", action="store_true", help="forget what earlier runs have found")
+    parser.add_argument("--again", action="store_true", help="run those again that survived")
+    parser.add_argument("--listed", action="store_true", help="run those on the list of survivors as well")
+    return parser
+
+
+def _seed(asked: str) -> str:
+    """A commit draws the same sample whenever it is tested, and the next one another."""
+    if asked != "HEAD":
+        return asked
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    print(f"seed: {found.stdout.strip() or 'no commit, so none'}")
+    return found.stdout.strip()
+
+
+def _known(chosen: Sequence[Mutant], *, again: bool) -> dict[str, Fate]:
+    known = results.load(RESULTS)
+    found = [known[key] for mutant in chosen if (key := (mutant.name, mutant.fingerprint)) in known]
+    return {fate.name: fate for fate in found if fate.is_dead or not again}
+
+
+def _note(fate: Fate, fates: dict[str, Fate]) -> None:
+    fates[fate.name] = fate
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    results.append(RESULTS, fate)
+    print(f"{fate.status:<9} {fate.seconds:6.1f} s  {fate.name}   {fate.by}", flush=True)
+
+
+def _collect_and_run(run: MutationRun, tests: Sequence[str]) -> None:
+    temporary = tempfile.mkdtemp(prefix="mutation-")
+    try:
+        options = ["-p", "no:cacheprovider", "--capture=no", "-qq", f"--basetemp={temporary}/t"]
+        status = pytest.main([*options, "-o", "tmp_path_retention_policy=none", *tests], plugins=[run])
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        raise SystemExit(f"pytest ended with status {status}")
+
+
+def _is_good(asked: argparse.Namespace, fates: dict[str, Fate], listed: dict[str, str]) -> bool:
+    alive = len(results.unlisted(fates.values(), listed))
+    if asked.sample and len(fates) < min(_FEWEST, asked.sample):
+        print(f"only {len(fates)} mutants in {asked.seconds:.0f} s")
+        return False
+    allowed_share: float = asked.allowed / 100
+    return alive <= allowed_share * len(fates)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
