@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.frames import Cut, FrameCutter, ProtocolError
-from cri_proxy.http2.headers import HeaderReader, write_literals
+from cri_proxy.http2.frames import Cut, FrameCutter, OpenBlock, ProtocolError
+from cri_proxy.http2.headers import FieldReader, write_literals
 from cri_proxy.http2.message import PREFIX_BYTES, pack
-from cri_proxy.http2.status import Failed, from_trailers
+from cri_proxy.http2.status import TRAILER_FIELDS, Failed, from_trailers
 
 STREAM_WINDOW_BYTES: Final = 32 * 1024 * 1024
 """Twice the largest message: a whole reply needs no round trip for credit."""
@@ -20,7 +20,6 @@ STREAM_WINDOW_BYTES: Final = 32 * 1024 * 1024
 _CONNECTION_WINDOW_BYTES: Final = 1 << 30
 _CREDIT_STEP_BYTES: Final = 1 << 20
 _FRAME_BYTES: Final = 1 << 18
-_MAX_BLOCK_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class ClientConnection:
         """Queue the connection preface."""
         self._cutter = FrameCutter()
         self._cutter.max_frame_bytes = _FRAME_BYTES
-        self._reader = HeaderReader()
+        self._reader = FieldReader(TRAILER_FIELDS)
         self._output: list[bytes] = [
             frames.PREFACE,
             frames.settings(
@@ -84,7 +83,7 @@ class ClientConnection:
         self._initial_window_bytes = frames.DEFAULT_WINDOW_BYTES
         self._max_streams = frames.MAX_WINDOW_BYTES
         self._uncredited_bytes = 0
-        self._block: tuple[int, int, bytearray] | None = None
+        self._block: OpenBlock | None = None
         self._going_away = False
 
     @property
@@ -151,18 +150,19 @@ class ClientConnection:
 
     def _on_frame(self, buffer: bytes, cut: Cut, events: list[Event]) -> None:
         kind, flags, stream, start, end = cut
-        if self._block is not None and (kind != frames.CONTINUATION or stream != self._block[0]):
+        if self._block is not None and (kind != frames.CONTINUATION or stream != self._block.stream):
             raise ProtocolError("a header block is interrupted")
         body = frames.payload(buffer, cut)
         match kind:
             case frames.DATA:
                 self._on_data(stream, flags, body, end - start - frames.HEADER_BYTES, events)
             case frames.HEADERS:
-                self._block = (stream, flags, bytearray(body))
-                self._finish_block(flags, events)
+                self._block = OpenBlock(stream, flags)
+                self._reader.begin()
+                self._on_block(self._block, flags, body, events)
             case frames.CONTINUATION if self._block is not None:
-                self._block[2].extend(body)
-                self._finish_block(flags, events)
+                self._block.go_on(len(body))
+                self._on_block(self._block, flags, body, events)
             case frames.RST_STREAM:
                 code = frames.parse_number(body, "RST_STREAM")
                 if self._forget(stream, reset=False):
@@ -208,18 +208,14 @@ class ClientConnection:
         if flags & frames.END_STREAM and self._forget(stream):
             events.append(Broken(stream, "the stream ended without a status"))
 
-    def _finish_block(self, flags: int, events: list[Event]) -> None:
-        if self._block is None:
-            return
-        stream, first_flags, block = self._block
-        if len(block) > _MAX_BLOCK_BYTES:
-            raise ProtocolError(f"a header block beyond {_MAX_BLOCK_BYTES} bytes")
+    def _on_block(self, block: OpenBlock, flags: int, part: bytes, events: list[Event]) -> None:
+        self._reader.feed(part)
         if not flags & frames.END_HEADERS:
             return
         self._block = None
-        headers = self._reader.read(bytes(block))
-        if first_flags & frames.END_STREAM and self._forget(stream):
-            events.append(CallEnded(stream, from_trailers(headers)))
+        headers = self._reader.finish()
+        if block.flags & frames.END_STREAM and self._forget(block.stream):
+            events.append(CallEnded(block.stream, from_trailers(headers)))
 
     def _on_settings(self, body: bytes) -> None:
         for key, value in frames.parse_settings(body):

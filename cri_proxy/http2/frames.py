@@ -33,13 +33,24 @@ SETTINGS_INITIAL_WINDOW_SIZE: Final = 0x4
 SETTINGS_MAX_FRAME_SIZE: Final = 0x5
 
 NO_ERROR: Final = 0x0
+PROTOCOL_ERROR: Final = 0x1
 REFUSED_STREAM: Final = 0x7
 CANCEL: Final = 0x8
+COMPRESSION_ERROR: Final = 0x9
+ENHANCE_YOUR_CALM: Final = 0xB
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DEFAULT_WINDOW_BYTES: Final = 65_535
 DEFAULT_FRAME_BYTES: Final = 16_384
 MAX_WINDOW_BYTES: Final = (1 << 31) - 1
+RESERVED_BIT: Final = 1 << 31
+"""Stands before a stream's number; a sender leaves it unset, a receiver ignores it (RFC 9113, 4.1)."""
+
+MAX_BLOCK_BYTES: Final = 16 << 20
+"""The longest header block that is read to its end: gRPC for Go, so containerd and the kubelet, reads no longer one."""
+
+_SMALL_BYTES: Final = 1024  # senders fill frames of 16 KiB (RFC 9113, 4.2); only the last one of a block is small
+_MAX_SMALL_FRAMES: Final = 128  # at most 128 KiB of small frames cost as much as 128 large ones
 
 HEADER: Final = struct.Struct(">HBBBI")
 _SETTING: Final = struct.Struct(">HI")
@@ -51,9 +62,10 @@ Cut = tuple[int, int, int, int, int]
 
 @dataclass(eq=False)
 class ProtocolError(CriProxyError):
-    """A peer violated HTTP/2; the connection cannot continue."""
+    """A peer violated HTTP/2; the connection cannot continue. ``code`` is the GOAWAY's (RFC 9113, 7)."""
 
     problem: str
+    code: int = PROTOCOL_ERROR
 
     def __str__(self) -> str:
         return f"HTTP/2: {self.problem}"
@@ -129,6 +141,27 @@ class FrameCutter:
         if length > self.max_frame_bytes:
             self.problem = f"a frame of {length} bytes where {self.max_frame_bytes} are allowed"
         return length
+
+
+@dataclass(slots=True)
+class OpenBlock:
+    """A header block that goes on in CONTINUATION frames; ``max_bytes`` None is without bound."""
+
+    stream: int
+    flags: int
+    max_bytes: int | None = MAX_BLOCK_BYTES
+    _bytes: int = 0
+    _small_frames: int = 0
+
+    def go_on(self, length: int) -> None:
+        """Count a CONTINUATION frame with a payload of this length. Raises ProtocolError beyond the bounds."""
+        self._bytes += length
+        if self.max_bytes is not None and self._bytes > self.max_bytes:
+            raise ProtocolError(f"a header block beyond {self.max_bytes} bytes", ENHANCE_YOUR_CALM)
+        self._small_frames += length < _SMALL_BYTES
+        if self._small_frames > _MAX_SMALL_FRAMES:
+            problem = f"more than {_MAX_SMALL_FRAMES} CONTINUATION frames below {_SMALL_BYTES} bytes in a header block"
+            raise ProtocolError(problem, ENHANCE_YOUR_CALM)
 
 
 def payload(buffer: bytes, cut: Cut) -> bytes:

@@ -1,18 +1,19 @@
-"""HPACK header blocks (RFC 7541): read all fields with the hpack library, or a few with our decoder; write literals.
+"""HPACK header blocks (RFC 7541): read a few fields of each block, whole or part by part as it comes; write literals.
 
 Reading follows a compression table that belongs to the two ends. Blocks that we write are literals that are never
 indexed, so they change no table.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
 from typing import Final
 
-import hpack
-from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
-from hpack.huffman_table import decode_huffman
 from hpack.table import HeaderTable
 
-from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2 import huffman
+from cri_proxy.http2.frames import COMPRESSION_ERROR, ProtocolError
 
 Headers = Mapping[bytes, bytes]
 _Field = tuple[bytes, bytes]
@@ -23,175 +24,218 @@ _ENTRY_OVERHEAD_BYTES: Final = 32  # RFC 7541, 4.1
 DEFAULT_TABLE_BYTES: Final = 4096  # RFC 9113, 6.5.2
 NO_TABLE: Final = b"\x20"
 """Begins a header block after which the compression table has no room (RFC 7541, 6.3)."""
+
+VALUE_BYTES: Final = 4096
+"""A longer value is cut here: no path that we know has a tenth of it, and of a status message this is enough."""
+
+_ENOUGH_BYTES: Final = 16 * 1024  # holds VALUE_BYTES of the longest Huffman codes (30 bits), and any name
 _MAX_TABLE_BYTES: Final = 1 << 20  # the receiver announces and checks its limit; this one bounds our memory
-_MAX_LIST_BYTES: Final = 1 << 20
 _MAX_INTEGER_BYTES: Final = 5
 _REMEMBERED_STRINGS: Final = 512
-_NUMBERS_BEGIN: Final = 1 << 40
-"""Above every index of the static table."""
+_REMEMBERED_BYTES: Final = 128  # of one string: paths are shorter
 
 
-class HeaderReader:
-    """Decode every header block of one direction, in order, with the ``hpack`` library."""
-
-    def __init__(self, table_bytes: int = DEFAULT_TABLE_BYTES) -> None:
-        """Start with a table of the 4096 bytes of RFC 9113, or of 0; later sizes come in the blocks themselves."""
-        self._decoder = hpack.Decoder(max_header_list_size=_MAX_LIST_BYTES)
-        self._decoder.max_allowed_table_size = _MAX_TABLE_BYTES
-        self._decoder.header_table_size = table_bytes
-
-    def read(self, block: bytes) -> Headers:
-        """Return header fields by name; of repeated ones the last. Raises ProtocolError."""
-        try:
-            return {bytes(name): bytes(value) for name, value in self._decoder.decode(block, raw=True)}
-        except (hpack.HPACKError, IndexError) as error:
-            raise ProtocolError(f"header block: {error}") from error
+_Entry = tuple[_Field | None, int]
+"""An entry of the dynamic table: its field if that is wanted, and its size."""
 
 
-# This runs for every call. An encoder names an entry by its distance from the newest, so entries are kept by number;
-# entries that are not wanted are not kept. An encoder never names an entry that it has evicted, so sizes are not
-# counted. Values that are not wanted are not decoded: a grpc-timeout is new in every call, and its Huffman code would
-# be most of the work.
+def _least_length(length: int, *, is_coded: int) -> int:
+    """Return the least length of a string that has this length encoded: a code has 30 bits at most."""
+    return length * 8 // 30 if is_coded else length
+
+
+# By the byte that begins a value: its entry if nothing of it is wanted. None = the length takes more than this byte.
+_UNWANTED: Final[tuple[_Entry | None, ...]] = tuple(
+    None if byte & 0x7F == 0x7F else (None, _ENTRY_OVERHEAD_BYTES + _least_length(byte & 0x7F, is_coded=byte & 0x80))
+    for byte in range(256)
+)
+_NEWEST_NAME: Final = 0x40 + _FIRST_DYNAMIC
+"""Begins a literal that enters the table with the name of the newest entry (6.2.1)."""
+
+
+# This runs for every call. Values that are not wanted are not decoded: a grpc-timeout is new in every call, and its
+# Huffman code would be most of the work. The length of such a value is known only by its lower bound, and the sizes of
+# entries likewise, so an entry stays here at least as long as its encoder may name it. An index beyond is an error.
 class FieldReader:
     """Find the fields of these names in every header block of one direction, in order, at the least cost.
 
-    An index beyond the table is a decoding error (RFC 7541, 2.3.3) that this reader does not detect: it keeps no whole
-    table, so such an entry looks like one that is not wanted. The runtime gets the same bytes, acts on none of them and
-    closes the connection.
+    A name that a block has twice has no value: two receivers might choose different ones. Memory is bounded for blocks
+    of any length; a value that is not wanted is skipped as it comes.
     """
 
-    def __init__(self, names: frozenset[bytes], table_bytes: int = 4096) -> None:
-        """Start with a table of the 4096 bytes of RFC 9113; later sizes come in the blocks themselves."""
-        self._names = names
+    def __init__(self, names: frozenset[bytes], table_bytes: int = DEFAULT_TABLE_BYTES) -> None:
+        """Start with a table of this size; later sizes come in the blocks themselves, but for 0, which stays."""
+        self._names, self._static = _wanted(names)
         self._table_bytes = table_bytes
-        self._beyond = _beyond(table_bytes)
-        self._huffman: dict[bytes, bytes] = {}  # decoded strings: names and paths repeat
-        self._next = _NUMBERS_BEGIN  # what index 0 would be: the newest is _FIRST_DYNAMIC below
-        # By number, the oldest first, after the static ones by index.
-        self._entries: dict[int, _Field] = {index: field for index, field in enumerate(_STATIC) if field[0] in names}
+        self._max_table_bytes = _MAX_TABLE_BYTES if table_bytes else 0
+        self._dynamic: deque[_Entry] = deque()  # the newest first
+        self._dynamic_bytes = 0
+        self._huffman: dict[bytes, bytes] = {}  # decoded strings: paths repeat
+        self.block_bytes = 0
+        """The length of the parts so far."""
+        self._found: dict[bytes, bytes] = {}
+        self._rest = b""  # the beginning of a field
+        self._skipped_bytes = 0  # what is still to come of a string that is not kept
 
     def read(self, block: bytes) -> Headers:
-        """Return the wanted fields of a block; of repeated ones the last. Raises ProtocolError."""
-        # Indexes of one and two bytes are read inline: nearly every field of a gRPC call has such a one.
+        """Return the wanted fields of a whole block. Raises ProtocolError."""
         found: dict[bytes, bytes] = {}
-        entry_of, begin = self._entries.get, self._next
-        position, end = 0, len(block)
+        if self._fields(block, found) != len(block) or self._skipped_bytes:
+            raise ProtocolError("a header block ends early", COMPRESSION_ERROR)
+        return found
+
+    def begin(self) -> None:
+        """Begin a block that comes in parts."""
+        self.block_bytes = self._skipped_bytes = 0
+        self._rest, self._found = b"", {}
+
+    def feed(self, part: bytes) -> None:
+        """Read the next part of a block. Raises ProtocolError."""
+        self.block_bytes += len(part)
+        if self._skipped_bytes:
+            skipped = min(self._skipped_bytes, len(part))
+            self._skipped_bytes -= skipped
+            part = part[skipped:]
+        block = self._rest + part
+        self._rest = block[self._fields(block, self._found) :]
+
+    def finish(self) -> Headers:
+        """Return the wanted fields of a block of which all parts were fed. Raises ProtocolError."""
+        if self._rest or self._skipped_bytes:
+            raise ProtocolError("a header block ends early", COMPRESSION_ERROR)
+        return self._found
+
+    def _fields(self, block: bytes, found: dict[bytes, bytes]) -> int:
+        """Read the whole fields; return the position after them. Of the next one nothing is noted."""
+        # Read inline is what nearly every field of a gRPC call is: an index of one or two bytes, or a new short value
+        # of a name that has an entry and is not wanted.
+        static, dynamic = self._static, self._dynamic
+        whole = position = 0
+        end = len(block)
         try:
             while position < end:
                 byte = block[position]
                 if byte > 0x80:  # indexed (6.1)
                     position += 1
-                    if byte != 0xFF:
-                        index = byte & 0x7F
-                    elif block[position] < 0x80:
-                        index = 0x7F + block[position]
-                        position += 1
-                    else:
-                        index, position = _read_integer(block, position - 1, 0x7F)
-                    entry = entry_of(index if index < _FIRST_DYNAMIC else begin - index)
-                    if entry is not None:
-                        found[entry[0]] = entry[1]
-                    elif index >= self._beyond:
-                        raise ProtocolError(f"entry {index} of a compression table of size 0")
-                elif 0x20 <= byte < 0x40:  # table size (6.3)
-                    size, position = _read_integer(block, position, 0x1F)
-                    if size > _MAX_TABLE_BYTES:
-                        raise ProtocolError(f"a compression table of {size} bytes")
-                    self._table_bytes, self._beyond = size, _beyond(size)
-                    self._forget_old()
+                    index = byte & 0x7F
+                    if byte == 0xFF:
+                        if block[position] < 0x80:
+                            index += block[position]
+                            position += 1
+                        else:
+                            index, position = _read_integer(block, position - 1, 0x7F)
+                    field = static[index] if index < _FIRST_DYNAMIC else dynamic[index - _FIRST_DYNAMIC][0]
+                    if field is not None:
+                        name = field[0]
+                        found[name] = b"" if name in found else field[1]
+                elif (
+                    0x40 < byte <= _NEWEST_NAME
+                    and (static[byte - 0x40] if byte < _NEWEST_NAME else dynamic[0][0]) is None
+                    and (entry := _UNWANTED[block[position + 1]]) is not None
+                    and position + 2 + (block[position + 1] & 0x7F) <= end
+                ):
+                    position += 2 + (block[position + 1] & 0x7F)
+                    dynamic.appendleft(entry)
+                    self._dynamic_bytes += entry[1]
+                    if self._dynamic_bytes > self._table_bytes:
+                        self._evict()
                 else:
-                    position = self._literal(block, position, byte, found)
-                    begin = self._next
-        except IndexError as error:
-            raise ProtocolError("a header block ends early") from error
-        return found
+                    position = self._other(block, position, byte, found)
+                whole = position
+        except IndexError:  # the field goes on after the block, or there is no such entry
+            self._check_index(block, whole)
+            return whole
+        return end
 
-    def _literal(self, block: bytes, position: int, byte: int, found: dict[bytes, bytes]) -> int:
-        enters = byte & 0x40  # the table (6.2.1), or does not, now or ever (6.2.2, 6.2.3)
+    def _check_index(self, block: bytes, position: int) -> None:
+        """Raise ProtocolError if the field there names an entry that the table does not have (2.3.3)."""
+        byte = block[position]
+        mask = 0x7F if byte >= 0x80 else 0x3F if byte >= 0x40 else 0x0F
+        with suppress(IndexError):
+            index, _ = _read_integer(block, position, mask)
+            if index >= _FIRST_DYNAMIC + len(self._dynamic):
+                problem = f"entry {index} of a compression table that has {_FIRST_DYNAMIC - 1 + len(self._dynamic)}"
+                raise ProtocolError(problem, COMPRESSION_ERROR)
+
+    def _other(self, block: bytes, position: int, byte: int, found: dict[bytes, bytes]) -> int:
+        """Read a new size of the table, or a literal, and return the position after it."""
         if byte == 0x80:
-            raise ProtocolError("a header field of index 0")
-        mask = 0x3F if enters else 0x0F
-        index = byte & mask
-        position += 1
-        if index == mask:
-            index, position = _read_integer(block, position - 1, mask)
-        if index:
-            entry = self._entries.get(index if index < _FIRST_DYNAMIC else self._next - index)
-            if entry is None and index >= self._beyond:
-                raise ProtocolError(f"entry {index} of a compression table of size 0")
-            name = entry[0] if entry is not None else None
-        else:
-            name, position = self._string(block, position)
-        if enters:
-            self._next += 1
-        if name is None or name not in self._names:
-            return _after_string(block, position)
-        value, position = self._string(block, position)
-        found[name] = value
-        if enters and len(name) + len(value) + _ENTRY_OVERHEAD_BYTES <= self._table_bytes:
-            self._entries[self._next - _FIRST_DYNAMIC] = (name, value)
-            self._forget_old()
+            raise ProtocolError("a header field of index 0", COMPRESSION_ERROR)
+        if not 0x20 <= byte < 0x40:
+            return self._literal(block, position, byte, found)
+        size, position = _read_integer(block, position, 0x1F)  # 6.3
+        if size > self._max_table_bytes:
+            raise ProtocolError(f"a compression table of {size} bytes", COMPRESSION_ERROR)
+        self._table_bytes = size
+        self._evict()
         return position
 
-    def _string(self, block: bytes, position: int) -> tuple[bytes, int]:
-        """Return the string literal (5.2) there, and its end. Raises ProtocolError, IndexError at the end."""
-        encoded = block[position] & 0x80
-        length, position = _read_integer(block, position, 0x7F)
-        after = position + length
-        if after > len(block):
-            raise ProtocolError("a header block ends early")
-        raw = block[position:after]
-        if not encoded:
-            return raw, after
-        plain = self._huffman.get(raw)
-        return (self._decode(raw) if plain is None else plain), after
+    def _literal(self, block: bytes, position: int, byte: int, found: dict[bytes, bytes]) -> int:
+        """Read a literal; return the position after it, or the end where the rest of its value is skipped."""
+        enters = byte & 0x40  # the table (6.2.1), or does not, now or ever (6.2.2, 6.2.3)
+        size = _ENTRY_OVERHEAD_BYTES
+        index, position = _read_integer(block, position, 0x3F if enters else 0x0F)
+        if index:
+            field = self._static[index] if index < _FIRST_DYNAMIC else self._dynamic[index - _FIRST_DYNAMIC][0]
+            name = field[0] if field is not None else None
+        else:
+            start, position, is_coded = _string_bounds(block, position)
+            if position - start > _ENOUGH_BYTES:
+                raise ProtocolError(f"a header name of {position - start} bytes", COMPRESSION_ERROR)
+            if position > len(block):
+                raise IndexError
+            size += _least_length(position - start, is_coded=is_coded)
+            name = self._names.get((is_coded, block[start:position]))
+        start, after, is_coded = _string_bounds(block, position)
+        if after > len(block) and len(block) - start < _ENOUGH_BYTES:
+            raise IndexError
+        size += _least_length(after - start, is_coded=is_coded)
+        field = None
+        if name is not None:
+            raw = block[start : min(after, start + _ENOUGH_BYTES)]
+            value = self._decoded(raw) if is_coded else raw[:VALUE_BYTES]
+            found[name] = b"" if name in found else value
+            field = (name, value)
+            size = max(size, len(name) + len(value) + _ENTRY_OVERHEAD_BYTES)
+        self._skipped_bytes = max(0, after - len(block))
+        if enters:
+            self._dynamic.appendleft((field, size))
+            self._dynamic_bytes += size
+            self._evict()
+        return min(after, len(block))
 
-    def _decode(self, raw: bytes) -> bytes:
-        try:
-            plain = _decode_short(raw) or bytes(decode_huffman(raw))
-        except hpack.HPACKError as error:
-            raise ProtocolError(f"header block: {error}") from error
-        if len(self._huffman) >= _REMEMBERED_STRINGS:
-            self._huffman.clear()
-        self._huffman[raw] = plain
+    def _decoded(self, raw: bytes) -> bytes:
+        plain = self._huffman.get(raw)
+        if plain is None:
+            plain = huffman.decode(raw, VALUE_BYTES)
+            if len(raw) <= _REMEMBERED_BYTES:
+                if len(self._huffman) >= _REMEMBERED_STRINGS:
+                    self._huffman.clear()
+                self._huffman[raw] = plain
         return plain
 
-    def _forget_old(self) -> None:
-        """Forget entries that must have been evicted, even if the entries after them were of the least size."""
-        oldest = self._next - _FIRST_DYNAMIC - self._table_bytes // _ENTRY_OVERHEAD_BYTES
-        for number in [number for number in self._entries if _FIRST_DYNAMIC <= number <= oldest]:
-            del self._entries[number]
+    def _evict(self) -> None:
+        """Forget the oldest entries that the table has no room for (RFC 7541, 4.3 and 4.4)."""
+        while self._dynamic_bytes > self._table_bytes:
+            self._dynamic_bytes -= self._dynamic.pop()[1]
 
 
-def _short_codes() -> tuple[tuple[int, int] | None, ...]:
-    """Return for every byte the symbol whose Huffman code it begins with, and its bits; None = longer than a byte."""
-    short: list[tuple[int, int] | None] = [None] * 256
-    for symbol, (code, bits) in enumerate(zip(REQUEST_CODES, REQUEST_CODES_LENGTH, strict=True)):
-        if bits <= 8:
-            first = code << (8 - bits)
-            short[first : first + (1 << (8 - bits))] = [(symbol, bits)] * (1 << (8 - bits))
-    return tuple(short)
+@cache
+def _wanted(names: frozenset[bytes]) -> tuple[dict[tuple[int, bytes], bytes], tuple[_Field | None, ...]]:
+    """Return these names by their two encodings, plain and Huffman; and the static entries that have one of them."""
+    encodings = {(0, name): name for name in names} | {(0x80, huffman.encode(name)): name for name in names}
+    return encodings, tuple(field if field[0] in names else None for field in _STATIC)
 
 
-_SHORT: Final = _short_codes()
-
-
-def _decode_short(raw: bytes) -> bytes | None:
-    """Huffman-decode a string of common characters, such as a grpc-timeout; None for others and damaged strings."""
-    bits = int.from_bytes(raw, "big") << 8 | 0xFF
-    left = len(raw) * 8
-    plain = bytearray()
-    while left > 0:
-        code = _SHORT[bits >> left & 0xFF]
-        if code is None or code[1] > left:  # the end is padded with ones, less than a byte (5.2)
-            return bytes(plain) if left < 8 and bits >> left & 0xFF == 0xFF else None
-        plain.append(code[0])
-        left -= code[1]
-    return bytes(plain)
+def _string_bounds(block: bytes, position: int) -> tuple[int, int, int]:
+    """Return where a string literal (5.2) begins and ends, perhaps after the block; 0x80 if it is Huffman-coded."""
+    is_coded = block[position] & 0x80
+    length, position = _read_integer(block, position, 0x7F)
+    return position, position + length, is_coded
 
 
 def _read_integer(block: bytes, position: int, mask: int) -> tuple[int, int]:
-    """Return the integer with this prefix mask, and the position after it (5.1). Raises as ``FieldReader._string``."""
+    """Return the integer with this prefix mask, and the position after it (5.1). Raises IndexError at the end."""
     number = block[position] & mask
     position += 1
     if number < mask:
@@ -202,7 +246,7 @@ def _read_integer(block: bytes, position: int, mask: int) -> tuple[int, int]:
         number += (byte & 0x7F) << shift
         if byte < 0x80:
             return number, position
-    raise ProtocolError("an integer without an end in a header block")
+    raise ProtocolError("an integer without an end in a header block", COMPRESSION_ERROR)
 
 
 def _string(raw: bytes) -> bytes:
@@ -220,20 +264,3 @@ def _string(raw: bytes) -> bytes:
 def write_literals(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Return a header block of never-indexed literals (RFC 7541, 6.2.3): it changes no table."""
     return b"".join(b"\x10" + _string(name) + _string(value) for name, value in fields)
-
-
-def _beyond(table_bytes: int) -> int:
-    """Return the first index that is an error: the first dynamic one if the table has size 0, else out of reach."""
-    return _NUMBERS_BEGIN if table_bytes else _FIRST_DYNAMIC
-
-
-def _after_string(block: bytes, position: int) -> int:
-    """Return the position after the string literal at this position (5.2)."""
-    length = block[position] & 0x7F
-    position += 1
-    if length == 0x7F:
-        length, position = _read_integer(block, position - 1, 0x7F)
-    position += length
-    if position > len(block):
-        raise ProtocolError("a header block ends early")
-    return position

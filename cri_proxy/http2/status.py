@@ -37,6 +37,12 @@ class Failed:
     message: str
 
 
+TRAILER_FIELDS: Final = frozenset({b":status", b"grpc-status", b"grpc-message"})
+"""The fields that ``from_trailers`` reads."""
+
+MESSAGE_BYTES: Final = 4096
+"""A longer message is cut: enough to say what failed, and containerd repeats a request's names, of any length."""
+
 UNKNOWN_OUTCOME: Final = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE})
 """Statuses that do not say what the runtime did: such a call may have taken effect."""
 
@@ -64,12 +70,18 @@ def encode_message(message: str) -> bytes:
 
 
 def decode_message(raw: bytes) -> str:
-    """Decode a status message; bytes that are not UTF-8 become replacement characters.
+    """Decode the beginning of a status message; bytes that are not UTF-8 become replacement characters.
 
     >>> decode_message(b"caf%C3%A9 100%")
     'café 100%'
     """
-    return unquote_to_bytes(raw).decode("utf-8", "replace")
+    if len(raw) < MESSAGE_BYTES:
+        return unquote_to_bytes(raw).decode("utf-8", "replace")
+    kept = raw[:MESSAGE_BYTES]
+    escape = kept.rfind(b"%", -2)
+    if escape >= 0:
+        kept = kept[:escape]
+    return unquote_to_bytes(kept).decode("utf-8", "replace").rstrip("\ufffd")
 
 
 def from_trailers(headers: Mapping[bytes, bytes]) -> Failed | None:

@@ -1,8 +1,10 @@
 """Conversations as bytes: what a gRPC client and a runtime write on an HTTP/2 connection."""
 
+import hpack
+
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import FrameCutter
-from cri_proxy.http2.headers import HeaderReader, Headers, write_literals
+from cri_proxy.http2.headers import Headers, write_literals
 from cri_proxy.http2.message import pack
 from cri_proxy.relay.direction import Parts
 
@@ -21,6 +23,17 @@ def request_headers(stream: int, method: str, *, extra: Pairs | None = None, end
 def request(stream: int, method: str, message: bytes, *, extra: Pairs | None = None) -> bytes:
     data = frames.data_frames(stream, pack(message), end_stream=True)
     return request_headers(stream, method, extra=extra) + b"".join(data)
+
+
+def block_frames(stream: int, block: bytes, *, flags: int = 0, size: int = frames.DEFAULT_FRAME_BYTES) -> bytes:
+    """A header block in as many frames as it takes."""
+    parts = [block[at : at + size] for at in range(0, len(block), size)] or [b""]
+    kinds = [(frames.HEADERS, flags), *((frames.CONTINUATION, 0) for _ in parts[1:])]
+    last = len(parts) - 1
+    return b"".join(
+        frames.frame(kind, flags | (frames.END_HEADERS if number == last else 0), stream, part)
+        for number, ((kind, flags), part) in enumerate(zip(kinds, parts, strict=True))
+    )
 
 
 def reply_headers(stream: int, *, extra: Pairs | None = None) -> bytes:
@@ -66,4 +79,4 @@ def kinds(data: bytes | Parts, stream: int) -> list[int]:
 
 def status(data: bytes | Parts, stream: int) -> Headers:
     blocks = [payload for kind, _, of, payload in parse(data) if kind == frames.HEADERS and of == stream]
-    return HeaderReader(table_bytes=0).read(blocks[-1])
+    return {bytes(name): bytes(value) for name, value in hpack.Decoder().decode(blocks[-1], raw=True)}

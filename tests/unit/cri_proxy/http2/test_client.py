@@ -13,7 +13,7 @@ from cri_proxy.http2.client import STREAM_WINDOW_BYTES, Broken, CallEnded, Clien
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.message import pack
 from cri_proxy.http2.status import Failed
-from tests.fakes.http2 import credit, parse, reply, reply_headers, trailers
+from tests.fakes.http2 import block_frames, credit, parse, reply, reply_headers, trailers
 
 
 class Runtime:
@@ -102,6 +102,23 @@ def test_a_header_block_may_come_in_several_frames() -> None:
     split = frames.frame(frames.HEADERS, frames.END_STREAM, 1, block[:3])
     split += frames.frame(frames.CONTINUATION, frames.END_HEADERS, 1, block[3:])
     assert client().receive(split) == [CallEnded(1, None)]
+
+
+@pytest.mark.parametrize("length", [700_000, 3_000_000])
+def test_of_a_long_refusal_the_beginning_is_read_and_the_connection_stays(length: int) -> None:
+    made = client()
+    made.request("/m", b"", timeout_seconds=None)
+    block = trailers(1, 3, b"level: " + b"s" * length)[frames.HEADER_BYTES :]
+    assert made.receive(block_frames(1, block, flags=frames.END_STREAM)) == [
+        CallEnded(1, Failed(3, ("level: " + "s" * length)[:4096]))
+    ]
+    assert made.receive(reply(3, b"x")) == [Message(3, b"x", 6), CallEnded(3, None)]
+
+
+def test_a_flood_of_small_frames_in_a_header_block_ends_the_connection() -> None:
+    made, flood = client(), frames.frame(frames.CONTINUATION, 0, 1)
+    with pytest.raises(ProtocolError, match="more than 128 CONTINUATION frames below 1024 bytes"):
+        made.receive(frames.frame(frames.HEADERS, 0, 1) + flood * 129)
 
 
 def test_a_ping_is_answered() -> None:

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.frames import Cut, FrameCutter, ProtocolError
+from cri_proxy.http2.frames import MAX_BLOCK_BYTES, Cut, FrameCutter, OpenBlock, ProtocolError
 
 FRAMES = st.lists(
     st.builds(
@@ -126,3 +126,28 @@ def test_a_body_is_cut_into_data_frames_and_only_the_last_ends_the_stream(size: 
     cuts = [cut_of(frame) for frame in got]
     assert b"".join(frames.payload(frame, cut) for frame, cut in zip(got, cuts, strict=True)) == body
     assert [cut[1] for cut in cuts] == [0] * (len(cuts) - 1) + [frames.END_STREAM]
+
+
+def test_a_header_block_may_have_any_number_of_large_frames_up_to_its_bound() -> None:
+    block = OpenBlock(1, 0)
+    for _ in range(MAX_BLOCK_BYTES // 1024):
+        block.go_on(1024)
+    with pytest.raises(ProtocolError, match="a header block beyond 16777216 bytes"):
+        block.go_on(1024)
+
+
+def test_a_header_block_without_a_bound_may_have_any_length() -> None:
+    block = OpenBlock(1, 0, max_bytes=None)
+    for _ in range(100):
+        block.go_on(MAX_BLOCK_BYTES)
+
+
+@pytest.mark.parametrize("length", [0, 1, 1023])
+def test_a_header_block_may_have_some_small_frames_only(length: int) -> None:
+    block = OpenBlock(1, 0)
+    for _ in range(128):
+        block.go_on(length)
+        block.go_on(16_384 // 4)
+    with pytest.raises(ProtocolError, match="more than 128 CONTINUATION frames below 1024 bytes") as error:
+        block.go_on(length)
+    assert error.value.code == frames.ENHANCE_YOUR_CALM

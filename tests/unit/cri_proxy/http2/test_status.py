@@ -24,6 +24,15 @@ def test_any_message_can_be_shown(raw: bytes) -> None:
     assert isinstance(decode_message(raw), str)
 
 
+@pytest.mark.parametrize("before", range(4085, 4100))
+@pytest.mark.parametrize("after", [0, 1, 3, 1_000_000])
+def test_a_long_message_is_cut_between_two_characters(before: int, after: int) -> None:
+    message = "a" * before + "€" + "b" * after
+    decoded = decode_message(encode_message(message))
+    assert message.startswith(decoded)
+    assert min(len(message), 4080) <= len(decoded) <= 4096
+
+
 def test_ok_is_no_failure() -> None:
     assert from_trailers({b"grpc-status": b"0"}) is None
 

@@ -1,0 +1,60 @@
+import time
+
+import hpack
+import pytest
+from hpack.huffman_table import decode_huffman
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.http2.huffman import decode, encode
+
+MORE = 1 << 30
+TEXTS = st.binary(max_size=200) | st.text(st.characters(max_codepoint=127), max_size=200).map(str.encode)
+
+
+@given(TEXTS)
+@settings(max_examples=200, deadline=None)
+def test_a_string_is_encoded_as_the_library_does_and_comes_back(plain: bytes) -> None:
+    encoder = hpack.Encoder()
+    assert encode(plain) == encoder.huffman_coder.encode(plain)
+    assert decode(encode(plain), MORE) == plain
+
+
+def test_every_byte_has_its_code() -> None:
+    assert all(decode(encode(bytes((byte,)) * 9), MORE) == bytes((byte,)) * 9 for byte in range(256))
+
+
+@given(st.binary(max_size=120))
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_are_decoded_or_refused_as_the_library_does(raw: bytes) -> None:
+    try:
+        expected = bytes(decode_huffman(raw))
+    except hpack.HPACKError:
+        with pytest.raises(ProtocolError):
+            decode(raw, MORE)
+    else:
+        assert decode(raw, MORE) == expected
+
+
+@given(TEXTS, st.integers(0, 250))
+@settings(max_examples=100, deadline=None)
+def test_the_beginning_is_had_without_the_rest(plain: bytes, most: int) -> None:
+    assert decode(encode(plain), most) == plain[:most]
+
+
+def test_what_follows_the_beginning_is_not_looked_at() -> None:
+    assert decode(encode(b"a" * 100) + b"\xff" * 100, 50) == b"a" * 50
+
+
+@pytest.mark.parametrize("character", [b"0", b"~", b"\x16"], ids=["5 bits", "13 bits", "30 bits"])
+def test_a_string_of_four_times_the_length_takes_about_four_times_as_long(character: bytes) -> None:
+    """A factor of 16 is what a cost that grows with the square of the length would have."""
+
+    def seconds(length: int) -> float:
+        raw = encode(character * 8) * (length // 8)  # whole bytes: eight codes of any length
+        begin = time.process_time()
+        assert len(decode(raw, MORE)) == length
+        return time.process_time() - begin
+
+    assert min(seconds(240_000) for _ in range(3)) < 10 * min(seconds(60_000) for _ in range(3))
