@@ -17,6 +17,7 @@ from cri_proxy.cri.device_locality import DeviceFinder
 from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.daemon.apply import Applier, Built, Host, build_start
+from cri_proxy.daemon.loop_lag import LoopLag
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer
@@ -111,7 +112,10 @@ class Engine:
         applier = Applier(node, interceptor, in_force, lambda changed: self._reader(changed, pod_resources))
         watchers = Watchers(settings, applier, self._host, clock=self._clock, journal=self.journal, seen=self._seen)
         http = HttpAddress(self._log)
-        around = LiveDaemonStatus(node, channel, watchers, http, traffic, socket_problem, settings.relay)
+        lag = LoopLag(asyncio.get_running_loop())
+        lag.start()
+        closing.callback(lag.stop)
+        around = LiveDaemonStatus(node, channel, watchers, http, lag, traffic, socket_problem, settings.relay)
         view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)
         await self._open_admin(view, watchers, http, closing)
         return OpenEngine(node, watchers, interceptor)
@@ -205,6 +209,7 @@ class LiveDaemonStatus(DaemonStatus):
     channel: RuntimeClient
     watchers: Watchers
     http: HttpAddress
+    lag: LoopLag
     traffic: Traffic
     socket_problem: Callable[[], str]
     relay: str  # the kind
@@ -218,8 +223,9 @@ class LiveDaemonStatus(DaemonStatus):
         yield HealthPart("socket", self.socket_problem(), is_vital=True)
 
     def samples(self) -> Iterator[Sample]:
-        """Yield the samples of the relays, the process, its tasks and the build."""
+        """Yield the samples of the relays, the event loop, the process, its tasks and the build."""
         yield from self.traffic.samples()
+        yield from self.lag.samples()
         yield from process_samples()
         yield from task_samples()
         yield Sample(catalog.BUILD, 1, (version(), self.node.context.ledger.policy.name, self.relay))
@@ -229,5 +235,5 @@ class LiveDaemonStatus(DaemonStatus):
         return self.watchers.reloader.view()
 
     def warnings(self) -> tuple[str, ...]:
-        """Return the warnings of the HTTP server, the machine and the configuration."""
-        return (*self.http.warnings(), *self.watchers.warnings())
+        """Return the warnings of the event loop, the HTTP server, the machine and the configuration."""
+        return (*self.lag.warnings(), *self.http.warnings(), *self.watchers.warnings())

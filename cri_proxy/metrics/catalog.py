@@ -93,6 +93,7 @@ _COMMAND = Label("outcome", ("ran", "failed"))
 DECISION_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 1.0)
 CALL_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
 SAVE_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0)
+LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0)
 
 # Counted where it happens.
 DECISIONS: Final = _counter(
@@ -192,6 +193,14 @@ JOURNAL_ROWS: Final = (
     *(VIOLATIONS, FAULTS, SAVE_SECONDS, CHECKS_FAILED),
 )
 RELAY_ROWS: Final = (HELD_SECONDS, CALL_SECONDS)
+
+# Measured by the daemon.
+LOOP_LAG: Final = _histogram(
+    "cri_proxy_event_loop_lag_seconds",
+    "How late the event loop ran a timer, measured four times a second, once while it is idle: a call may wait that "
+    "long before anything is done for it. A long lag is a long computation, or a daemon that got no CPU.",
+    LAG_BUCKETS,
+)
 
 # Read off the node's state at each scrape: series of pools and nodes that are gone disappear.
 BUILD: Final = _gauge(

@@ -42,8 +42,8 @@ ENGINEERING = """
     demo describe description diff directory discover discovery docs driver edit effect emulator engine error
     evaluate event executor expect explain exposition expression extent external fact factor failure fallback fault file
     filter form format function gate gauge generate glob good hardware hash hint history identity index inline input
-    intercept interest interval invariant key kind known language last layout level lexer line link load locality
-    location lock log main match measure merge metrics migrate migration model narrow none notice number object
+    intercept interest interval invariant key kind known lag language last layout level lexer line link load locality
+    location lock log loop main match measure merge metrics migrate migration model narrow none notice number object
     observer offer open operation option order ordered outcome outline output override packing parse parser part patch
     path permission persistence pick picker picture place placement plan preference private probe progress queue
     range read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render

@@ -49,7 +49,9 @@ def mistakes(expression: str) -> list[str]:
             found.append(f"no metric {name}")
             continue
         values = {label.name: label.values for label in metric.labels}
-        known |= {*values, *(("le",) if metric.kind == "histogram" else ())}
+        if metric.kind == "histogram":
+            values["le"] = (*map(str, metric.buckets), "+Inf")
+        known |= values.keys()
         for label, sign, value in MATCHER.findall(matchers):
             if label not in {*values, *ADDED_BY_PROMETHEUS}:
                 found.append(f"{name} has no label {label}")
