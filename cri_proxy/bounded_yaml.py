@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from math import isfinite
 from typing import Final
 
@@ -103,27 +104,36 @@ class Mapping:
 Tree = Scalar | Listing | Mapping
 
 
-def parse_documents(text: str, dialect: Dialect, first_line: int = 1) -> Iterator[Tree]:
+@dataclass(slots=True)
+class NodeCount:
+    """How many nodes were read, also of texts that were rejected; one count may bound several texts together."""
+
+    nodes: int = 0
+
+
+def parse_documents(text: str, dialect: Dialect, first_line: int = 1, count: NodeCount | None = None) -> Iterator[Tree]:
     """Yield the documents of a text as they are read, without empty ones.
 
-    ``first_line`` is the line on which the text begins in its file. Raises YamlError.
+    ``first_line`` is the line on which the text begins in its file; ``count`` holds the nodes of earlier texts, which
+    share the bound. Raises YamlError.
     """
     if len(text.encode("utf-8", "surrogatepass")) > dialect.max_bytes:
         raise YamlError(0, f"larger than {dialect.max_bytes} bytes")
-    builder = _Builder(dialect, first_line)
+    count = count or NodeCount()
+    builder = _Builder(dialect, first_line, count)
     with _as_yaml_error(text, first_line):
         for event in yaml.parse(text, Loader=_LOADER):
             if isinstance(event, yaml.DocumentStartEvent):
-                builder = _Builder(dialect, first_line)
+                builder = _Builder(dialect, first_line, count)
             elif not isinstance(event, yaml.DocumentEndEvent):
                 builder.add(event)
             elif not (isinstance(builder.root, Scalar) and builder.root.is_null):
                 yield builder.root
 
 
-def parse_tree(text: str, dialect: Dialect, first_line: int = 1) -> Tree | None:
+def parse_tree(text: str, dialect: Dialect, first_line: int = 1, count: NodeCount | None = None) -> Tree | None:
     """Return the only document of a text, None for an empty one. Raises YamlError, for a second document too."""
-    found = list(parse_documents(text, dialect, first_line))
+    found = list(islice(parse_documents(text, dialect, first_line, count), 2))
     if len(found) > 1:
         raise YamlError(found[1].line, "not YAML: expected a single document, got another one")
     return found[0] if found else None
@@ -190,8 +200,9 @@ class _Open:
 class _Builder:
     """Builds the tree of one document from the parser's events; checks every bound before it is passed."""
 
-    def __init__(self, dialect: Dialect, first_line: int) -> None:
+    def __init__(self, dialect: Dialect, first_line: int, count: NodeCount) -> None:
         self._dialect = dialect
+        self._read = count
         self._first_line = first_line
         self._open: list[_Open] = []
         # The tree that an alias stands for, its number of nodes and its depth; None until it has ended.
@@ -228,7 +239,8 @@ class _Builder:
 
     def _count(self, nodes: int, line: int) -> None:
         self._nodes += nodes
-        if self._nodes > self._dialect.max_nodes:
+        self._read.nodes += nodes
+        if self._read.nodes > self._dialect.max_nodes:
             raise YamlError(line, f"more than {self._dialect.max_nodes} keys and values")
 
     def _check_depth(self, height: int, line: int) -> None:

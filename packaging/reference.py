@@ -34,11 +34,11 @@ def options() -> Iterator[tuple[str, ...]]:
 
 
 def annotations() -> Iterator[tuple[str, ...]]:
-    """Yield key, effect and examples."""
+    """Yield key, effect, examples, and what a pod can take with it from others."""
     for row in ANNOTATIONS:
         examples = "<br>".join(f"`{example}`".replace("\n", " ⏎ ") for example in row.examples)
         old = f"; old name: `{'`, `'.join(row.old_keys)}`" if row.old_keys else ""
-        yield f"`{row.key}`{old}", row.text, examples
+        yield f"`{row.key}`{old}", row.text, examples, row.takes
 
 
 def metrics() -> Iterator[tuple[str, ...]]:

@@ -14,7 +14,7 @@ class Option:
     command-line option ('' = none), ``values`` the form of its values where the type does not tell, ``choices`` all of
     its values where the type does not list them, ``read`` turns text into the value (ValueError when it cannot),
     ``remedy`` is added to the error about a wrong value. ``takes_mapping``: an entry ``KEY: VALUE`` is read as
-    ``KEY=VALUE``.
+    ``KEY=VALUE``. ``item_fields``: an item of the list is a mapping of these keys to lists, read as ``KEY=A,B KEY=C``.
     """
 
     key: str
@@ -28,6 +28,7 @@ class Option:
     takes_mapping: bool = False
     was: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
+    item_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree
 from cri_proxy.config.files.location import ConfigLocation, Source
@@ -12,6 +13,8 @@ from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, Raw, read_value
 from cri_proxy.config.values import with_values
 from cri_proxy.errors import ConfigError
+
+_SEPARATORS: Final = frozenset("=,")  # of a mapping that is read as one text
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +175,36 @@ def _raw(known: Known, tree: Tree, path: str) -> Raw | None:
         case Scalar():
             return None if tree.is_null else tree.text
         case Listing():
-            return tuple(_text(known, item, path) for item in tree.items)
+            return tuple(_item_text(known, item, path) for item in tree.items)
+        case Mapping() if known.option.item_fields:
+            return (_item_text(known, tree, path),)
     raise ConfigError(path, tree.line, known.key, "expected a value, got a mapping")
+
+
+def _item_text(known: Known, tree: Tree, path: str) -> str:
+    """Return an item of a list as its option reads it: a mapping as ``KEY=A,B KEY=C``."""
+    expected = known.option.item_fields
+    if not expected:
+        return _text(known, tree, path)
+    if not isinstance(tree, Mapping):
+        raise ConfigError(path, tree.line, known.key, f"expected a list of mappings of {' and '.join(expected)}")
+    given = {field.key.casefold(): field for field in tree.items}
+    for name, field in given.items():
+        if name not in expected:
+            problem = f"is no key of an entry of {known.key}: use {' and '.join(expected)}"
+            raise ConfigError(path, field.line, field.key, problem)
+    return " ".join(f"{name}={','.join(_words(known, given.get(name), path))}" for name in expected)
+
+
+def _words(known: Known, field: Item | None, path: str) -> Iterator[str]:
+    """Yield the words under a key of an item, none where it is absent or null."""
+    if field is None or (isinstance(field.value, Scalar) and field.value.is_null):
+        return
+    for tree in field.value.items if isinstance(field.value, Listing) else (field.value,):
+        word = tree.text if isinstance(tree, Scalar) and not tree.is_null else ""
+        if not word or set(word) & _SEPARATORS or word.split() != [word]:
+            raise ConfigError(path, tree.line, f"{known.key}.{field.key}", "expected a list of words")
+        yield word
 
 
 def _text(known: Known, tree: Tree, path: str) -> str:

@@ -11,6 +11,8 @@ from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
 from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
 from cri_proxy.config.option import Known, optional_period_seconds, options_of
+from cri_proxy.cri.annotations import rules as annotation_rules
+from cri_proxy.cri.annotations.rules import Restriction
 from policies.options import Option, PolicyOptions
 from policies.registry import POLICIES
 
@@ -171,6 +173,17 @@ class Config:
             read=addresses.annotation_domain,
         ),
     ] = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
+    restricted_annotations: Annotated[
+        tuple[Restriction, ...],
+        Option(
+            annotation_rules.OPTION,
+            "Annotations that count only in some namespaces (shell globs; none: nowhere), in every spelling; elsewhere "
+            "they are ignored and reported. configs/shared-node.yaml restricts those that take from others",
+            values="a list of `{keys: [...], namespaces: [...]}`",
+            read=annotation_rules.parse_restriction,
+            item_fields=annotation_rules.ITEM_FIELDS,
+        ),
+    ] = ()
     log: Annotated[LogOptions, Option("log", "")] = LogOptions()
     relay: Annotated[
         Literal["splice", "grpc"],

@@ -6,9 +6,11 @@ from functools import lru_cache
 from sys import intern
 
 from cri_proxy.cri.amounts import Figures, figures_of
+from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.annotations.exact_resources import Sent, exact_figures
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
-from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
+from cri_proxy.cri.annotations.pod import PodAnnotations
+from cri_proxy.cri.annotations.read import Parsed
 from cri_proxy.cri.device_sources import hint_kind
 from cri_proxy.cri.kubelet_numbers import (
     MAX_BURSTABLE_OOM_SCORE_ADJ,
@@ -59,20 +61,24 @@ def read_create(
     message: pb.CreateContainerRequest,
     sandbox: pb.PodSandboxConfig,
     *,
-    domains: Sequence[str] = DOMAINS,
+    annotations: AnnotationReader | None = None,
     hints: Sequence[DeviceLocality] = (),
     node_memory_bytes: int = 0,
 ) -> ReadRequest:
     """Return what a container that is about to be created asks for.
 
     ``sandbox`` is the pod's configuration (the request's own copy, or the one recorded at RunPodSandbox).
-    ``node_memory_bytes`` 0: Burstable memory requests are not estimated.
+    ``annotations`` None: the defaults' domains are read. ``node_memory_bytes`` 0: Burstable memory requests are not
+    estimated.
     """
-    config = message.config
+    config, container = message.config, message.config.metadata.name
     qos, qos_origin = qos_of(sandbox.linux.cgroup_parent, config.linux.resources)
     pod = _pod(sandbox.metadata, sandbox.labels, qos, message.pod_sandbox_id)
-    fields = ContainerFields(config.linux.resources, sandbox.annotations, domains, node_memory_bytes)
-    request, parsed = build_request(pod, config.metadata.name, fields)
+    reader = annotations or AnnotationReader()
+    read = reader.read(message.pod_sandbox_id, pod.namespace, sandbox.annotations, container)
+    fields = ContainerFields(config.linux.resources, *read, node_memory_bytes)
+    request, problems = build_request(pod, container, fields)
+    parsed = fields.parsed
     counting = tuple(h for h in hints if parsed.hint_filter.takes(hint_kind(h.source, config), h.source))
     kinds = ", ".join(sorted({hint_kind(h.source, config) for h in counting}))
     found = (("hints", kinds),) if kinds else ()
@@ -82,25 +88,25 @@ def read_create(
         hints=counting,
         origins=_merged(found, request.origins, (("qos", qos_origin),)),
     )
-    return ReadRequest(labelled, parsed.problems)
+    return ReadRequest(labelled, problems)
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerFields:
-    """The fields of CRI messages that describe a container, and the node's settings for reading them."""
+    """What describes a container: its resources in CRI, its pod's annotations, and what they say of it."""
 
     resources: pb.LinuxContainerResources
-    annotations: Mapping[str, str]
-    domains: Sequence[str]
+    pod_annotations: PodAnnotations
+    parsed: Parsed
     node_memory_bytes: int
 
 
-def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Request, Parsed]:
-    """Return the request behind these fields, without labels and hints; ``Parsed`` holds all problems."""
-    parsed = parse_annotations(fields.annotations, container, fields.domains)
+def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Request, tuple[AnnotationProblem, ...]]:
+    """Return the request behind these fields, without labels and hints, and the problems of all annotations."""
+    parsed, texts = fields.parsed, fields.pod_annotations.texts
     figures = figures_of(pod.qos, fields.resources, fields.node_memory_bytes)
     sent = Sent(pod.qos, fields.resources, figures, fields.node_memory_bytes)
-    exact = exact_figures(fields.annotations, container, sent)
+    exact = exact_figures(texts, container, sent)
     better = dict(exact.figures)
     request = Request(
         container=ContainerKey(pod.uid, container),
@@ -113,10 +119,10 @@ def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Re
         affinities=parsed.affinities,
         origins=_merged(parsed.origins, figures.origins, tuple((field, exact.key) for field in better)),
     )
+    problems = parsed.problems
     if exact.problem:
-        problem = AnnotationProblem(exact.key, cut(fields.annotations[exact.key]), exact.problem)
-        parsed = replace(parsed, problems=(*parsed.problems, problem))
-    return request, parsed
+        problems = (*problems, AnnotationProblem(exact.key, cut(texts[exact.key].text), exact.problem))
+    return request, problems
 
 
 @lru_cache(maxsize=64)  # most containers have the same

@@ -5,12 +5,13 @@ containerd 1.7 and later have the resources in effect in the status itself; 1.6 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.annotations.forms import AnnotationProblem
-from cri_proxy.cri.annotations.read import DOMAINS, GRANT_KEY
+from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
 from cri_proxy.cri.read_request import ContainerFields, build_request, labels_of
@@ -46,7 +47,7 @@ def read_status(
     status: pb.ContainerStatusResponse,
     sandbox: pb.PodSandboxStatus,
     *,
-    domains: Sequence[str] = DOMAINS,
+    annotations: AnnotationReader | None = None,
     node_memory_bytes: int = 0,
 ) -> Existing:
     """Return what the runtime knows of a container; ``status`` is of a verbose call, else figures may be missing.
@@ -60,8 +61,9 @@ def read_status(
     qos, qos_origin = qos_of(cgroup, resources)
     uid = sandbox.metadata.uid or sandbox.id
     pod = Pod(uid, sandbox.metadata.name, sandbox.metadata.namespace, qos, labels_of(sandbox.labels))
-    fields = ContainerFields(resources, sandbox.annotations, domains, node_memory_bytes)
-    request, parsed = build_request(pod, container.metadata.name, fields)
+    name, reader = container.metadata.name, annotations or AnnotationReader()
+    read = reader.read(sandbox.id, pod.namespace, sandbox.annotations, name)
+    request, problems = build_request(pod, name, ContainerFields(resources, *read, node_memory_bytes))
     return Existing(
         container_id=container.id,
         sandbox_id=sandbox.id or _text(info, "sandboxID"),
@@ -72,7 +74,7 @@ def read_status(
         mems=_ids(NodeSet, resources.cpuset_mems),
         pid=_number(info, "pid"),
         grant_text=container.annotations.get(GRANT_KEY, ""),
-        problems=parsed.problems,
+        problems=problems,
         spec_cpus=_ids(CpuSet, _text(_at(info, "runtimeSpec", "linux", "resources", "cpu"), "cpus")),
     )
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from cri_proxy.cri.annotations.exact_resources import KEYS
+from cri_proxy.cri.annotations.pod import select
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 
 
 def stored_config(config: pb.PodSandboxConfig, domains: Sequence[str]) -> pb.PodSandboxConfig:
-    """Return its names, labels, cgroup and figures, and the annotations of these domains."""
+    """Return its names, labels, cgroup and figures, and the annotations of these domains unless they are too long."""
     kept = pb.PodSandboxConfig(metadata=config.metadata, labels=config.labels, linux=figures_of(config.linux))
     # Others may hold secrets: kubectl keeps the whole pod in one, with the environment of its containers.
-    for key, value in config.annotations.items():
-        if key in KEYS or any(domain in key for domain in domains):
-            kept.annotations[key] = value
+    chosen = select(config.annotations, domains)
+    if isinstance(chosen, dict):
+        kept.annotations.update(chosen)
     return kept
 
 

@@ -8,11 +8,13 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import SystemClock
 from cri_proxy.config.settings import Fallback, Settings
+from cri_proxy.cri.annotations.cache import AnnotationCache
 from cri_proxy.cri.device_locality import DeviceFinder
 from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -107,9 +109,10 @@ class Engine:
         if store.problem:
             node.context.persistence.mark_incomplete(store.problem)
         pod_resources = self._pod_resources(node, closing)
-        interceptor = CriInterceptor(node, self._reader(self._built, pod_resources))
+        interceptor = CriInterceptor(node, self._reader(self._built, pod_resources, node.context.annotations))
         in_force = ConfigInForce(config, self._warnings)
-        applier = Applier(node, interceptor, in_force, lambda changed: self._reader(changed, pod_resources))
+        read_by = partial(self._reader, pod_resources=pod_resources, cache=node.context.annotations)
+        applier = Applier(node, interceptor, in_force, read_by)
         watchers = Watchers(settings, applier, self._host, clock=self._clock, journal=self.journal, seen=self._seen)
         http = HttpAddress(self._log)
         lag = LoopLag(asyncio.get_running_loop())
@@ -142,7 +145,7 @@ class Engine:
             remedy=f"correct {problem.path}: it is applied at once, without a restart",
         )
 
-    def _reader(self, built: Built, pod_resources: PodResources) -> Reader:
+    def _reader(self, built: Built, pod_resources: PodResources, cache: AnnotationCache) -> Reader:
         """Return the reader of CRI messages for this machine, with the locality of its devices."""
         devices = DeviceFinder(self.settings.sysfs_root)
 
@@ -153,7 +156,8 @@ class Engine:
 
         memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
         asked = pod_resources if built.config.pod_resources else None
-        return Reader(memory_bytes, built.config.annotation_domains, hints_of, asked)
+        config = built.config
+        return Reader(memory_bytes, config.annotation_domains, hints_of, asked, config.restricted_annotations, cache)
 
     def _pod_resources(self, node: Node, closing: AsyncExitStack) -> PodResources:
         """Return the client of the kubelet's device list; the configuration in force says whether it is asked."""

@@ -1,12 +1,14 @@
 """Parse CRI request bytes; turn creates (with device localities, awaited) and updates into placement requests."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from cri_proxy.cri import read_request
+from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
+from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.kubelet.pod_resources import PodResources
@@ -30,12 +32,15 @@ class Reader:
 
     ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``hints_of`` returns the
     locality of a container's devices and mounts, ``pod_resources`` the kubelet's answer about its devices.
+    ``restricted`` and ``domains`` are the operator's, ``cache`` what the node has read of annotations.
     """
 
     memory_bytes: int
     domains: Sequence[str]
     hints_of: HintsOf
     pod_resources: PodResources | None = None
+    restricted: tuple[Restriction, ...] = ()
+    cache: AnnotationCache = field(default_factory=AnnotationCache)
 
     def expect(self, pod: Pod) -> None:
         """Ask the kubelet for the devices of a pod whose sandbox is about to run, so that no container has to wait."""
@@ -50,8 +55,9 @@ class Reader:
         if self.pod_resources is not None:
             pod = read_request.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
             hints += await self.pod_resources.hints(pod, message.config.metadata.name)
+        annotations = AnnotationReader(AnnotationRules(tuple(self.domains), self.restricted), self.cache)
         return read_request.read_create(
-            message, sandbox, domains=self.domains, hints=hints, node_memory_bytes=self.memory_bytes
+            message, sandbox, annotations=annotations, hints=hints, node_memory_bytes=self.memory_bytes
         )
 
     def merge_update(self, request: Request, resources: pb.LinuxContainerResources) -> Request:

@@ -6,7 +6,8 @@ from typing import Literal, Self
 
 from cri_proxy.clock import Clock
 from cri_proxy.config.model import Config
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.annotations.cache import AnnotationCache
+from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.persistence import Persistence
@@ -28,7 +29,7 @@ class NodeRules:
     resource_files: Literal["auto", "always", "never"] = "auto"
     lift_quota: bool = False
     fraction_shares: bool = False
-    domains: tuple[str, ...] = DOMAINS
+    annotations: AnnotationRules = AnnotationRules()  # noqa: RUF009 - frozen
     drift_check_seconds: float = 60.0  # 0 = never
 
     @classmethod
@@ -43,7 +44,7 @@ class NodeRules:
             resource_files=config.resource_files,
             lift_quota=enacted.lift_quota,
             fraction_shares=enacted.fraction_shares,
-            domains=config.annotation_domains,
+            annotations=AnnotationRules(config.annotation_domains, config.restricted_annotations),
             drift_check_seconds=config.drift_check_seconds,
         )
 
@@ -60,7 +61,7 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The node's shared parts. Only the ledger's content changes, and only on the event loop."""
+    """The node's shared parts. Only the content of ledger and caches changes, and only on the event loop."""
 
     ledger: Ledger
     channel: RuntimeChannel
@@ -69,3 +70,4 @@ class Context:
     journal: Journal
     clock: Clock
     signals: Signals
+    annotations: AnnotationCache = field(default_factory=AnnotationCache)  # of the pods' sandboxes

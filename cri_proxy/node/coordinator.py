@@ -250,6 +250,7 @@ class Coordinator:
             self.release(row, why)
         self._ledger.drop(*(row.key for row in rows))
         self._ledger.sandboxes.pop(sandbox_id, None)
+        self._context.annotations.forget(sandbox_id)
         self._context.journal.records.forgotten([row.key for row in rows])
         self._context.persistence.save_later([], [sandbox_id, *(row.key for row in rows)])
 

@@ -219,7 +219,8 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
         signals=signals,
     )
     effects = Effects(context)
-    coordinator = Coordinator(context, effects, replace(rules, domains=tuple(environment.domains)))
+    read = replace(rules.annotations, domains=tuple(environment.domains))
+    coordinator = Coordinator(context, effects, replace(rules, annotations=read))
     barrier = Barrier(context, effects, coordinator)
     adoption = Adoption(context, lambda: coordinator.rules)
     managers = ManagerWatch(

@@ -260,7 +260,14 @@ class SimulatedNode:
 
     def _reader(self, built: Built) -> Reader:
         """Return a reader of CRI messages for this machine, with the locality of its devices."""
-        return Reader(_memory_bytes(built.machine), built.config.annotation_domains, self.devices.hints_of)
+        config = built.config
+        return Reader(
+            _memory_bytes(built.machine),
+            config.annotation_domains,
+            self.devices.hints_of,
+            restricted=config.restricted_annotations,
+            cache=self.node.context.annotations,
+        )
 
     async def _stop(self, *, loses_state: bool = False) -> None:
         """Close the proxy; keep what it saved, unless that is to be lost."""

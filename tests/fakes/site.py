@@ -125,7 +125,9 @@ class Site:
         environment = Environment(channel, self.store, self.clock, self.journal, DOMAINS, self.files_root)
         self.node: Node = build_node(self.policy, self.rules, environment)
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
-        self.interceptor = CriInterceptor(self.node, Reader(memory_bytes, DOMAINS, no_hints))
+        restricted, cache = self.rules.annotations.restricted, self.node.context.annotations
+        reader = Reader(memory_bytes, DOMAINS, no_hints, restricted=restricted, cache=cache)
+        self.interceptor = CriInterceptor(self.node, reader)
         self.relay = InProcessRelay(self.interceptor, channel, lambda error: self.log.errors.append(repr(error)))
         self.kubelet = Kubelet(self.relay, pods.KubeletNode(memory_bytes, log_directory=""))
         await self.node.recover()

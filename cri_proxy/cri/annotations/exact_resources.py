@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cri_proxy.cri.amounts import SHARES, Figures
-from cri_proxy.cri.annotations.values import parse_text
+from cri_proxy.cri.annotations.values import ReadText
 from cri_proxy.cri.kubelet_numbers import burstable_oom_score_adj, quota_of, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass
@@ -49,13 +49,15 @@ class _Stated:
     is_init: bool
 
 
-def exact_figures(annotations: Mapping[str, str], container: str, sent: Sent) -> ExactFigures:
+def exact_figures(texts: Mapping[str, ReadText], container: str, sent: Sent) -> ExactFigures:
     """Return a container's exact figures, from the first of ``KEYS`` that is set. Never raises."""
-    key = next((k for k in KEYS if k in annotations), "")
+    key = next((k for k in KEYS if k in texts), "")
     if not key:
         return ExactFigures()
+    if texts[key].problem:
+        return ExactFigures(key, problem=texts[key].problem)
     try:
-        stated = _stated(parse_text(annotations[key]), container)
+        stated = _stated(texts[key].value, container)
     except ValueError as error:
         return ExactFigures(key, problem=str(error))
     if stated is None:

@@ -12,10 +12,13 @@ and counts as absent: the next wider one applies.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Generic, TypeVar, cast
 
-from cri_proxy.cri.annotations.values import by_container, parse_text
+from cri_proxy.cri.annotations.values import ReadText, by_container
 from policies.base import Preferences
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -27,7 +30,9 @@ class Annotation(Generic[T_co]):
 
     ``examples`` and ``bad_example`` are values as written; ``value_fields`` the keys of a value that is itself a map,
     which tell it from a map by container name. ``old_keys`` are earlier spellings, accepted beside ``key``. ``shown``
-    words it for ``explain`` under ``label``, '' where the preferences say nothing.
+    words it for ``explain`` under ``label``, '' where the preferences say nothing. ``takes`` says what a pod can take
+    with it beyond its own containers ('' = nothing), and so whether a shared node restricts it; ``spelling_of`` is
+    the key of the row that says the same in other words.
     """
 
     key: str
@@ -36,16 +41,23 @@ class Annotation(Generic[T_co]):
     text: str
     examples: tuple[str, ...]
     bad_example: str
+    takes: str
     by_container_only: bool = False  # the value is always a map by container name
     value_fields: frozenset[str] = frozenset()
     old_keys: tuple[str, ...] = ()
     label: str = ""
     shown: Callable[[Preferences], str] | None = None
+    spelling_of: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Every spelling of the key, the present one first."""
         return (self.key, *self.old_keys)
+
+    @property
+    def stands_for(self) -> str:
+        """The key by which it is restricted, one for all spellings of the same wish."""
+        return self.spelling_of or self.key
 
     @property
     def is_preference(self) -> bool:
@@ -98,11 +110,21 @@ class _Candidate:
 class Finder:
     """Looks up rows for one container; keeps the values found and the problems."""
 
-    def __init__(self, annotations: Mapping[str, str], container: str, domains: Sequence[str]) -> None:
-        """The pod's annotations; ``domains`` in order of precedence."""
+    def __init__(
+        self,
+        annotations: Mapping[str, ReadText],
+        container: str,
+        domains: Sequence[str],
+        refused: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        """The pod's annotations; ``domains`` in order of precedence.
+
+        ``refused`` holds, by the key of a row, why this pod may not say it (see ``AnnotationRules.refused_in``).
+        """
         self._annotations = annotations
         self._container = container
         self._domains = domains
+        self._refused = refused
         # Most pods have few of the keys: the other rows are not looked for in all their forms.
         self._keys = {key_in(full_key, (domain,)) for full_key in annotations for domain in domains}
         self._sought: set[str] = set()
@@ -130,8 +152,9 @@ class Finder:
 
     def _find(self, row: Annotation[T], key: str) -> FoundValue[T] | None:
         """As ``find``, of one spelling of the row's key."""
+        refused = self._refused.get(row.stands_for)
         for candidate in sorted(self._candidates(row, key), key=lambda c: c.scope):
-            problem = candidate.problem
+            problem = refused or candidate.problem
             if not problem:
                 try:
                     value = row.parse(candidate.value)
@@ -157,17 +180,16 @@ class Finder:
                 (f"{domain}/{key}", 1),
             )
             for full_key, scope in forms[-1:] if row.by_container_only else forms:
-                text = self._annotations.get(full_key)
-                candidate = None if text is None else self._candidate(row, full_key, text, scope)
+                read = self._annotations.get(full_key)
+                candidate = None if read is None else self._candidate(row, full_key, read, scope)
                 if candidate is not None:
                     yield candidate
 
-    def _candidate(self, row: Annotation[object], full_key: str, text: str, scope: int) -> _Candidate | None:
+    def _candidate(self, row: Annotation[object], full_key: str, read: ReadText, scope: int) -> _Candidate | None:
         """Return one annotation as a value for this container; None when it is a map that does not name it."""
-        try:
-            value = parse_text(text)
-        except ValueError as error:
-            return _Candidate(scope, full_key, text, None, str(error))
+        text, value = read.text, read.value
+        if read.problem:
+            return _Candidate(scope, full_key, text, None, read.problem)
         entries = by_container(value, row.value_fields) if scope else None
         if entries is not None:
             name = self._container
@@ -177,15 +199,12 @@ class Finder:
         return _Candidate(scope, full_key, text, value)
 
 
-def is_about(full_key: str, text: str, container: str) -> bool:
+def is_about(full_key: str, read: ReadText, container: str) -> bool:
     """Whether this annotation is for the container: by its key, by a map of container names, or for the whole pod."""
     _, is_named, name = full_key.partition("/container.")
     if is_named:
         return name == container
-    try:
-        entries = by_container(parse_text(text))
-    except ValueError:
-        return True
+    entries = None if read.problem else by_container(read.value)
     return entries is None or container in entries
 
 

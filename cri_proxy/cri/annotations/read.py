@@ -5,26 +5,26 @@ The rows are in ``annotations.table``, the forms and scopes of a key in ``annota
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TypeVar
 
 from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
 from cri_proxy.cri.annotations.device_filter import KINDS, HintFilter
-from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, FoundValue, cut, is_about, key_in
+from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, FoundValue, is_about, key_in
+from cri_proxy.cri.annotations.pod import PodAnnotations, parse_pod, select
+from cri_proxy.cri.annotations.rules import AnnotationRules
+from cri_proxy.cri.annotations.values import ReadText
 from policies.base import Affinity, Preferences
 
 T = TypeVar("T")
 
-DOMAINS = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
+DOMAINS = AnnotationRules().domains
 # Before the key of an annotation in ``origins`` that is known and changes nothing.
 WITHOUT_EFFECT = "without effect: "
 GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/grant_text.py
 
 _ADDED_UP = frozenset({"affinities", "hints"})  # fields that several annotations make together
 _NO_PREFERENCES = Preferences()
-_MAX_UNKNOWN, _LONGEST_KEY = 64, 64  # bounds for unknown keys that are compared with the table, which is slow
-_NEAR = 0.85  # a letter or two of a key; allow.topologyhints is farther from topologyhints
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,18 @@ class Parsed:
 
 
 def parse_annotations(annotations: Mapping[str, str], container: str, domains: Sequence[str] = DOMAINS) -> Parsed:
-    """Read a pod's annotations for this container. Never raises; malformed values are in ``problems``.
+    """Read a pod's annotations for this container, without restrictions and without keeping anything.
 
     >>> parse_annotations({"cri-proxy.io/prefer-shared-cpus": "-2"}, "c0").preferences.levels_up
     2
     """
-    finder = Finder(annotations, container, domains)
+    pod = parse_pod(select(annotations, domains), domains)
+    return read_container(pod, container, "", AnnotationRules(tuple(domains)))
+
+
+def read_container(pod: PodAnnotations, container: str, namespace: str, rules: AnnotationRules) -> Parsed:
+    """Read the annotations for this container. Never raises; malformed and restricted values are in ``problems``."""
+    finder = Finder(pod.texts, container, rules.domains, rules.refused_in(namespace))
     preferences = _preferences(finder)
     sources = finder.value(rows.TOPOLOGY_HINTS)
     hint_filter = HintFilter(
@@ -56,8 +62,8 @@ def parse_annotations(annotations: Mapping[str, str], container: str, domains: S
         deny=finder.value(rows.DENY_HINTS) or (),
     )
     affinities = (*(finder.value(rows.AFFINITY) or ()), *(finder.value(rows.ANTI_AFFINITY) or ()))
-    problems = (*finder.problems, *conflicts(finder.found), *_misspelt(annotations, domains))
-    origins = (*_origins(finder, preferences), *_without_effect(annotations, container, domains))
+    problems = (*finder.problems, *conflicts(finder.found), *pod.problems)
+    origins = (*_origins(finder, preferences), *_without_effect(pod.texts, container, rules.domains))
     return Parsed(preferences, affinities, hint_filter, origins, problems)
 
 
@@ -110,19 +116,6 @@ def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, st
         yield field, " and ".join(f.full_key for f in counting)
 
 
-def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator[AnnotationProblem]:
-    """Yield a problem for each key in our domains that is nearly one of the table."""
-    known = [key for row in rows.TABLE for key in row.keys]
-    unknown = ((key, full_key) for full_key in annotations if (key := key_in(full_key, domains)))
-    asked = ((k, f) for k, f in unknown if len(k) <= _LONGEST_KEY and k not in known and k not in rows.OF_PEERS)
-    for key, full_key in islice(asked, _MAX_UNKNOWN):
-        from difflib import get_close_matches  # loaded only where a key is unknown
-
-        near = get_close_matches(key, known, n=1, cutoff=_NEAR)
-        if near:
-            yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {key}; did you mean {near[0]}?")
-
-
 def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the annotations among these origins that are known and change nothing.
 
@@ -132,9 +125,7 @@ def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(full_key for field, full_key in origins if field.startswith(WITHOUT_EFFECT))
 
 
-def _without_effect(
-    annotations: Mapping[str, str], container: str, domains: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    for full_key, text in sorted(annotations.items()):
-        if key_in(full_key, domains) in rows.OF_PEERS and is_about(full_key, text, container):
+def _without_effect(texts: Mapping[str, ReadText], container: str, domains: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for full_key, read in texts.items():
+        if key_in(full_key, domains) in rows.OF_PEERS and is_about(full_key, read, container):
             yield f"{WITHOUT_EFFECT}{full_key}", full_key

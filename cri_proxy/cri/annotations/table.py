@@ -24,6 +24,10 @@ def _shared_preference(preferences: Preferences) -> str:
     return f"{levels} {'level' if levels == 1 else 'levels'} above the best pool"
 
 
+# What most keys take from other containers: they choose among what the container's own requests pay for, or add to its
+# own wishes. The text of the others says what they take.
+NOTHING_OF_OTHERS = ""
+
 PREFER_ISOLATED = Annotation(
     "prefer-isolated-cpus",
     truth,
@@ -31,6 +35,7 @@ PREFER_ISOLATED = Annotation(
     "Take kernel-isolated CPUs for exclusive use when enough are free, or take none of them.",
     ("true", "false", '{"c0": true, "c1": false}'),
     "perhaps",
+    NOTHING_OF_OTHERS,
     label="isolated CPUs",
     shown=lambda asked: "" if asked.require_isolated else _preference(asked.prefer_isolated),
 )
@@ -41,6 +46,7 @@ REQUIRE_ISOLATED = Annotation(
     "Refuse the container rather than give it exclusive CPUs that are not kernel-isolated.",
     ("true", '{"c0": true}'),
     "2",
+    NOTHING_OF_OTHERS,
     label="isolated CPUs",
     shown=lambda asked: "required" if asked.require_isolated else "",
 )
@@ -52,6 +58,7 @@ PREFER_SHARED = Annotation(
     "too; -N: shared, N levels above the best pool; 0 is true.",
     ("true", "false", "0", "-1", '{"c0": -1, "c1": true}'),
     "1",
+    NOTHING_OF_OTHERS,
     label="shared CPUs",
     shown=_shared_preference,
 )
@@ -62,6 +69,7 @@ PREFER_RESERVED = Annotation(
     "Run on the CPUs that are reserved for the system, or (false) not, although the namespace is a reserved one.",
     ("true", "false"),
     "kube-system",
+    "the CPUs of the system daemons",
     label="reserved CPUs",
     shown=lambda asked: _preference(asked.prefer_reserved),
 )
@@ -72,6 +80,7 @@ PRESERVE_CPU = Annotation(
     "Leave the container's CPU set alone, and its memory nodes with it.",
     ("true", "false"),
     "[0, 1]",
+    "time on every CPU, also on those that other containers own; memory of every node",
     label="CPUs",
     shown=lambda asked: "left alone" if asked.preserve_cpu else "",
 )
@@ -82,6 +91,7 @@ PRESERVE_MEMORY = Annotation(
     "Leave the container's memory nodes alone.",
     ("true", "false"),
     "dram",
+    "memory of every node, also where other containers are placed",
     label="memory nodes",
     shown=lambda asked: "left alone" if asked.preserve_memory else "",
 )
@@ -93,6 +103,7 @@ HYPERTHREADS = Annotation(
     "own-core, and only one thread of each core is used, of shared CPUs too; any: other containers may get them.",
     ("hide", "own-core", "any", "{c0: hide}"),
     "both",
+    "the siblings of its CPUs, up to twice what it requests",
     label="hyperthreads",
     shown=lambda asked: asked.threads or "",
 )
@@ -103,6 +114,8 @@ HIDE_HYPERTHREADS = Annotation(
     "true: as hyperthreads: hide; false: as hyperthreads: any. The narrower scope of the two wins, then hyperthreads.",
     ("true", "false", "{c0: true}", "own-core"),
     "2",
+    "the same as with hyperthreads",
+    spelling_of="hyperthreads",
 )
 PREFER_CPU_PRIORITY = Annotation(
     "prefer-cpu-priority",
@@ -112,6 +125,7 @@ PREFER_CPU_PRIORITY = Annotation(
     "DefaultCPUPriority.",
     ("high", "normal", "low", "none", "default"),
     "1",
+    NOTHING_OF_OTHERS,
     label="CPU priority",
     shown=lambda asked: asked.priority or "",
 )
@@ -122,6 +136,7 @@ UNLIMITED_BURSTABLE = Annotation(
     "How wide a pool a Burstable container without a CPU limit should get.",
     ("system", "package", "die", "numa", "l3cache"),
     "true",
+    NOTHING_OF_OTHERS,
     label="burst up to",
     shown=lambda asked: asked.burst_level or "",
 )
@@ -132,6 +147,7 @@ MEMORY_TYPE = Annotation(
     "Kinds of memory to use; mixed is dram and pmem. Without it: every kind but HBM.",
     ("dram", "pmem,dram", "mixed", '["hbm"]', "c0: dram,pmem"),
     "ram",
+    NOTHING_OF_OTHERS,
     label="memory kinds",
     shown=lambda asked: ", ".join(asked.memory_kinds),
 )
@@ -142,6 +158,7 @@ STRICT_MEMORY_TYPE = Annotation(
     "Refuse the container rather than use other kinds of memory than memory-type names, or more than there is.",
     ("true", "false", "{c0: true}"),
     "dram",
+    NOTHING_OF_OTHERS,
     label="memory kinds",
     shown=lambda asked: "required: no other kind, no more than there is" if asked.strict_memory else "",
 )
@@ -153,6 +170,7 @@ TOPOLOGY_HINTS = Annotation(
     "(all) or false (none of it).",
     ("true", "false", "all", "none", "devices", "mounts,devices", '["pod-resources"]', '{"c0": false}'),
     "near",
+    NOTHING_OF_OTHERS,
 )
 ALLOW_HINTS = Annotation(
     "allow.topologyhints",
@@ -162,6 +180,7 @@ ALLOW_HINTS = Annotation(
     "slashes; podresapi:NAME is a resource of the kubelet's pod resources.",
     ('["/dev/dri"]', '["/dev/nvme*"]', "type: glob\npaths: [/dev/nvme*]", "c0: [/dev/dri]"),
     "[nvme0]",
+    NOTHING_OF_OTHERS,
     value_fields=device_filter.PATH_FIELDS,
 )
 DENY_HINTS = Annotation(
@@ -171,6 +190,7 @@ DENY_HINTS = Annotation(
     "Paths whose locality does not count, unless allow.topologyhints names them as well; written as there.",
     ('["/"]', '["/var/lib/data", "podresapi:example.com/nic"]', "type: prefix\npaths: [/]"),
     "[1]",
+    NOTHING_OF_OTHERS,
     value_fields=device_filter.PATH_FIELDS,
 )
 STRICT_HINTS = Annotation(
@@ -180,6 +200,7 @@ STRICT_HINTS = Annotation(
     "Refuse the container rather than run it far from one of its devices.",
     ("true", "false", "{c0: true}"),
     "near",
+    NOTHING_OF_OTHERS,
     label="devices",
     shown=lambda asked: "required to be near" if asked.strict_hints else "",
 )
@@ -190,6 +211,7 @@ PICK_BY_HINTS = Annotation(
     "Take exclusive CPUs near each of its devices where these are on different nodes.",
     ("true", "false", "{c0: true}"),
     "devices",
+    NOTHING_OF_OTHERS,
     label="devices",
     shown=lambda asked: _chosen(asked.spread_by_hints, "CPUs near each of them", "CPUs wherever in the pool"),
 )
@@ -200,6 +222,7 @@ COLD_START = Annotation(
     "Use only PMEM for this long (at most 1h), then DRAM too: what is allocated early and left alone stays on PMEM.",
     ("duration: 60s", '{"duration": "1m30s"}', "60", "c0: {duration: 1h}", "c0: 10s"),
     "duration: soon",
+    NOTHING_OF_OTHERS,
     value_fields=preferences.COLD_START_FIELDS,
     label="cold start",
     shown=lambda asked: f"{asked.cold_start_seconds} s on PMEM" if asked.cold_start_seconds else "",
@@ -211,6 +234,7 @@ RESOURCE_FILES = Annotation(
     "Mount a directory into the container whose files list its CPUs and memory nodes, or mount none.",
     ("true", "false", "{c0: true}"),
     "/resources",
+    NOTHING_OF_OTHERS,
     old_keys=("tell-resources",),
     label="resource files",
     shown=lambda asked: _chosen(asked.resource_files, "mounted at /.cri-proxy", "not mounted"),
@@ -222,6 +246,7 @@ NOTIFY_EXEC = Annotation(
     "A command to run in the container when its resources have changed: a list of words, or one text.",
     ("kill -HUP 1", '["sh", "-c", "touch /tmp/changed"]', "c0: [kill, -HUP, 1]"),
     "[]",
+    "a turn among the commands that the node runs, and the runtime's time",
     label="notified",
     shown=lambda asked: f"by running {' '.join(asked.notify)}" if asked.notify else "",
 )
@@ -233,6 +258,7 @@ AFFINITY = Annotation(
     "match, scope (default: the same pod) and weight (default 1, within ±1000).",
     ("c0: [c1]", "c0:\n- match: {key: name, operator: In, values: [c1]}\n  weight: 10"),
     "c0: c1",
+    NOTHING_OF_OTHERS,
     by_container_only=True,
     label="affinity",
 )
@@ -243,6 +269,7 @@ ANTI_AFFINITY = Annotation(
     "Prefer to be away from other containers; as affinity, the weight is minus its absolute value (default -1).",
     ("c0: [c1, c2]",),
     "c0:\n- match: {operator: Near, values: [c1]}",
+    NOTHING_OF_OTHERS,
     by_container_only=True,
 )
 

@@ -7,24 +7,51 @@ text makes one raise anything else, recurse deeply or expand aliases.
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
 
-from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
+from cri_proxy.bounded_yaml import Dialect, NodeCount, YamlError, parse_tree, plain
 
-MAX_BYTES = 64 * 1024
+# Of all annotations of a pod together, keys included. Ten containers with resources, affinities and device paths of
+# their own take 6 KiB; Kubernetes allows 256 KiB, and the event loop would read them before each of its containers.
+MAX_BYTES: Final = 16 * 1024
 MAX_DEPTH = 16
-MAX_NODES = 4096  # a YAML parser takes its time for each
+# Of all annotations of a pod together: each takes 3 µs to parse. A pod's forty affinities with key, operator and value.
+# JSON does not count: it is parsed a hundred times faster.
+MAX_NODES: Final = 512
+TEXT_NODES: Final = 6  # what each text in YAML counts beside its own nodes: to start the parser takes as long
 _DIALECT = Dialect(MAX_BYTES, MAX_DEPTH, MAX_NODES, has_tags=False)
 MAX_LEVELS_UP = 1000  # far above any tree; a clamp for numbers that only mean "the root"
 
 _INTEGER = re.compile(r"[+-]?\d{1,9}\Z")
+_WORD = re.compile(r"[a-z][a-z0-9-]{0,63}\Z")  # most values; YAML takes them as they are, but for these
+_NO_WORDS = frozenset({"yes", "no", "on", "off", "null"})
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _NOT_STORABLE = "an escape may stand neither for NUL nor for half a surrogate pair"
 
 
-def parse_text(text: str) -> object:
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """An annotation's text with its parsed value (not to be changed); ``problem`` if it does not parse."""
+
+    text: str
+    value: object = None
+    problem: str = ""
+
+    @classmethod
+    def of(cls, text: str, count: NodeCount | None = None) -> Self:
+        """Parse a text. Never raises."""
+        try:
+            return cls(text, parse_text(text, count))
+        except ValueError as error:
+            return cls(text, problem=str(error))
+
+
+def parse_text(text: str, count: NodeCount | None = None) -> object:
     """Parse an annotation's text: a boolean, a number, a string, a list or a map, as JSON or YAML.
 
-    Raises ValueError for a text that is too long, too deep, holds aliases or is no YAML.
+    ``count`` holds the YAML nodes of the pod's other texts, which share the bound. Raises ValueError for a text that is
+    too long, too deep, holds aliases or is no YAML.
 
     >>> parse_text('{"c0": -1, "c1": true}')
     {'c0': -1, 'c1': True}
@@ -36,13 +63,17 @@ def parse_text(text: str) -> object:
         return lower == "true"
     if _INTEGER.match(lower):
         return int(lower)
+    if _WORD.match(text) and text not in _NO_WORDS:
+        return text
     if lower[:1] in ("{", "["):
         try:
             return _checked_json(text)
         except (json.JSONDecodeError, RecursionError):
             pass  # YAML's own flow style looks much the same
     try:
-        value = plain(parse_tree(text, _DIALECT))
+        if count is not None:
+            count.nodes += TEXT_NODES
+        value = plain(parse_tree(text, _DIALECT, count=count))
     except YamlError as error:
         raise ValueError(str(error)) from None
     if "\\" in text and not _is_storable(value):

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from cri_proxy import events
+from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
 from cri_proxy.errors import CallFailed
@@ -157,7 +158,8 @@ class Adoption:
             return None
         machine = self._context.ledger.policy.machine
         capacity_bytes = sum(node.memory_bytes for node in machine.nodes)
-        found = read_status(status, sandbox.status, domains=self._rules().domains, node_memory_bytes=capacity_bytes)
+        annotations = AnnotationReader(self._rules().annotations, self._context.annotations)
+        found = read_status(status, sandbox.status, annotations=annotations, node_memory_bytes=capacity_bytes)
         if found.state not in (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING):
             return None  # it has ended since it was listed
         rebuilt = rebuild(found, machine)

@@ -9,6 +9,7 @@ from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
+from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.status.containers import Others, unpinned
 from policies.builder import build_policy
@@ -206,3 +207,29 @@ async def test_whoever_runs_unpinned_can_reach_cpus_that_others_own(
     owner = await site.run("owner", OWNS_2)
     row = site.row(owner.container_id("c"))
     assert Others.of_left(unpinned(site.node.context.ledger, site.node.adoption.left())).on(row) == expected
+
+
+async def test_annotations_are_parsed_once_for_all_containers_of_a_pod_and_forgotten_with_it(site: Site) -> None:
+    cache = site.node.context.annotations
+    pod = await site.run("a", OWNS_2, replace(OWNS_2, name="d"), **{"cri-proxy.io/prefer-shared-cpus": "{c: false}"})
+    assert (cache.parses, len(cache)) == (1, 1)
+    await site.kubelet.remove_pod(pod.sandbox_id)
+    assert len(cache) == 0
+
+
+async def test_a_pod_with_too_long_annotations_is_placed_without_them_and_keeps_none_in_memory(site: Site) -> None:
+    long = {"cri-proxy.io/cpu.preserve": "true", "cri-proxy.io/affinity": "[" + "a," * (120 << 10) + "]"}
+    pod = await site.run("a", OWNS_2, **long)
+    assert len(CpuSet.parse(record(site, pod).cpuset_cpus)) == 2
+    (saved,) = site.node.context.ledger.sandboxes.values()
+    assert (saved.annotations, len(saved.config) < 1000) == ((), True)
+    explained = site.journal.records.get(site.row(pod.container_id("c")).key)
+    assert explained is not None
+    (problem,) = explained.problems
+    assert (problem.startswith("annotation cri-proxy.io/affinity: "), "more than 16384" in problem) == (True, True)
+
+
+async def test_strict_annotations_refuse_a_pod_with_too_long_ones() -> None:
+    async with opened(Site(rules=NodeRules(strict_annotations=True))) as site:
+        with pytest.raises(CallFailed, match=r"more than 16384: none of them counts"):
+            await site.run("a", OWNS_2, **{"cri-proxy.io/affinity": "x" * (240 << 10)})

@@ -4,6 +4,7 @@ import pytest
 
 from cri_proxy.cri.amounts import figures_of
 from cri_proxy.cri.annotations.exact_resources import KEYS, ExactFigures, Sent, exact_figures
+from cri_proxy.cri.annotations.values import ReadText
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass
 
@@ -21,7 +22,7 @@ def exact(
     """What counts for a container that was sent 200m of CPU and 1Gi of memory, unless told otherwise."""
     resources = pb.LinuxContainerResources(**{"cpu_shares": 204, "oom_score_adj": 900} | sent)  # type: ignore[arg-type]
     figures = figures_of(qos, resources, node)
-    return exact_figures({key: text}, "c0", Sent(qos, resources, figures, node))
+    return exact_figures({key: ReadText.of(text)}, "c0", Sent(qos, resources, figures, node))
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -3,6 +3,7 @@ import pytest
 from cri_proxy.cri.annotations.forms import Annotation, Finder, cut, is_about, key_in
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
 from cri_proxy.cri.annotations.table import COLD_START, RESOURCE_FILES, TABLE
+from cri_proxy.cri.annotations.values import ReadText
 
 OURS, NRI, SEED = DOMAINS
 
@@ -12,7 +13,7 @@ OURS, NRI, SEED = DOMAINS
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_every_key_has_every_form_in_every_domain(row: Annotation[object], form: str, domain: str) -> None:
     key = form.format(d=domain, k=row.key)
-    found = Finder({key: row.examples[0]}, "c0", DOMAINS).find(row)
+    found = Finder({key: ReadText.of(row.examples[0])}, "c0", DOMAINS).find(row)
     assert found is not None
     assert found.full_key == key
 
@@ -89,7 +90,7 @@ def test_a_value_that_is_a_map_is_told_from_a_map_by_container(value: str, secon
     ],
 )
 def test_an_annotation_is_about_a_container_or_the_pod(full_key: str, text: str, is_so: bool) -> None:
-    assert is_about(full_key, text, "c0") is is_so
+    assert is_about(full_key, ReadText.of(text), "c0") is is_so
 
 
 @pytest.mark.parametrize(
@@ -132,6 +133,7 @@ def test_an_old_name_that_contradicts_the_present_one_is_a_problem_that_names_bo
     ids=["agree", "the old one is narrower", "the present one is narrower"],
 )
 def test_both_names_together_are_read_by_their_scopes(annotations: dict[str, str], expected: bool) -> None:
-    finder = Finder(annotations, "c0", DOMAINS)
+    texts = {key: ReadText.of(text) for key, text in annotations.items()}
+    finder = Finder(texts, "c0", DOMAINS)
     assert finder.value(RESOURCE_FILES) is expected
     assert finder.problems == []

@@ -5,6 +5,7 @@ import pytest
 from cri_proxy.cri.annotations.forms import Annotation, Finder
 from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
 from cri_proxy.cri.annotations.table import OF_PEERS, STRICT_MEMORY_TYPE, TABLE
+from cri_proxy.cri.annotations.values import ReadText
 from policies.base import Preferences, Request
 
 OURS, NRI, SEED = DOMAINS
@@ -59,7 +60,7 @@ def test_the_first_example_of_a_row_sets_its_field(row: Annotation[object]) -> N
 
 @pytest.mark.parametrize("row", [r for r in TABLE if r.is_preference], ids=lambda row: row.key)
 def test_a_row_puts_its_value_into_its_fields_alone(row: Annotation[object]) -> None:
-    finders = [Finder({f"{OURS}/{row.key}": example}, "c0", DOMAINS) for example in row.examples]
+    finders = [Finder({f"{OURS}/{row.key}": ReadText.of(example)}, "c0", DOMAINS) for example in row.examples]
     values = [found.value for finder in finders if (found := finder.find(row))]
     put = [row.put(Preferences(), value) for value in values]
     changed = {f.name for wanted in put for f in fields(Preferences) if getattr(wanted, f.name) != f.default}

@@ -35,7 +35,7 @@ def test_json_and_yaml_are_read_alike(text: str, value: object) -> None:
         ('{"c0": ["\\ud800"]}', "escape"),
         ('"\\0"', "escape"),
         ('{"c0": "\\u0000"}', "escape"),
-        ("[" + "a," * 5000 + "]", "more than 4096"),
+        ("[" + "a," * 5000 + "]", "more than 512"),
         ("1:" * 100 + "1", "more than 64 digits"),
         ("c0: 0x" + "f" * 100, "more than 64 digits"),
         ('c0: ["\\ud800"]', "escape"),
@@ -57,7 +57,7 @@ def test_the_deepest_allowed_nest_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[" + "[1]," * 16000 + "[1]]", "[" + "a" * 15 + ", a" * 4000 + "]"], ids=["JSON", "YAML"]
+    "text", ["[" + "[1]," * 4000 + "[1]]", "[" + "a" * 15 + ", a" * 500 + "]"], ids=["JSON", "YAML"]
 )
 def test_the_longest_allowed_text_is_read_in_bounded_time(text: str) -> None:
     started_seconds = time.process_time()
