@@ -1,6 +1,6 @@
 """What a relay costs: the splice against a direct connection and against ``--relay grpc``, in one run.
 
-    python -m benchmarks.relay [--quick] [--loop uvloop|asyncio] [-o text|json]
+    python -m benchmarks.relay [--quick] [--loop relay|asyncio|uvloop] [-o text|json]
 
 The variants take turns, each round begins with another, and medians over the rounds are compared, so that a busy
 machine blurs the figures but not the ratios. The ends of most loads are our own light ones, which make a direct call
@@ -42,6 +42,7 @@ from benchmarks.relay_stage import (
     serve_relay,
     serve_runtime,
 )
+from cri_proxy.relay.event_loop import RelayLoop
 from cri_proxy.testbed.containerd import REMEDY, PrivateContainerd, missing_programs
 
 _IDLE_SECONDS: Final = 2.0
@@ -228,14 +229,15 @@ def run_loop(work: Coroutine[object, object, None], loop: str) -> None:
 
         uvloop.run(work)
     else:
-        asyncio.run(work)
+        with asyncio.Runner(loop_factory=RelayLoop if loop == "relay" else None) as runner:
+            runner.run(work)
 
 
 def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="half a minute instead of two")
-    parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop")
+    parser.add_argument("--loop", choices=["relay", "asyncio", "uvloop"], default="relay")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     parser.add_argument("--role", choices=["runtime", "splice", "grpc", "caller"], help=argparse.SUPPRESS)
     parser.add_argument("paths", nargs="*", help=argparse.SUPPRESS)

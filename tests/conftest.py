@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.fakes.loops import FreshLoop
+from tests.fakes.loops import DaemonLoop
 from tests.fakes.site import Site, opened
 
 settings.register_profile(
@@ -27,7 +27,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, object]]:
     """Name of the backend and its options: ``use_uvloop``, ``loop_factory``."""
-    return "asyncio", {"loop_factory": FreshLoop}
+    return "asyncio", {"loop_factory": DaemonLoop}
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.gate import DecisionGate
 from cri_proxy.logs import Log, configure_logging
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
+from cri_proxy.relay.event_loop import RelayLoop
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.systemd import Watchdog, notify, passed_sockets, watchdog_seconds
 from cri_proxy.tasks import Tasks
@@ -282,12 +283,8 @@ def run(settings: Settings) -> int:
 
 
 def run_on_loop(work: Coroutine[object, object, int]) -> int:
-    """Run this on uvloop where it is installed, else on asyncio's own loop."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(work)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    """Run this on the relay's event loop."""
+    with asyncio.Runner(loop_factory=RelayLoop) as runner:
         return runner.run(work)
 
 

@@ -5,8 +5,7 @@ A bug of the proxy must not stop a container from starting.
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interceptor, Interest, Outcome, Verdict
@@ -18,11 +17,10 @@ _MAX_METHODS: Final = 1024
 _ids: Final = itertools.count(1)
 
 
-@contextmanager
-def contained(on_error: OnError) -> Iterator[None]:
-    """Report an exception of the block instead of raising it. The only place that catches everything.
+class contained:  # noqa: N801 - used as a statement, like ``contextlib.suppress``
+    """Report an exception of the block instead of raising it. The only place that stops every kind of exception.
 
-    The fallback is what the caller had before the block. Cancellation passes: it is no Exception.
+    The fallback is what the caller had before the block. Cancellation passes: it is no Exception. May be used again.
 
     >>> faults: list[BaseException] = []
     >>> with contained(faults.append):
@@ -30,10 +28,20 @@ def contained(on_error: OnError) -> Iterator[None]:
     >>> faults
     [ValueError('a bug')]
     """
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - see above
-        on_error(error)
+
+    __slots__ = ("_on_error",)
+
+    def __init__(self, on_error: OnError) -> None:
+        self._on_error = on_error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._on_error(error)
+        return True
 
 
 def new_call(method: str, message: bytes) -> Call:

@@ -21,13 +21,13 @@ class Goaway:
     def __init__(self, to_client: OwnFrames) -> None:
         """Send frames by ``to_client``."""
         self._to_client = to_client
-        self._is_asked = False
+        self.is_asked = False  # the client is to leave
         self.is_answered = False  # the client has read the first GOAWAY
 
     def ask(self) -> None:
         """Ask the client, once, to open no more streams here."""
-        if not self._is_asked:
-            self._is_asked = True
+        if not self.is_asked:
+            self.is_asked = True
             self._to_client.send(_goaway(frames.MAX_WINDOW_BYTES), frames.frame(frames.PING, 0, 0, _MARK))
 
     def finish(self, last_stream: int) -> None:
@@ -37,7 +37,7 @@ class Goaway:
     def is_answer(self, buffer: bytes, cut: Cut) -> bool:
         """Whether this PING of the client answers ours."""
         _, flags, _, start, end = cut
-        is_ours = self._is_asked and bool(flags & frames.ACK) and buffer[start + frames.HEADER_BYTES : end] == _MARK
+        is_ours = self.is_asked and bool(flags & frames.ACK) and buffer[start + frames.HEADER_BYTES : end] == _MARK
         self.is_answered = self.is_answered or is_ours
         return is_ours
 

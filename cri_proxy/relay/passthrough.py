@@ -7,6 +7,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.headers import FieldReader, Headers
 from cri_proxy.relay.direction import Parts, slice_of
+from cri_proxy.relay.goaway import Goaway
 from cri_proxy.relay.method_types import ENDLESS
 from cri_proxy.relay.traffic import Passed, count_passed
 from cri_proxy.relay.upstream import Upstream
@@ -16,6 +17,9 @@ _DATA: Final = frames.DATA
 _HEADERS: Final = frames.HEADERS
 _END_STREAM: Final = frames.END_STREAM
 _END_HEADERS: Final = frames.END_HEADERS
+_PING: Final = frames.PING
+_WINDOW_UPDATE: Final = frames.WINDOW_UPDATE
+_CREDIT: Final = bytes((0, 0, 4, frames.WINDOW_UPDATE))  # how its frame begins
 _HEADER_BYTES: Final = frames.HEADER_BYTES
 _FRAME_BYTES: Final = frames.DEFAULT_FRAME_BYTES
 
@@ -30,13 +34,20 @@ class PassthroughCalls:
     """The pass-through calls of one pair of connections."""
 
     def __init__(
-        self, upstream: Upstream, to_client: Parts, reader: FieldReader, on_new: OnNew, passed: Passed | None
+        self,
+        upstream: Upstream,
+        to_client: Parts,
+        goaway: Goaway,
+        reader: FieldReader,
+        on_new: OnNew,
+        passed: Passed | None,
     ) -> None:
         """Read every header block of the client with ``reader``; count calls by path in ``passed``."""
         self.last_stream = 0  # the latest stream of the client
         self.streams: set[int] = set()  # calls that the runtime has not ended, endless ones left out
         self._upstream = upstream
         self._to_client = to_client
+        self._goaway = goaway
         self._read = reader.read
         self._on_new = on_new
         self._passed: Passed = passed if passed is not None else {}
@@ -87,7 +98,7 @@ class PassthroughCalls:
                     upstream.to_runtime.append(data[:after])
                     self._on_new(stream, headers)
                     return data[after:]
-            else:
+            elif not self._is_control(kind, stream):
                 break
             position = after
         return _send_on(upstream.to_runtime, data, position)
@@ -100,14 +111,34 @@ class PassthroughCalls:
             high, low, kind, flags, stream = unpack(data, position)
             length = high << 8 | low
             after = position + _HEADER_BYTES + length
-            if after > end or length > _FRAME_BYTES or stream not in streams:
+            if after > end or length > _FRAME_BYTES:
                 break
-            if kind != _DATA and (kind != _HEADERS or not flags & _END_HEADERS):
+            if stream in streams:
+                if kind == _DATA or (kind == _HEADERS and flags & _END_HEADERS):
+                    if flags & _END_STREAM:
+                        streams.discard(stream)
+                elif kind != _WINDOW_UPDATE:
+                    break
+            elif stream or (kind != _PING and not self._credits(kind, data, position)):
                 break
-            if flags & _END_STREAM:
-                streams.discard(stream)
             position = after
         return _send_on(self._to_client, data, position)
+
+    # gRPC for Go sends a PING and a credit with nearly every call, in both directions.
+    def _is_control(self, kind: int, stream: int) -> bool:
+        """Whether this is a PING or a credit of the client that goes on as it is."""
+        if kind == _WINDOW_UPDATE:
+            return not stream or stream in self.streams
+        return kind == _PING and not self._goaway.is_asked  # asked, it may be the answer
+
+    def _credits(self, kind: int, data: bytes, position: int) -> bool:
+        """Note a credit of the runtime for the whole connection; False when it is not the client's alone."""
+        upstream = self._upstream
+        if kind != _WINDOW_UPDATE or upstream.owes or not data.startswith(_CREDIT, position):
+            return False
+        start = position + _HEADER_BYTES
+        upstream.window_bytes += int.from_bytes(data[start : start + 4], "big") & frames.MAX_WINDOW_BYTES
+        return True
 
 
 def _send_on(out: Parts, data: bytes, position: int) -> bytes:

@@ -1,111 +1,24 @@
 """The sockets of the splice relay: pair clients with the runtime, run the interceptor for held calls, stop in order."""
 
 import asyncio
-import select
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, cast
+from functools import partial
+from typing import Final
 
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
 from cri_proxy.relay.calls import Aborted, Call, Interceptor, Refuse, Rewrite
-from cri_proxy.relay.direction import Parts
+from cri_proxy.relay.sockets import Listener, RelaySocket, connected
 from cri_proxy.relay.splice import Held, HeldCallEnded, Splice
 from cri_proxy.relay.traffic import RelayTotals, Traffic
 from cri_proxy.tasks import Tasks
-from cri_proxy.unix_socket import LEAVES_NAME, Published, listen_on, socket_path
+from cri_proxy.unix_socket import Published, listen_on, socket_path
 
-_WRITE_BUFFER_BYTES: Final = 1 << 20
-"""Above this much unsent data the other side is no longer read: room for a list of 500 containers."""
-
-_BACKLOG_LOOKS: Final = 1000  # a count, not a time: no connection is lost however long one look takes
 _GOAWAY_SECONDS: Final = 1.0  # for a client to answer the GOAWAY
 _FLUSH_SECONDS: Final = 1.0  # for the last bytes to be written, once no call is waited for
-
-
-async def _take_backlog(listening: Iterable[socket.socket]) -> None:
-    """Let the loop accept every connection of the backlog: one turn to accept it, one to set it up."""
-    descriptors = [sock.fileno() for sock in listening]
-    for _ in range(_BACKLOG_LOOKS):
-        is_awaited = bool(select.select(descriptors, [], [], 0)[0])
-        for _ in range(2):
-            await asyncio.sleep(0)
-        if not is_awaited:
-            return
-
-
-class _Side(asyncio.Protocol):
-    """One socket of a pair: hand received bytes to ``receive``, and events to ``pair``."""
-
-    def __init__(self, pair: "_Pair", receive: Callable[[bytes], None]) -> None:
-        self._pair = pair
-        self._receive = receive
-        self.transport: asyncio.Transport | None = None
-        self.other: _Side | None = None
-        self.full = False
-        self.ended = False
-        self.received_bytes = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's are not registered as such
-        self.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        if self.ended:  # the other side ended first
-            self.transport.close()
-        self.read_if_wanted()
-
-    def data_received(self, data: bytes) -> None:
-        self.received_bytes += len(data)
-        pair = self._pair
-        if pair.closed:
-            return
-        try:
-            self._receive(data)
-        except ProtocolError as error:
-            pair.break_up(error)
-        else:
-            pair.flush()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.transport = None
-        self._pair.side_lost()
-
-    def pause_writing(self) -> None:
-        self.full = True
-        if self.other is not None:
-            self.other.read_if_wanted()
-
-    def resume_writing(self) -> None:
-        self.full = False
-        if self.other is not None:
-            self.other.read_if_wanted()
-
-    def read_if_wanted(self) -> None:
-        """Read while the other side is connected and its buffer has room."""
-        if self.transport is None or self.transport.is_closing() or self.other is None:
-            return
-        if self.other.transport is None or self.other.full:
-            self.transport.pause_reading()
-        else:
-            self.transport.resume_reading()
-
-    def write(self, parts: Parts) -> None:
-        """Write these bytes in order and empty the list; keep them until there is a connection."""
-        if not parts or self.transport is None:
-            return
-        if not self.transport.is_closing():
-            if len(parts) == 1:
-                self.transport.write(parts[0])
-            else:
-                self.transport.writelines(parts)
-        parts.clear()
-
-    def close(self) -> None:
-        """End the connection once everything is written, or as soon as it is set up."""
-        self.ended = True
-        if self.transport is not None:
-            self.transport.close()
 
 
 @dataclass(slots=True)
@@ -119,27 +32,54 @@ class _Asked:
 class _Pair:
     """A client connection and its runtime connection."""
 
-    def __init__(self, relay: "SpliceRelay") -> None:
+    def __init__(self, relay: "SpliceRelay", client: socket.socket) -> None:
         self._relay = relay
         self._splice = Splice(relay.boundary.wants, relay.boundary.passed)
         self._asked: dict[int, _Asked] = {}
-        self.client = _Side(self, self._splice.receive_from_client)
-        self.runtime = _Side(self, self._splice.receive_from_runtime)
-        self.client.other = self.runtime
-        self.runtime.other = self.client
+        self.runtime: RelaySocket | None = None
+        self.client = self._connection(client, self._splice.receive_from_client)
         self.closed = False
         self._is_leaving = False
+
+    def _connection(self, sock: socket.socket, receive: Callable[[bytes], None]) -> RelaySocket:
+        return RelaySocket(
+            sock,
+            partial(self._receive, receive),
+            room=self._pace,
+            lost=self._side_lost,
+            on_error=self._relay.on_error,
+        )
 
     async def connect(self) -> None:
         """Connect to the runtime; without one, close the client's connection."""
         try:
-            loop = asyncio.get_running_loop()
-            await loop.create_unix_connection(lambda: self.runtime, self._relay.runtime)
+            sock = await connected(self._relay.runtime)
         except OSError:
             self.close()
             return
-        self.client.read_if_wanted()
+        if self.closed:
+            sock.close()
+            return
+        self.runtime = self._connection(sock, self._splice.receive_from_runtime)
+        self._pace()
         self.flush()
+
+    def _receive(self, receive: Callable[[bytes], None], data: bytes) -> None:
+        if self.closed:
+            return
+        try:
+            receive(data)
+        except ProtocolError as error:
+            self._relay.on_error(error)
+            self.close()
+        else:
+            self.flush()
+
+    def _pace(self) -> None:
+        """Read each side while the other one has room."""
+        if self.runtime is not None:
+            self.client.read(wanted=not self.runtime.is_full)
+            self.runtime.read(wanted=not self.client.is_full)
 
     def ask_to_leave(self) -> None:
         """Ask the client to leave when its calls have ended."""
@@ -170,25 +110,28 @@ class _Pair:
         self.closed = True
         self._splice.lost()
         self.flush()
-        self.client.close()
-        self.runtime.close()
+        for side in self._sides:
+            side.close()
 
     def abort(self) -> None:
         """End both connections at once; unsent bytes are lost."""
         self.close()
-        for side in (self.client, self.runtime):
-            if side.transport is not None:
-                side.transport.abort()
+        for side in self._sides:
+            side.abort()
 
-    def break_up(self, error: ProtocolError) -> None:
-        """Report a side that violated HTTP/2, and end both."""
-        self._relay.on_error(error)
-        self.close()
+    @property
+    def received_bytes(self) -> tuple[int, int]:
+        """The bytes received from the client and from the runtime."""
+        return self.client.received_bytes, self.runtime.received_bytes if self.runtime is not None else 0
 
-    def side_lost(self) -> None:
+    @property
+    def _sides(self) -> tuple[RelaySocket, ...]:
+        return (self.client,) if self.runtime is None else (self.client, self.runtime)
+
+    def _side_lost(self) -> None:
         """Close the pair; forget it once both sides are gone."""
         self.close()
-        if self.client.transport is None and self.runtime.transport is None:
+        if all(side.has_ended for side in self._sides):
             self._relay.forget(self)
 
     def flush(self) -> None:
@@ -199,7 +142,7 @@ class _Pair:
             self._act()
         if splice.to_client:
             self.client.write(splice.to_client)
-        if splice.to_runtime:
+        if splice.to_runtime and self.runtime is not None:
             self.runtime.write(splice.to_runtime)
         if self._is_leaving:
             self._relay.changed.set()
@@ -264,25 +207,24 @@ class SpliceRelay:
         self.tasks = Tasks(self.on_error)
         self._listen = socket_path(listen)
         self._take_over = take_over
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._published: Published | None = None
         self._pairs: set[_Pair] = set()
-        self._kubelet_bytes = self._runtime_bytes = 0  # of pairs that have ended
+        self._ended_bytes = [0, 0]  # received by pairs that have ended, from clients and the runtime
         self.changed = asyncio.Event()  # set whenever a condition of ``stop`` may have changed
 
     async def start(self) -> None:
         """Open the socket. Raises ConfigError when it cannot be had."""
         listening, self._published = listen_on(self._listen, socket_path(self.runtime), take_over=self._take_over)
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._accept, sock=listening, **LEAVES_NAME)
+        self._listener = Listener(listening, self._serve, self.on_error)
 
     async def leave(self) -> None:
         """Accept the backlog, then no new clients; ask connected ones to leave. Calls go on."""
         if self._published is not None:
             self._published.withdraw()
-        if self._server is not None:
-            await _take_backlog(self._server.sockets)
-            self._server.close()
+        if self._listener is not None:
+            self._listener.accept_all()
+            self._listener.close()
         for pair in tuple(self._pairs):
             pair.ask_to_leave()
 
@@ -293,8 +235,8 @@ class SpliceRelay:
         """
         if self._published is not None:
             self._published.withdraw()
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
         for pair in tuple(self._pairs):
             pair.ask_to_leave()
         with suppress(TimeoutError):
@@ -333,19 +275,15 @@ class SpliceRelay:
         """Forget a pair that has ended; keep its byte counts."""
         if pair in self._pairs:
             self._pairs.discard(pair)
-            self._kubelet_bytes += pair.client.received_bytes
-            self._runtime_bytes += pair.runtime.received_bytes
+            for number, count in enumerate(pair.received_bytes):
+                self._ended_bytes[number] += count
         self.changed.set()
 
     def _totals(self) -> RelayTotals:
-        return RelayTotals(
-            len(self._pairs),
-            self._kubelet_bytes + sum(pair.client.received_bytes for pair in self._pairs),
-            self._runtime_bytes + sum(pair.runtime.received_bytes for pair in self._pairs),
-        )
+        received = zip(self._ended_bytes, *(pair.received_bytes for pair in self._pairs), strict=True)
+        return RelayTotals(len(self._pairs), *map(sum, received))
 
-    def _accept(self) -> asyncio.Protocol:
-        pair = _Pair(self)
+    def _serve(self, client: socket.socket) -> None:
+        pair = _Pair(self, client)
         self._pairs.add(pair)
         self.tasks.start(pair.connect(), name="connect to the runtime")
-        return pair.client

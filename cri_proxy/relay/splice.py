@@ -77,7 +77,7 @@ class Splice:
         self._reply_headers = FieldReader(_REPLY_FIELDS, table_bytes=0)
         self._upstream = Upstream(self._own, self.to_runtime)
         self._passthrough = PassthroughCalls(
-            self._upstream, self.to_client, self._request_headers, self._new_call, passed
+            self._upstream, self.to_client, self.goaway, self._request_headers, self._new_call, passed
         )
         self._from_client = Direction(
             self.to_runtime,

@@ -49,6 +49,11 @@ class Upstream:
     waiting: deque[_Waiting] = field(default_factory=deque)
     _unacknowledged: deque[int | None] = field(default_factory=deque)
 
+    @property
+    def owes(self) -> bool:
+        """Whether a credit for the connection is not the client's alone: a debt, or bytes that wait here."""
+        return bool(self.debt_bytes or self.waiting or self._outgoing)
+
     # From the client
 
     def pass_data(self, buffer: bytes, cut: Cut) -> bool:

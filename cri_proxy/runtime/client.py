@@ -59,7 +59,7 @@ class _RuntimeConnection(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not registered as such
+        self._transport = cast(asyncio.Transport, transport)
         self._flush()
 
     def data_received(self, data: bytes) -> None:

@@ -25,5 +25,5 @@ pin() {
 }
 
 rm -f "$tool"/*.txt # an older output would be taken as wishes
-pin run --extra fast
-pin dev --extra fast --extra dev
+pin run
+pin dev --extra dev

@@ -1,10 +1,9 @@
 """The event loops of tests, on which a fault in a callback fails the test."""
 
 import asyncio
-from contextlib import suppress
 from typing import Any
 
-daemon_loop: type[asyncio.AbstractEventLoop]
+from cri_proxy.relay.event_loop import RelayLoop
 
 
 class FreshLoop(asyncio.SelectorEventLoop):
@@ -15,15 +14,9 @@ class FreshLoop(asyncio.SelectorEventLoop):
             super().call_exception_handler(context)
 
 
-daemon_loop = FreshLoop
-with suppress(ImportError):
-    import uvloop
+class DaemonLoop(RelayLoop):
+    """The same of the loop that the daemon runs on."""
 
-    class FreshUvLoop(uvloop.Loop):
-        """The same of uvloop, which the daemon runs on where it is installed."""
-
-        def call_exception_handler(self, context: dict[str, Any]) -> None:
-            if "PollerCompletionQueue" not in repr(context.get("handle")):
-                super().call_exception_handler(context)
-
-    daemon_loop = FreshUvLoop
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if "PollerCompletionQueue" not in repr(context.get("handle")):
+            super().call_exception_handler(context)

@@ -45,23 +45,23 @@ def foreign_imports(path: Path) -> set[str]:
 
 
 def test_every_import_of_the_sources_is_a_declared_dependency() -> None:
-    allowed = declared("fast")
+    allowed = declared()
     wild = {shown(p): foreign_imports(p) - allowed - TOOLS.get(shown(p), set()) for p in python_files(*PACKAGES)}
     assert {name: missing for name, missing in wild.items() if missing} == {}
 
 
 def test_every_import_of_the_tests_is_a_declared_dependency() -> None:
-    allowed = declared("fast", "dev")
+    allowed = declared("dev")
     wild = {shown(p): foreign_imports(p) - allowed for p in python_files("tests", "benchmarks")}
     assert {name: missing for name, missing in wild.items() if missing} == {}
 
 
 def test_every_declared_dependency_is_used() -> None:
     used = {name for p in python_files(*PACKAGES) for name in foreign_imports(p)}
-    assert sorted(declared("fast") - used) == []
+    assert sorted(declared() - used) == []
 
 
-@pytest.mark.parametrize(("pins", "extras"), [("run.txt", ["fast"]), ("dev.txt", ["fast", "dev"])])
+@pytest.mark.parametrize(("pins", "extras"), [("run.txt", []), ("dev.txt", ["dev"])])
 def test_every_declared_dependency_is_pinned(pins: str, extras: list[str]) -> None:
     pinned = {normal(line) for line in (PINS / pins).read_text().splitlines() if re.match(r"[a-z]", line)}
     assert sorted(declared(*extras) - pinned) == []

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.fakes.loops import FreshLoop, daemon_loop
+from tests.fakes.loops import DaemonLoop, FreshLoop
 from tests.relay.stage import Place, Stage
 
 
@@ -12,7 +12,7 @@ from tests.relay.stage import Place, Stage
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
     """The loop that goes with the test's client."""
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    return "asyncio", {"loop_factory": daemon_loop if parameters.get("client") == "h2" else FreshLoop}
+    return "asyncio", {"loop_factory": DaemonLoop if parameters.get("client") == "h2" else FreshLoop}
 
 
 @pytest.fixture

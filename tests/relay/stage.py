@@ -1,7 +1,7 @@
 """A client, a relay and a runtime on sockets of their own, and the places where a conversation is played.
 
 Every conversation is played with two clients: one on grpcio (C core, on asyncio's own loop) and one on python-h2 by
-hand (on uvloop where it is installed, as the daemon does). See docs/transparency.md.
+hand (on the loop of the daemon). See docs/transparency.md.
 """
 
 import asyncio

@@ -5,6 +5,7 @@ from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.headers import FieldReader, Headers
 from cri_proxy.http2.message import pack
 from cri_proxy.relay.direction import Parts
+from cri_proxy.relay.goaway import Goaway
 from cri_proxy.relay.passthrough import PassthroughCalls
 from cri_proxy.relay.preface import OwnFrames
 from cri_proxy.relay.upstream import Upstream
@@ -24,8 +25,9 @@ class Lane:
         self.new: list[tuple[int, bytes]] = []
         self.passed: dict[bytes, int] = {}
         self.upstream = Upstream(OwnFrames(self.to_client), self.to_runtime)
+        self.goaway = Goaway(OwnFrames(self.to_client))
         reader = FieldReader(frozenset({b":path"}))
-        self.passing = PassthroughCalls(self.upstream, self.to_client, reader, self.on_new, self.passed)
+        self.passing = PassthroughCalls(self.upstream, self.to_client, self.goaway, reader, self.on_new, self.passed)
         self.passing.learn(1, KNOWN.encode())
         self.passing.last_stream = 1
 
@@ -55,7 +57,8 @@ def test_an_unknown_method_is_shown_after_its_headers_went_on_and_its_message_is
 @pytest.mark.parametrize(
     "rest",
     [
-        WINDOW_UPDATE,
+        frames.window_update(9, 1),
+        frames.settings_ack(),
         request(3, KNOWN, b"x")[:-1],
         request(3, KNOWN, b"x")[:5],
         request_headers(3, KNOWN, end=True),
@@ -104,7 +107,9 @@ def test_replies_go_on_as_they_came_and_end_their_calls() -> None:
 @pytest.mark.parametrize(
     "rest",
     [
-        WINDOW_UPDATE,
+        frames.window_update(3, 1),
+        frames.frame(frames.WINDOW_UPDATE, 0, 0, b"\0\0\1"),
+        frames.settings_ack(),
         reply(3, b"somebody else's"),
         reply_headers(1)[:-1],
         frames.frame(frames.HEADERS, frames.END_STREAM, 1),
@@ -116,6 +121,35 @@ def test_the_first_frame_that_is_no_reply_to_a_passing_call_is_left(rest: bytes)
     lane, before = Lane(), reply_headers(1)
     assert lane.passing.replies(before + rest) == rest
     assert lane.to_client == [before]
+
+
+PING = frames.frame(frames.PING, 0, 0, bytes(8))
+
+
+def test_pings_and_credits_of_both_ends_go_on() -> None:
+    lane, controls = Lane(), PING + WINDOW_UPDATE + frames.window_update(1, 7)
+    assert lane.passing.requests(controls) + lane.passing.replies(controls) == b""
+    assert (lane.to_runtime, lane.to_client) == ([controls], [controls])
+    assert lane.upstream.window_bytes == frames.DEFAULT_WINDOW_BYTES + 1
+
+
+def test_a_ping_that_may_answer_the_goaway_is_left() -> None:
+    lane = Lane()
+    lane.goaway.ask()
+    assert lane.passing.requests(PING) == PING
+
+
+@pytest.mark.parametrize("owe", ["debt", "waiting", "held"])
+def test_a_credit_that_others_wait_for_is_left(owe: str) -> None:
+    lane, data = Lane(), frames.frame(frames.DATA, 0, 1, b"12345")
+    if owe == "debt":
+        lane.upstream.debt_bytes = 1
+    elif owe == "waiting":
+        lane.upstream.window_bytes = 4
+        lane.upstream.pass_data(data, (frames.DATA, 0, 1, 0, len(data)))
+    else:
+        lane.upstream.open(5)
+    assert lane.passing.replies(PING + WINDOW_UPDATE) == WINDOW_UPDATE
 
 
 def test_nothing_follows_the_end_of_a_reply() -> None:

@@ -1,0 +1,143 @@
+"""The daemon's event loop: asyncio's own, with a selector that serves the relay's sockets before it returns.
+
+A call that passes through moves bytes from one socket to another and schedules nothing. asyncio would wrap each such
+event in a handle and go round its loop for it. Here the selector calls the socket's handler and polls again. asyncio
+gets control back when a descriptor of its own is ready, a timer is due, or a handler has scheduled something.
+"""
+
+import asyncio
+import math
+import os
+import select
+import time
+from collections.abc import Callable
+from contextvars import Context
+from selectors import EVENT_READ, EVENT_WRITE, EpollSelector, SelectorKey
+from typing import Final, Protocol, TypeVarTuple
+
+READABLE: Final = select.EPOLLIN
+WRITABLE: Final = select.EPOLLOUT
+_Ts = TypeVarTuple("_Ts")
+
+_MAX_EVENTS: Final = 64  # of one poll: what asyncio schedules waits no longer than these take
+
+OnReady = Callable[[int], None]
+"""Serve a socket, given its events as in epoll(7). Must not raise."""
+
+
+class SocketEvents(Protocol):
+    """Calls handlers of sockets as they become ready."""
+
+    def watch(self, descriptor: int, handler: OnReady, events: int) -> None:
+        """Call ``handler`` whenever one of ``events`` (READABLE, WRITABLE) or an error occurs; 0 ends it."""
+
+
+class RelaySelector(EpollSelector):
+    """An epoll selector that is ``SocketEvents`` too, and calls their handlers inside of ``select``."""
+
+    def __init__(self) -> None:
+        """Open the epoll instance, which asyncio's descriptors and the relay's share."""
+        super().__init__()
+        self._epoll = select.epoll.fromfd(os.dup(self.fileno()))
+        self._handlers: dict[int, OnReady] = {}
+        self._watched: dict[int, int] = {}
+        self.must_return = False  # a handler scheduled something: asyncio gets control back
+
+    def watch(self, descriptor: int, handler: OnReady, events: int) -> None:
+        """See ``SocketEvents``."""
+        before = self._watched.get(descriptor, 0)
+        if not events:  # an empty mask would not do: epoll reports hang-ups whatever it is asked for
+            if before:
+                self._epoll.unregister(descriptor)
+                del self._handlers[descriptor], self._watched[descriptor]
+            return
+        self._handlers[descriptor] = handler
+        if not before:
+            self._epoll.register(descriptor, events)
+        elif events != before:
+            self._epoll.modify(descriptor, events)
+        self._watched[descriptor] = events
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        """Serve sockets until asyncio has something to do; return those of its own descriptors that are ready.
+
+        ``timeout`` in seconds: None waits, 0 or less does not.
+        """
+        poll, handlers, ready = self._epoll.poll, self._handlers, list[tuple[SelectorKey, int]]()
+        # Rounded up to the unit of epoll: rounded down, asyncio would spin through the last millisecond before a timer.
+        left = -1.0 if timeout is None else max(0.0, math.ceil(timeout * 1e3) * 1e-3)
+        ends = time.monotonic() + left if left > 0 else 0.0
+        self.must_return = False
+        while True:
+            for descriptor, events in poll(left, _MAX_EVENTS):
+                handler = handlers.get(descriptor)
+                if handler is not None:
+                    handler(events)
+                elif (key := self.get_map().get(descriptor)) is not None:  # None: a handler before closed it
+                    ready.append((key, _as_selected(events) & key.events))
+            if ready or self.must_return or not left:
+                return ready
+            if ends:
+                left = ends - time.monotonic()
+                if left <= 0:
+                    return ready
+
+    def close(self) -> None:
+        """Close the epoll instance."""
+        self._epoll.close()
+        self._handlers.clear()
+        super().close()
+
+
+class RelayLoop(asyncio.SelectorEventLoop):
+    """asyncio's loop on a ``RelaySelector``."""
+
+    def __init__(self) -> None:
+        """Open the selector as ``sockets``."""
+        self.sockets = RelaySelector()
+        super().__init__(self.sockets)
+
+    def call_soon(
+        self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """See asyncio. Also ends a ``select`` that a handler runs in."""
+        self.sockets.must_return = True
+        return super().call_soon(callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """See asyncio. Also ends a ``select`` that a handler runs in: it may wait longer than this."""
+        self.sockets.must_return = True
+        return super().call_at(when, callback, *args, context=context)
+
+
+class LoopSockets:
+    """``SocketEvents`` of any other loop, by its ``add_reader`` and ``add_writer``."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Call handlers in callbacks of this loop."""
+        self._loop = loop
+
+    def watch(self, descriptor: int, handler: OnReady, events: int) -> None:
+        """See ``SocketEvents``."""
+        loop = self._loop
+        if events & READABLE:
+            loop.add_reader(descriptor, handler, READABLE)
+        else:
+            loop.remove_reader(descriptor)
+        if events & WRITABLE:
+            loop.add_writer(descriptor, handler, WRITABLE)
+        else:
+            loop.remove_writer(descriptor)
+
+
+def _as_selected(events: int) -> int:
+    """Return events of epoll as those of ``selectors``: an error makes a descriptor readable and writable."""
+    return (EVENT_READ if events & ~WRITABLE else 0) | (EVENT_WRITE if events & ~READABLE else 0)
+
+
+def socket_events() -> SocketEvents:
+    """Return the running loop's."""
+    loop = asyncio.get_running_loop()
+    return loop.sockets if isinstance(loop, RelayLoop) else LoopSockets(loop)
