@@ -28,6 +28,10 @@ class CallFailed(CriProxyError):
         return f"{self.method}: status {self.code}: {self.message}"
 
 
+class UnreadableReply(CallFailed):
+    """The runtime answered OK with bytes that are not the method's message."""
+
+
 @dataclass(eq=False)
 class RuntimeUnavailable(CriProxyError):
     """The runtime is unreachable, or the connection broke before the answer: the outcome is unknown."""

@@ -26,6 +26,7 @@ RESIZED: Final = "resized"  # a live container has its new size
 REFUSED: Final = "refused"
 REPLACED: Final = "replaced"  # placed again: its grant was no longer legal
 UNREADABLE: Final = "unreadable"  # a request that does not parse: passed on for the runtime to refuse
+UNREADABLE_REPLY: Final = "unreadable_reply"  # an answer of the runtime cannot be read, in whole or in part
 UNPLACED: Final = "unplaced"  # passed on without a decision, placed later
 NOT_ADOPTED: Final = "not_adopted"
 RELEASED: Final = "released"

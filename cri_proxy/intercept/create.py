@@ -9,7 +9,8 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, refused
-from cri_proxy.intercept.reader import Reader, message_of
+from cri_proxy.intercept.gate import CREATE
+from cri_proxy.intercept.reader import Reader, id_in, message_of
 from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
 from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
@@ -54,17 +55,34 @@ class CreateCalls:
     def _finish(self, request: pb.CreateContainerRequest, reservation: Reservation, outcome: Outcome) -> None:
         match outcome:
             case Replied(message=message):
-                container_id = pb.CreateContainerResponse.FromString(message).container_id
-                self._coordinator.commit(reservation, container_id, _written(request, reservation.decision.pinning))
+                container_id = id_in(pb.CreateContainerResponse, message)
+                if container_id and not self._is_anothers(container_id, reservation):
+                    self._coordinator.commit(reservation, container_id, _written(request, reservation.decision.pinning))
+                else:
+                    reason = "with the id of another container" if container_id else "without a usable id"
+                    self._context.journal.noted_of(
+                        reservation.row, events.UNREADABLE_REPLY, method=CREATE, reason=f"created, {reason}"
+                    )
+                    self._ask_for(reservation)
             case Failed(message=words):
                 self._coordinator.roll_back(reservation, f"the runtime refused: {words}", code="runtime-refused")
             case Aborted(sent=False):
                 self._coordinator.roll_back(reservation, CALLER_LEFT, code="caller-left")
             case Aborted():
-                self._coordinator.leave_pending(reservation)
-                self._context.tasks.start(self._node.resync.check_all("unknown create"), name="ask")
+                self._ask_for(reservation)
             case _:
                 assert_never(outcome)
+
+    def _ask_for(self, reservation: Reservation) -> None:
+        """Hold the place, and ask the runtime whether it created the container, and under which id."""
+        self._coordinator.leave_pending(reservation)
+        self._context.tasks.start(self._node.resync.check_all("unknown create"), name="ask")
+
+    def _is_anothers(self, container_id: str, reservation: Reservation) -> bool:
+        """Return whether a container has this id already: an earlier attempt of the same name is another one too."""
+        if self._context.ledger.holder(container_id) is not None or self._node.adoption.is_left(container_id):
+            return True
+        return any(row.container_id == container_id for row in reservation.before)
 
     def unplaced(self, message: bytes) -> bytes:
         """Return the request with the last known shared set, for when deciding fails."""
@@ -73,10 +91,14 @@ class CreateCalls:
     def finish_unplaced(self, outcome: Outcome) -> None:
         """Note a container that was created without a decision, and place it by an update."""
         if isinstance(outcome, Replied):
-            container_id = pb.CreateContainerResponse.FromString(outcome.message).container_id
-            self._node.adoption.note_unplaced(container_id)
+            container_id = id_in(pb.CreateContainerResponse, outcome.message)
             self._context.journal.noted(events.UNPLACED, container_id=container_id)
-            self._context.tasks.start(self._node.resync.adopt_id(container_id), name="place unplaced")
+            if container_id:
+                self._node.adoption.note_unplaced(container_id)
+                placing = self._node.resync.adopt_id(container_id)
+            else:
+                placing = self._node.resync.check_all("created without a decision or a usable id")
+            self._context.tasks.start(placing, name="place unplaced")
 
     def _sandbox_of(self, request: pb.CreateContainerRequest, sandbox_id: str) -> pb.PodSandboxConfig:
         """Return the pod's configuration: the request's own copy, else the one recorded at RunPodSandbox."""

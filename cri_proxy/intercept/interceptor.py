@@ -19,7 +19,7 @@ from cri_proxy.http2.status import Code
 from cri_proxy.intercept.answers import Answer, OnOutcome, refused, took_effect
 from cri_proxy.intercept.create import CreateCalls
 from cri_proxy.intercept.gate import CREATE, RUNTIME, START, UPDATE, interest_of
-from cri_proxy.intercept.reader import Reader, message_of
+from cri_proxy.intercept.reader import Reader, id_in, message_of, restored_ids
 from cri_proxy.intercept.resize import UpdateCalls
 from cri_proxy.node.coordinator import Refusal
 from cri_proxy.node.ledger.ledger import ACTIVE
@@ -147,7 +147,17 @@ class CriInterceptor:
         def finish(outcome: Outcome) -> None:
             if not isinstance(outcome, Replied):
                 return
-            sandbox_id = pb.RunPodSandboxResponse.FromString(outcome.message).pod_sandbox_id
+            sandbox_id = id_in(pb.RunPodSandboxResponse, outcome.message)
+            if not sandbox_id or sandbox_id in self._context.ledger.sandboxes:
+                # Nothing is held for a sandbox; the kubelet sends its configuration again with each container.
+                self._context.journal.noted(
+                    events.UNREADABLE_REPLY,
+                    method=call.method,
+                    namespace=pod.namespace,
+                    pod=pod.name,
+                    reason=f"created, {'with the id of another sandbox' if sandbox_id else 'without a usable id'}",
+                )
+                return
             kept = stored_config(config, self._reader.domains)
             self._node.save_sandbox(
                 SandboxRow(
@@ -258,8 +268,8 @@ class CriInterceptor:
     async def _restore_pod(self, call: Call) -> Answer:
         def finish(outcome: Outcome) -> None:
             if isinstance(outcome, Replied):
-                for restored in pb.RestorePodResponse.FromString(outcome.message).restored_containers:
-                    self._context.tasks.start(self._node.resync.adopt_id(restored.container_id), name="place restored")
+                for container_id in restored_ids(outcome.message):
+                    self._context.tasks.start(self._node.resync.adopt_id(container_id), name="place restored")
 
         return Answer(Forward(), finish)
 

@@ -10,6 +10,7 @@ from cri_proxy.cri import read_request
 from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_list import is_usable_id
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.kubelet.pod_resources import PodResources
 from policies.base import DeviceLocality, Pod, Request
@@ -24,6 +25,25 @@ def message_of(kind: type[M], data: bytes) -> M:
         return kind.FromString(data)
     except DecodeError as error:
         raise UnreadableRequest(kind.DESCRIPTOR.name.removesuffix("Request"), str(error)) from error
+
+
+def id_in(kind: type[pb.CreateContainerResponse] | type[pb.RunPodSandboxResponse], reply: bytes) -> str:
+    """Return the id in the runtime's reply, its field 1; '' when there is none that can be one."""
+    try:
+        message = kind.FromString(reply)
+    except DecodeError:
+        return ""
+    text = message.container_id if isinstance(message, pb.CreateContainerResponse) else message.pod_sandbox_id
+    return text if is_usable_id(text) else ""
+
+
+def restored_ids(reply: bytes) -> tuple[str, ...]:
+    """Return the ids in the runtime's reply to RestorePod, without those that cannot be one; () when it is garbage."""
+    try:
+        restored = pb.RestorePodResponse.FromString(reply).restored_containers
+    except DecodeError:
+        return ()  # the slow check finds what runs without a grant
+    return tuple(each.container_id for each in restored if is_usable_id(each.container_id))
 
 
 @dataclass(frozen=True, slots=True)

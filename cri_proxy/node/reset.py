@@ -14,7 +14,7 @@ from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import read_status
 from cri_proxy.cri.write import update_request
-from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.errors import CallFailed, RuntimeUnavailable, UnreadableReply
 from cri_proxy.node.reset_report import ResetContainer, ResetReport
 from cri_proxy.node.resource_files.contents import machine_sets, unpinned_resources
 from cri_proxy.node.resource_files.directories import (
@@ -32,7 +32,7 @@ from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 
 UPDATE = "/runtime.v1.RuntimeService/UpdateContainerResources"
-NOT_FOUND = 5  # gRPC status
+NOT_FOUND, INTERNAL = 5, 13  # gRPC statuses
 UPDATE_TIMEOUT_SECONDS = 10.0
 # Enough to hide the runtime's latency, few enough not to flood it.
 CONCURRENT = 8
@@ -63,6 +63,9 @@ class NodeReset:
         """
         saved = self._store.load()
         node = await runtime_state.list_node(self._channel)
+        if node.unreadable:
+            problem = f"{node.unreadable} items of the runtime's lists cannot be read; remove those containers or pods"
+            raise UnreadableReply("ListContainers", INTERNAL, problem)
         rows = {row.container_id: row for row in saved.rows if row.container_id}
         live = [c for c in node.containers if c.is_live]
         target = everything(self._machine, available)

@@ -1,7 +1,20 @@
-"""A clock that moves only when told to, or when everybody sleeps."""
+"""Clocks that move only when told to, or with the turns of the loop."""
 
 import asyncio
 import heapq
+
+
+class LoopClock:
+    """The time of the running loop: on a ``LoneLoop`` it passes only while nobody has anything to do."""
+
+    def now_seconds(self) -> float:
+        return 1_000_000.0 + self.monotonic_seconds()
+
+    def monotonic_seconds(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, seconds))
 
 
 class ManualClock:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -86,6 +87,7 @@ class Faults:
         self._failures: dict[str, list[_Failure]] = {}
         self._gates: dict[str, Gate] = {}
         self._delays_seconds: dict[str, float] = {}
+        self._rewrites: dict[str, Callable[[bytes, bytes], bytes]] = {}
 
     def fail_next(
         self,
@@ -111,6 +113,15 @@ class Faults:
         """Answer calls of a method this much later; 0 ends that."""
         self._delays_seconds[method] = seconds
 
+    def rewrite(self, method: str, change: Callable[[bytes, bytes], bytes]) -> None:
+        """Answer calls of a method with what ``change`` makes of the request and the reply."""
+        self._rewrites[method] = change
+
+    def rewritten(self, method: str, message: bytes, reply: bytes) -> bytes:
+        """Return what is to be answered instead of this reply."""
+        change = self._rewrites.get(method.rpartition("/")[2])
+        return change(message, reply) if change is not None else reply
+
     def clear(self) -> None:
         """Nothing goes wrong any more; held calls go on."""
         for gate in self._gates.values():
@@ -118,6 +129,7 @@ class Faults:
         self._failures.clear()
         self._gates.clear()
         self._delays_seconds.clear()
+        self._rewrites.clear()
 
     def check(self, method: str, message: bytes, *, after: bool) -> None:
         """Raise the CallFailed that is due for this call before, or after, it takes effect."""
@@ -172,11 +184,13 @@ class ScriptedRuntime(EmbeddedRuntime):
     ) -> None:
         super().__init__(machine, now_ns=now_ns, modern=modern, image_names=image_names)
         self.faults = Faults()
+        self.calls = Counter[str]()  # how often each method was called
         self.starts_outlive_callers = False
         self.updates: tuple[UpdateCall, ...] = ()
         self._starts = Tasks(lambda error: None)  # the caller gets the error, if it still waits
 
     async def call(self, method: str, message: bytes) -> bytes:
+        self.calls[method.rpartition("/")[2]] += 1
         self._require_present(method)
         self.faults.check(method, message, after=False)
         if method.endswith("/StartContainer"):
@@ -190,7 +204,7 @@ class ScriptedRuntime(EmbeddedRuntime):
             call = UpdateCall(request.container_id, linux.cpuset_cpus, linux.cpuset_mems, message)
             self.updates = (*self.updates, call)
         self.faults.check(method, message, after=True)
-        return reply
+        return self.faults.rewritten(method, message, reply)
 
     async def _start(self, method: str, request: pb.StartContainerRequest) -> bytes:
         """A start that is held has fixed already what the kernel gets, as runc has."""
@@ -212,6 +226,7 @@ class ScriptedRuntime(EmbeddedRuntime):
         containers.finish_start(self.node, container)
 
     async def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
+        self.calls[method.rpartition("/")[2]] += 1
         self._require_present(method)
         self.faults.check(method, message, after=False)
         await self.faults.pause(method)

@@ -202,6 +202,8 @@ class ResourceFiles:
         except (CallFailed, RuntimeUnavailable) as error:
             self._context.journal.noted(events.CHECK_FAILED, reason=str(error))
             return
+        if node.unreadable:
+            return  # a container that cannot be read may use any of them
         used = {directory_of(container.key) for container in node.containers}
         for directory in found:
             if directory not in used:

@@ -28,6 +28,7 @@ from sysfs.model import Machine
 # How long a refusal is shown in the status.
 LATELY_SECONDS = 3600.0
 REFUSED_SHOWN = 5
+GIVEN_UP_SHOWN = 5
 NOT_RECOVERED = "the saved placements are not yet checked against the runtime"
 
 
@@ -176,6 +177,10 @@ class NodeView:
             f"container {container_id[:12]} runs unplaced: deciding failed when it was created, see the log"
             for container_id in self._node.adoption.unplaced()
         ]
+        given_up = self._node.adoption.given_up()
+        notes += [f"container {each.name} is not pinned: {each.reason}" for each in given_up[:GIVEN_UP_SHOWN]]
+        if len(given_up) > GIVEN_UP_SHOWN:
+            notes.append(f"{len(given_up) - GIVEN_UP_SHOWN} more containers are not pinned for such reasons")
         notes += [
             f"{request.pod.namespace}/{request.pod.name}/{key.name}: the runtime rejected its update: {failure}"
             for key, failure in sorted(self._node.effects.failures.items())

@@ -8,7 +8,7 @@ from cri_proxy import events
 from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
-from cri_proxy.errors import CallFailed
+from cri_proxy.errors import CallFailed, UnreadableReply
 from cri_proxy.node.context import Context, NodeRules
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.restore_grant import rebuild
@@ -20,6 +20,9 @@ from sysfs.cpuset import CpuSet
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 _ENDS = {pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_DELETED_EVENT}
+# A container whose status the runtime refuses is read again after the first pause, which doubles up to the longest; one
+# whose status cannot be used, after the longest. Both at once when the list shows a change.
+REREAD_SECONDS = (60.0, 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,17 @@ class LeftAlone:
     cpus: CpuSet | None
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A container that could not be adopted: how the list showed it, why ('' = it has ended), when to read it again."""
+
+    shown: tuple[object, ...]
+    name: str
+    reason: str
+    pause_seconds: float
+    again_at_seconds: float
+
+
 class Adoption:
     """Reads containers that have no row."""
 
@@ -69,6 +83,7 @@ class Adoption:
         self._context = context
         self._rules = rules
         self._left: dict[str, LeftAlone] = {}
+        self._given_up: dict[str, GivenUp] = {}
         self._unplaced: set[str] = set()
         self._slots = asyncio.Semaphore(runtime_state.STATUS_CONCURRENCY)
 
@@ -83,6 +98,7 @@ class Adoption:
     def forget_left(self) -> bool:
         """Let the next check of the node place the containers that are left alone; return whether there are any."""
         had_some, self._left = bool(self._left), {}
+        self._given_up.clear()  # other annotations may count now
         self._withhold()
         return had_some
 
@@ -94,9 +110,21 @@ class Adoption:
         """Return the ids of the containers that still wait for their place, ascending."""
         return tuple(sorted(i for i in self._unplaced if self._context.ledger.holder(i) is None))
 
+    def is_given_up(self, container: LiveContainer) -> bool:
+        """Return whether it could not be adopted, looks as it did then, and is not due to be read again."""
+        known = self._given_up.get(container.id)
+        if known is None or self._context.clock.monotonic_seconds() >= known.again_at_seconds:
+            return False
+        return known.shown == _shown(container)
+
+    def given_up(self) -> tuple[GivenUp, ...]:
+        """Return the live containers that could not be adopted, by name."""
+        return tuple(sorted((g for g in self._given_up.values() if g.reason), key=lambda given_up: given_up.name))
+
     def keep_left(self, live_ids: Collection[str]) -> None:
-        """Drop containers left alone or unplaced that are not among these; their CPUs are free again."""
+        """Drop containers left alone, unplaced or given up that are not among these; their CPUs are free again."""
         self._unplaced &= set(live_ids)
+        self._given_up = {i: given_up for i, given_up in self._given_up.items() if i in live_ids}
         kept = {container_id: left for container_id, left in self._left.items() if container_id in live_ids}
         if kept != self._left:
             self._left = kept
@@ -140,11 +168,7 @@ class Adoption:
 
     async def exits(self) -> AsyncIterator[str]:
         """Yield the ids of containers that end, from GetContainerEvents."""
-        stream = self._context.channel.stream(
-            runtime_state.SERVICE + "GetContainerEvents", pb.GetEventsRequest().SerializeToString()
-        )
-        async for message in stream:
-            event = pb.ContainerEventResponse.FromString(message)
+        async for event in runtime_state.container_events(self._context.channel):
             if event.container_event_type in _ENDS:
                 yield event.container_id
 
@@ -154,17 +178,38 @@ class Adoption:
                 status = await runtime_state.container_status(self._context.channel, container.id)
                 sandbox = await runtime_state.sandbox_status(self._context.channel, container.sandbox_id)
         except CallFailed as error:
-            self._context.journal.noted(events.NOT_ADOPTED, container=container.key.name, reason=str(error))
+            self._give_up(container, str(error), was_answered=isinstance(error, UnreadableReply))
             return None
         machine = self._context.ledger.policy.machine
         capacity_bytes = sum(node.memory_bytes for node in machine.nodes)
         annotations = AnnotationReader(self._rules().annotations, self._context.annotations)
         found = read_status(status, sandbox.status, annotations=annotations, node_memory_bytes=capacity_bytes)
+        if (found.container_id, found.request.container) != (container.id, container.key):
+            self._give_up(container, "the runtime's status of it is of another container")
+            return None
         if found.state not in (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING):
-            return None  # it has ended since it was listed
+            self._give_up(container, "")
+            return None
+        self._given_up.pop(container.id, None)
         rebuilt = rebuild(found, machine)
         return Adopted(container, rebuilt.request, self._pinning(found), rebuilt.grant)
+
+    def _give_up(self, container: LiveContainer, reason: str, *, was_answered: bool = True) -> None:
+        """Remember why it was not adopted, so that it is not read again at every check; log that once."""
+        first, longest = REREAD_SECONDS
+        known, shown = self._given_up.get(container.id), _shown(container)
+        is_same = known is not None and (known.shown, known.reason) == (shown, reason)
+        pause = longest if was_answered else min(2 * known.pause_seconds, longest) if known is not None else first
+        again_at = self._context.clock.monotonic_seconds() + pause
+        self._given_up[container.id] = GivenUp(shown, container.key.name, reason, pause, again_at)
+        if reason and not is_same:
+            self._context.journal.noted(events.NOT_ADOPTED, container=container.key.name, reason=reason)
 
     def _pinning(self, found: Existing) -> Pinning:
         """Return the runtime's record; without a cpuset the container can run anywhere."""
         return Pinning(found.cpus or self._context.ledger.policy.machine.online, found.mems)
+
+
+def _shown(container: LiveContainer) -> tuple[object, ...]:
+    """Return what the list shows of a container that can change what is made of it; small, whatever its annotations."""
+    return container.state, container.created_at_ns, hash(frozenset(container.annotations.items()))

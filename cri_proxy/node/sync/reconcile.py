@@ -28,7 +28,7 @@ def reconcile(saved: Iterable[Row], node: LiveNode) -> Reconciled:
     """
     newest = newest_by_key(node.containers)
     rows = sorted(saved, key=lambda r: r.key)
-    matches = [_reconciled(row, newest.get(row.key), row.sandbox_id in node.sandboxes) for row in rows]
+    matches = [_reconciled(row, newest.get(row.key), node) for row in rows]
     kept = tuple(match for match in matches if match is not None)
     dropped = tuple(row.key for row, match in zip(rows, matches, strict=True) if match is None)
     held = {row.container_id for row in kept if row.state != "exited"}
@@ -48,14 +48,17 @@ def newest_by_key(containers: Iterable[LiveContainer]) -> dict[ContainerKey, Liv
     return {container.key: container for container in live}
 
 
-def _reconciled(row: Row, live: LiveContainer | None, sandbox_exists: bool) -> Row | None:
-    # Four cases: known and alive; created while we were away; gone but its pod is still there; gone.
+def _reconciled(row: Row, live: LiveContainer | None, node: LiveNode) -> Row | None:
+    # Five cases: known and alive; created while we were away; perhaps one that cannot be read; gone but its pod is
+    # still there; gone.
     if live is not None and row.container_id == live.id and row.state != "exited":
         # Its start was not observed: what was written during it may be lost and is sent again.
         unseen = row.acknowledged if (row.state, live.state) == ("created", "running") else None
         return replace(row, state=live.state, unconfirmed=row.unconfirmed or unseen)
     if live is not None and not row.container_id and row.sandbox_id == live.sandbox_id:
         return replace(row, state=live.state, container_id=live.id, acknowledged=None, unconfirmed=None, displaced=())
-    if row.container_id and sandbox_exists:
+    if live is None and node.unreadable and row.state != "exited":
+        return row if row.container_id else replace(row, state="pending")
+    if row.container_id and row.sandbox_id in node.sandboxes:
         return replace(row, state="exited", acknowledged=None, unconfirmed=None)
     return None

@@ -27,6 +27,9 @@ RETRY_SECONDS = 0.2
 # Status calls after a start without an answer, RETRY_SECONDS apart.
 START_LOOKS = 50
 UNIMPLEMENTED = 12  # gRPC status
+# Before an event stream that ended is opened again, and the node checked: first and longest, it doubles. The slow check
+# is as frequent as the longest. A stream that lasted as long as that counts as a good one.
+EVENTS_PAUSE_SECONDS = (1.0, 30.0)
 
 
 class Resync:
@@ -41,6 +44,7 @@ class Resync:
         # Why the last list failed, and the containers that had ended by the last list that did not.
         self.problem = ""
         self.ended_ids: frozenset[str] = frozenset()
+        self._unreadable = 0  # items of the last list
 
     async def recover(self, saved: Saved) -> None:
         """Restore the saved state, adopt what is unknown, then let decisions be made. Waits for the runtime."""
@@ -55,7 +59,10 @@ class Resync:
     async def _restore(self, saved: Saved, node: runtime_state.LiveNode) -> None:
         found = reconcile(saved.rows, node)
         self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes if s.sandbox_id in node.sandboxes})
-        gone = [s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in node.sandboxes]
+        if node.unreadable:  # a sandbox that is not listed may be one of them
+            self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes})
+        gone = [s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in self._ledger.sandboxes]
+        self._note_unreadable(node)
         self._ledger.put(*found.rows)
         await self._ask_unacknowledged(found.rows)
         adopted = await self._adoption.read_all(found.unknown)
@@ -147,7 +154,10 @@ class Resync:
 
     async def watch(self) -> None:
         """Release exits by the runtime's events; end where it has none."""
+        first, longest = EVENTS_PAUSE_SECONDS
+        pause = first
         while True:
+            began = self._context.clock.monotonic_seconds()
             try:
                 async for container_id in self._adoption.exits():
                     row = self._ledger.holder(container_id)
@@ -158,9 +168,13 @@ class Resync:
                     return
             except RuntimeUnavailable:
                 pass
-            await self._context.clock.sleep(1.0)
+            if self._context.clock.monotonic_seconds() - began >= longest:
+                pause = first
+            await self._context.clock.sleep(pause)
             await self._coordinator.wait_ready()
             await self.check_all("event stream ended")
+            # A runtime that is away costs nothing but the attempt, and its return is to be noticed soon.
+            pause = first if self.problem else min(2 * pause, longest)
 
     async def _check(self, rows: Iterable[Row], sandbox_id: str) -> tuple[LiveContainer, ...]:
         """Release and settle ``rows`` by a list of their sandbox or of the node; return the unknown containers.
@@ -173,25 +187,37 @@ class Resync:
         pods = {row.sandbox_id: row.key.pod_uid for row in before}
         try:
             if sandbox_id:
-                containers = await runtime_state.list_containers(self._context.channel, pods, sandbox_id=sandbox_id)
+                node = await runtime_state.list_containers(self._context.channel, pods, sandbox_id=sandbox_id)
             else:
                 node = await runtime_state.list_node(self._context.channel)
-                containers = node.containers
         except (CallFailed, RuntimeUnavailable) as error:
             self.problem = str(error)
             self._context.journal.noted(events.CHECK_FAILED, reason=str(error))
             return ()
         self.problem = ""
-        by_id = {c.id: c for c in containers}
-        newest = newest_by_key(containers)
+        by_id = {c.id: c for c in node.containers}
+        newest = newest_by_key(node.containers)
         for row in before:
-            self._judge(row, by_id.get(row.container_id), newest.get(row.key))
+            listed, latest = by_id.get(row.container_id), newest.get(row.key)
+            # What is not listed may be an item that cannot be read.
+            if not node.unreadable or (listed if row.container_id else latest) is not None:
+                self._judge(row, listed, latest)
         if not sandbox_id:
-            live_ids = {c.id for c in containers if c.is_live}
+            self._note_unreadable(node)
+        if not sandbox_id and not node.unreadable:
+            live_ids = {c.id for c in node.containers if c.is_live}
             self.ended_ids = frozenset(row.container_id for row in before) - live_ids
             self._forget_gone(before, sandboxes_before, node)
         creating = {row.key for row in self._ledger.active() if not row.container_id}
-        return tuple(c for key, c in sorted(newest.items()) if self._is_unknown(c) and key not in creating)
+        unknown = (c for key, c in sorted(newest.items()) if self._is_unknown(c) and key not in creating)
+        return tuple(c for c in unknown if not self._adoption.is_given_up(c))
+
+    def _note_unreadable(self, node: runtime_state.LiveNode) -> None:
+        """Log how many items of the list cannot be read, when that changes."""
+        if node.unreadable not in (0, self._unreadable):
+            reason = f"{node.unreadable} items of the runtime's lists cannot be read: nothing else counts as gone"
+            self._context.journal.noted(events.UNREADABLE_REPLY, reason=reason)
+        self._unreadable = node.unreadable
 
     def _forget_gone(
         self, before: Sequence[Row], sandboxes_before: Sequence[str], node: runtime_state.LiveNode

@@ -1,9 +1,11 @@
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from google.protobuf.message import DecodeError
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -66,6 +68,81 @@ async def test_a_lifted_quota_stays_lifted_through_the_kubelets_updates() -> Non
         assert cpu_time(site, pod) == (-1, 3072)
         await site.kubelet.update(pod.container_id("c"), pb.LinuxContainerResources(memory_limit_in_bytes=64 << 20))
         assert cpu_time(site, pod) == (-1, 3072)
+
+
+def answered_with(container_id: str) -> bytes:
+    return pb.CreateContainerResponse(container_id=container_id).SerializeToString()
+
+
+UNUSABLE = {"garbage": b"\xff", "empty": b"", "not text": b"\x0a\x02\xff\xfe", "no id": answered_with("a b\n")}
+
+
+@pytest.mark.parametrize("reply", UNUSABLE.values(), ids=UNUSABLE.keys())
+async def test_a_container_whose_id_cannot_be_used_is_found_by_asking(reply: bytes, site: Site) -> None:
+    spec = PodSpec("a", (OWNS_2,))
+    sandbox = await site.kubelet.run_sandbox(spec)
+    site.runtime.faults.rewrite("CreateContainer", lambda _, __: reply)
+    with suppress(DecodeError):
+        await site.kubelet.create(spec, OWNS_2, sandbox)
+    await site.node.settle()
+    (row,) = site.node.context.ledger.active()
+    (made,) = site.runtime.node.containers
+    assert (row.container_id, row.state) == (made, "created")
+    assert row.acknowledged is not None
+    assert row.acknowledged.cpus == row.grant.owned
+
+
+@pytest.mark.parametrize("reply", UNUSABLE.values(), ids=UNUSABLE.keys())
+async def test_a_place_is_free_again_when_the_runtime_made_nothing_for_it(reply: bytes, site: Site) -> None:
+    def lose(_: bytes, __: bytes) -> bytes:
+        site.runtime.node.containers.clear()
+        return reply
+
+    spec = PodSpec("a", (OWNS_2,))
+    sandbox = await site.kubelet.run_sandbox(spec)
+    site.runtime.faults.rewrite("CreateContainer", lose)
+    with suppress(DecodeError):
+        await site.kubelet.create(spec, OWNS_2, sandbox)
+    await site.node.settle()
+    assert site.node.context.ledger.active() == ()
+
+
+async def test_the_id_of_another_container_does_not_take_that_ones_row(site: Site) -> None:
+    first = (await site.run("a", OWNS_2)).container_id("c")
+    before = site.row(first)
+    site.runtime.faults.rewrite("CreateContainer", lambda _, __: answered_with(first))
+    spec = PodSpec("b", (OWNS_2,))
+    await site.kubelet.create(spec, OWNS_2, await site.kubelet.run_sandbox(spec))
+    await site.node.settle()
+    made = set(site.runtime.node.containers)
+    assert {row.container_id for row in site.node.context.ledger.active()} == made
+    assert (site.row(first), len(made)) == (before, 2)
+
+
+async def test_the_id_of_its_own_earlier_attempt_is_anothers_too(site: Site) -> None:
+    pod = await site.run("a", OWNS_2)
+    first = pod.container_id("c")
+    site.runtime.exit(first)
+    site.runtime.faults.rewrite("CreateContainer", lambda _, __: answered_with(first))
+    await site.kubelet.create(pod.spec, OWNS_2, pod.sandbox_id, attempt=1)
+    await site.node.settle()
+    (row,) = site.node.context.ledger.active()
+    assert row.container_id in set(site.runtime.node.containers) - {first}
+
+
+async def test_while_the_runtime_cannot_be_asked_the_place_is_held(site: Site) -> None:
+    spec = PodSpec("a", (OWNS_2,))
+    sandbox = await site.kubelet.run_sandbox(spec)
+    site.runtime.faults.rewrite("CreateContainer", lambda _, __: b"")
+    site.runtime.faults.fail_next("ListContainers", 2, "not now")
+    await site.kubelet.create(spec, OWNS_2, sandbox)
+    await site.node.settle()
+    (row,) = site.node.context.ledger.active()
+    assert (row.state, len(row.grant.owned)) == ("pending", 2)
+    await site.node.resync.check_all("slow check")
+    await site.node.settle()
+    (row,) = site.node.context.ledger.active()
+    assert row.container_id in site.runtime.node.containers
 
 
 async def test_who_shares_keeps_its_quota() -> None:

@@ -1,6 +1,8 @@
 import asyncio
+from contextlib import suppress
 
 import pytest
+from google.protobuf.message import DecodeError
 
 from cri_proxy.cri.annotations.read import DOMAINS, GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -128,16 +130,59 @@ async def test_a_container_of_a_request_that_only_the_runtime_could_read_is_plac
     assert CpuSet.parse(site.cpus(container)) == owned(site, container)
 
 
-async def test_an_outcome_that_cannot_be_read_is_reported_and_hurts_nobody() -> None:
-    site, _ = fragile()
-    await site.open()
+async def test_an_answer_that_cannot_be_read_is_reported_and_the_runtime_is_asked_what_it_made(site: Site) -> None:
     spec = PodSpec("a", (OWNS_2,))
     sandbox = await site.kubelet.run_sandbox(spec)
     request = create_request(spec, OWNS_2, sandbox, node=site.kubelet.node).SerializeToString()
     call = Call(1, CREATE, request)
     await site.interceptor.on_request(call)
     site.interceptor.on_outcome(call, Replied(b"\xff"))
-    assert site.log.errors
+    assert site.log.warnings == ["unreadable_reply"]
+    await site.node.settle()
+    assert site.node.context.ledger.active() == ()
+
+
+@pytest.mark.parametrize("reply", [b"\xff", b""])
+async def test_an_unplaced_container_of_an_unusable_id_is_found_by_the_list(reply: bytes, site: Site) -> None:
+    container = (await direct(site).run_pod(PodSpec("a", (OWNS_2,)))).container_id("c")
+    call = Call(1, CREATE, b"\xff")
+    await site.interceptor.on_request(call)
+    site.interceptor.on_outcome(call, Replied(reply))
+    await site.node.settle()
+    assert CpuSet.parse(site.cpus(container)) == owned(site, container)
+    assert site.node.adoption.unplaced() == ()
+
+
+@pytest.mark.parametrize("reply", [b"\xff", b""])
+async def test_a_sandbox_without_a_usable_id_is_not_remembered_and_its_containers_are_placed(
+    reply: bytes, site: Site
+) -> None:
+    site.runtime.faults.rewrite("RunPodSandbox", lambda _, __: reply)
+    spec = PodSpec("a", (OWNS_2,))
+    with suppress(DecodeError):
+        await site.kubelet.run_sandbox(spec)
+    assert (site.node.context.ledger.sandboxes, site.log.warnings) == ({}, ["unreadable_reply"])
+    (sandbox,) = site.runtime.node.sandboxes
+    container = await site.kubelet.create(spec, OWNS_2, sandbox)
+    assert len(owned(site, container)) == 2
+
+
+async def test_a_sandbox_of_anothers_id_does_not_take_its_place(site: Site) -> None:
+    first = await site.kubelet.run_sandbox(PodSpec("a", (OWNS_2,)))
+    before = site.node.context.ledger.sandboxes[first]
+    reply = pb.RunPodSandboxResponse(pod_sandbox_id=first).SerializeToString()
+    site.runtime.faults.rewrite("RunPodSandbox", lambda _, __: reply)
+    await site.kubelet.run_sandbox(PodSpec("b", (OWNS_2,)))
+    assert site.node.context.ledger.sandboxes == {first: before}
+
+
+@pytest.mark.parametrize("reply", [b"\xff", b"\x12\x00"])
+async def test_a_restored_pod_that_cannot_be_read_is_no_fault(reply: bytes, site: Site) -> None:
+    call = Call(1, RUNTIME + "RestorePod", b"")
+    await site.interceptor.on_request(call)
+    site.interceptor.on_outcome(call, Replied(reply))
+    await site.node.settle()
+    assert site.log.errors == []
 
 
 async def test_while_nothing_is_known_of_the_node_a_create_waits_for_a_bound_and_is_refused() -> None:

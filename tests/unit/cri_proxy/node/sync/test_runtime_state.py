@@ -31,8 +31,9 @@ async def test_the_list_of_a_sandbox_holds_nothing_else() -> None:
     kubelet = Kubelet(node, KubeletNode(1 << 30, log_directory=""))
     pods = [await kubelet.run_pod(PodSpec(name, SPEC.containers)) for name in ("web", "db")]
     found = await runtime_state.list_containers(node, {}, sandbox_id=pods[0].sandbox_id)
-    assert {c.id for c in found} == {container_id for _, container_id in pods[0].containers}
-    assert {c.key.pod_uid for c in found} == {PodSpec("web", SPEC.containers).pod_uid}, "by the kubelet's label"
+    assert {c.id for c in found.containers} == {container_id for _, container_id in pods[0].containers}
+    uids = {c.key.pod_uid for c in found.containers}
+    assert uids == {PodSpec("web", SPEC.containers).pod_uid}, "by the kubelet's label"
 
 
 async def test_the_absence_of_the_runtime_is_the_callers_to_bear() -> None:
