@@ -10,9 +10,13 @@ from functools import reduce
 from operator import or_
 from typing import Self, TypeVar
 
-# The kernel's NR_CPUS is 8192 on x86-64 and may be raised. A far larger number in a list is garbage, and its mask would
-# take the memory.
-MAX_ID = 1 << 20
+# The kernel's NR_CPUS is 8192 on x86-64 and may be raised. A far larger number in a list is garbage, and each number
+# costs a mask of its width: a page of them must be read in milliseconds.
+MAX_ID = 1 << 16
+# Every second id of them, as text, takes 192 KiB.
+MAX_TEXT_CHARACTERS = 1 << 18
+_MAX_DIGITS = 20
+_SHOWN_CHARACTERS = 60
 _Key = TypeVar("_Key")
 
 
@@ -21,14 +25,21 @@ class CpuSetError(ValueError):
 
     def __init__(self, text: str, problem: str) -> None:
         """Keep the text and the problem apart, so that callers can name the file or option."""
-        super().__init__(f"expected a list like '0-3,8', got {text!r}: {problem}")
+        super().__init__(f"expected a list like '0-3,8', got {_shown(text)}: {problem}")
         self.text = text
         self.problem = problem
 
 
+def _shown(text: str) -> str:
+    """Return the text for an error: quoted, and cut when long."""
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}...")
+
+
 def _parse_id(part: str, text: str) -> int:
     if not (part.isascii() and part.isdigit()):
-        raise CpuSetError(text, f"{part!r} is not a number")
+        raise CpuSetError(text, f"{_shown(part)} is not a number")
+    if len(part) > _MAX_DIGITS:
+        raise CpuSetError(text, f"a number of {len(part)} digits is larger than {MAX_ID}")
     value = int(part)
     if value > MAX_ID:
         raise CpuSetError(text, f"{value} is larger than {MAX_ID}")
@@ -66,6 +77,8 @@ class IdSet:
         >>> CpuSet.parse("0-3,8").mask
         271
         """
+        if len(text) > MAX_TEXT_CHARACTERS:
+            raise CpuSetError(text, f"longer than {MAX_TEXT_CHARACTERS} characters")
         mask = 0
         stripped = text.strip()
         for item in stripped.split(",") if stripped else ():
@@ -73,7 +86,7 @@ class IdSet:
             low = _parse_id(first, text)
             high = _parse_id(last, text) if dash else low
             if high < low:
-                raise CpuSetError(text, f"range {item.strip()!r} runs backwards")
+                raise CpuSetError(text, f"range {_shown(item.strip())} runs backwards")
             mask |= (1 << (high + 1)) - (1 << low)
         return cls(mask)
 

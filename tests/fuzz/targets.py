@@ -22,6 +22,7 @@ from cri_proxy.config.last_known_good import encode as encode_kept
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
 from cri_proxy.cri.annotations.table import TABLE
+from cri_proxy.cri.cdi import DIRECTORIES, CdiSpecs
 from cri_proxy.errors import ConfigError
 from cri_proxy.http.connection import read_head
 from cri_proxy.http.messages import BadRequest, names_this_machine
@@ -37,25 +38,35 @@ from sysfs.archives.tar import read_archive
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.discover import discover_tree
 from sysfs.errors import MachineSourceError, SysfsBaseError
+from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
 from tests.fakes.http2 import GREETING, reply, request
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import files_of, links_of, memory_tree
+from tests.fuzz.budget import Budget
 
 CONFIGS: Final = Path(__file__).parent.parent.parent / "configs"
 MACHINE: Final = small_machine(pci=[{"address": "10:01.0", "class": 0x060400, "node": 0}])
 FILES: Final = files_of(MACHINE)
 PATHS: Final = sorted(FILES)
+CDI_SEED: Final = (
+    b'{"cdiVersion":"0.5.0","kind":"vendor.com/class","devices":[{"name":"gpu0","containerEdits":{"deviceNodes":'
+    b'[{"path":"/dev/gpu0"}]}}],"containerEdits":{"deviceNodes":[{"hostPath":"/dev/ctl"}]}}'
+)
 ENCODINGS: Final = (b"", b"gzip", b"deflate", b"snappy")
+
+
+USUAL: Final = Budget()
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A parser. ``seconds`` bound one input, on a slow and shared machine."""
+    """A parser. ``grown`` are what its inputs of growing length repeat, beside what they all do."""
 
     name: str
     run: Callable[[bytes], None]
     seeds: tuple[bytes, ...]
-    seconds: float = 3.0
+    budget: Budget = USUAL
+    grown: tuple[bytes, ...] = ()
 
 
 def text_of(data: bytes) -> str:
@@ -177,6 +188,22 @@ def grpc_message(data: bytes) -> None:
         assert error.problem
 
 
+def cdi_file(data: bytes) -> None:
+    """What is not understood has no devices."""
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / DIRECTORIES[1] / "vendor.json"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(data)
+        CdiSpecs(Path(directory)).device_nodes(("vendor.com/class=gpu0",))
+
+
+def quantity(data: bytes) -> None:
+    try:
+        assert min(parse_bytes(text_of(data)), parse_mcpu(text_of(data))) >= 0
+    except QuantityError as error:
+        assert str(error)
+
+
 def http_request(data: bytes) -> None:
     wire = h11.Connection(h11.SERVER)
     wire.receive_data(data)
@@ -204,10 +231,31 @@ TARGETS: Final = (
     Target("kept-configuration", kept_configuration, tuple(map(kept_seed, sorted(CONFIGS.glob("*.yaml"))))),
     Target("scenario", scenario, yaml_seeds("scenarios/*.yaml")),
     Target(
-        "sysfs", sysfs_file, tuple(bytes([at * 256 // len(PATHS)]) + FILES[p].encode() for at, p in enumerate(PATHS))
+        "sysfs",
+        sysfs_file,
+        tuple(bytes([at * 256 // len(PATHS)]) + FILES[p].encode() for at, p in enumerate(PATHS)),
+        Budget(rounds=500_000),  # a whole machine is read
     ),
-    Target("archive", archive, (tar_seed(tarfile.GNU_FORMAT), tar_seed(tarfile.PAX_FORMAT))),
-    Target("cpu-list", cpu_list, (b"0-3,8", b"0", b"", b"0-127,256-383\n", b"1-10:2/4")),
+    Target(
+        "archive",
+        archive,
+        (tar_seed(tarfile.GNU_FORMAT), tar_seed(tarfile.PAX_FORMAT)),
+        Budget(rounds=500_000, memory_bytes=512 << 10),  # a file is written, and unpacked by a decompressor's window
+    ),
+    Target(
+        "cpu-list",
+        cpu_list,
+        (b"0-3,8", b"0", b"", b"0-127,256-383\n", b"1-10:2/4"),
+        grown=(b"65535,", b"0-65535,", b"0,2,4,6,", b"1,65534,"),
+    ),
+    Target(
+        "cdi",
+        cdi_file,
+        (CDI_SEED,),
+        Budget(rounds=500_000),  # a directory is made, and read
+        grown=(b'{"name":"a"},', b'{"path":"/dev/a"},'),
+    ),
+    Target("quantity", quantity, (b"2Gi", b"750m", b"0.5", b"1e3", b"100n"), grown=(b"1e9", b"0.0")),
     Target(
         "frames",
         http2_frames,

@@ -1,4 +1,4 @@
-"""Every parser, on sound, mangled and random bytes: it answers or refuses as documented, in bounded time.
+"""Every parser, on sound, mangled, random and growing bytes: it answers or refuses as documented, within its budget.
 
 The same inputs in every run. ``FUZZ_SECONDS=3600 pytest -o timeout=0 tests/fuzz`` goes on with fresh ones for so long
 with each parser; ``-k frames`` with one. A find prints the number that makes it again.
@@ -12,11 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.mangle import mangled
+from tests.fuzz.budget import memory_of, rounds_of
+from tests.fuzz.mangle import TOKENS, mangled
 from tests.fuzz.targets import TARGETS, Target
 
 EXAMPLES = 25
 NUMBERS = range(500)
+REMEMBERED = range(100)  # whose memory is measured as well
+SHORT_BYTES = 8192  # of the shortest of three inputs, each twice as long as the one before
+NOTICED_ROUNDS = 100_000  # some milliseconds: what takes less in the longest one is not looked into
+GROWTH = 3.0  # of the time where the input doubles: 2 is linear, 4 a square; both doublings, as bounds make steps
 EACH = pytest.mark.parametrize("target", TARGETS, ids=lambda target: str(target.name))
 
 
@@ -31,14 +36,14 @@ def numbers() -> Iterator[int]:
 
 
 def survive(target: Target, data: bytes, name: str) -> None:
-    """Run one input; an unexpected exception is given the input's name."""
-    start = time.process_time()
+    """Run one input within its budget of time; an unexpected exception is given the input's name."""
+    most = target.budget.rounds_for(data)
     try:
-        target.run(data)
+        rounds = rounds_of(target.run, data, enough=most)
     except Exception as error:
         error.add_note(f"{target.name}, {name}: {data[:200]!r}")
         raise
-    assert time.process_time() - start < target.seconds, f"{target.name}, {name}: took too long on {data[:200]!r}"
+    assert rounds < most, f"{target.name}, {name}: {rounds:.0f} rounds, at most {most}, on {data[:200]!r}"
 
 
 @EACH
@@ -61,3 +66,45 @@ def test_random_input_is_taken_or_refused(target: Target) -> None:
         survive(target, data, "random")
 
     check()
+
+
+@EACH
+def test_memory_is_bounded_by_the_length_of_the_input(target: Target) -> None:
+    inputs = [*target.seeds, *(mangled(target.seeds, number) for number in REMEMBERED)]
+    target.run(inputs[0])  # what is loaded at first use is not the input's
+    for data in inputs:
+        most = target.budget.memory_for(data)
+        assert memory_of(target.run, data) < most, f"{target.name}: beyond {most} bytes on {data[:200]!r}"
+
+
+def growing(target: Target) -> Iterator[tuple[bytes, bytes]]:
+    """What an input begins with, and what it repeats after that."""
+    heads = {b"", *(seed[: len(seed) // 2] for seed in target.seeds[:2])}
+    parts = {*TOKENS, *target.grown, *(bytes([char]) for char in b"a0 ,:-[{\"'\n")}
+    parts |= {seed[at : at + 24] for seed in target.seeds[:2] for at in range(0, min(len(seed), 96), 24)}
+    yield from ((head, part) for head in sorted(heads) for part in sorted(parts - {b""}))
+
+
+@EACH
+def test_time_grows_no_faster_than_the_input(target: Target) -> None:
+    check_growth(target)
+
+
+def test_a_parser_that_takes_the_square_of_the_length_is_found() -> None:
+    def square(data: bytes) -> None:
+        assert all(sum(data[at:]) >= 0 for at in range(0, len(data), 64))
+
+    with pytest.raises(AssertionError, match=r"^square"):
+        check_growth(Target("square", square, (b"seed",)))
+
+
+def check_growth(target: Target) -> None:
+    for head, part in growing(target):
+        short, middle, long = (head + part * (size // len(part)) for size in map(SHORT_BYTES.__mul__, (1, 2, 4)))
+        survive(target, long, f"grown {part!r}")
+        if rounds_of(target.run, long, enough=NOTICED_ROUNDS) < NOTICED_ROUNDS:
+            continue
+        first, second, third = (rounds_of(target.run, data) for data in (short, middle, long))
+        is_step = first < third / 32  # a square would be a sixteenth: the short one was refused, or the long one not
+        is_slow = min(second / first, third / second) < GROWTH
+        assert is_step or is_slow, f"{target.name}, {part!r} after {head!r}: {first:.0f}, {second:.0f}, {third:.0f}"

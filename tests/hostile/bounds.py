@@ -10,7 +10,7 @@ class Bounds:
     """The most that an attack may cost. A story that allows more, or less, says why at the line.
 
     The unit of time is the CPU time of a loop of a million rounds in plain Python, measured in the daemon's process in
-    the same run (``watched_daemon.reference_seconds``): tens of milliseconds.
+    the same run (``tests/fakes/reference.py``): tens of milliseconds.
     """
 
     turn_references: float = 1.0  # of CPU between two beats of the loop: other calls wait that long

@@ -6,9 +6,10 @@ import subprocess
 import sys
 
 from cri_proxy.testbed.wait import until
+from tests.fakes.reference import reference_seconds
 from tests.hostile.bounds import Bounds, Cost
 from tests.hostile.node import ROOT, AttackedNode, cost_of
-from tests.hostile.watched_daemon import SWITCH, Heart, Report, reference_seconds
+from tests.hostile.watched_daemon import SWITCH, Heart, Report
 
 
 async def test_a_callback_that_blocks_the_loop_is_seen_in_cpu_time_and_by_the_clock() -> None:

@@ -19,12 +19,12 @@ from typing import Final
 
 from cri_proxy.cli.main import main as cri_proxy
 from cri_proxy.daemon import app
+from tests.fakes.reference import reference_seconds
 
 REPORT: Final = signal.SIGRTMIN + 1
 REPORT_FILE: Final = "HOSTILE_REPORT"
 HUNG_PATH: Final = "HOSTILE_HUNG_PATH"
 BEAT_SECONDS: Final = 0.002
-REFERENCE_ROUNDS: Final = 1_000_000
 SWITCH: Final = ".hangs"
 
 
@@ -41,18 +41,6 @@ class Report:
     resident_bytes: int
     peak_bytes: int
     reference_seconds: float
-
-
-def reference_seconds() -> float:
-    """The CPU time of a loop of a million rounds in plain Python, the unit of what a turn of the event loop may take.
-
-    CPU time of this thread: what other processes of a busy machine do does not count.
-    """
-    total, start = 0, time.thread_time()
-    for number in range(REFERENCE_ROUNDS):
-        total += number & 255
-    assert total
-    return time.thread_time() - start
 
 
 class Heart:

@@ -1,0 +1,56 @@
+"""What an input may cost its parser: time in rounds of a reference loop, and memory, both by the input's length."""
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.fakes.reference import reference_seconds
+
+CALIBRATION_ROUNDS = 10_000
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A constant part and one by the byte. A round is some 20 to 50 ns: 200 of them are a few microseconds.
+
+    Several times what sound and mangled inputs take, and far below what a square of the length comes to.
+    """
+
+    rounds: int = 50_000
+    rounds_a_byte: int = 200
+    memory_bytes: int = 128 << 10
+    memory_a_byte: int = 64
+
+    def rounds_for(self, data: bytes) -> int:
+        return self.rounds + self.rounds_a_byte * len(data)
+
+    def memory_for(self, data: bytes) -> int:
+        return self.memory_bytes + self.memory_a_byte * len(data)
+
+
+def rounds_of(run: Callable[[bytes], None], data: bytes, *, enough: float = 0.0) -> float:
+    """What this input takes, in rounds of a reference loop that is measured right before.
+
+    The least of some attempts, since a busy machine only adds; no further one once it is below ``enough``.
+    """
+    least = float("inf")
+    for _ in range(ATTEMPTS):
+        a_round = reference_seconds(CALIBRATION_ROUNDS) / CALIBRATION_ROUNDS
+        start = time.thread_time()
+        run(data)
+        least = min(least, (time.thread_time() - start) / a_round)
+        if least < enough:
+            break
+    return least
+
+
+def memory_of(run: Callable[[bytes], None], data: bytes) -> int:
+    """The most bytes that Python allocates for this input."""
+    tracemalloc.start()
+    try:
+        run(data)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
