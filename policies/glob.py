@@ -40,7 +40,7 @@ def is_like(text: str, pattern: str, separator: str = "") -> bool:
             reached = (reached & places.get(token, 0)) << 1
         if not reached:
             return False
-    return bool(reached >> len(text) & 1)
+    return bool(reached >> len(text))  # no bit is higher
 
 
 @lru_cache(maxsize=4)  # one text is compared with many patterns in turn
@@ -76,7 +76,7 @@ def _has_parts(text: str, parts: list[str]) -> bool:
 def _of_set(token: str, places: Mapping[str, int]) -> int:
     """Return where the text has a character of the set ``[...]``; beyond its end the bits are arbitrary."""
     members = token[1:-1]
-    is_negated = members[0] in "!^" and len(members) > 1
+    is_negated = members[0] in "!^"  # a set has a member after it, see _TOKEN
     found = 0
     for low, high in _ranges(members[is_negated:]):
         if low == high:

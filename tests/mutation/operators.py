@@ -260,8 +260,8 @@ def _open_fields(node: ast.AST) -> Sequence[str]:
             return ("body",)
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if name in _LOGS:
             return ()
-        case ast.Call(func=ast.Name(id="isinstance")):
-            return ()
+        case ast.Call(func=ast.Name(id="isinstance")) | ast.keyword(arg="strict"):
+            return ()  # zip(strict=True) checks what is so already
         case _:
             return node._fields
 

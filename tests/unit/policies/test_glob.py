@@ -1,4 +1,5 @@
 from fnmatch import fnmatchcase
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,22 @@ from policies.glob import is_like
 @given(st.text("ab]-/", max_size=8), st.text("ab*?[]!-/", max_size=8))
 def test_a_glob_means_what_the_standard_library_takes_it_for(text: str, pattern: str) -> None:
     assert is_like(text, pattern) == fnmatchcase(text, pattern)
+
+
+TEXTS = ["".join(chars) for length in range(5) for chars in product("abc", repeat=length)]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("", "a", "*", "**", "a*", "*a", "a*b", "ab*ba", "a*a", "*b*", "a*b*c", "*b*b*", "*ab*", "*a*b*", "ab*b*ba"),
+        *("?", "?b", "a?", "a?c", "*?", "?*", "*?b", "a?*c", "??", "?a*"),
+        *("[a-b]", "[b-c]*", "[!a-b]", "[!b]c", "[ab]", "[a-bc]", "[ba-c]", "[b-a]", "[!b-a]", "[a-]", "[!]", "[]a]"),
+        *("*[b]", "a[bc]*[!a]", "[!ab]?", "[a-a]b", "[", "a[", "[!", "[b-bc-c]"),
+    ],
+)
+def test_every_short_text_is_like_what_the_standard_library_takes_it_for(pattern: str) -> None:
+    assert [is_like(text, pattern) for text in TEXTS] == [fnmatchcase(text, pattern) for text in TEXTS]
 
 
 @pytest.mark.parametrize(
@@ -24,6 +41,7 @@ def test_a_glob_means_what_the_standard_library_takes_it_for(text: str, pattern:
         ("/dev/x", "/dev?x", False),
         ("/dev/x", "/dev[!a]x", False),
         ("/dev/x", "/dev[/]x", False),
+        ("aa/", "*a*", False),
         ("/", "*", False),
         ("", "*", True),
         ("/", "**", True),
