@@ -44,7 +44,6 @@ class Pool:
     isolated: int
     reserved: int
     mems: int
-    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,6 @@ def _bare_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...
         isolated=domain.cpus & site.isolated,
         reserved=domain.cpus & site.reserved,
         mems=mems,
-        memory_bytes=sum(n.memory_bytes for n in machine.nodes if mems >> n.id & 1),
     )
 
 

@@ -13,11 +13,24 @@ from typing import Final
 
 from policies.base import Grant, Placed, Rejected
 from tests.golden.machines.captures import ours
-from tests.property.policy_events import Create, Narrow, Release, Resize, Restart, Return, Step, Warm, Withhold, World
+from tests.property.policy_events import (
+    Create,
+    Event,
+    Narrow,
+    Release,
+    Resize,
+    Restart,
+    Return,
+    Step,
+    Warm,
+    Withhold,
+    World,
+)
 from tests.property.policy_history import random_event, start
 
 FOLDER: Final = Path(__file__).with_suffix("")
-STEPS: Final = 150
+STEPS: Final = 200
+_CROWD: Final = 14
 # Machines that differ in what a policy looks at: levels, isolated and offline CPUs, kinds of memory, threads.
 MACHINES: Final = ("1s1n-nosmt", "1s2n-l3", "2s-pmem", "2s2n-offline", "2s3n-movable", "2s4n-hbm", "2s4n-isol", "4s4n")
 
@@ -32,9 +45,17 @@ def _lines(name: str) -> Iterator[str]:
     yield f"{world.options}"
     for number in range(STEPS):
         # Each step has its own chance: a changed answer does not change every event after it.
-        step = random_event(world, random.Random(f"{name} {number}"), number).happen(world)
+        step = _event_at(world, random.Random(f"{name} {number}"), number).happen(world)
         yield f"{number:>3} {_event(step)}: {_outcome(step)} [{_mark(step)}]"
         world = step.after
+
+
+def _event_at(world: World, rng: random.Random, number: int) -> Event:
+    """An event of chance; while there is little, nothing ends, so that most decisions are made where it is tight."""
+    event = random_event(world, rng, number)
+    while isinstance(event, Release) and len(world.held.grants) < _CROWD:
+        event = random_event(world, rng, number)
+    return event
 
 
 def _event(step: Step) -> str:

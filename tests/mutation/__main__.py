@@ -35,7 +35,10 @@ def main(words: Sequence[str]) -> int:
     every = [mutant for area in areas for mutant in mutants_of(area) if asked.only in mutant.name]
     chosen = draw(every, asked.sample, _seed(asked.seed)) if asked.sample else every
     listed = survivors()
-    fates = {} if asked.afresh else _known(chosen, again=asked.again)
+    fates = {} if asked.afresh else _known(chosen)
+    if asked.again:
+        chosen = [mutant for mutant in chosen if mutant.name in fates and not fates[mutant.name].is_dead]
+        fates = {}
     todo = [mutant for mutant in chosen if mutant.name not in fates and (asked.listed or mutant.name not in listed)]
     print(f"{len(every)} mutants, {len(chosen)} chosen, {len(todo)} to run", flush=True)
     broken: list[str] = []
@@ -69,7 +72,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=1e9, help="start no mutant after so many seconds")
     parser.add_argument("--allowed", type=float, default=10.0, help="percent of the mutants that may survive unlisted")
     parser.add_argument("--afresh", action="store_true", help="forget what earlier runs have found")
-    parser.add_argument("--again", action="store_true", help="run those again that survived")
+    parser.add_argument("--again", action="store_true", help="only those that survived an earlier run")
     parser.add_argument("--listed", action="store_true", help="run those on the list of survivors as well")
     return parser
 
@@ -83,10 +86,10 @@ def _seed(asked: str) -> str:
     return found.stdout.strip()
 
 
-def _known(chosen: Sequence[Mutant], *, again: bool) -> dict[str, Fate]:
+def _known(chosen: Sequence[Mutant]) -> dict[str, Fate]:
     known = results.load(RESULTS)
     found = [known[key] for mutant in chosen if (key := (mutant.name, mutant.fingerprint)) in known]
-    return {fate.name: fate for fate in found if fate.is_dead or not again}
+    return {fate.name: fate for fate in found}
 
 
 def _note(fate: Fate, fates: dict[str, Fate]) -> None:

@@ -78,7 +78,6 @@ def test_a_pool_has_the_memory_of_its_nodes_and_the_root_all() -> None:
 def test_a_node_without_memory_keeps_its_pool_and_uses_its_parents_memory() -> None:
     tree = tree_of(four_nodes(memory=["2Gi", 0, "2Gi", "2Gi"]))
     assert mems(tree, "NUMA node #1") == "0"
-    assert tree.named("NUMA node #1").memory_bytes == 2 << 30
 
 
 def test_memory_without_cpus_belongs_to_the_pools_of_its_closest_nodes() -> None:
@@ -114,3 +113,14 @@ def test_a_machine_that_is_all_isolated_is_used_as_an_ordinary_one() -> None:
 def test_an_unknown_pool_name_means_the_root() -> None:
     tree = tree_of(four_nodes())
     assert tree.named("NUMA node #77") is tree.root
+
+
+def test_reserved_cpus_that_are_not_available_are_not_used_and_reserved_ones_are_not_isolated() -> None:
+    tree = tree_of(four_nodes(isolated="3,7"), "0-3", available=CpuSet.parse("2-15"))
+    root = tree.root
+    assert [str(CpuSet(mask)) for mask in (root.reserved, root.isolated, root.sharable)] == ["2-3", "7", "4-6,8-15"]
+
+
+def test_the_smallest_core_is_one_whose_sibling_is_offline() -> None:
+    tree = tree_of(four_nodes(offline="1"))
+    assert (tree.smallest_core, tree.threads_per_core) == (1, 2)

@@ -125,3 +125,7 @@ SERVER = "nri-server_2s4numa80cpu-cpufreq.tar.bz2"
 )
 def test_captured_machines_are_read_as_they_are(file: str, root: str, expected: tuple[str, str, str]) -> None:
     assert speeds(discover_tree(others(file, root))) == expected
+
+
+def test_what_saves_most_power_is_low_and_the_others_are_high() -> None:
+    assert one_package("", "power performance balance_power power") == ("1-2", "", "0,3")

@@ -120,3 +120,14 @@ def test_hints_are_not_the_reason_where_the_machine_is_full_or_nothing_is_strict
 )
 def test_a_refused_pool_is_told_from_one_that_is_full(mcpu: int, pool: str, expected: str) -> None:
     assert why_not_near(context(mcpu, FULL), TREE.named(pool)) == expected
+
+
+def test_a_pool_with_isolated_cpus_is_refused_for_its_distance_and_not_for_them() -> None:
+    policy = topology_aware(four_nodes(isolated="3,7,11"), "0")
+    hint = DeviceLocality("/dev/x", CpuSet.parse("4-7"), NodeSet())
+    wanted = request("a/c", 1000, require_isolated=True, strict_hints=True, hints=(hint,))
+    decision = placed(policy.decide(Allocations(), wanted))
+    assert str(decision.grant.isolated) == "7"
+    outcomes = {ranked.pool: ranked.outcome for ranked in decision.ranking}
+    assert outcomes["NUMA node #0"] == "not near each of its devices"
+    assert outcomes["socket #0"] == "not tried"  # it has CPU 7 too

@@ -52,6 +52,11 @@ def test_where_none_frees_a_cpu_alone_several_move_together() -> None:
     assert lifted(16, share("a/c", 0, 400), share("b/c", 0, 400)) == {"a": "root", "b": "root"}
 
 
+def test_where_none_frees_a_cpu_alone_the_pool_moves_that_needs_least_of_its_last_cpu() -> None:
+    whole = [share("a/c", 0, 400), share("b/c", 0, 300), share("c/c", 0, 300)]  # all of a CPU
+    assert lifted(15, *whole, share("d/c", 1, 350), share("e/c", 1, 350)) == {"d": "root", "e": "root"}
+
+
 def test_what_moves_goes_no_higher_than_it_must() -> None:
     assert lifted(15, share("a/c", 0, 400), share("b/c", 0, 800)) == {"a": "root"}
     assert lifted(14, share("a/c", 0, 400), share("b/c", 0, 800), share("c/c", 1, 200)) == {"c": "socket #0"}
@@ -85,6 +90,15 @@ def test_a_grant_that_must_be_near_its_devices_stays() -> None:
     strict = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_hints=True, hints=(hint,)))
     assert lifted(15, share("b/c", 1, 500), strict) == {"b": "socket #0"}
     assert lifted(16, share("b/c", 1, 500), strict) is None
+
+
+def test_a_strict_wish_without_devices_keeps_a_grant_nowhere() -> None:
+    free = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_hints=True))
+    assert lifted(15, share("b/c", 1, 500), free) == {"a": "socket #0"}
+
+
+def test_a_grant_without_cpu_time_does_not_move() -> None:
+    assert lifted(15, share("a/c", 0, 0), share("b/c", 0, 500), share("c/c", 1, 500)) == {"b": "socket #0"}
 
 
 def test_the_pool_below_which_room_is_made_bounds_the_move() -> None:

@@ -155,3 +155,9 @@ def test_a_pool_shows_what_is_left_in_it() -> None:
         memory_free_bytes=(2 << 30) - 5,
     )
     assert [v.parent for v in views[:2]] == ["", "root"]
+
+
+def test_a_release_writes_nothing_for_the_container_that_goes() -> None:
+    held = fill(POLICY, request("a/c", 2500), request("b/c", 500, BURSTABLE))
+    (other,) = [g.container for g in held.grants if g.container.pod_uid == "b"]
+    assert {update.container for update in POLICY.release(held, ContainerKey("a", "c"))} <= {other}

@@ -231,3 +231,10 @@ def test_whoever_lost_one_of_its_cpus_is_not_torn_between_two_packages() -> None
     moved = found.allocations.get(ContainerKey("a", "c"))
     assert moved is not None
     assert (moved.pool, len(moved.owned)) == ("NUMA node #1", 2)
+
+
+def test_an_isolated_cpu_is_kept_by_a_container_whose_pool_is_gone() -> None:
+    policy = topology_aware(four_nodes(isolated="3,7,11"), "0")
+    saved = Grant(request("a/c", 1000), "NUMA node #9", CpuKind.EXCLUSIVE, isolated=CpuSet.parse("11"))
+    found = policy.reinstate(Allocations((saved,)))
+    assert (owners(found), told(found.replaced)) == ({"a": "11"}, ["a"])

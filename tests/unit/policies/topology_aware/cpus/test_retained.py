@@ -88,3 +88,27 @@ def test_shrinking_gives_back_whole_cores() -> None:
 def test_threads_of_broken_cores_are_kept_by_one_that_wants_whole_ones() -> None:
     wanted = request(mcpu=2000, threads=Threads.OWN_CORE, previous=before("NUMA node #3", "12,14"))
     assert taken("NUMA node #3", wanted) == ("12,14", "")
+
+
+@pytest.mark.parametrize(
+    ("prefers_isolated", "owned_before", "count", "kept"),
+    [
+        (False, "3,5", 1, "5"),
+        (True, "3,5", 1, "3"),
+        (True, "3,5-6", 2, "5-6"),  # one isolated CPU is not enough, and kinds are not mixed
+        (True, "3,5,7", 2, "3,7"),
+        (False, "3,5,7", 2, "5,7"),  # ordinary ones first, then isolated ones near them
+    ],
+)
+def test_shrinking_keeps_isolated_cpus_only_where_they_are_preferred_and_enough(
+    prefers_isolated: bool, owned_before: str, count: int, kept: str
+) -> None:
+    was = before("socket #0", owned_before)
+    wanted = request(mcpu=1000 * count, prefer_isolated=prefers_isolated, previous=was)
+    assert CpuSet(offer("socket #0", wanted).keep) == CpuSet.parse(kept)
+
+
+def test_isolated_cpus_that_are_kept_count_when_more_of_them_are_wanted() -> None:
+    wanted = request(mcpu=2000, prefer_isolated=True, previous=before("socket #0", "3"))
+    found = offer("socket #0", wanted)
+    assert (CpuSet(found.keep), found.isolated, found.sliced) == (CpuSet.parse("3"), 2, 0)

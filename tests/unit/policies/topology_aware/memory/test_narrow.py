@@ -1,15 +1,16 @@
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.base import Allocations, CpuKind, Grant
+from policies.base import Allocations, CpuKind, DeviceLocality, Grant
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.memory.home import home_zone
 from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import GUARANTEED, four_nodes, supply_of, tree_of
 from tests.unit.policies.memory.build import (
     DRAM,
@@ -147,3 +148,13 @@ def test_the_order_of_the_grants_does_not_matter(seed: int) -> None:
     shuffled = list(held.grants)
     random.Random(seed).shuffle(shuffled)
     assert narrowed(supply_of(tree, *shuffled), shuffled) == narrowed(supply_for(tree, held), held.grants)
+
+
+def test_each_comes_home_to_the_memory_of_its_own_devices() -> None:
+    def near(name: str, cpus: str, *nodes: str) -> Grant:
+        hints = tuple(DeviceLocality(f"/dev/{node}", CpuSet(), NodeSet.parse(node)) for node in nodes)
+        wanted = replace(wanting(name, 0.5), hints=hints)
+        return at("root", wanted, "0-3", kind=CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(cpus))
+
+    grants = (near("a", "0,4", "0", "1"), near("b", "8,12", "2", "3"), near("c", "1"))
+    assert back(FOUR, *grants) == {"a": "0-1", "b": "2-3"}

@@ -89,3 +89,22 @@ def test_what_is_laid_out_lies_in_its_zone_and_fits() -> None:
     assert packing is not None
     assert [packing.takes(1 << node, GIB) for node in node_ids(NODES.every)] == [True] * 4
     assert not packing.takes(NODES.every, GIB + 1)
+
+
+def test_what_was_moved_twice_is_found_where_it_lies_now() -> None:
+    packing = Packing(NODES)
+    assert not packing.add(mask("0-2"), 2 * GIB)  # on node 0
+    assert not packing.add(mask("0"), GIB // 2)  # moves a part to node 1
+    assert not packing.add(mask("0"), GIB // 2)  # and another
+    assert not packing.add(mask("1"), 2 * GIB)  # moves both on to node 2
+    assert not packing.add(mask("2"), GIB)
+    assert packing.add(mask("2"), 1) == 1
+    assert packing.reach(mask("0")) == mask("0-2")
+
+
+def test_who_can_be_moved_for_a_zone_is_found_over_several_zones() -> None:
+    packing = Packing(NODES)
+    for zone in ("0-1", "1-2", "2-3"):
+        assert not packing.add(mask(zone), 2 * GIB)
+    assert packing.reach(mask("0")) == mask("0-3")
+    assert packing.reach(mask("3")) == mask("3")

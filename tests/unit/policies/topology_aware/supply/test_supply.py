@@ -130,3 +130,16 @@ def test_following_a_change_gives_what_summing_up_gives(seed: int) -> None:
     new = tuple(g for g in old if rng.random() < 0.8)
     assert updated_supply(supply_of(TREE, *old), old, new) == supply_of(TREE, *new)
     assert updated_supply(supply_of(TREE, *new), new, old) == supply_of(TREE, *old)
+
+
+def test_grants_that_changed_their_place_in_the_order_are_booked_once() -> None:
+    a, b, x = shared("a/c", NODE0, 100), shared("b/c", NODE1, 200), shared("x/c", ROOT, 400)
+    for old, new in (((x, a), (a, b)), ((a, x), (b, a)), ((a, b, x), (a, x)), ((a, x), (a, b, x))):
+        assert updated_supply(supply_of(TREE, *old), old, new) == supply_of(TREE, *new)
+
+
+def test_every_cpu_may_be_owned_while_nobody_needs_one_to_share() -> None:
+    all_owned = owned("a/c", ROOT, "1-2,4-15")
+    assert supply_of(TREE, all_owned).holds()
+    on_reserved = Grant(request("s/c", 500), ROOT, CpuKind.RESERVED, reserved_mcpu=500)
+    assert supply_of(TREE, all_owned, on_reserved, shared("b/c", ROOT, 0)).holds()
