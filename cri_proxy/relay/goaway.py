@@ -28,11 +28,12 @@ class Goaway:
         """Ask the client, once, to open no more streams here."""
         if not self.is_asked:
             self.is_asked = True
-            self._to_client.send(_goaway(frames.MAX_WINDOW_BYTES), frames.frame(frames.PING, 0, 0, _MARK))
+            leave = _goaway(frames.MAX_WINDOW_BYTES, frames.NO_ERROR)
+            self._to_client.send(leave, frames.frame(frames.PING, 0, 0, _MARK))
 
-    def finish(self, last_stream: int) -> None:
+    def finish(self, last_stream: int, code: int) -> None:
         """Name the latest stream that went on; no stream beyond it was looked at."""
-        self._to_client.send(_goaway(last_stream))
+        self._to_client.send(_goaway(last_stream, code))
 
     def is_answer(self, buffer: bytes, cut: Cut) -> bool:
         """Whether this PING of the client answers ours."""
@@ -42,6 +43,6 @@ class Goaway:
         return is_ours
 
 
-def _goaway(last_stream: int) -> bytes:
-    body = last_stream.to_bytes(4, "big") + frames.NO_ERROR.to_bytes(4, "big")
+def _goaway(last_stream: int, code: int) -> bytes:
+    body = last_stream.to_bytes(4, "big") + code.to_bytes(4, "big")
     return frames.frame(frames.GOAWAY, 0, 0, body)

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Final
 
 from cri_proxy.http2.headers import Headers
-from cri_proxy.http2.message import MAX_MESSAGE_BYTES, SLACK_BYTES, MessageError, unpack_one
+from cri_proxy.http2.message import MAX_MESSAGE_BYTES, SLACK_BYTES, MessageError, pack, unpack_one
 from cri_proxy.http2.status import UNKNOWN_OUTCOME, from_trailers
 from cri_proxy.relay.calls import Aborted, Outcome, Replied
 from cri_proxy.relay.upstream import Outgoing
@@ -23,7 +23,11 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class HeldCall:
-    """The state of one stream. ``request`` is the body that the client sent, with the gRPC prefix."""
+    """The state of one stream.
+
+    ``request`` is the body that the client sent, with the gRPC prefix; once it is complete, ``message`` stands for it
+    unless it is compressed. ``counted_bytes`` are those of both in the quota.
+    """
 
     stream: int
     method: str
@@ -31,11 +35,28 @@ class HeldCall:
     outgoing: Outgoing
     phase: Phase = Phase.COLLECTING
     request: bytearray = field(default_factory=bytearray)
+    message: bytes = b""
+    counted_bytes: int = 0
     client_open: bool = True
     reply_begun: bool = False
     _reply: bytearray = field(default_factory=bytearray)
     _reply_encoding: bytes = b""
     _reply_too_large: bool = False
+
+    def complete(self) -> int:
+        """Read the message of a complete request and return by how much the call has grown. Raises MessageError."""
+        self.message = unpack_one(bytes(self.request), self.encoding)
+        if self.request[0]:  # compressed: only the request itself gives the same bytes again
+            return len(self.message)
+        self.request = bytearray()
+        return 0
+
+    def send(self, message: bytes | None) -> None:
+        """Hand the body out: the request unchanged (None), or this message."""
+        self.phase = Phase.SENDING
+        self.outgoing.body = bytes(self.request) or pack(self.message) if message is None else pack(message)
+        self.outgoing.ready = True
+        self.request, self.message = bytearray(), b""
 
     def see_reply_headers(self, headers: Headers | None) -> None:
         """Note the headers that begin the reply; None = they could not be read."""

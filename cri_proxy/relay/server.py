@@ -5,17 +5,22 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.relay.boundary import Boundary, OnError, new_call
 from cri_proxy.relay.calls import Aborted, Call, Interceptor, Refuse, Rewrite
+from cri_proxy.relay.request_quota import RequestQuota
 from cri_proxy.relay.sockets import Listener, RelaySocket, connected
 from cri_proxy.relay.splice import Held, HeldCallEnded, Splice
 from cri_proxy.relay.traffic import RelayTotals, Traffic
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import Published, listen_on, socket_path
+
+_MAX_UNREAD_BYTES: Final = 4 << 20
+"""Unsent answers at which a client is left. The runtime is no longer read from a quarter of it on; the rest are frames
+of the relay itself, of which a correct client causes no more than its windows and its calls in flight do.
+"""
 
 _GOAWAY_SECONDS: Final = 1.0  # for a client to answer the GOAWAY
 _FLUSH_SECONDS: Final = 1.0  # for the last bytes to be written, once no call is waited for
@@ -34,17 +39,17 @@ class _Pair:
 
     def __init__(self, relay: "SpliceRelay", client: socket.socket) -> None:
         self._relay = relay
-        self._splice = Splice(relay.boundary.wants, relay.boundary.passed)
+        self._splice = Splice(relay.boundary.wants, relay.boundary.passed, relay.quota)
         self._asked: dict[int, _Asked] = {}
         self.runtime: RelaySocket | None = None
-        self.client = self._connection(client, self._splice.receive_from_client)
+        self.client = self._connection(client, self._receive_from_client)
         self.closed = False
         self._is_leaving = False
 
     def _connection(self, sock: socket.socket, receive: Callable[[bytes], None]) -> RelaySocket:
         return RelaySocket(
             sock,
-            partial(self._receive, receive),
+            receive,
             room=self._pace,
             lost=self._side_lost,
             on_error=self._relay.on_error,
@@ -60,15 +65,27 @@ class _Pair:
         if self.closed:
             sock.close()
             return
-        self.runtime = self._connection(sock, self._splice.receive_from_runtime)
+        self.runtime = self._connection(sock, self._receive_from_runtime)
         self._pace()
         self.flush()
 
-    def _receive(self, receive: Callable[[bytes], None], data: bytes) -> None:
+    def _receive_from_client(self, data: bytes) -> None:
         if self.closed:
             return
         try:
-            receive(data)
+            self._splice.receive_from_client(data)
+        except ProtocolError as error:
+            self._relay.on_error(error)
+            self._splice.finish(error.code)  # the client learns why (RFC 9113, 5.4.1)
+            self.close()
+        else:
+            self.flush()
+
+    def _receive_from_runtime(self, data: bytes) -> None:
+        if self.closed:
+            return
+        try:
+            self._splice.receive_from_runtime(data)
         except ProtocolError as error:
             self._relay.on_error(error)
             self.close()
@@ -142,6 +159,9 @@ class _Pair:
             self._act()
         if splice.to_client:
             self.client.write(splice.to_client)
+            if self.client.unsent_bytes > _MAX_UNREAD_BYTES and not self.closed:
+                self._relay.on_error(ProtocolError(f"a client has not read {self.client.unsent_bytes} bytes"))
+                self.abort()
         if splice.to_runtime and self.runtime is not None:
             self.runtime.write(splice.to_runtime)
         if self._is_leaving:
@@ -204,6 +224,7 @@ class SpliceRelay:
         self.on_error = on_error or (lambda error: None)
         self.boundary = Boundary(interceptor, self.on_error, traffic)
         self.boundary.traffic.add_relay(self._totals)
+        self.quota = RequestQuota()
         self.tasks = Tasks(self.on_error)
         self._listen = socket_path(listen)
         self._take_over = take_over

@@ -42,12 +42,12 @@ class RelaySocket:
         self.is_full = False
         self.is_closing = False
         self.received_bytes = 0
+        self.unsent_bytes = 0
         self._socket = sock
         self._descriptor = sock.fileno()
         self._events = 0  # what the loop watches for
         self._watch = socket_events().watch
         self._unsent: deque[memoryview] = deque()
-        self._unsent_bytes = 0
         self._receive = receive
         self._room = room
         self._lost = lost
@@ -78,8 +78,8 @@ class RelaySocket:
             data = memoryview(data)[sent:]
             self._watch_for(self._events | WRITABLE)
         self._unsent.append(memoryview(data))
-        self._unsent_bytes += len(data)
-        if self._unsent_bytes > _FULL_BYTES and not self.is_full:
+        self.unsent_bytes += len(data)
+        if self.unsent_bytes > _FULL_BYTES and not self.is_full:
             self.is_full = True
             self._room()
 
@@ -134,7 +134,7 @@ class RelaySocket:
             sent = self._send(first)
             if self.has_ended:
                 return
-            self._unsent_bytes -= sent
+            self.unsent_bytes -= sent
             if sent < len(first):
                 self._unsent[0] = first[sent:]
                 break
@@ -143,7 +143,7 @@ class RelaySocket:
             self._watch_for(self._events & ~WRITABLE)
             if self.is_closing:
                 self._end()
-        if self.is_full and self._unsent_bytes <= _ROOM_BYTES:
+        if self.is_full and self.unsent_bytes <= _ROOM_BYTES:
             self.is_full = False
             self._room()
 

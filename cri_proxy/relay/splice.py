@@ -22,7 +22,7 @@ from typing import Final
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut, ProtocolError
 from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, FieldReader, Headers
-from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError, pack, unpack_one
+from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError
 from cri_proxy.http2.status import Code
 from cri_proxy.relay.answers import Answers
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
@@ -31,9 +31,11 @@ from cri_proxy.relay.goaway import Goaway
 from cri_proxy.relay.held_call import MAX_BODY_BYTES, HeldCall, Phase
 from cri_proxy.relay.passthrough import PassthroughCalls
 from cri_proxy.relay.preface import ClientPreface, OwnFrames
+from cri_proxy.relay.request_quota import ConnectionQuota, RequestQuota
 from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream
 
+_MAX_PASSED: Final = 10_000  # a kubelet has at most a call for each of a few hundred pods in flight
 _REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})
 _REPLY_FIELDS: Final = frozenset({b":status", b"grpc-encoding", b"grpc-status", b"grpc-message"})
 
@@ -61,13 +63,16 @@ Event = Held | HeldCallEnded
 class Splice:
     """The state of one pair of connections. Empty ``to_client``, ``to_runtime`` and ``events`` after each call."""
 
-    def __init__(self, wants: Callable[[str], Interest], passed: Passed | None = None) -> None:
-        """Ask ``wants`` what to do with a method; count pass-through calls in ``passed``."""
+    def __init__(
+        self, wants: Callable[[str], Interest], passed: Passed | None = None, quota: RequestQuota | None = None
+    ) -> None:
+        """Ask ``wants`` what to do with a method; count pass-through calls in ``passed``, held ones in ``quota``."""
         self.to_client: Parts = []
         self.to_runtime: Parts = []
         self.events: list[Event] = []
         self._wants = wants
         self._held: dict[int, HeldCall] = {}
+        self._quota = ConnectionQuota(quota or RequestQuota())
         self._client_preface = ClientPreface(self.to_runtime)
         self._own = OwnFrames(self.to_client)
         self._answers = Answers(self._own, self.to_runtime)
@@ -106,6 +111,8 @@ class Splice:
 
     def receive_from_client(self, data: bytes) -> None:
         """Receive bytes of the client. Raises ProtocolError; everything before the malformed frame still counts."""
+        if len(self._passthrough.streams) > _MAX_PASSED:
+            raise ProtocolError(f"more than {_MAX_PASSED} calls in flight", frames.ENHANCE_YOUR_CALM)
         if not self._client_preface.is_over:
             data = self._client_preface.receive(data)
         if self._from_client.is_clear:
@@ -132,10 +139,8 @@ class Splice:
         call = self._held.get(stream)
         if call is None or call.phase is not Phase.ASKING:
             return
-        call.phase = Phase.SENDING
-        call.outgoing.body = bytes(call.request) if message is None else pack(message)
-        call.outgoing.ready = True
-        call.request = bytearray()
+        call.send(message)
+        self._quota.went_on()
         self._upstream.send()
 
     def refuse(self, stream: int, code: int, message: str) -> None:
@@ -156,9 +161,9 @@ class Splice:
         self._forget(call)
         self._answers.unseen(stream, client_open=call.client_open)
 
-    def finish(self) -> None:
+    def finish(self, code: int = frames.NO_ERROR) -> None:
         """Send the last GOAWAY; nothing may be received after it."""
-        self.goaway.finish(self._passthrough.last_stream)
+        self.goaway.finish(self._passthrough.last_stream, code)
 
     def lost(self) -> None:
         """End every held call: a connection broke."""
@@ -184,6 +189,9 @@ class Splice:
             case Interest.PASS:
                 self._passthrough.learn(stream, path)
             case Interest.HOLD if not ends:  # without a message the runtime has nothing to act on
+                if problem := self._quota.take(0, calls=1):
+                    self._answers.status(stream, Code.RESOURCE_EXHAUSTED, problem, client_open=True)
+                    return
                 encoding = headers.get(b"grpc-encoding", b"")
                 self._held[stream] = HeldCall(stream, method, encoding, self._upstream.open(stream))
             case Interest.REFUSE:
@@ -214,22 +222,33 @@ class Splice:
             return False
         if not call.client_open:
             raise ProtocolError("DATA after the end of its stream")
-        call.request += frames.payload(buffer, cut)
         call.client_open = not ends
-        if len(call.request) > MAX_BODY_BYTES:
+        body = frames.payload(buffer, cut)
+        if len(call.request) + len(body) > MAX_BODY_BYTES:
             self.refuse(stream, Code.RESOURCE_EXHAUSTED, f"request larger than {MAX_MESSAGE_BYTES} bytes")
-        elif ends:
-            self._ask(call)
+        elif self._may_grow(call, len(body)):
+            call.request += body
+            if ends:
+                self._ask(call)
         return False
+
+    def _may_grow(self, call: HeldCall, size_bytes: int) -> bool:
+        """Count more bytes of a call, or refuse it."""
+        if problem := self._quota.take(size_bytes):
+            self.refuse(call.stream, Code.RESOURCE_EXHAUSTED, problem)
+            return False
+        call.counted_bytes += size_bytes
+        return True
 
     def _ask(self, call: HeldCall) -> None:
         try:
-            message = unpack_one(bytes(call.request), call.encoding)
+            grown_bytes = call.complete()
         except MessageError as error:
             self.refuse(call.stream, error.code, str(error))
             return
-        call.phase = Phase.ASKING
-        self.events.append(Held(call.stream, call.method, message))
+        if self._may_grow(call, grown_bytes):
+            call.phase = Phase.ASKING
+            self.events.append(Held(call.stream, call.method, call.message))
 
     def _client_reset(self, buffer: bytes, cut: Cut) -> bool:
         stream = cut[2]
@@ -370,4 +389,5 @@ class Splice:
 
     def _forget(self, call: HeldCall) -> None:
         del self._held[call.stream]
+        self._quota.give_back(call.counted_bytes)
         self._upstream.close(call.stream)

@@ -6,13 +6,16 @@ runtime's windows. DATA that the splice keeps is credited to the client at once.
 client may count on more window than there is, so its DATA may wait:
 
     runtime's window = client's window + waiting bytes - debt
+
+Every credit that the client gets passes here, so this is the client's window to the byte. DATA beyond it ends the
+connection (RFC 9113, 6.9.1); what waits is therefore never more than the debt and the runtime's window.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.frames import Cut
+from cri_proxy.http2.frames import Cut, ProtocolError
 from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.preface import OwnFrames
 
@@ -30,9 +33,8 @@ class Outgoing:
 
 @dataclass(slots=True)
 class _Waiting:
-    stream: int
-    body: bytes
-    end_stream: bool
+    body: bytearray = field(default_factory=bytearray)
+    end_stream: bool = False
 
 
 @dataclass(slots=True)
@@ -46,7 +48,8 @@ class Upstream:
     initial_window_bytes: int = frames.DEFAULT_WINDOW_BYTES
     _agreed_window_bytes: int = frames.DEFAULT_WINDOW_BYTES
     _outgoing: dict[int, Outgoing] = field(default_factory=dict)
-    waiting: deque[_Waiting] = field(default_factory=deque)
+    waiting: dict[int, _Waiting] = field(default_factory=dict)  # by stream, the first to wait first
+    waiting_bytes: int = 0
     _unacknowledged: deque[int | None] = field(default_factory=deque)
 
     @property
@@ -63,30 +66,34 @@ class Upstream:
         if not self.waiting and length <= self.window_bytes:
             self.window_bytes -= length
             return True
+        self._check(length)
+        entry = self.waiting.setdefault(stream, _Waiting())
+        if entry.end_stream:
+            raise ProtocolError("DATA after the end of its stream")
+        entry.end_stream = bool(flags & frames.END_STREAM)
         body = frames.payload(buffer, cut)
         if length > len(body):  # the padding is dropped here, so the runtime will not credit it
-            self.credit_client(stream, length - len(body), end_stream=bool(flags & frames.END_STREAM))
-        self.waiting.append(_Waiting(stream, body, bool(flags & frames.END_STREAM)))
+            self._credit(stream, length - len(body), end_stream=entry.end_stream)
+        entry.body += body
+        self.waiting_bytes += len(body)
         self.send()
         return False
 
     def has_waiting(self, stream: int) -> bool:
         """Whether DATA of this stream waits here."""
-        return any(entry.stream == stream for entry in self.waiting)
+        return stream in self.waiting
 
     def drop_waiting(self, stream: int) -> None:
         """Drop the waiting DATA of a stream that the client reset, and credit the connection for it."""
-        dropped = sum(len(entry.body) for entry in self.waiting if entry.stream == stream)
-        self.waiting = deque(entry for entry in self.waiting if entry.stream != stream)
-        if dropped:
-            self.to_client.send(frames.window_update(0, dropped))
+        entry = self.waiting.pop(stream, None)
+        if entry is not None and entry.body:
+            self.waiting_bytes -= len(entry.body)
+            self._credit(stream, len(entry.body), end_stream=True)
 
     def credit_client(self, stream: int, length: int, *, end_stream: bool) -> None:
-        """Credit the client for a frame that does not go on."""
-        if length:
-            self.to_client.send(frames.window_update(0, length))
-            if not end_stream:
-                self.to_client.send(frames.window_update(stream, length))
+        """Credit the client for a frame that does not go on. Raises ProtocolError for one beyond its window."""
+        self._check(length)
+        self._credit(stream, length, end_stream=end_stream)
 
     def acknowledged(self) -> None:
         """Apply the runtime's oldest SETTINGS, which the client has acknowledged."""
@@ -130,16 +137,17 @@ class Upstream:
 
     def send(self) -> None:
         """Send what the windows allow: first the client's waiting DATA, in its order, then held bodies."""
-        while self.waiting and (self.window_bytes > 0 or not self.waiting[0].body):
-            entry = self.waiting[0]
+        while self.waiting:
+            stream, entry = next(iter(self.waiting.items()))
+            if entry.body and self.window_bytes <= 0:
+                return
             part = self._take(entry.body, self.window_bytes)
-            entry.body = entry.body[len(part) :]
+            del entry.body[: len(part)]
+            self.waiting_bytes -= len(part)
             last = not entry.body
             if last:
-                self.waiting.popleft()
-            self.to_runtime.extend(frames.data_frames(entry.stream, part, end_stream=last and entry.end_stream))
-        if self.waiting:
-            return
+                del self.waiting[stream]
+            self.to_runtime.extend(frames.data_frames(stream, part, end_stream=last and entry.end_stream))
         for outgoing in self._outgoing.values():
             if outgoing.ready and outgoing.body and outgoing.window_bytes > 0 and self.window_bytes > 0:
                 part = self._take(outgoing.body, min(self.window_bytes, outgoing.window_bytes))
@@ -149,8 +157,19 @@ class Upstream:
                 self.debt_bytes += len(part)
                 self.to_runtime.extend(frames.data_frames(outgoing.stream, part, end_stream=not outgoing.body))
 
-    def _take(self, body: bytes, limit: int) -> bytes:
-        part = body[:limit]
+    def _check(self, length: int) -> None:
+        left = self.window_bytes + self.debt_bytes - self.waiting_bytes
+        if length > left:
+            raise ProtocolError(f"DATA of {length} bytes in a window of {left}", frames.FLOW_CONTROL_ERROR)
+
+    def _credit(self, stream: int, length: int, *, end_stream: bool) -> None:
+        if length:
+            self.to_client.send(frames.window_update(0, length))
+            if not end_stream:
+                self.to_client.send(frames.window_update(stream, length))
+
+    def _take(self, body: bytes | bytearray, limit: int) -> bytes:
+        part = bytes(body[:limit])
         self.window_bytes -= len(part)
         return part
 

@@ -2,6 +2,7 @@
 
 from cri_proxy.http2 import frames
 from cri_proxy.relay.calls import Interest
+from cri_proxy.relay.request_quota import RequestQuota
 from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import GREETING, Pairs, request
 
@@ -12,9 +13,9 @@ def wants(method: str) -> Interest:
     return {HOLD: Interest.HOLD, OLD: Interest.REFUSE}.get(method, Interest.PASS)
 
 
-def splice(*from_client: bytes) -> Splice:
+def splice(*from_client: bytes, quota: RequestQuota | None = None) -> Splice:
     """A splice whose greetings are over and forgotten, and which has read this of the client."""
-    made = Splice(wants)
+    made = Splice(wants, quota=quota)
     made.receive_from_client(GREETING)
     made.receive_from_runtime(frames.settings([]))
     made.receive_from_client(frames.settings_ack())

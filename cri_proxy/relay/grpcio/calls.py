@@ -13,6 +13,7 @@ from grpc import aio
 from cri_proxy.http2.status import UNKNOWN_OUTCOME, Failed
 from cri_proxy.relay.boundary import Boundary, new_call
 from cri_proxy.relay.calls import Aborted, Outcome, Refuse, Replied, Rewrite
+from cri_proxy.relay.request_quota import RequestQuota
 from cri_proxy.tasks import Tasks
 
 Context: TypeAlias = "aio.ServicerContext[bytes, bytes]"
@@ -75,12 +76,23 @@ class UnaryCall:
 class HeldUnaryCall:
     """Pass the calls of one intercepted unary method on."""
 
-    def __init__(self, channel: Channel, boundary: Boundary, method: str) -> None:
+    def __init__(self, channel: Channel, boundary: Boundary, quota: RequestQuota, method: str) -> None:
         self._unary = UnaryCall(channel, method)
         self._boundary = boundary
+        self._quota = quota
         self._method = method
 
     async def run(self, message: bytes, context: Context) -> bytes:
+        """Hold the call as the quota allows; see ``_ask``."""
+        if not self._quota.has_room(1, len(message)):
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, self._quota.problem)
+        self._quota.add(1, len(message))
+        try:
+            return await self._ask(message, context)
+        finally:
+            self._quota.add(-1, -len(message))
+
+    async def _ask(self, message: bytes, context: Context) -> bytes:
         """Ask the interceptor, pass the call on, and report its outcome exactly once."""
         call = new_call(self._method, message)
         verdict = await self._boundary.verdict(call)

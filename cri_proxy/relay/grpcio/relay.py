@@ -20,6 +20,7 @@ from cri_proxy.relay.calls import Interceptor, Interest
 from cri_proxy.relay.grpcio.calls import Channel, Context, HeldUnaryCall, Runtime, StreamCall, UnaryCall
 from cri_proxy.relay.grpcio.in_flight import InFlight
 from cri_proxy.relay.method_types import ENDLESS, SERVER_STREAMS, UNARY
+from cri_proxy.relay.request_quota import MAX_CONNECTION_CALLS, RequestQuota
 from cri_proxy.relay.traffic import Traffic, count_passed
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import Published, claim, named_errors, private_umask, publish, refuse_passed, socket_path
@@ -42,7 +43,12 @@ _CHANNEL_OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.default_authority", "localhost"),
 )
-_SERVER_OPTIONS: Final = (*_MESSAGE_OPTIONS, ("grpc.so_reuseport", 0))
+_SERVER_OPTIONS: Final = (
+    *_MESSAGE_OPTIONS,
+    ("grpc.so_reuseport", 0),
+    # Without a bound a client may begin calls until memory ends; clients wait when this many are open.
+    ("grpc.max_concurrent_streams", MAX_CONNECTION_CALLS),
+)
 
 _LEAVING_SECONDS: Final = 3600.0  # after ``leave``, until ``stop`` gives a bound: grpcio takes the shortest
 
@@ -138,6 +144,7 @@ class _MethodHandlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # gener
         self._boundary = boundary
         self._in_flight = in_flight
         self._pumps = Tasks(on_error)
+        self._quota = RequestQuota()
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - grpc-stubs' base says so
         """Return the handler of a call."""
@@ -147,7 +154,7 @@ class _MethodHandlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # gener
             case Interest.REFUSE:
                 return _REFUSED
             case Interest.HOLD:
-                unary = HeldUnaryCall(self._runtime.channel, self._boundary, method)
+                unary = HeldUnaryCall(self._runtime.channel, self._boundary, self._quota, method)
                 return grpc.unary_unary_rpc_method_handler(counted(unary.run))
         count_passed(self._boundary.passed, method.encode())
         if method in UNARY:

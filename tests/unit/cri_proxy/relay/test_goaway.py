@@ -53,5 +53,5 @@ def test_an_answer_to_a_question_that_we_did_not_ask_is_the_runtimes() -> None:
 def test_the_last_word_names_the_latest_stream() -> None:
     leaving, out = asked()
     out.clear()
-    leaving.finish(7)
-    assert parse(out) == [(frames.GOAWAY, 0, 0, (7).to_bytes(4, "big") + bytes(4))]
+    leaving.finish(7, frames.FLOW_CONTROL_ERROR)
+    assert parse(out) == [(frames.GOAWAY, 0, 0, b"\0\0\0\7\0\0\0\3")]

@@ -93,7 +93,7 @@ def test_data_beyond_the_window_is_left() -> None:
 
 def test_an_end_that_needs_no_window_does_not_overtake_what_waits_for_it() -> None:
     lane, end, data = Lane(), frames.frame(frames.DATA, frames.END_STREAM, 1), frames.frame(frames.DATA, 0, 1, b"12345")
-    lane.upstream.window_bytes = 4
+    lane.upstream.window_bytes, lane.upstream.debt_bytes = 4, 1
     assert not lane.upstream.pass_data(data, (frames.DATA, 0, 1, 0, len(data)))
     assert lane.passing.requests(end) == end
 
@@ -145,7 +145,7 @@ def test_a_credit_that_others_wait_for_is_left(owe: str) -> None:
     if owe == "debt":
         lane.upstream.debt_bytes = 1
     elif owe == "waiting":
-        lane.upstream.window_bytes = 4
+        lane.upstream.window_bytes, lane.upstream.debt_bytes = 4, 1
         lane.upstream.pass_data(data, (frames.DATA, 0, 1, 0, len(data)))
     else:
         lane.upstream.open(5)

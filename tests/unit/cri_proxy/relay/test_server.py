@@ -167,6 +167,37 @@ async def test_a_runtime_that_does_not_read_slows_the_client(house: House) -> No
             assert sent < 8_000_000
 
 
+async def test_a_client_that_reads_no_answers_is_left_when_they_have_piled_up(house: House) -> None:
+    """Its calls are refused by the relay itself, so no back pressure of the runtime stops it."""
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.setblocking(False)
+        await loop.sock_connect(client, house.path)
+        runtime, writer = await asyncio.wait_for(house.accepted.get(), 20)
+        house.writers.append(writer)
+        writer.write(frames.settings([]))
+        reading = loop.create_task(runtime.read(-1))
+        await loop.sock_sendall(client, GREETING)
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            for stream in range(1, 1_000_000, 200):
+                calls = b"".join(request(stream + 2 * number, "/s.Old/Any", b"") for number in range(100))
+                await loop.sock_sendall(client, calls)
+        assert stream < 200_000  # what the sockets' own buffers take is some thousands
+        await asyncio.wait_for(reading, 20)
+        while house.relay.boundary.traffic._relays[0]().connections:  # noqa: ASYNC110 - bounded by the fixture
+            await asyncio.sleep(0.002)
+    assert [str(error) for error in house.errors if "has not read" in str(error)]
+
+
+async def test_a_client_that_breaks_http2_learns_why(house: House) -> None:
+    (reader, client), (_, runtime) = await house.pair()
+    client.write(GREETING)
+    runtime.write(frames.settings([]))
+    await reader.readexactly(9)
+    client.write(request(1, "/s/Pass", b"x") + frames.frame(frames.DATA, 0, 1, bytes(16_384)) * 4)
+    assert await reader.read() == frames.frame(frames.GOAWAY, 0, 0, b"\0\0\0\1\0\0\0\3")
+
+
 async def test_stopping_asks_clients_to_leave_and_waits_for_them(house: House) -> None:
     (reader, client), (_, runtime) = await house.pair()
     client.write(GREETING)

@@ -3,14 +3,17 @@
 Whatever happens: the runtime's window is never overrun, and it equals the client's, plus what waits, less our debt.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import product
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.frames import FrameCutter
+from cri_proxy.http2.frames import FrameCutter, ProtocolError
 from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.preface import OwnFrames
 from cri_proxy.relay.upstream import Upstream
@@ -35,11 +38,12 @@ def pass_data(upstream: Upstream, stream: int, size: int, *, end: bool = False) 
 def test_what_fits_goes_on_as_it_is() -> None:
     upstream = Upstream(opened([]), [])
     assert pass_data(upstream, 1, 65_535)
+    upstream.debt_bytes = 1
     assert not pass_data(upstream, 1, 1)
 
 
 def test_a_frame_larger_than_what_is_left_is_split() -> None:
-    upstream = Upstream(opened([]), [], window_bytes=100)
+    upstream = Upstream(opened([]), [], window_bytes=100, debt_bytes=50)
     assert not pass_data(upstream, 1, 150, end=True)
     assert [len(payload) for _, _, _, payload in parse(upstream.to_runtime)] == [100]
     upstream.connection_credit(80)
@@ -50,26 +54,55 @@ def test_an_empty_last_frame_needs_no_window() -> None:
     assert pass_data(Upstream(opened([]), [], window_bytes=0), 1, 0, end=True)
 
 
-def test_waiting_data_keeps_its_order_across_streams() -> None:
-    upstream = Upstream(opened([]), [], window_bytes=0)
+def test_waiting_data_keeps_its_order_in_each_stream_and_the_first_to_wait_goes_first() -> None:
+    upstream = Upstream(opened([]), [], window_bytes=0, debt_bytes=100)
     for stream, size in ((1, 10), (3, 5), (1, 1)):
         assert not pass_data(upstream, stream, size)
     upstream.connection_credit(100)
-    assert [(stream, len(payload)) for _, _, stream, payload in parse(upstream.to_runtime)] == [(1, 10), (3, 5), (1, 1)]
+    assert [(stream, len(payload)) for _, _, stream, payload in parse(upstream.to_runtime)] == [(1, 11), (3, 5)]
 
 
 def test_waiting_data_of_a_reset_stream_is_dropped_and_credited() -> None:
     to_client: Parts = []
-    upstream = Upstream(opened(to_client), [], window_bytes=0)
+    upstream = Upstream(opened(to_client), [], window_bytes=0, debt_bytes=10)
     pass_data(upstream, 1, 10)
     upstream.drop_waiting(1)
+    assert (credit(to_client, 0), credit(to_client, 1), upstream.has_waiting(1)) == (10, 0, False)
     upstream.connection_credit(100)
-    assert (upstream.to_runtime, credit(to_client, 0), upstream.has_waiting(1)) == ([], 10, False)
+    assert upstream.to_runtime == []
+
+
+def test_what_waits_costs_its_bytes_and_a_little_for_each_stream_however_small_the_frames() -> None:
+    upstream = Upstream(opened([]), [], window_bytes=0, debt_bytes=10_000)
+    for number in range(10_000):
+        pass_data(upstream, number % 2 * 2 + 1, 1)
+        pass_data(upstream, number % 2 * 2 + 1, 0)
+    assert (len(upstream.waiting), upstream.waiting_bytes) == (2, 10_000)
+
+
+def test_data_after_the_end_of_a_stream_that_waits_is_an_error() -> None:
+    upstream = Upstream(opened([]), [], window_bytes=0, debt_bytes=10)
+    pass_data(upstream, 1, 1, end=True)
+    with pytest.raises(ProtocolError, match="after the end"):
+        pass_data(upstream, 1, 1)
+
+
+@pytest.mark.parametrize("debt_bytes", [0, 50])
+def test_data_beyond_the_window_is_an_error_to_the_byte(debt_bytes: int) -> None:
+    for size, is_held in product((100 + debt_bytes, 101 + debt_bytes), (True, False)):
+        upstream = Upstream(opened([]), [], window_bytes=100, debt_bytes=debt_bytes)
+        expected = nullcontext() if size == 100 + debt_bytes else pytest.raises(ProtocolError, match="in a window of")
+        with expected as error:
+            if is_held:
+                upstream.credit_client(1, size, end_stream=False)
+            else:
+                pass_data(upstream, 1, size)
+        assert error is None or error.value.code == frames.FLOW_CONTROL_ERROR
 
 
 def test_padding_that_is_not_sent_is_credited() -> None:
     to_client: Parts = []
-    upstream = Upstream(opened(to_client), [], window_bytes=5)
+    upstream = Upstream(opened(to_client), [], window_bytes=5, debt_bytes=5)
     buffer = frames.frame(frames.DATA, frames.PADDED, 1, b"\x04abcd....")
     assert not upstream.pass_data(buffer, (frames.DATA, frames.PADDED, 1, 0, len(buffer)))
     assert (credit(to_client, 0), credit(to_client, 1)) == (5, 5)
@@ -117,6 +150,12 @@ class WindowMachine(RuleBasedStateMachine):
             self.arrive(size)
         self.settle()
 
+    @rule(beyond=st.integers(1, 100_000), stream=st.sampled_from([2001, 2003]))
+    def overrun(self, beyond: int, stream: int) -> None:
+        """The rules above are all that a correct client does: none may raise, and this must, from the first byte."""
+        with pytest.raises(ProtocolError, match="in a window of"):
+            pass_data(self.upstream, stream, self.ends.client_bytes + beyond)
+
     @rule(share=st.floats(0, 1), grown=st.integers(0, 90_000))
     def hold_and_send(self, share: float, grown: int) -> None:
         size = min(int(self.ends.client_bytes * share), 16_384)
@@ -145,7 +184,8 @@ class WindowMachine(RuleBasedStateMachine):
 
     @invariant()
     def both_ends_know_the_truth(self) -> None:
-        waiting = sum(len(entry.body) for entry in self.upstream.waiting)
+        waiting = sum(len(entry.body) for entry in self.upstream.waiting.values())
+        assert self.upstream.waiting_bytes == waiting <= self.upstream.window_bytes + self.upstream.debt_bytes
         assert self.upstream.window_bytes == self.ends.runtime_bytes
         assert self.ends.runtime_bytes == self.ends.client_bytes + waiting - self.upstream.debt_bytes
 
