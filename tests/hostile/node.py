@@ -30,7 +30,7 @@ from tests.hostile.watched_daemon import HUNG_PATH, REPORT, REPORT_FILE, SWITCH,
 ROOT = Path(__file__).resolve().parent.parent.parent
 MACHINE = small_machine(cores=4)
 CONFIGURATION = "log: {level: info, format: json}\n"
-LOG_BYTES_A_LIFE = 8192  # of each container that the bystander makes, from its placing to its release
+LOG_BYTES_A_LIFE = 2048  # of each container that the bystander makes, from its placing to its release
 
 
 class AttackedNode:
