@@ -5,6 +5,8 @@ Not frozen: raising sets attributes on an exception, and ``contextlib`` does so 
 
 from dataclasses import dataclass
 
+from cri_proxy.foreign_text import admit
+
 COMMAND_LINE = "command line"
 """The path of a ``ConfigError`` about options of the command line."""
 
@@ -17,7 +19,7 @@ class CriProxyError(Exception):
 class CallFailed(CriProxyError):
     """The runtime answered our call with a status other than OK.
 
-    ``code`` is the gRPC status number, ``message`` the runtime's.
+    ``code`` is the gRPC status number, ``message`` what ``http2.status.Failed`` has left of the runtime's words.
     """
 
     method: str
@@ -38,6 +40,10 @@ class RuntimeUnavailable(CriProxyError):
 
     method: str
     problem: str
+
+    def __post_init__(self) -> None:
+        """Cut and clean what may hold the runtime's words, as those of its GOAWAY."""
+        self.problem = admit(self.problem)
 
     def __str__(self) -> str:
         return f"{self.method}: the runtime is away: {self.problem}"

@@ -1,14 +1,16 @@
 """Configure the structured log (structlog): JSON, journal or coloured lines on stderr; level and form may change."""
 
+import json
 import os
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import is_dataclass
 from typing import Literal, Protocol, TextIO
 
 import structlog
 
 from cri_proxy.codec import Plain, encode
+from cri_proxy.foreign_text import SENTENCE_BYTES, admit, shorten, visible, visible_json
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "json", "console"]
@@ -67,6 +69,11 @@ def _plain(value: object) -> Plain:
     return encode(value, sparse=True) if is_dataclass(value) else str(value)
 
 
+def _json(value: object, *, default: Callable[[object], Plain]) -> str:
+    """Return JSON whose characters all print: ``journalctl`` and ``kubectl logs`` show it on a terminal."""
+    return visible_json(json.dumps(value, ensure_ascii=False, default=default))
+
+
 def wants_console(log_format: Format, stream: TextIO) -> bool:
     """Return whether lines are written for people: requested, or on a terminal."""
     # JOURNAL_STREAM alone decides nothing: a terminal opened by a service of systemd inherits it (systemd.exec(5)).
@@ -98,21 +105,28 @@ class FormSwitch:
 
     def use(self, log_format: Format) -> None:
         """Write lines in this form from now on."""
-        is_console = wants_console(log_format, self._stream)
+        self._is_console = is_console = wants_console(log_format, self._stream)
         # Colours only where a terminal shows them (https://no-color.org).
         colours = is_terminal(self._stream) and "NO_COLOR" not in os.environ
         self._stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if is_console else "iso", utc=not is_console)
         self._render: structlog.typing.Processor = (
             structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=18)
             if is_console
-            else structlog.processors.JSONRenderer(default=_plain, ensure_ascii=False)
+            else structlog.processors.JSONRenderer(serializer=_json, default=_plain)
         )
 
     def __call__(self, logger: object, method: str, event: _Event) -> Rendered:
         """Return the event as text."""
-        stamped = self._stamp(logger, method, event)
+        stamped = self._stamp(logger, method, {key: self._clean(value) for key, value in event.items()})
         line = self._render(logger, method, _arrange(logger, method, stamped))
         return f"<{_PRIORITIES[_level(method)]}>{line}" if self._is_journal and isinstance(line, str) else line
+
+    def _clean(self, value: object) -> object:
+        """Return a field's value without text that is too long, and for people without what does not print."""
+        # Others wrote parts of it: the runtime, pods, processes.
+        if isinstance(value, str):
+            return admit(value, SENTENCE_BYTES) if self._is_console else shorten(value)
+        return visible(repr(value)) if self._is_console and value is not None else value
 
 
 _switch = LevelSwitch("info")

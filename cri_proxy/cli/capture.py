@@ -1,7 +1,6 @@
 """``cri-proxy capture``: archive the files that discovery reads as .tar.xz, load the archive back, report counts."""
 
 import argparse
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the archive and check that it reads back. Raises CommandFailed when it cannot be written."""
-    from cri_proxy.cli.output import emit
+    from cri_proxy.cli.output import complain, emit
     from sysfs.archives.capture import capture
     from sysfs.errors import SysfsBaseError
     from sysfs.sources import load_machine
@@ -61,10 +60,10 @@ def run(args: argparse.Namespace) -> int:
         load_machine(str(args.file))
     except SysfsBaseError as error:
         problem = str(error)
-        print(f"discovery fails on this machine, which is worth a bug report: {problem}", file=sys.stderr)
+        complain(f"discovery fails on this machine, which is worth a bug report: {problem}")
     size_bytes = args.file.stat().st_size
     report = CaptureReport(str(args.file), size_bytes, done.files, done.links, done.unreadable, problem)
-    emit(report, args.output, render_report(report))
+    emit(report, args.output, render_report)
     return 0
 
 

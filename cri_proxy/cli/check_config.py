@@ -97,7 +97,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the report; 1 when the configuration is not valid, or the running daemon would reject it."""
     report = check(args.path, args.admin, names=(args.node_name, args.node_group), machine=args.machine)
-    emit(report, args.output, render_report(report))
+    emit(report, args.output, render_report)
     return 0 if report.is_good else 1
 
 

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         from cri_proxy.simulate.demo import demo_scenario
         from cri_proxy.simulate.run_files import run_scenario
 
-        emit(run_scenario(demo_scenario()).json_value(), args.output, "")
+        emit(run_scenario(demo_scenario()).json_value(), args.output, str)
         return 0
     pace_seconds = args.pace
     if pace_seconds is None:
@@ -42,8 +42,9 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run_demo(pace_seconds: float) -> None:
     import asyncio
+    from functools import partial
 
-    from cri_proxy.cli.output import is_colourful
+    from cri_proxy.cli.output import emit, is_colourful, say
     from cri_proxy.cli.render.columns import paint, terminal_width
     from cri_proxy.cli.render.explain import render_explain
     from cri_proxy.cli.render.status import render_status
@@ -51,18 +52,17 @@ async def _run_demo(pace_seconds: float) -> None:
 
     colours = is_colourful()
     demo = Demo()
-    print(f"An emulated machine: {demo.about}.")
-    print(f"  {demo.legend}\n")
+    say(f"An emulated machine: {demo.about}.\n  {demo.legend}\n")
     try:
         async for scene in demo.steps():
-            print(paint(f"{scene.number:>2}. {scene.caption}", "bold", colours=colours))
-            print("\n".join(f"      {row}" for row in scene.cpus))
-            print("\n".join(f"    {line}" for line in scene.news) + "\n", flush=True)
+            say(paint(f"{scene.number:>2}. {scene.caption}", "bold", colours=colours))
+            say("\n".join(f"      {row}" for row in scene.cpus))
+            say("\n".join(f"    {line}" for line in scene.news) + "\n")
             await asyncio.sleep(pace_seconds)
-        print(paint("What cri-proxy status shows now:", "bold", colours=colours))
-        print(render_status(demo.status(), colours=colours, width=terminal_width()) + "\n")
-        print(paint(f"And cri-proxy explain {'/'.join(EXPLAINED)}:", "bold", colours=colours))
-        print(render_explain(demo.explain(), colours=colours, width=terminal_width()))
+        say(paint("What cri-proxy status shows now:", "bold", colours=colours))
+        emit(demo.status(), "text", partial(render_status, colours=colours, width=terminal_width()))
+        say(paint(f"\nAnd cri-proxy explain {'/'.join(EXPLAINED)}:", "bold", colours=colours))
+        emit(demo.explain(), "text", partial(render_explain, colours=colours, width=terminal_width()))
     finally:
         await demo.close()
 

@@ -1,6 +1,7 @@
 """``cri-proxy explain``: ask the daemon about a pod or container, in every reading of its name; print the decisions."""
 
 import argparse
+from functools import partial
 
 from cri_proxy.errors import CommandFailed
 from cri_proxy.node.status.model import ExplainView, Explanation
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if not view.decisions:
         where = f" in namespace {args.namespace}" if args.namespace else ""
         raise CommandFailed(f"nothing is known of {args.who}{where}; `cri-proxy status` lists all")
-    emit(view, args.output, render_explain(view, colours=is_colourful(), width=terminal_width()))
+    emit(view, args.output, partial(render_explain, colours=is_colourful(), width=terminal_width()))
     return 0
 
 

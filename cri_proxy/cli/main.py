@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
 from cri_proxy.errors import COMMAND_LINE, CommandFailed, ConfigError, CriProxyError
+from cri_proxy.foreign_text import visible
 from policies.errors import PolicyBaseError
 from sysfs.errors import SysfsBaseError
 
@@ -50,7 +51,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where the options are listed; exit with status 2."""
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(EXIT_USAGE, f"{self.prog}: {visible(message)}; see {self.prog} --help\n")
 
 
 def load_command(name: str) -> Command:
@@ -99,26 +100,33 @@ def overview() -> str:
 def _unknown(word: str) -> int:
     from difflib import get_close_matches
 
+    from cri_proxy.cli.output import complain
+
     close = get_close_matches(word, [name for name, _ in COMMANDS], n=1)
     hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(name for name, _ in COMMANDS)}"
     kind = "option" if word.startswith("-") else "command"
-    print(f"{PROG}: unknown {kind} {word!r}; {hint}", file=sys.stderr)
+    complain(f"{PROG}: unknown {kind} {word!r}; {hint}")
     return EXIT_USAGE
 
 
 def run_command(argv: Sequence[str]) -> int:
     """Run this command line, given without the program's name; return the exit status."""
     if not argv:
-        print(overview(), file=sys.stderr)
+        from cri_proxy.cli.output import complain
+
+        complain(overview())
         return EXIT_USAGE
     name, *rest = argv
     if name in ("-h", "--help"):
-        print(overview())
+        from cri_proxy.cli.output import say
+
+        say(overview())
         return 0
     if name == "--version":
+        from cri_proxy.cli.output import say
         from cri_proxy.version import version
 
-        print(f"{PROG} {version()}")
+        say(f"{PROG} {version()}")
         return 0
     if name not in dict(COMMANDS):
         return _unknown(name)
@@ -135,7 +143,9 @@ def _run(name: str, command: Command, args: argparse.Namespace) -> int:
     try:
         return command.run(args)
     except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
-        print(f"{PROG} {name}: {error}", file=sys.stderr)
+        from cri_proxy.cli.output import complain
+
+        complain(f"{PROG} {name}: {error}")
         if isinstance(error, CommandFailed):
             return error.status
         return EXIT_USAGE if isinstance(error, ConfigError) and error.path == COMMAND_LINE else 1

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from functools import partial
 from pathlib import Path
 
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     except LockHeld as error:
         holder = f"process {error.pid}" if error.pid else "another process"
         raise CommandFailed(f"the daemon runs ({holder}): stop it first with `{STOP_COMMAND}`") from error
-    emit(report, args.output, render_reset(report, colours=is_colourful()))
+    emit(report, args.output, partial(render_reset, colours=is_colourful()))
     return 0 if report.is_complete else 1
 
 

@@ -33,7 +33,12 @@ def run(args: argparse.Namespace) -> int:
         only = results[0]
         if only.error:
             raise CommandFailed(only.error)
-        emit(only.json_value(), args.output, only.text)
+        emit(only, args.output, lambda result: result.text, plain=lambda result: result.json_value())
     else:
-        emit([r.json_value() for r in results], args.output, "\n\n".join(r.text for r in results))
+        emit(
+            results,
+            args.output,
+            lambda found: "\n\n".join(r.text for r in found),
+            plain=lambda found: [r.json_value() for r in found],
+        )
     return 0 if all(r.is_good for r in results) else 1

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandFailed(str(error)) from error
     if args.svg is None:
-        emit(json_value(machine), args.output, outline(machine).rstrip())
+        emit(machine, args.output, lambda known: outline(known).rstrip(), plain=json_value)
         return 0
     try:
         args.svg.write_text(picture(machine), encoding="utf-8")

@@ -6,6 +6,8 @@ from enum import IntEnum
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from cri_proxy.foreign_text import admit
+
 
 class Code(IntEnum):
     """Status numbers (grpc/doc/statuscodes.md)."""
@@ -31,10 +33,17 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A status other than OK, as the runtime answered it."""
+    """A status other than OK, as the runtime answered it; ``message`` is what ``admit`` leaves of its words.
+
+    The caller gets the runtime's own frames: this is for what the proxy records.
+    """
 
     code: int
     message: str
+
+    def __post_init__(self) -> None:
+        """Cut and clean the runtime's words, however this was built."""
+        object.__setattr__(self, "message", admit(self.message))
 
 
 TRAILER_FIELDS: Final = frozenset({b":status", b"grpc-status", b"grpc-message"})

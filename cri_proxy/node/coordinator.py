@@ -5,7 +5,7 @@ Only the container's own lock is held across a call to the runtime.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -14,7 +14,7 @@ from cri_proxy.node.context import Context, NodeRules
 from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
-from cri_proxy.state.rows import DisplacedGrant, Row
+from cri_proxy.state.rows import DisplacedGrant, GonePod, Row
 from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
 from sysfs.cpuset import CpuSet
 
@@ -249,10 +249,18 @@ class Coordinator:
         for row in rows:
             self.release(row, why)
         self._ledger.drop(*(row.key for row in rows))
-        self._ledger.sandboxes.pop(sandbox_id, None)
+        sandbox = self._ledger.sandboxes.pop(sandbox_id, None)
         self._context.annotations.forget(sandbox_id)
         self._context.journal.records.forgotten([row.key for row in rows])
-        self._context.persistence.save_later([], [sandbox_id, *(row.key for row in rows)])
+        pods = {row.key.pod_uid for row in rows} | ({sandbox.pod.uid} if sandbox is not None else set())
+        self._context.persistence.save_later([], [sandbox_id, *(row.key for row in rows), *self.forget_pods(pods)])
+
+    def forget_pods(self, uids: Set[str]) -> tuple[GonePod, ...]:
+        """Forget the decisions about those of these pods without a sandbox or container; return them, to be deleted."""
+        left = {row.key.pod_uid for row in self._ledger.rows()}
+        left |= {sandbox.pod.uid for sandbox in self._ledger.sandboxes.values()}
+        self._context.journal.records.pods_gone(uids - left)
+        return tuple(GonePod(uid) for uid in sorted(uids - left))
 
     def resize(self, row: Row, request: Request, *, is_last_try: bool = True) -> Reservation | Rejected:
         """Re-plan a container in place for a changed request; ``roll_back_resize`` undoes it.

@@ -9,6 +9,7 @@ from pathlib import Path
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.errors import StoreError
+from cri_proxy.foreign_text import SENTENCE_BYTES, admit
 from cri_proxy.node.barrier import Barrier
 from cri_proxy.node.context import Context, NodeRules, Signals
 from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
@@ -138,7 +139,7 @@ class Node:
     ) -> Reservation | Refusal:
         """Reserve a place and make it durable. ``problems`` are annotations that were not understood."""
         if problems and self.coordinator.rules.strict_annotations:
-            return self._refuse(request, Refusal("annotation", "; ".join(problems)))
+            return self._refuse(request, Refusal("annotation", admit("; ".join(problems), SENTENCE_BYTES)))
         if self.context.ledger.of_pod(request.container.pod_uid):
             # No event announces the exit of an init container before the next create.
             await self.resync.check_pod(request.container.pod_uid)

@@ -5,9 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from cri_proxy.errors import StoreError
-from cri_proxy.state.rows import GrantStore, Saveable
+from cri_proxy.state.rows import Deletable, GrantStore, Saveable
 from cri_proxy.tasks import Tasks
-from policies.base import ContainerKey
 
 # A commit is one fsync, milliseconds on a disk that works. Every container of the node would wait for a slower one.
 COMMIT_BOUND_SECONDS = 2.0
@@ -40,18 +39,18 @@ class Persistence:
         self.is_behind = False  # the store lacks what a failed save should have written
         self._may_catch_up_early = True
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> bool:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> bool:
         """Make this durable; False when the store failed or took too long (the save may still succeed later).
 
         Cancelling the caller does not cancel the save.
         """
         return await self._start(puts, deletes)
 
-    def save_later(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    def save_later(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         """Save without waiting: for what the runtime already knows."""
         self._start(puts, deletes)
 
-    def _start(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> asyncio.Future[bool]:
+    def _start(self, puts: Sequence[Saveable], deletes: Sequence[Deletable]) -> asyncio.Future[bool]:
         # A task of its own, so that it starts after those of earlier calls: tasks start in their order.
         saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._tasks.start(self._save(tuple(puts), tuple(deletes), saved), name="save")
@@ -76,9 +75,7 @@ class Persistence:
             for each in self._everything():
                 self.save_later([each])
 
-    async def _save(
-        self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str], saved: asyncio.Future[bool]
-    ) -> None:
+    async def _save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable], saved: asyncio.Future[bool]) -> None:
         """Save this; the result of ``saved`` is whether it is durable, unless the caller was cancelled."""
         is_saved, begun_at = False, time.monotonic()
         try:

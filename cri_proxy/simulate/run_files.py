@@ -15,12 +15,17 @@ from cri_proxy.simulate.scenario.parse import read_scenarios
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """The result of one document. ``error`` is '' unless it could not be run at all."""
+    """The result of one document, with the lines for people. ``error`` is '' unless it could not be run at all."""
 
     outcomes: tuple[StepOutcome, ...]
-    text: str
+    lines: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     error: str = ""
+
+    @property
+    def text(self) -> str:
+        """The lines in one."""
+        return "\n".join(self.lines)
 
     @property
     def is_good(self) -> bool:
@@ -55,7 +60,7 @@ def run_scenario(scenario: Scenario) -> ScenarioResult:
 
 def failed_result(error: ScenarioError) -> ScenarioResult:
     """Return the result of a document that cannot be run."""
-    return ScenarioResult((), f"{error}", error=str(error))
+    return ScenarioResult((), (f"{error}",), error=str(error))
 
 
 async def _run(scenario: Scenario, results: list[ScenarioResult]) -> None:
@@ -70,6 +75,6 @@ async def _run(scenario: Scenario, results: list[ScenarioResult]) -> None:
             lines += step_lines(scenario.steps[outcome.index], outcome)
             outcomes.append(outcome)
         lines.append(summary(outcomes))
-        results.append(ScenarioResult(tuple(outcomes), "\n".join(lines), warnings))
+        results.append(ScenarioResult(tuple(outcomes), tuple(lines), warnings))
     finally:
         await runner.close()

@@ -13,6 +13,8 @@ from cri_proxy.state.rows import Saved
 _COMPANIONS = ("", "-wal", "-shm")  # the database, its write-ahead log and the log's index
 # Another process has the database open only while it hands over; the decider's lock excludes all others.
 BUSY_SECONDS = 5.0
+# Free pages are used again: only what an older version left behind is worth a rewrite of the file.
+KEPT_FREE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,20 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> Saved:
     if verdict != "ok":
         raise sqlite3.DatabaseError(verdict)
     tables.apply(connection, [(sql, ()) for sql in migrate.statements(version)])
+    tables.apply(connection, tables.bound_decisions(connection))
+    _give_back(connection)
     return tables.read(connection)
+
+
+def _give_back(connection: sqlite3.Connection) -> None:
+    """Rewrite the file where most of it is free, to give the disk space back; without space for that leave it."""
+    ((page_bytes,), (pages,), (free,)) = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "page_count", "freelist_count")
+    )
+    if free * page_bytes > KEPT_FREE_BYTES and free > pages // 2:
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _known_version(connection: sqlite3.Connection, path: Path) -> int:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from cri_proxy.codec import decode, encode_fields
+from cri_proxy.foreign_text import SENTENCE_BYTES, admit, without_ids
 from policies.base import ContainerKey, CpuKind, Default, Grant, Pinning, Ranked, Reason, Request
 from policies.topology_aware.score import WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
@@ -19,6 +20,15 @@ KEPT_DISPLACED: Final = 32
 # Records of containers that have no row: refused, not created. The kubelet tries a pod again under the same key,
 # so this is that many pods.
 KEPT_WITHOUT_ROW: Final = 256
+KEPT_REASONS: Final = 4  # of a record that is too large
+# Annotations that could not be read; a pod may have hundreds, and each is a line of the log as well.
+KEPT_PROBLEMS: Final = 16
+PROBLEM_BYTES: Final = 512
+# All texts of one history: four failures in the runtime's longest words, or sixteen in usual ones.
+HISTORY_BYTES: Final = 8 << 10
+# A record as it is kept and saved; usual ones have 2 to 6 kB. Labels, affinities and device paths of a pod can have
+# a megabyte: a record that is larger goes without them. 256 records have 8 MiB at most.
+RECORD_BYTES: Final = 32 << 10
 CHOSEN: Final = "chosen"
 _NOT_TRIED: Final = "not tried"
 
@@ -31,6 +41,12 @@ class Outcome(StrEnum):
     NOT_CREATED = "not created"  # it had a place; the runtime did not make it, or the caller left
     ADOPTED = "adopted"  # it ran before it was known
     RESTORED = "restored"  # it held a grant of which no record was left
+
+
+# Entries of a history that say what could not be done, in others' words. In all others a number is what matters.
+FAILURES: Final = frozenset(
+    {Outcome.REFUSED, Outcome.NOT_CREATED, "no-other-place", "resize-refused", "resize-undone", "update-refused"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +138,31 @@ class GrantMove:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """An event of a container before or after its decision: ``what`` is a code, ``text`` a sentence."""
+    """An event of a container before or after its decision: ``what`` is a code, ``text`` a sentence.
+
+    ``count`` is how often it happened in succession, ``last_at_seconds`` when last (None = once). ``text`` is that of
+    the last time.
+    """
 
     at_seconds: float  # since the epoch
     what: str
     text: str
+    count: int = 1
+    last_at_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Cut and clean the sentence, which may hold the runtime's words or a process's name."""
+        object.__setattr__(self, "text", admit(self.text, SENTENCE_BYTES))
+
+    def repeats(self, other: "HistoryEntry") -> bool:
+        """Return whether both say the same; failures are compared without ids and numbers."""
+        if self.what != other.what:
+            return False
+        return self.text == other.text or (self.what in FAILURES and is_same_failure(self.text, other.text))
+
+    def again(self, later: "HistoryEntry") -> "HistoryEntry":
+        """Return this entry with one more occurrence."""
+        return replace(self, text=later.text, count=self.count + 1, last_at_seconds=later.at_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +172,9 @@ class DecisionRecord:
     ``decided_at_seconds`` is since the epoch, None for a restored container, which has ``restored_at_seconds``.
     ``duration_seconds`` is how long the decision took. ``granted`` is None for a refusal. ``ranking`` holds the best
     pools and the chosen one of ``pools_considered``. ``displaced`` are the first of ``displaced_count`` containers
-    whose pinning changed, ``moves`` those whose grant changed to make room. ``problems`` are annotations that could
-    not be read. ``company`` says which containers attracted or repelled it by affinity. ``failure`` says why it was
-    not created. ``history`` is oldest first. ``is_confirmed``: the runtime has answered.
+    whose pinning changed, ``moves`` those whose grant changed to make room. ``problems`` are the first annotations
+    that could not be read. ``company`` says which containers attracted or repelled it by affinity. ``failure`` says
+    why it was not created. ``history`` is oldest first. ``is_confirmed``: the runtime has answered.
     """
 
     request: Request
@@ -159,6 +195,12 @@ class DecisionRecord:
     history: tuple[HistoryEntry, ...] = ()
     is_confirmed: bool = False
     restored_at_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Cut and clean what others wrote: an older version has saved it as it came."""
+        object.__setattr__(self, "failure", admit(self.failure, SENTENCE_BYTES))
+        object.__setattr__(self, "problems", bounded_problems(self.problems))
+        object.__setattr__(self, "history", bounded_history(self.history))
 
     @property
     def key(self) -> ContainerKey:
@@ -218,12 +260,61 @@ class _StoredRanking:
         )
 
 
+def is_same_failure(one: str, other: str) -> bool:
+    """Return whether two messages say the same, apart from ids and numbers.
+
+    >>> is_same_failure("task 4f6a00d1: exit status 1", "task 77aa: exit status 127")
+    True
+    """
+    return one == other or without_ids(one) == without_ids(other)
+
+
+def bounded_history(history: Sequence[HistoryEntry]) -> tuple[HistoryEntry, ...]:
+    """Return the newest of these entries that are within the bounds of a record."""
+    kept, size = 0, 0
+    for entry in reversed(history[-KEPT_CHANGES:]):
+        size += len(entry.text.encode())
+        if size > HISTORY_BYTES:
+            break
+        kept += 1
+    return tuple(history[len(history) - kept :])
+
+
+def bounded_problems(problems: Sequence[str]) -> tuple[str, ...]:
+    """Return the first of these problems of annotations, cut and clean, and how many there are beyond."""
+    shown = problems if len(problems) <= KEPT_PROBLEMS else problems[: KEPT_PROBLEMS - 1]
+    more = len(problems) - len(shown)
+    return (*(admit(each, PROBLEM_BYTES) for each in shown), *([f"and {more} more annotations"] if more else []))
+
+
 def pack(record: DecisionRecord) -> PackedDecision:
-    """Return the record as it is kept and saved."""
+    """Return the record as it is kept and saved, without what makes it too large."""
+    text = _packed_text(record)
+    if len(text) > RECORD_BYTES:
+        text = _packed_text(_without_details(record))
+    return PackedDecision(record.key, name_of(record.request), record.outlives_row, record.at_seconds, text)
+
+
+def bounded(packed: PackedDecision) -> PackedDecision:
+    """Return a record that an older version has saved, within today's bounds. Raises ValueError when it is damaged."""
+    return packed if len(packed.text) <= RECORD_BYTES else pack(unpack(packed))
+
+
+def _without_details(record: DecisionRecord) -> DecisionRecord:
+    """Return the record with the parts only whose size has a bound: the outcome, why, and the history."""
+    asked = record.request
+    preferences = replace(asked.preferences, notify=())
+    pod = replace(asked.pod, labels=())
+    short = replace(asked, pod=pod, labels=(), preferences=preferences, affinities=(), hints=(), origins=())
+    reasons = tuple(replace(reason, text=admit(reason.text)) for reason in record.reasons[:KEPT_REASONS])
+    return replace(record, request=short, reasons=reasons, ranking=(), displaced=(), moves=(), company=())
+
+
+def _packed_text(record: DecisionRecord) -> str:
     plain = encode_fields(replace(record, ranking=()), sparse=True)
     plain |= encode_fields(_StoredRanking.of(record.ranking), sparse=True)
-    text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
-    return PackedDecision(record.key, name_of(record.request), record.outlives_row, record.at_seconds, text)
+    # ASCII, of which a character takes one byte in memory; next to an emoji every character takes four.
+    return json.dumps(plain, separators=(",", ":"))
 
 
 def unpack(packed: PackedDecision) -> DecisionRecord:

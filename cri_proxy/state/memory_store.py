@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cri_proxy.errors import StoreError
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, PackedDecision
-from cri_proxy.state.rows import Row, Saveable, Saved
+from cri_proxy.state.rows import Deletable, GonePod, Row, Saveable, Saved
 from policies.base import ContainerKey
 
 
@@ -36,7 +36,7 @@ class MemoryStore:
             tuple(sorted(self._decisions.values(), key=_age)),
         )
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         """Apply this change as a whole, deletes before puts. Raises StoreError."""
         if self._is_closed:
             raise StoreError("memory", "the store is closed")
@@ -44,12 +44,7 @@ class MemoryStore:
             raise self.failure
         self.saves += 1
         for key in deletes:
-            if isinstance(key, str):
-                self._sandboxes.pop(key, None)
-            else:
-                self._rows.pop(key, None)
-                if key in self._decisions and not self._decisions[key].outlives_row:
-                    del self._decisions[key]
+            self._delete(key)
         for put in puts:
             match put:
                 case Row():
@@ -59,6 +54,18 @@ class MemoryStore:
                     self._forget_old()
                 case _:
                     self._sandboxes[put.sandbox_id] = put
+
+    def _delete(self, key: Deletable) -> None:
+        match key:
+            case GonePod():
+                for gone in [known for known in self._decisions if known.pod_uid == key.uid]:
+                    del self._decisions[gone]
+            case ContainerKey():
+                self._rows.pop(key, None)
+                if key in self._decisions and not self._decisions[key].outlives_row:
+                    del self._decisions[key]
+            case _:
+                self._sandboxes.pop(key, None)
 
     def _forget_old(self) -> None:
         old = sorted((d for d in self._decisions.values() if d.outlives_row), key=_age)

@@ -76,7 +76,15 @@ class Saved:
     decisions: tuple[PackedDecision, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class GonePod:
+    """A pod without a sandbox, to be deleted: no decision about its containers is kept."""
+
+    uid: str
+
+
 Saveable = Row | SandboxRow | PackedDecision
+Deletable = ContainerKey | GonePod | str  # a container's row, what is kept about a pod, a sandbox by its id
 
 
 class GrantStore(Protocol):
@@ -89,11 +97,12 @@ class GrantStore(Protocol):
     def load(self) -> Saved:
         """Return everything saved so far. Blocks; raises StoreError."""
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
-        """Make this change durable as a whole; a ``str`` in ``deletes`` is a sandbox id.
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
+        """Make this change durable as a whole.
 
         Deletes are applied before puts, so a key in both is saved. Saves take effect in the order of the calls.
-        Deleting a container's row deletes its decision, unless that ``outlives_row``; the newest of those are kept.
+        Deleting a container's row deletes its decision, unless that ``outlives_row``; the newest of those are kept
+        until their pod is gone.
         Cancelling the caller does not withdraw a save. Raises StoreError; then nothing is saved.
         """
 

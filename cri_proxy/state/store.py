@@ -13,9 +13,8 @@ from typing import Self
 from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.state import tables
 from cri_proxy.state.database import BUSY_SECONDS, OpenDatabase, open_database
-from cri_proxy.state.rows import Saveable, Saved
+from cri_proxy.state.rows import Deletable, Saveable, Saved
 from cri_proxy.state.tables import Statement
-from policies.base import ContainerKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ class Store:
         self._put(_Load(done))
         return done.result()
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         """Return when the change is on disk. See ``GrantStore.save``."""
         done: Future[None] = Future()
         self._put(_Save(tables.change(puts, deletes), done))

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Final
 
 from cri_proxy.codec import decode, encode
-from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, ContainerName, PackedDecision
-from cri_proxy.state.rows import Row, SandboxRow, Saveable, Saved
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, RECORD_BYTES, ContainerName, PackedDecision, bounded
+from cri_proxy.state.rows import Deletable, GonePod, Row, SandboxRow, Saveable, Saved
 from policies.base import ContainerKey, Labels, Pod
 
 Statement = tuple[str, tuple[str | int | float | bytes | None, ...]]
@@ -26,6 +26,7 @@ _FORGET_OLD: Final = """DELETE FROM decisions WHERE outlives_row = 1 AND (pod_ui
     (SELECT pod_uid, name FROM decisions WHERE outlives_row = 1
      ORDER BY decided_at_seconds DESC, pod_uid DESC, name DESC LIMIT ?)"""
 _DELETE_DECISION: Final = "DELETE FROM decisions WHERE pod_uid = ? AND name = ? AND outlives_row = 0"
+_DELETE_DECISIONS: Final = "DELETE FROM decisions WHERE pod_uid = ?"
 _DELETE_ROW: Final = "DELETE FROM grants WHERE pod_uid = ? AND name = ?"
 _DELETE_SANDBOX: Final = "DELETE FROM sandboxes WHERE sandbox_id = ?"
 _ROWS: Final = """SELECT
@@ -35,6 +36,9 @@ _ROWS: Final = """SELECT
 _IN_JSON: Final = ("grant", "acknowledged", "unconfirmed", "displaced")  # fields of ``Row``
 _DECISIONS: Final = """SELECT pod_uid, name, namespace, pod, outlives_row, decided_at_seconds, value
     FROM decisions ORDER BY decided_at_seconds, pod_uid, name"""
+_LONG_DECISIONS: Final = """SELECT pod_uid, name, namespace, pod, outlives_row, decided_at_seconds, value
+    FROM decisions WHERE length(value) > ?"""
+_DELETE_ANY_DECISION: Final = "DELETE FROM decisions WHERE pod_uid = ? AND name = ?"
 _SANDBOXES: Final = "SELECT sandbox_id, pod, annotations, cgroup_parent, config FROM sandboxes ORDER BY sandbox_id"
 
 
@@ -64,15 +68,18 @@ def _put_row(row: Row) -> Statement:
     return _PUT_ROW, (key.pod_uid, key.name, *state, displaced, _text(row.grant))
 
 
-def _delete(key: ContainerKey | str) -> Iterable[Statement]:
-    if isinstance(key, str):
-        yield _DELETE_SANDBOX, (key,)
-        return
-    yield _DELETE_ROW, (key.pod_uid, key.name)
-    yield _DELETE_DECISION, (key.pod_uid, key.name)
+def _delete(key: Deletable) -> Iterable[Statement]:
+    match key:
+        case GonePod():
+            yield _DELETE_DECISIONS, (key.uid,)
+        case ContainerKey():
+            yield _DELETE_ROW, (key.pod_uid, key.name)
+            yield _DELETE_DECISION, (key.pod_uid, key.name)
+        case _:
+            yield _DELETE_SANDBOX, (key,)
 
 
-def change(puts: Iterable[Saveable], deletes: Iterable[ContainerKey | str]) -> tuple[Statement, ...]:
+def change(puts: Iterable[Saveable], deletes: Iterable[Deletable]) -> tuple[Statement, ...]:
     """Return the statements of one save, deletes first."""
     return (*chain.from_iterable(map(_delete, deletes)), *chain.from_iterable(map(_put, puts)))
 
@@ -112,6 +119,29 @@ def _sandbox(columns: sqlite3.Row) -> SandboxRow:
     return SandboxRow(sandbox_id, decode(Pod, json.loads(pod)), pairs, cgroup_parent, config)
 
 
+def bound_decisions(connection: sqlite3.Connection) -> tuple[Statement, ...]:
+    """Return what brings the records of an older version within today's bounds; a damaged one is deleted.
+
+    One record is in memory at a time: an older version kept megabytes of the runtime's words in each.
+    """
+    statements: list[Statement] = []
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    for row in cursor.execute(_LONG_DECISIONS, (RECORD_BYTES,)):
+        packed = _decision(row)
+        try:
+            statements += _put(bounded(packed))
+        except ValueError:
+            statements.append((_DELETE_ANY_DECISION, (packed.key.pod_uid, packed.key.name)))
+    return tuple(statements)
+
+
+def _decision(columns: sqlite3.Row) -> PackedDecision:
+    pod_uid, name, namespace, pod, outlives_row, at_seconds, text = columns
+    key, who = ContainerKey(pod_uid, name), ContainerName(namespace, pod, name)
+    return PackedDecision(key, who, bool(outlives_row), at_seconds, text)
+
+
 def read(connection: sqlite3.Connection) -> Saved:
     """Read all tables. Raises sqlite3.Error, or ValueError for an invalid row.
 
@@ -121,10 +151,5 @@ def read(connection: sqlite3.Connection) -> Saved:
     cursor.row_factory = sqlite3.Row
     rows = tuple(map(_row, cursor.execute(_ROWS)))
     sandboxes = tuple(map(_sandbox, cursor.execute(_SANDBOXES)))
-    decisions = tuple(
-        PackedDecision(
-            ContainerKey(pod_uid, name), ContainerName(namespace, pod, name), bool(outlives_row), at_seconds, text
-        )
-        for pod_uid, name, namespace, pod, outlives_row, at_seconds, text in cursor.execute(_DECISIONS)
-    )
+    decisions = tuple(map(_decision, cursor.execute(_DECISIONS)))
     return Saved(rows, sandboxes, decisions)

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
+from cri_proxy.cli.output import complain, say
 from cri_proxy.errors import CriProxyError
 from cri_proxy.testbed.containerd import REMEDY, missing_programs
 from cri_proxy.testbed.image import BUSYBOX
@@ -67,7 +68,7 @@ def is_allowed(runtime: str, *, yes: bool) -> bool:
     if runtime in (PRIVATE, EMBEDDED) or yes:
         return True
     if not sys.stdin.isatty():
-        sys.stderr.write(f"{runtime} is in use by others: confirm with --yes\n")
+        complain(f"{runtime} is in use by others: confirm with --yes")
         return False
     _say(f"This makes a few pods on {runtime} and removes them; containers that run there are left alone.")
     return input("Go on? [y/N] ").strip().lower() in ("y", "yes")
@@ -93,8 +94,7 @@ async def _interruptible(plan: Plan, paint: Paint) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text + "\n\n")
-    sys.stdout.flush()
+    say(f"{text}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except CriProxyError as error:
-        sys.stderr.write(f"cri-proxy tryout: {error}\n")
+        complain(f"cri-proxy tryout: {error}")
         return 1
 
 

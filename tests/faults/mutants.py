@@ -11,8 +11,7 @@ from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interceptor, Interest, Outcome, Replied, Verdict
 from cri_proxy.runtime.channel import RuntimeChannel
-from cri_proxy.state.rows import GrantStore, Row, Saveable, Saved
-from policies.base import ContainerKey
+from cri_proxy.state.rows import Deletable, GrantStore, Row, Saveable, Saved
 from tests.faults.observed import Parts
 
 
@@ -29,7 +28,7 @@ class StoreAround:
     def load(self) -> Saved:
         return self.inner.load()
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         await self.inner.save([self.changed(put) for put in puts], deletes)
 
     def changed(self, put: Saveable) -> Saveable:
@@ -78,12 +77,12 @@ class AnswersBeforeTheDisk(StoreAround):
         super().__init__(inner)
         self._saving: set[asyncio.Task[None]] = set()
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         task = asyncio.get_running_loop().create_task(self._late(puts, deletes))
         self._saving.add(task)
         task.add_done_callback(self._saving.discard)
 
-    async def _late(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str]) -> None:
+    async def _late(self, puts: Sequence[Saveable], deletes: Sequence[Deletable]) -> None:
         for _ in range(30):
             await asyncio.sleep(0)
         await self.inner.save(puts, deletes)
@@ -99,7 +98,7 @@ class DropsTheDoubt(StoreAround):
 class DropsTheAnnouncement(StoreAround):
     """Nothing is saved before an update goes out."""
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         kept = [put for put in puts if not (isinstance(put, Row) and put.unconfirmed is not None)]
         if kept or deletes:
             await self.inner.save(kept, deletes)
@@ -118,7 +117,7 @@ class ForgetsWhatIsConfirmed(StoreAround):
 class ForgetsDecisions(StoreAround):
     """What ``explain`` tells is not there after a restart."""
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         kept = [put for put in puts if isinstance(put, Row) or hasattr(put, "config")]
         await self.inner.save(kept, deletes)
 
@@ -126,7 +125,7 @@ class ForgetsDecisions(StoreAround):
 class NeverDeletes(StoreAround):
     """What is gone stays on the disk."""
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         await self.inner.save(puts)
 
 

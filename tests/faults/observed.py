@@ -16,8 +16,7 @@ from cri_proxy.relay.calls import Call, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.decisions import PackedDecision
 from cri_proxy.state.memory_store import MemoryStore
-from cri_proxy.state.rows import GrantStore, Row, SandboxRow, Saveable, Saved
-from policies.base import ContainerKey
+from cri_proxy.state.rows import Deletable, GrantStore, Row, SandboxRow, Saveable, Saved
 from policies.policy import Policy
 
 T = TypeVar("T")
@@ -67,7 +66,7 @@ class PointedStore(MemoryStore):
     async def take(self, saved: Saved) -> None:
         await MemoryStore.save(self, [*saved.rows, *saved.sandboxes, *saved.decisions])
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         world = self.world
         if world is None:
             await super().save(puts, deletes)

@@ -10,8 +10,7 @@ from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import NodeRules
 from cri_proxy.state.memory_store import MemoryStore
-from cri_proxy.state.rows import Saveable
-from policies.base import ContainerKey
+from cri_proxy.state.rows import Deletable, Saveable
 from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
@@ -41,7 +40,7 @@ class SlowStore(MemoryStore):
         super().__init__()
         self._turn = asyncio.Lock()
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         async with self._turn:
             await turns(2)
             await super().save(puts, deletes)

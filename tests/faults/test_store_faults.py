@@ -6,8 +6,7 @@ import pytest
 
 from cri_proxy.errors import StoreError
 from cri_proxy.node.context import NodeRules
-from cri_proxy.state.rows import Saveable
-from policies.base import ContainerKey
+from cri_proxy.state.rows import Deletable, Saveable
 from tests.faults.sweep import Scene, SlowStore, as_far_as_it_goes, going_on
 
 
@@ -16,7 +15,7 @@ class FailingStore(SlowStore):
 
     first, times = 10**9, 0
 
-    async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+    async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         self.first -= 1
         if self.first < 0 < self.times:
             self.times -= 1

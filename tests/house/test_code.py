@@ -71,6 +71,15 @@ def test_only_the_command_line_ends_the_process() -> None:
     assert exits == []
 
 
+def test_commands_write_to_the_terminal_in_one_place() -> None:
+    """``cli/output.py`` escapes what others wrote; a line that is printed elsewhere could hold control characters."""
+    rooms = [p for p in SOURCES if {"cli", "tryout"} & set(p.parts) and p.name != "output.py"]
+    calls = [(p, n) for p in rooms for n in ast.walk(parsed(p)) if isinstance(n, ast.Call)]
+    writes = [(p, n) for p, n in calls if ast.unparse(n.func) in ("print", "sys.stdout.write", "sys.stderr.write")]
+    assert len(calls) > 500
+    assert [f"{shown(p)}:{n.lineno}" for p, n in writes] == []
+
+
 def test_every_exception_that_is_caught_has_a_name() -> None:
     """Every kind of exception is stopped in one place, the relay's boundary, by a context manager."""
     assert [shown(p) for p in SOURCES if "BLE001" in p.read_text()] == []

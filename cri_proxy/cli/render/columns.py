@@ -13,6 +13,8 @@ GAP = "  "
 
 _PIECE = re.compile(r"[^\s,/]*[,/]\s*|[^\s,/]+\s*")
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_PLAIN = "0"
+STYLE_CODES = (*_CODES.values(), _PLAIN)
 
 
 def terminal_width() -> int:
@@ -24,7 +26,7 @@ def terminal_width() -> int:
 
 def paint(text: str, style: str, *, colours: bool) -> str:
     """Return the text in a style, or as it is without colours."""
-    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colours and style and text else text
+    return f"\x1b[{_CODES[style]}m{text}\x1b[{_PLAIN}m" if colours and style and text else text
 
 
 @dataclass(frozen=True, slots=True)

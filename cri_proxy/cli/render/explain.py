@@ -130,8 +130,15 @@ def render_history(history: Sequence[HistoryEntry], *, width: int) -> list[str]:
     for change in history:
         # A code that its sentence starts with is not repeated.
         code = "" if change.text.startswith(change.what) else f"{change.what}: "
-        lines += paragraph(f"{moment_text(change.at_seconds)}  {code}{change.text}", "    ", first="  ", width=width)
+        text = f"{moment_text(change.at_seconds)}  {code}{change.text}{_repetitions(change)}"
+        lines += paragraph(text, "    ", first="  ", width=width)
     return lines
+
+
+def _repetitions(change: HistoryEntry) -> str:
+    if change.last_at_seconds is None:
+        return ""
+    return f" ({change.count} times, last {moment_text(change.last_at_seconds)})"
 
 
 def _change(other: PinningChange) -> str:

@@ -16,9 +16,11 @@ from types import MappingProxyType
 from typing import Generic, TypeVar, cast
 
 from cri_proxy.cri.annotations.values import ReadText, by_container
+from cri_proxy.foreign_text import admit
 from policies.base import Preferences
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_PROBLEM_BYTES = 512  # a key has 317 characters at most, of the value 80 are shown
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -79,7 +81,7 @@ class AnnotationProblem:
     problem: str
 
     def __str__(self) -> str:
-        return f"annotation {self.key}: {self.value!r}: {self.problem}"
+        return admit(f"annotation {self.key}: {self.value!r}: {self.problem}", _PROBLEM_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Final
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
+from cri_proxy.foreign_text import admit
 from cri_proxy.logs import Log
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.catalog import Metric
@@ -75,11 +76,11 @@ class Journal:
     ) -> None:
         """Keep the record. Log a refusal, which is final; a placement is logged once it is carried out."""
         self.counters.measure(catalog.DECISION_SECONDS, seconds)
-        for problem in problems:
-            self.counters.add(catalog.ANNOTATIONS_IGNORED)
-            self._log.warning(events.ANNOTATION_IGNORED, **_names(request), reason=problem)
+        self.counters.add(catalog.ANNOTATIONS_IGNORED, by=len(problems))
         record = record_of(request, decision, circumstances, at_seconds=self._clock.now_seconds())
         record = replace(record, problems=problems, duration_seconds=seconds)
+        for problem in record.problems:
+            self._log.warning(events.ANNOTATION_IGNORED, **_names(request), reason=problem)
         self._log.debug(events.DECIDED, **_names(request), decision=record)
         if isinstance(decision, Placed):
             self.records.open(record, decision, circumstances)
@@ -142,7 +143,8 @@ class Journal:
     def failed_open(self, what: str, error: BaseException) -> None:
         """Log and count an internal error, with the place in the code."""
         self.counters.add(catalog.FAULTS, _FAULTS.get(what, "call" if what.startswith("/") else catalog.OTHER))
-        self._log.error(events.FAULT, what=what, reason=repr(error), where=_where(error))
+        # The error may quote all of a message that cannot be read.
+        self._log.error(events.FAULT, what=what, reason=admit(repr(error)), where=_where(error))
 
     def updated(self, row: Row, pinning: Pinning) -> None:
         """Log and count a confirmed update."""

@@ -4,7 +4,7 @@ Records are kept for containers that have a row, and for the newest of those tha
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cri_proxy.clock import Clock
@@ -169,11 +169,8 @@ class Records:
             self._add(after, change_code(before, after), f"{change_text(before, after)}: {why}")
 
     def happened(self, row: Row, what: str, text: str) -> None:
-        """Add an event that leaves the grant as it is; a repetition of the last one is dropped."""
-        record = self.get(row.key)
-        last = record.history[-1] if record is not None and record.history else None
-        if last is None or (last.what, last.text) != (what, text):
-            self._add(row.grant, what, text)
+        """Add an event that leaves the grant as it is; a repetition of the last one is counted."""
+        self._add(row.grant, what, text)
 
     def forgotten(self, keys: Sequence[ContainerKey]) -> None:
         """Note that these containers have no row any more: the newest of them are kept, in memory only."""
@@ -182,6 +179,12 @@ class Records:
             packed = self._packed.get(key)
             if packed is not None:
                 self._keep(packed, has_row=False)
+
+    def pods_gone(self, uids: Collection[str]) -> None:
+        """Forget the containers of these pods, which have no sandbox any more; the caller deletes them in the store."""
+        for key in [key for key in (*self._packed, *self._open) if key.pod_uid in uids]:
+            for known in (self._packed, self._open, self._rowless, self._unpacked):
+                known.pop(key, None)
 
     def _moved(self, opened: OpenDecision) -> Iterable[DecisionRecord]:
         """Return the records of the containers that made room, with an entry that says so."""

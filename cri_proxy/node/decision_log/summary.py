@@ -1,11 +1,10 @@
 """Build the bounded record of a decision from its grants, and word changes of grants for log and history. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cri_proxy.state.decisions import (
     CHOSEN,
-    KEPT_CHANGES,
     KEPT_DISPLACED,
     KEPT_POOLS,
     ContainerName,
@@ -15,6 +14,7 @@ from cri_proxy.state.decisions import (
     Outcome,
     PinningChange,
     granted_of,
+    is_same_failure,
     memory_code,
     memory_text,
     name_of,
@@ -88,8 +88,14 @@ def record_of_grant(grant: Grant, outcome: Outcome, *, at_seconds: float) -> Dec
 
 
 def with_history(record: DecisionRecord, *entries: HistoryEntry) -> DecisionRecord:
-    """Return the record with these entries added; of too many the oldest go."""
-    return replace(record, history=(*record.history, *entries)[-KEPT_CHANGES:])
+    """Return the record with these entries added; one that repeats the last is counted. Of too many the oldest go."""
+    history = list(record.history)
+    for entry in entries:
+        if history and history[-1].repeats(entry):
+            history[-1] = history[-1].again(entry)
+        else:
+            history.append(entry)
+    return replace(record, history=tuple(history))
 
 
 def after_earlier(record: DecisionRecord, earlier: DecisionRecord | None) -> DecisionRecord:
@@ -99,9 +105,15 @@ def after_earlier(record: DecisionRecord, earlier: DecisionRecord | None) -> Dec
     """
     if earlier is None:
         return record
-    is_repeated = earlier.outcome is Outcome.REFUSED and earlier.reasons == record.reasons
+    is_repeated = earlier.outcome is Outcome.REFUSED and _says_same(earlier.reasons, record.reasons)
     was = () if is_repeated else (HistoryEntry(earlier.at_seconds, earlier.outcome.value, outcome_text(earlier)),)
     return with_history(replace(record, history=()), *earlier.history, *was)
+
+
+def _says_same(ones: Sequence[Reason], others: Sequence[Reason]) -> bool:
+    """Return whether two decisions have the same reasons, apart from ids and numbers."""
+    pairs = zip(ones, others, strict=False)
+    return len(ones) == len(others) and all(a.code == b.code and is_same_failure(a.text, b.text) for a, b in pairs)
 
 
 def outcome_text(record: DecisionRecord) -> str:

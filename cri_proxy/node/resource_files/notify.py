@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from cri_proxy import events
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.foreign_text import admit
 from cri_proxy.node.context import Context
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
@@ -22,7 +23,8 @@ ANSWER_SECONDS = COMMAND_SECONDS + 2.0
 PAUSES_SECONDS = (1.0, 5.0, 30.0)
 # A change of a shared set concerns many containers: not all of their commands at once.
 CONCURRENT = 4
-SHOWN_CHARACTERS = 200
+SHOWN_BYTES = 256  # what a command says of its failure: its first line or two
+OUTPUT_BYTES = 64 << 10  # what is looked at for that: decoding megabytes holds up the event loop
 
 
 class Notifier:
@@ -79,7 +81,7 @@ class Notifier:
         answer = pb.ExecSyncResponse.FromString(reply)
         if not answer.exit_code:
             return ""
-        words = answer.stderr.decode(errors="replace").strip()[:SHOWN_CHARACTERS]
+        words = admit(answer.stderr[:OUTPUT_BYTES].decode(errors="replace").strip(), SHOWN_BYTES)
         return f"exit status {answer.exit_code}{': ' if words else ''}{words}"
 
     def _report(self, row: Row, problem: str, *, is_last: bool) -> None:

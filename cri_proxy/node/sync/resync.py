@@ -61,7 +61,7 @@ class Resync:
         self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes if s.sandbox_id in node.sandboxes})
         if node.unreadable:  # a sandbox that is not listed may be one of them
             self._ledger.sandboxes.update({s.sandbox_id: s for s in saved.sandboxes})
-        gone = [s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in self._ledger.sandboxes]
+        gone = {s.sandbox_id: s.pod.uid for s in saved.sandboxes if s.sandbox_id not in self._ledger.sandboxes}
         self._note_unreadable(node)
         self._ledger.put(*found.rows)
         await self._ask_unacknowledged(found.rows)
@@ -70,8 +70,9 @@ class Resync:
         dropped = (row for row in saved.rows if row.key in found.dropped)
         for row in sorted(dropped, key=lambda r: -r.created_order):  # latest first: it was the last to move others
             changed += self._coordinator.undo_displacement(row)
-        self._context.persistence.save_later(changed, [*found.dropped, *gone])
         self._context.journal.records.forgotten(found.dropped)
+        pods = self._coordinator.forget_pods({*gone.values(), *(key.pod_uid for key in found.dropped)})
+        self._context.persistence.save_later(changed, [*found.dropped, *gone, *pods])
         self._context.journal.noted(
             events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
         )

@@ -1,6 +1,7 @@
 import pytest
 
 from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError, UnreadableRequest
+from cri_proxy.foreign_text import WORDS_BYTES
 
 
 @pytest.mark.parametrize(
@@ -20,3 +21,9 @@ def test_an_error_names_the_thing_and_the_problem(error: CriProxyError, text: st
 
 def test_two_errors_alike_are_still_two() -> None:
     assert StoreError("x", "y") != StoreError("x", "y")
+
+
+def test_what_broke_a_connection_is_cut_and_cleaned() -> None:
+    error = RuntimeUnavailable("/a.B/C", "\x1b[2J" * 99_999)
+    assert str(error).isprintable()
+    assert len(str(error)) < WORDS_BYTES + 100

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli.main import run_command
-from cri_proxy.cli.status import redrawn
+from cri_proxy.cli.output import redrawn
 from tests.fakes.serving import served
 
 

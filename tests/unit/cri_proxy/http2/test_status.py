@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cri_proxy.foreign_text import WORDS_BYTES
 from cri_proxy.http2.status import UNKNOWN_OUTCOME, Code, Failed, decode_message, encode_message, from_trailers
 
 
@@ -58,3 +59,11 @@ def test_without_a_grpc_status_the_http_status_decides(http: bytes, code: Code) 
 
 def test_a_runtime_that_stopped_waiting_leaves_the_outcome_unknown() -> None:
     assert {Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE} == UNKNOWN_OUTCOME
+
+
+def test_what_is_recorded_of_a_long_refusal_is_its_beginning() -> None:
+    failed = from_trailers({b"grpc-status": b"2", b"grpc-message": encode_message("no:\n" + "x" * 400_000)})
+    assert failed is not None
+    assert failed.message.startswith("no:\\nxxx")
+    assert failed.message.endswith("more bytes were cut)")
+    assert len(failed.message) <= WORDS_BYTES

@@ -6,9 +6,8 @@ import pytest
 from cri_proxy.errors import StoreError
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.memory_store import MemoryStore
-from cri_proxy.state.rows import Saveable
+from cri_proxy.state.rows import Deletable, Saveable
 from cri_proxy.tasks import Tasks
-from policies.base import ContainerKey
 from tests.fakes.rows import make_row, make_sandbox
 from tests.unit.cri_proxy.node.stage import background
 
@@ -77,7 +76,7 @@ async def test_the_first_success_brings_the_rest(desk: Desk) -> None:
 
 async def test_what_can_never_be_saved_is_tried_again_by_the_slow_check_only(desk: Desk) -> None:
     class PickyStore(MemoryStore):
-        async def save(self, puts: Sequence[Saveable], deletes: Sequence[ContainerKey | str] = ()) -> None:
+        async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
             if ROW in puts:
                 raise DISK
             await super().save(puts, deletes)

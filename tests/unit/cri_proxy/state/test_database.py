@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.errors import StoreError
+from cri_proxy.foreign_text import SENTENCE_BYTES
 from cri_proxy.state.database import open_database, require_known_version
-from cri_proxy.state.decisions import unpack
+from cri_proxy.state.decisions import Outcome, pack, unpack
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import apply, change
-from tests.fakes.rows import make_row
+from tests.fakes.rows import make_record, make_row
 from tests.golden.stores import version_5
 
 STORES = Path(__file__).parents[3] / "golden" / "stores"
@@ -157,3 +158,18 @@ def test_a_locked_database_is_not_damage(tmp_path: Path) -> None:
         open_database(tmp_path / "state.db", busy_seconds=0.01)
     holder.close()
     assert not list(tmp_path.glob("*.damaged-*"))
+
+
+def test_a_file_that_an_older_version_filled_with_the_runtimes_words_shrinks(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    opened = open_database(path)
+    records = [pack(replace(make_record(f"u{i}", outcome=Outcome.NOT_CREATED), failure="marker")) for i in range(60)]
+    apply(opened.connection, change([make_row(), *records], []))
+    opened.connection.execute("UPDATE decisions SET value = replace(value, 'marker', ?)", ("x" * 400_000,))
+    opened.connection.close()
+    assert path.stat().st_size > 20 << 20
+    again = open_database(path)
+    again.connection.close()
+    assert path.stat().st_size < 1 << 20
+    assert (len(again.saved.rows), len(again.saved.decisions)) == (1, 60)
+    assert sum(len(record.text) for record in again.saved.decisions) < 60 * 2 * SENTENCE_BYTES

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, Outcome, pack
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, RECORD_BYTES, Outcome, pack
 from cri_proxy.state.migrate import statements
-from cri_proxy.state.rows import DisplacedGrant, Saved
-from cri_proxy.state.tables import apply, change, read
+from cri_proxy.state.rows import DisplacedGrant, GonePod, Saved
+from cri_proxy.state.tables import apply, bound_decisions, change, read
 from policies.base import ContainerKey
 from tests.fakes.rows import make_record, make_row, make_sandbox
 
@@ -82,3 +82,24 @@ def test_a_row_that_makes_no_sense_is_an_error(connection: sqlite3.Connection, d
     connection.execute(damage)
     with pytest.raises(ValueError):  # JSON's and the codec's errors share only this
         read(connection)
+
+
+def test_a_pod_that_is_gone_takes_all_its_decisions_with_it(connection: sqlite3.Connection) -> None:
+    refused = [pack(make_record(uid, name, outcome=Outcome.REFUSED)) for uid in ("u1", "u2") for name in "ab"]
+    apply(connection, change([*refused, make_row("u1")], []))
+    apply(connection, change([], [GonePod("u1")]))
+    kept = read(connection)
+    assert [record.key.pod_uid for record in kept.decisions] == ["u2", "u2"]
+    assert len(kept.rows) == 1  # a row is deleted by its key
+
+
+def test_records_of_an_older_version_are_cut_in_the_file(connection: sqlite3.Connection) -> None:
+    records = [pack(replace(make_record(f"u{i}", outcome=Outcome.NOT_CREATED), failure="marker")) for i in range(3)]
+    apply(connection, change(records, []))
+    connection.execute("UPDATE decisions SET value = replace(value, 'marker', ?)", ("x" * 400_000,))
+    connection.execute("UPDATE decisions SET value = '{' || value WHERE pod_uid = 'u1'")
+    apply(connection, bound_decisions(connection))
+    kept = read(connection).decisions
+    assert [record.key.pod_uid for record in kept] == ["u0", "u2"]  # a damaged one cannot be cut
+    assert all(len(record.text) < RECORD_BYTES for record in kept)
+    assert bound_decisions(connection) == ()

@@ -12,6 +12,7 @@ from policies.base import CpuKind, Grant, Pinning, Placed, Reason
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import row
+from tests.fakes.rows import make_row
 from tests.fakes.store import MemoryStore
 
 ROW, OTHER = row("a", owned="2-3"), row("b", owned="4")
@@ -194,3 +195,23 @@ def test_what_happens_again_and_again_is_noted_once() -> None:
     for _ in range(3):
         kept.happened(ROW, "drifted", "put back")
     assert said(kept) == [("drifted", "put back")]
+    assert [entry.count for entry in last(kept).history] == [3]
+
+
+def test_the_same_failure_of_every_attempt_is_counted() -> None:
+    kept = records()
+    for attempt in range(1, 6):
+        opened(kept, replace(PLACED, decided_at_seconds=float(attempt)))
+        kept.given_up(ROW, f"the runtime refused: {attempt}f{attempt}a: exit status {attempt}")
+    (entry,) = last(kept).history
+    assert (entry.what, entry.count, entry.at_seconds, entry.last_at_seconds) == ("not created", 4, 1.0, 4.0)
+    assert last(kept).failure == "the runtime refused: 5f5a: exit status 5"
+
+
+def test_what_is_known_of_a_pod_goes_with_it() -> None:
+    kept = records()
+    kept.refused(REFUSED, Circumstances())
+    kept.refused(replace(REFUSED, request=make_row("pod-2").grant.request), Circumstances())
+    opened(kept, PLACED)
+    kept.pods_gone({ROW.key.pod_uid})
+    assert [key.pod_uid for key in kept.names()] == ["pod-2"]
