@@ -17,18 +17,20 @@ SENTENCE_BYTES: Final = 2 * WORDS_BYTES
 _NOTE_BYTES: Final = 48  # room for the note of how much was cut
 _SUSPECT: Final = re.compile(r"[^ -~]+")
 _HEX: Final = re.compile(r"[0-9A-Fa-f]+")
+_NOTE: Final = re.compile(r"#?\.\.\. \((?:at least )?# more bytes were cut\)$")  # an id may be cut, too
 _LONG_HEX: Final = 8  # words such as "added" and "face" are hexadecimal digits, too
 
 
-def admit(text: str, most_bytes: int = WORDS_BYTES) -> str:
+def admit(text: str, most_bytes: int = WORDS_BYTES, *, goes_on: bool = False) -> str:
     r"""Return foreign text as it may be recorded: visible, and of at most this many bytes of UTF-8.
 
-    What is longer ends in a note of how much was cut. Admitted twice, it stays the same.
+    What is longer ends in a note of how much was cut. Admitted twice, it stays the same. ``goes_on``: this is only
+    the beginning of it, and the length of the rest is not known.
 
     >>> admit("runc: \x1b[2Jno\n"), admit("x" * 400_000, 60)
     ('runc: \\x1b[2Jno\\n', 'xxxxxxxxxxxx... (399988 more bytes were cut)')
     """
-    return _fitting(text, most_bytes, visible)
+    return _fitting(text, most_bytes, visible, goes_on=goes_on)
 
 
 def shorten(text: str, most_bytes: int = SENTENCE_BYTES) -> str:
@@ -73,19 +75,40 @@ def without_ids(text: str) -> str:
     return _HEX.sub(_without_id, text)
 
 
+def is_same_failure(one: str, other: str) -> bool:
+    """Return whether two messages, as ``admit`` leaves them, say the same apart from ids and numbers.
+
+    >>> is_same_failure("task 4f6a00d1: exit status 1", "task 77aa: exit status 127")
+    True
+    """
+    if one == other:
+        return True
+    (ones, is_one_cut), (others, is_other_cut) = (_beginning(without_ids(text)) for text in (one, other))
+    if is_one_cut and is_other_cut:  # a longer id moves the cut
+        return ones.startswith(others) or others.startswith(ones)
+    return ones == others and is_one_cut == is_other_cut
+
+
+def _beginning(text: str) -> tuple[str, bool]:
+    """Return what stands before the note of a cut, and whether there is one."""
+    found = _NOTE.search(text)
+    return (text[: found.start()], True) if found else (text, False)
+
+
 def _without_id(found: re.Match[str]) -> str:
     digits = found[0]
     return digits if digits.isalpha() and len(digits) < _LONG_HEX else "#"
 
 
-def _fitting(text: str, most_bytes: int, shown: Callable[[str], str]) -> str:
+def _fitting(text: str, most_bytes: int, shown: Callable[[str], str], *, goes_on: bool = False) -> str:
     """Return the text as ``shown``, cut where that has more bytes than this."""
-    if len(text) <= most_bytes:  # every character takes at least one
+    if len(text) <= most_bytes and not goes_on:  # every character takes at least one
         whole = shown(text)
         if _size(whole) <= most_bytes:
             return whole
     kept = _kept(text, most_bytes - _NOTE_BYTES, shown)
-    return f"{shown(text[:kept])}... ({_size(text[kept:])} more bytes were cut)"
+    least = "at least " if goes_on else ""
+    return f"{shown(text[:kept])}... ({least}{_size(text[kept:])} more bytes were cut)"
 
 
 def _kept(text: str, most_bytes: int, shown: Callable[[str], str]) -> int:

@@ -101,4 +101,7 @@ def from_trailers(headers: Mapping[bytes, bytes]) -> Failed | None:
         code = _FROM_HTTP.get(http, Code.UNKNOWN)
         return Failed(code, f"reply without grpc-status, HTTP status {http.decode('ascii', 'replace') or 'missing'}")
     number = int(raw) if raw.isdigit() and len(raw) < 10 else int(Code.UNKNOWN)
-    return Failed(number, decode_message(headers.get(b"grpc-message", b""))) if number else None
+    if not number:
+        return None
+    words = headers.get(b"grpc-message", b"")
+    return Failed(number, admit(decode_message(words), goes_on=len(words) >= MESSAGE_BYTES))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from cri_proxy.codec import decode, encode_fields
-from cri_proxy.foreign_text import SENTENCE_BYTES, admit, without_ids
+from cri_proxy.foreign_text import SENTENCE_BYTES, admit, is_same_failure
 from policies.base import ContainerKey, CpuKind, Default, Grant, Pinning, Ranked, Reason, Request
 from policies.topology_aware.score import WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
@@ -258,15 +258,6 @@ class _StoredRanking:
                 for each in self.ranking
             ]
         )
-
-
-def is_same_failure(one: str, other: str) -> bool:
-    """Return whether two messages say the same, apart from ids and numbers.
-
-    >>> is_same_failure("task 4f6a00d1: exit status 1", "task 77aa: exit status 127")
-    True
-    """
-    return one == other or without_ids(one) == without_ids(other)
 
 
 def bounded_history(history: Sequence[HistoryEntry]) -> tuple[HistoryEntry, ...]:

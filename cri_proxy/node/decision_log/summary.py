@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from cri_proxy.foreign_text import is_same_failure
 from cri_proxy.state.decisions import (
     CHOSEN,
     KEPT_DISPLACED,
@@ -14,7 +15,6 @@ from cri_proxy.state.decisions import (
     Outcome,
     PinningChange,
     granted_of,
-    is_same_failure,
     memory_code,
     memory_text,
     name_of,

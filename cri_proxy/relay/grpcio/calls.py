@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
 from grpc import aio
@@ -47,6 +47,23 @@ class Runtime:
     path: Path
 
 
+@dataclass(frozen=True, slots=True)
+class _Status:
+    """The status of a failed call; trailers carry grpc-status-details-bin."""
+
+    code: grpc.StatusCode
+    details: str
+    trailers: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, error: aio.AioRpcError) -> "_Status":
+        return cls(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
+
+    async def abort(self, context: Context) -> NoReturn:
+        """End the caller's call with it."""
+        await context.abort(self.code, self.details, self.trailers)
+
+
 class UnaryCall:
     """Pass the calls of one unary method on, unread."""
 
@@ -58,7 +75,7 @@ class UnaryCall:
         try:
             return await self.call(message, context)
         except aio.AioRpcError as error:
-            await _abort(context, error, error.code(), error.details() or "")
+            await _Status.of(error).abort(context)
             raise
 
     async def call(self, message: bytes, context: Context) -> bytes:
@@ -99,17 +116,16 @@ class HeldUnaryCall:
         if isinstance(verdict, Refuse):
             await context.abort(_CODES.get(verdict.code, grpc.StatusCode.UNKNOWN), verdict.message)
         outcome: Outcome = Aborted(sent=True)
-        failure: aio.AioRpcError | None = None
+        failed: _Status | None = None  # not the error, which holds this frame: all of it would wait for the collector
         try:
             reply = await self._unary.call(verdict.message if isinstance(verdict, Rewrite) else message, context)
             outcome = Replied(reply)
         except aio.AioRpcError as error:
-            failure, outcome = error, failure_of(error)
+            failed, outcome = _Status.of(error), failure_of(error)
         finally:
             self._boundary.outcome(call, outcome)  # before the caller gets it: it may retry at once
-        if failure is not None:
-            await _abort(context, failure, failure.code(), failure.details() or "")
-            raise failure
+        if failed is not None:
+            await failed.abort(context)
         return reply
 
 
@@ -155,7 +171,9 @@ class StreamCall:
             if code is not grpc.StatusCode.OK:
                 await context.abort(*true_status(code, await call.details() or "", self._runtime.path))
         except aio.AioRpcError as error:
-            await _abort(context, error, *true_status(error.code(), error.details() or "", self._runtime.path))
+            status = _Status.of(error)
+            code, details = true_status(status.code, status.details, self._runtime.path)
+            await replace(status, code=code, details=details).abort(context)
         finally:
             call.cancel()
 
@@ -205,11 +223,6 @@ async def _send_initial(call: _UpstreamCall, context: Context) -> None:
     initial = await call.initial_metadata()
     if initial or not call.done():
         await context.send_initial_metadata(initial)
-
-
-async def _abort(context: Context, error: aio.AioRpcError, code: grpc.StatusCode, details: str) -> None:
-    """End the caller's call with the runtime's status; trailers carry grpc-status-details-bin."""
-    await context.abort(code, details, tuple(error.trailing_metadata() or ()))  # type: ignore[arg-type]
 
 
 def _timeout(context: Context) -> float | None:

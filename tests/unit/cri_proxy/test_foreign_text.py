@@ -10,6 +10,7 @@ from cri_proxy.foreign_text import (
     SENTENCE_BYTES,
     WORDS_BYTES,
     admit,
+    is_same_failure,
     shorten,
     visible,
     visible_json,
@@ -100,3 +101,10 @@ def test_ids_and_numbers_are_what_failures_differ_in() -> None:
 def test_comparing_takes_steps_in_proportion_to_the_text() -> None:
     assert without_ids("a" * 10**6) == "#"
     assert without_ids("g" * 10**6) == "g" * 10**6
+
+
+def test_failures_that_were_cut_are_compared_up_to_there() -> None:
+    failures = [admit(f"task {'4f6a' * n}: exit status {n}: {'no such level, ' * 9999}") for n in (1, 2, 30)]
+    assert all(is_same_failure(failures[0], other) for other in failures)
+    assert not is_same_failure(failures[0], admit(f"task 1: exit status 1: {'no such file, ' * 9999}"))
+    assert not is_same_failure(failures[0], "task #: exit status #: no such level")

@@ -65,5 +65,6 @@ def test_what_is_recorded_of_a_long_refusal_is_its_beginning() -> None:
     failed = from_trailers({b"grpc-status": b"2", b"grpc-message": encode_message("no:\n" + "x" * 400_000)})
     assert failed is not None
     assert failed.message.startswith("no:\\nxxx")
-    assert failed.message.endswith("more bytes were cut)")
+    assert failed.message.endswith(" more bytes were cut)")
+    assert "... (at least " in failed.message
     assert len(failed.message) <= WORDS_BYTES
