@@ -271,3 +271,19 @@ async def test_a_roll_back_leaves_who_was_moved_the_size_that_it_got_meanwhile(s
     await site.kubelet.update(moved.container_id, smaller)
     site.node.coordinator.roll_back(placed, "the runtime refused")
     assert sorted(row.grant.shared_mcpu for row in rows(site)) == [400, 500]
+
+
+async def test_what_is_known_of_a_refused_pod_goes_with_its_last_sandbox(site: Site) -> None:
+    pod = PodSpec("a", (OWNS_2,))
+    sandbox_id = await site.kubelet.run_sandbox(pod)
+    known = site.node.context.ledger.sandboxes[sandbox_id]
+    site.node.save_sandbox(replace(known, sandbox_id="earlier"))
+    site.runtime.faults.fail_next(CREATE, 2, "no such level")
+    with pytest.raises(CallFailed):
+        await site.kubelet.create(pod, OWNS_2, sandbox_id)
+    site.node.coordinator.forget_sandbox("earlier", "test")
+    await site.node.settle()
+    assert len(site.store.load().decisions) == len(site.journal.records.names()) == 1
+    await site.kubelet.remove_pod(sandbox_id)
+    await site.node.settle()
+    assert len(site.store.load().decisions) == len(site.journal.records.names()) == 0
