@@ -7,6 +7,7 @@ kept as it came (names, words of a command): everything that prints for people e
 import json
 import re
 from collections.abc import Callable
+from string import hexdigits
 from typing import Final
 
 # Refusals of containerd and runc have a few hundred bytes; 256 pods that fail are remembered, each with several.
@@ -17,7 +18,8 @@ SENTENCE_BYTES: Final = 2 * WORDS_BYTES
 _NOTE_BYTES: Final = 48  # room for the note of how much was cut
 _SUSPECT: Final = re.compile(r"[^ -~]+")
 _HEX: Final = re.compile(r"[0-9A-Fa-f]+")
-_NOTE: Final = re.compile(r"#?\.\.\. \((?:at least )?# more bytes were cut\)$")  # an id may be cut, too
+_NOTE_START: Final = "... ("
+_NOTE_END: Final = " more bytes were cut)"
 _LONG_HEX: Final = 8  # words such as "added" and "face" are hexadecimal digits, too
 
 
@@ -83,16 +85,17 @@ def is_same_failure(one: str, other: str) -> bool:
     """
     if one == other:
         return True
-    (ones, is_one_cut), (others, is_other_cut) = (_beginning(without_ids(text)) for text in (one, other))
-    if is_one_cut and is_other_cut:  # a longer id moves the cut
-        return ones.startswith(others) or others.startswith(ones)
-    return ones == others and is_one_cut == is_other_cut
+    (ones, is_one_cut), (others, is_other_cut) = _comparable(one), _comparable(other)
+    # A longer id moves the cut.
+    return ones == others or (is_one_cut and others.startswith(ones)) or (is_other_cut and ones.startswith(others))
 
 
-def _beginning(text: str) -> tuple[str, bool]:
-    """Return what stands before the note of a cut, and whether there is one."""
-    found = _NOTE.search(text)
-    return (text[: found.start()], True) if found else (text, False)
+def _comparable(text: str) -> tuple[str, bool]:
+    """Return the text without ids, up to where it was cut, and whether it was."""
+    start = text.rfind(_NOTE_START) if text.endswith(_NOTE_END) else -1
+    if start < 0:
+        return without_ids(text), False
+    return without_ids(text[:start].rstrip(hexdigits)), True  # it may end in a part of an id
 
 
 def _without_id(found: re.Match[str]) -> str:
@@ -108,7 +111,7 @@ def _fitting(text: str, most_bytes: int, shown: Callable[[str], str], *, goes_on
             return whole
     kept = _kept(text, most_bytes - _NOTE_BYTES, shown)
     least = "at least " if goes_on else ""
-    return f"{shown(text[:kept])}... ({least}{_size(text[kept:])} more bytes were cut)"
+    return f"{shown(text[:kept])}{_NOTE_START}{least}{_size(text[kept:])}{_NOTE_END}"
 
 
 def _kept(text: str, most_bytes: int, shown: Callable[[str], str]) -> int:

@@ -145,7 +145,7 @@ def _run(name: str, command: Command, args: argparse.Namespace) -> int:
     except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
         from cri_proxy.cli.output import complain
 
-        complain(f"{PROG} {name}: {error}")
+        complain(f"{PROG} {name}: {visible(str(error))}")
         if isinstance(error, CommandFailed):
             return error.status
         return EXIT_USAGE if isinstance(error, ConfigError) and error.path == COMMAND_LINE else 1

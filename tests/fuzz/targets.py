@@ -24,6 +24,7 @@ from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
 from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri.cdi import DIRECTORIES, CdiSpecs
 from cri_proxy.errors import ConfigError
+from cri_proxy.foreign_text import WORDS_BYTES, admit, is_same_failure, visible_lines
 from cri_proxy.http.connection import read_head
 from cri_proxy.http.messages import BadRequest, names_this_machine
 from cri_proxy.http2 import frames
@@ -72,6 +73,16 @@ class Target:
 def text_of(data: bytes) -> str:
     """The text that a parser of text gets: protobuf and YAML readers refuse what is no UTF-8 before we see it."""
     return data.decode("utf-8", "replace")
+
+
+def foreign_text(data: bytes) -> None:
+    """What a runtime or a pod says, on its way into a record and onto a terminal."""
+    text = text_of(data)
+    words = admit(text)
+    assert words.isprintable()
+    assert len(words) <= WORDS_BYTES
+    assert is_same_failure(admit(f"task 7: {text}"), admit(f"task 4f6a00d1: {text}"))
+    assert visible_lines(text).replace("\n", "").isprintable()
 
 
 def annotation(data: bytes) -> None:
@@ -222,6 +233,12 @@ def kept_seed(path: Path) -> bytes:
 
 
 TARGETS: Final = (
+    Target(
+        "foreign-text",
+        foreign_text,
+        (b"exec: \x1b[31m\xe2\x80\xae no\r\n", b"task 4f6a00d1: exit status 137", "café 👍".encode()),
+        grown=(b"4f6a", b"\x1b", "👍".encode()),
+    ),
     Target(
         "annotation",
         annotation,
