@@ -44,9 +44,6 @@ PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DEFAULT_WINDOW_BYTES: Final = 65_535
 DEFAULT_FRAME_BYTES: Final = 16_384
 MAX_WINDOW_BYTES: Final = (1 << 31) - 1
-RESERVED_BIT: Final = 1 << 31
-"""Stands before a stream's number; a sender leaves it unset, a receiver ignores it (RFC 9113, 4.1)."""
-
 MAX_BLOCK_BYTES: Final = 16 << 20
 """The longest header block that is read to its end: gRPC for Go, so containerd and the kubelet, reads no longer one."""
 
@@ -163,6 +160,11 @@ class OpenBlock:
         if self._small_frames > _MAX_SMALL_FRAMES:
             problem = f"more than {_MAX_SMALL_FRAMES} CONTINUATION frames below {_SMALL_BYTES} bytes in a header block"
             raise ProtocolError(problem, ENHANCE_YOUR_CALM)
+
+
+def has_reserved_bit(buffer: bytes, start: int) -> bool:
+    """Whether the bit before the stream of the frame there is set, which no sender may do (section 4.1)."""
+    return bool(buffer[start + 5] & 0x80)
 
 
 def payload(buffer: bytes, cut: Cut) -> bytes:

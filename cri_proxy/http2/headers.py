@@ -13,7 +13,7 @@ from typing import Final
 from hpack.table import HeaderTable
 
 from cri_proxy.http2 import huffman
-from cri_proxy.http2.frames import COMPRESSION_ERROR, ProtocolError
+from cri_proxy.http2.frames import COMPRESSION_ERROR, ENHANCE_YOUR_CALM, ProtocolError
 
 Headers = Mapping[bytes, bytes]
 _Field = tuple[bytes, bytes]
@@ -31,6 +31,7 @@ VALUE_BYTES: Final = 4096
 _ENOUGH_BYTES: Final = 16 * 1024  # holds VALUE_BYTES of the longest Huffman codes (30 bits), and any name
 _MAX_TABLE_BYTES: Final = 1 << 20  # the receiver announces and checks its limit; this one bounds our memory
 _MAX_INTEGER_BYTES: Final = 5
+_MAX_UNUSUAL_FIELDS: Final = 4096  # in a block, of some microseconds each; a call of the kubelet has none or two
 _REMEMBERED_STRINGS: Final = 512
 _REMEMBERED_BYTES: Final = 128  # of one string: paths are shorter
 
@@ -73,6 +74,7 @@ class FieldReader:
         self._huffman: dict[bytes, bytes] = {}  # decoded strings: paths repeat
         self.block_bytes = 0
         """The length of the parts so far."""
+        self._unusual_fields = 0  # so far, that take more than a glance
         self._found: dict[bytes, bytes] = {}
         self._rest = b""  # the beginning of a field
         self._skipped_bytes = 0  # what is still to come of a string that is not kept
@@ -80,13 +82,14 @@ class FieldReader:
     def read(self, block: bytes) -> Headers:
         """Return the wanted fields of a whole block. Raises ProtocolError."""
         found: dict[bytes, bytes] = {}
+        self._unusual_fields = 0
         if self._fields(block, found) != len(block) or self._skipped_bytes:
             raise ProtocolError("a header block ends early", COMPRESSION_ERROR)
         return found
 
     def begin(self) -> None:
         """Begin a block that comes in parts."""
-        self.block_bytes = self._skipped_bytes = 0
+        self.block_bytes = self._skipped_bytes = self._unusual_fields = 0
         self._rest, self._found = b"", {}
 
     def feed(self, part: bytes) -> None:
@@ -159,6 +162,10 @@ class FieldReader:
 
     def _other(self, block: bytes, position: int, byte: int, found: dict[bytes, bytes]) -> int:
         """Read a new size of the table, or a literal, and return the position after it."""
+        self._unusual_fields += 1
+        if self._unusual_fields > _MAX_UNUSUAL_FIELDS:
+            problem = f"a header block with more than {_MAX_UNUSUAL_FIELDS} literals"
+            raise ProtocolError(problem, ENHANCE_YOUR_CALM)
         if byte == 0x80:
             raise ProtocolError("a header field of index 0", COMPRESSION_ERROR)
         if not 0x20 <= byte < 0x40:

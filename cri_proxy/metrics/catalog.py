@@ -78,6 +78,8 @@ PARTS: Final[Values] = ("recovery", "runtime", "store", "socket")
 _PART = Label("part", (*PARTS, OTHER))
 _METHOD = Label("method", bound="the methods of CRI v1, other")
 _CODE = Label("code", bound="the 17 names of gRPC's statuses, other, unread, none")
+MALFORMED_REASONS: Final[Values] = ("path", "header_size", "stream_id", "compression", "flood", "protocol")
+_MALFORMED = Label("reason", MALFORMED_REASONS)
 _SIDE = Label("side", ("kubelet", "runtime"))
 CPU_KINDS: Final[Values] = ("exclusive", "isolated", "isolated_free", "shared", "reserved", "unused")
 _CPU_KIND = Label("kind", CPU_KINDS)
@@ -178,6 +180,12 @@ CALL_SECONDS: Final = _histogram(
     CALL_BUCKETS,
     _METHOD,
 )
+MALFORMED: Final = _counter(
+    "cri_proxy_relay_malformed_requests_total",
+    "What clients sent that the relay did not understand. The call was refused (path, header_size, stream_id), or the "
+    "connection was closed (compression, flood, protocol).",
+    _MALFORMED,
+)
 RECEIVED_BYTES: Final = _counter("cri_proxy_relay_received_bytes_total", "Bytes received from each side.", _SIDE)
 CONNECTIONS: Final = _gauge(
     "cri_proxy_relay_connections", "Open connections of clients, each with a connection to the runtime."
@@ -192,7 +200,7 @@ JOURNAL_ROWS: Final = (
     *(DECISIONS, DECISION_SECONDS, RELEASED, GRANT_CHANGES, ANNOTATIONS_IGNORED, UPDATES, MEMORY_MOVES, DRIFTS),
     *(VIOLATIONS, FAULTS, SAVE_SECONDS, CHECKS_FAILED),
 )
-RELAY_ROWS: Final = (HELD_SECONDS, CALL_SECONDS)
+RELAY_ROWS: Final = (HELD_SECONDS, CALL_SECONDS, MALFORMED)
 
 # Measured by the daemon.
 LOOP_LAG: Final = _histogram(

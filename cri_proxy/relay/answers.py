@@ -8,7 +8,6 @@ from typing import Final
 from cri_proxy.http2 import frames
 from cri_proxy.http2.headers import NO_TABLE, write_literals
 from cri_proxy.http2.status import encode_message
-from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.preface import OwnFrames
 
 _REMEMBERED_STREAMS: Final = 4096
@@ -17,12 +16,12 @@ _REMEMBERED_STREAMS: Final = 4096
 class Answers:
     """The streams of one connection that the splice has ended itself, and the frames that did so."""
 
-    def __init__(self, own: OwnFrames, to_runtime: Parts) -> None:
-        """Answer by ``own``, reset by ``to_runtime``."""
+    def __init__(self, to_client: OwnFrames, to_runtime: OwnFrames) -> None:
+        """Answer by ``to_client``, reset by ``to_runtime``."""
         # Streams whose remaining frames are dropped, by the side that sends them. Oldest first.
         self.client_ignored: dict[int, None] = {}
         self.runtime_ignored: dict[int, None] = {}
-        self._own = own
+        self._to_client = to_client
         self._to_runtime = to_runtime
         self._block_begins = b""
 
@@ -44,21 +43,27 @@ class Answers:
         fields = [] if begun else [(b":status", b"200"), (b"content-type", b"application/grpc")]
         fields += [(b"grpc-status", b"%d" % code), (b"grpc-message", encode_message(message))]
         flags = frames.END_STREAM | frames.END_HEADERS
-        self._own.send(frames.frame(frames.HEADERS, flags, stream, self._block_begins + write_literals(fields)))
+        self._to_client.send(frames.frame(frames.HEADERS, flags, stream, self._block_begins + write_literals(fields)))
         if client_open:  # the answer is complete, the request need not be (RFC 9113, 8.1)
             self.ignore_client(stream)
-            self._own.send(frames.rst_stream(stream, frames.NO_ERROR))
+            self._to_client.send(frames.rst_stream(stream, frames.NO_ERROR))
 
     def unseen(self, stream: int, *, client_open: bool) -> None:
         """Reset a stream towards both sides, for the client as not processed (RFC 9113, 8.7)."""
         self._reset_at_runtime(stream)
         if client_open:
             self.ignore_client(stream)
-        self._own.send(frames.rst_stream(stream, frames.REFUSED_STREAM))
+        self._to_client.send(frames.rst_stream(stream, frames.REFUSED_STREAM))
+
+    def none(self, stream: int, *, client_open: bool) -> None:
+        """Reset a stream towards the runtime whose own answer is already on its way to the client."""
+        self._reset_at_runtime(stream)
+        if client_open:
+            self.ignore_client(stream)
 
     def _reset_at_runtime(self, stream: int) -> None:
         _remember(self.runtime_ignored, stream)
-        self._to_runtime.append(frames.rst_stream(stream, frames.CANCEL))
+        self._to_runtime.send(frames.rst_stream(stream, frames.CANCEL))
 
 
 def _remember(streams: dict[int, None], stream: int) -> None:

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable
 from typing import Final
 
+from cri_proxy.http2.headers import VALUE_BYTES
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.traffic import Traffic
 
@@ -49,6 +50,14 @@ def new_call(method: str, message: bytes) -> Call:
     return Call(next(_ids), method, message)
 
 
+def _is_method(path: str) -> bool:
+    """Whether this is a path that gRPC can have (PROTOCOL-HTTP2.md, "Path"), and not one that was cut.
+
+    Some runtimes overlook that the slash is missing. The interceptor's methods all have it, so they would pass.
+    """
+    return path.startswith("/") and path.isascii() and len(path) < VALUE_BYTES
+
+
 class Boundary:
     """An interceptor that cannot raise and is asked once per method name; ``traffic`` counts its calls."""
 
@@ -61,7 +70,10 @@ class Boundary:
         self._interests: dict[str, Interest] = {}
 
     def wants(self, method: str) -> Interest:
-        """Return what to do with this method; PASS when the interceptor fails."""
+        """Return what to do with this method; PASS when the interceptor fails, REFUSE for what is no method."""
+        if not _is_method(method):
+            self.traffic.malformed("path")
+            return Interest.REFUSE
         interest = self._interests.get(method)
         if interest is None:
             interest = Interest.PASS

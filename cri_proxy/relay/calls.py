@@ -7,9 +7,12 @@ whole request message, and after a Forward or Rewrite verdict ``on_outcome`` exa
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from cri_proxy.http2.status import Failed
+
+MAX_REQUEST_HEADER_BYTES: Final = 1 << 20
+"""A request with longer headers is refused: hundreds of times what the kubelet sends, with all its metadata."""
 
 
 class Interest(Enum):

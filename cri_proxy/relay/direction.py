@@ -1,29 +1,32 @@
-"""One direction of a splice, without I/O: forward frames, join header blocks; callbacks see some and may drop them.
+"""One direction of a splice, without I/O: forward frames; callbacks see some, and header blocks, and may drop them.
 
-Untouched frames are gathered into runs and sent as slices of the received buffer. Our frames may only stand between
-two units of the other side: a unit is one frame, or a header block with all its CONTINUATION frames (RFC 9113, 4.3).
-A unit is therefore sent on only once it is complete.
+Untouched frames are gathered into runs and sent as slices of the received buffer. A header block with CONTINUATION
+frames is sent on frame by frame, as it comes. No other frame may stand between these (RFC 9113, 4.3), so our own are
+held back meanwhile (``preface.py``).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from cri_proxy.http2.frames import (
     CONTINUATION,
     END_HEADERS,
+    END_STREAM,
     HAS_PRIORITY,
     HEADER_BYTES,
     HEADERS,
+    MAX_BLOCK_BYTES,
     PADDED,
     PUSH_PROMISE,
     Cut,
     FrameCutter,
+    OpenBlock,
     ProtocolError,
 )
 from cri_proxy.http2.frames import payload as frame_payload
 
-_MAX_BLOCK_BYTES: Final = 1 << 20
 _PADDED_OR_PRIORITY: Final = PADDED | HAS_PRIORITY
 _COPY_BYTES: Final = 8192  # below this a copy costs less than a view
 
@@ -33,41 +36,52 @@ Parts = list[bytes | memoryview]
 OnFrame = Callable[[bytes, Cut], bool]
 """Look at a frame: True sends it on, False drops it. May append our frames to either side."""
 
-OnBlock = Callable[[int, int, bytes], bool]
-"""Look at a whole header block, given stream, flags of its HEADERS frame, and block; returns as OnFrame does."""
 
-WantsBlock = Callable[[int], bool]
-"""Whether OnBlock looks at the blocks of this stream."""
+class Treatment(Enum):
+    """What becomes of a header block."""
+
+    FORWARD = "forward"  # sent on unread
+    READ = "read"  # sent on, and read as it passes
+    DROP = "drop"
 
 
-@dataclass(slots=True)
-class _OpenBlock:
-    stream: int
-    flags: int
-    raw: list[bytes]
-    block: bytearray
-    read: bool
+@dataclass(frozen=True, slots=True)
+class OnBlock:
+    """Look at header blocks, which come in one frame or in many."""
+
+    begin: Callable[[bytes, Cut], Treatment]
+    """A block begins with this HEADERS frame."""
+    part: Callable[[bytes], None]
+    """The next part of a block that is read."""
+    end: Callable[[int, int, Treatment], None]
+    """The block of this stream and these flags is whole; not called for one that is dropped."""
 
 
 class Direction:
     """Cut frames, look at them, and send them on, in order."""
 
     def __init__(
-        self, out: Parts, on_frame: dict[int, OnFrame], on_block: OnBlock, wants_block: WantsBlock | None = None
+        self,
+        out: Parts,
+        on_frame: dict[int, OnFrame],
+        on_block: OnBlock,
+        hold_back: Callable[[bool], None],
+        max_block_bytes: int | None = MAX_BLOCK_BYTES,
     ) -> None:
         """Send on to ``out``; look with ``on_frame`` at the frame types that it holds.
 
-        Without ``wants_block`` every block is looked at. A look at HEADERS in ``on_frame`` must call ``headers``,
-        except for a whole block of a stream that is not wanted.
+        ``hold_back`` is called with True before a block of several frames is sent on, with False after it.
         """
         self.cutter = FrameCutter()
         self._out = out
-        self._wants_block = wants_block
         self._on_block = on_block
-        self.is_clear = True  # between two units: the next byte begins a frame
-        self._open: _OpenBlock | None = None
+        self._hold_back = hold_back
+        self._max_block_bytes = max_block_bytes
+        self.is_clear = True  # the next byte begins a frame, other than CONTINUATION
+        self._open: OpenBlock | None = None
+        self._treatment = Treatment.FORWARD  # of that block
         self._on_frame: dict[int, OnFrame] = {
-            HEADERS: self.headers,
+            HEADERS: self._headers,
             PUSH_PROMISE: self._push_promise,
             CONTINUATION: self._continuation,
             **on_frame,
@@ -80,6 +94,13 @@ class Direction:
         self.is_clear = self._open is None and not self.cutter.kept_bytes
         if self.cutter.problem:
             raise ProtocolError(self.cutter.problem)
+
+    def sends_last_block(self, stream: int) -> bool:
+        """Whether a block of this stream is being sent on that will end it."""
+        block = self._open
+        if block is None or block.stream != stream or self._treatment is Treatment.DROP:
+            return False
+        return bool(block.flags & END_STREAM)
 
     def _pass(self, buffer: bytes, cuts: list[Cut]) -> None:
         out = self._out
@@ -107,46 +128,48 @@ class Direction:
             if start != end:
                 out.append(slice_of(buffer, start, end))
 
-    def headers(self, buffer: bytes, cut: Cut) -> bool:
-        """Look at a HEADERS frame: at its block when that is wanted and whole."""
+    def _headers(self, buffer: bytes, cut: Cut) -> bool:
         _, flags, stream, start, end = cut
         if stream == 0:
             raise ProtocolError("HEADERS on stream 0")
-        wanted = self._wants_block is None or self._wants_block(stream)
-        if flags & END_HEADERS:
-            if not wanted:
-                return True
+        is_whole = bool(flags & END_HEADERS)
+        if not is_whole:
+            self._hold_back(True)
+        treatment = self._on_block.begin(buffer, cut)
+        if treatment is Treatment.READ:
             plain = not flags & _PADDED_OR_PRIORITY
-            return self._on_block(
-                stream, flags, buffer[start + HEADER_BYTES : end] if plain else frame_payload(buffer, cut)
-            )
-        block = frame_payload(buffer, cut) if wanted else b""
-        self._open = _OpenBlock(stream, flags, [buffer[start:end]], bytearray(block), wanted)
-        return False
+            self._on_block.part(buffer[start + HEADER_BYTES : end] if plain else frame_payload(buffer, cut))
+        if not is_whole:
+            self._begin(OpenBlock(stream, flags, self._max_block_bytes), treatment)
+        elif treatment is not Treatment.DROP:
+            self._on_block.end(stream, flags, treatment)
+        return treatment is not Treatment.DROP
 
     def _push_promise(self, buffer: bytes, cut: Cut) -> bool:
-        _, flags, stream, start, end = cut
-        if flags & END_HEADERS:
-            return True
-        self._open = _OpenBlock(stream, flags, [buffer[start:end]], bytearray(), read=False)
-        return False
+        if not cut[1] & END_HEADERS:
+            self._hold_back(True)
+            self._begin(OpenBlock(cut[2], 0, self._max_block_bytes), Treatment.FORWARD)
+        return True
+
+    def _begin(self, block: OpenBlock, treatment: Treatment) -> None:
+        self._open, self._treatment = block, treatment
+        if treatment is Treatment.DROP:
+            self._hold_back(False)
 
     def _continuation(self, buffer: bytes, cut: Cut) -> bool:
         _, flags, stream, start, end = cut
-        unit = self._open
-        if unit is None or stream != unit.stream:
+        block, treatment = self._open, self._treatment
+        if block is None or stream != block.stream:
             raise ProtocolError("a CONTINUATION frame without a header block")
-        unit.raw.append(buffer[start:end])
-        if unit.read:
-            unit.block += frame_payload(buffer, cut)
-        if sum(map(len, unit.raw)) > _MAX_BLOCK_BYTES:
-            raise ProtocolError(f"a header block beyond {_MAX_BLOCK_BYTES} bytes")
+        block.go_on(end - start - HEADER_BYTES)
+        if treatment is Treatment.READ:
+            self._on_block.part(buffer[start + HEADER_BYTES : end])
         if flags & END_HEADERS:
             self._open = None
-            mark = len(self._out)
-            if not unit.read or self._on_block(unit.stream, unit.flags, bytes(unit.block)):
-                self._out.insert(mark, b"".join(unit.raw))
-        return False
+            if treatment is not Treatment.DROP:
+                self._hold_back(False)
+                self._on_block.end(stream, block.flags, treatment)
+        return treatment is not Treatment.DROP
 
 
 def slice_of(buffer: bytes, start: int, end: int) -> bytes | memoryview:

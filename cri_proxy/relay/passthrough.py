@@ -21,10 +21,11 @@ _PING: Final = frames.PING
 _WINDOW_UPDATE: Final = frames.WINDOW_UPDATE
 _CREDIT: Final = bytes((0, 0, 4, frames.WINDOW_UPDATE))  # how its frame begins
 _HEADER_BYTES: Final = frames.HEADER_BYTES
+_MAX_STREAM: Final = (1 << 31) - 1  # above it the reserved bit is set
 _FRAME_BYTES: Final = frames.DEFAULT_FRAME_BYTES
 
-OnNew = Callable[[int, Headers], None]
-"""Called when a call of a method that is not known to pass begins; its request is not complete yet."""
+OnNew = Callable[[int, Headers, bool], None]
+"""Called when a call of a method that is not known to pass begins; True = it is complete with its headers."""
 
 
 # Nearly all traffic passes, and its cost is how much code runs for it: a process that wakes up for one call finds its
@@ -36,7 +37,6 @@ class PassthroughCalls:
     def __init__(
         self,
         upstream: Upstream,
-        to_client: Parts,
         goaway: Goaway,
         reader: FieldReader,
         on_new: OnNew,
@@ -46,7 +46,8 @@ class PassthroughCalls:
         self.last_stream = 0  # the latest stream of the client
         self.streams: set[int] = set()  # calls that the runtime has not ended, endless ones left out
         self._upstream = upstream
-        self._to_client = to_client
+        self._to_client = upstream.to_client.out
+        self._to_runtime = upstream.to_runtime.out
         self._goaway = goaway
         self._read = reader.read
         self._on_new = on_new
@@ -87,21 +88,21 @@ class PassthroughCalls:
                 if stream not in self.streams or upstream.waiting or length > upstream.window_bytes:
                     break
                 upstream.window_bytes -= length
-            elif kind == _HEADERS and flags == _END_HEADERS and stream > self.last_stream:
+            elif kind == _HEADERS and flags == _END_HEADERS and self.last_stream < stream <= _MAX_STREAM:
                 try:
                     headers = self._read(data[position + _HEADER_BYTES : after])
                 except ProtocolError:
-                    _send_on(upstream.to_runtime, data, position)
+                    _send_on(self._to_runtime, data, position)
                     raise
                 self.last_stream = stream
                 if not self.knows(stream, headers.get(b":path", b"")):
-                    upstream.to_runtime.append(data[:after])
-                    self._on_new(stream, headers)
+                    self._to_runtime.append(data[:after])
+                    self._on_new(stream, headers, False)
                     return data[after:]
             elif not self._is_control(kind, stream):
                 break
             position = after
-        return _send_on(upstream.to_runtime, data, position)
+        return _send_on(self._to_runtime, data, position)
 
     def replies(self, data: bytes) -> bytes:
         """Send whole frames of replies to pass-through calls on to the client and return the rest of the chunk."""

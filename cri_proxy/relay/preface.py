@@ -19,34 +19,52 @@ _PREFACE_BYTES: Final = len(frames.PREFACE) + frames.HEADER_BYTES
 
 
 class OwnFrames:
-    """The relay's own frames for the client, delayed until the runtime's SETTINGS have passed."""
+    """The relay's own frames for one side, delayed until they may stand where they would be read.
 
-    def __init__(self, out: Parts) -> None:
-        """Append to ``out`` once open."""
-        self.is_open = False
-        self._out = out
+    For the client that is after the runtime's SETTINGS, and for both sides never within a header block of several
+    frames that is being passed on (RFC 9113, 4.3).
+    """
+
+    def __init__(self, out: Parts, *, is_greeted: bool = False) -> None:
+        """Append to ``out``, where forwarded frames go, once that is allowed; ``is_greeted`` means from the start."""
+        self.is_open = is_greeted
+        self._is_greeted = is_greeted
+        self._is_in_block = False
+        self.out = out
         self._delayed: Parts = []
         self._delayed_bytes = 0
 
     def send(self, *own: bytes) -> None:
-        """Append these frames, now or after the runtime's SETTINGS."""
+        """Append these frames, now or later."""
         if self.is_open:
-            self._out.extend(own)
+            self.out.extend(own)
         else:
             self._delayed.extend(own)
             self._delayed_bytes += sum(map(len, own))
 
     def open(self) -> None:
         """Note that the runtime's SETTINGS go on; what was delayed follows them."""
-        if not self.is_open:
-            self.is_open = True
-            self._out.extend(self._delayed)
-            self._delayed.clear()
+        self._is_greeted = True
+        self._send_delayed()
+
+    def hold_back(self, is_in_block: bool) -> None:
+        """Note that a header block of several frames begins, or that its last frame went on."""
+        self._is_in_block = is_in_block
+        self._send_delayed()
 
     def check(self) -> None:
         """Raise ProtocolError for a client that causes ever more frames while the runtime is silent."""
         if not self.is_open and self._delayed_bytes > _MAX_DELAYED_BYTES:
-            raise ProtocolError(f"answers of {self._delayed_bytes} bytes before the SETTINGS of the runtime")
+            problem = f"answers of {self._delayed_bytes} bytes "
+            problem += "within a header block" if self._is_greeted else "before the SETTINGS"
+            raise ProtocolError(f"{problem} of the runtime")
+
+    def _send_delayed(self) -> None:
+        self.is_open = self._is_greeted and not self._is_in_block
+        if self.is_open:
+            self.out.extend(self._delayed)
+            self._delayed.clear()
+            self._delayed_bytes = 0
 
 
 class ClientPreface:

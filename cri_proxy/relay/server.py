@@ -39,7 +39,9 @@ class _Pair:
 
     def __init__(self, relay: "SpliceRelay", client: socket.socket) -> None:
         self._relay = relay
-        self._splice = Splice(relay.boundary.wants, relay.boundary.passed, relay.quota)
+        self._splice = Splice(
+            relay.boundary.wants, relay.boundary.passed, relay.quota, relay.boundary.traffic.malformed
+        )
         self._asked: dict[int, _Asked] = {}
         self.runtime: RelaySocket | None = None
         self.client = self._connection(client, self._receive_from_client)

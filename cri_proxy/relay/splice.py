@@ -10,7 +10,7 @@ Bytes in, bytes and events out; no tasks, no clock. Every frame goes on unchange
 * WINDOW_UPDATE frames are kept true for both ends (``upstream.py``).
 * GOAWAY and PING frames ask a client to leave (``goaway.py``).
 
-Frames that the splice writes to the client wait for the runtime's SETTINGS (``preface.py``).
+Its own frames stand only where they may (``preface.py``); header blocks pass as they come (``headers.py``).
 
 A malformed frame raises ProtocolError; the owner then closes both sides.
 """
@@ -28,6 +28,7 @@ from cri_proxy.relay.answers import Answers
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
 from cri_proxy.relay.goaway import Goaway
+from cri_proxy.relay.headers import REQUEST_FIELDS, ReplyBlocks, RequestBlocks
 from cri_proxy.relay.held_call import MAX_BODY_BYTES, HeldCall, Phase
 from cri_proxy.relay.passthrough import PassthroughCalls
 from cri_proxy.relay.preface import ClientPreface, OwnFrames
@@ -36,8 +37,6 @@ from cri_proxy.relay.traffic import Passed
 from cri_proxy.relay.upstream import Upstream
 
 _MAX_PASSED: Final = 10_000  # a kubelet has at most a call for each of a few hundred pods in flight
-_REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})
-_REPLY_FIELDS: Final = frozenset({b":status", b"grpc-encoding", b"grpc-status", b"grpc-message"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,57 +59,83 @@ class HeldCallEnded:
 Event = Held | HeldCallEnded
 
 
+_REASONS: Final = {frames.COMPRESSION_ERROR: "compression", frames.ENHANCE_YOUR_CALM: "flood"}
+
+
 class Splice:
     """The state of one pair of connections. Empty ``to_client``, ``to_runtime`` and ``events`` after each call."""
 
     def __init__(
-        self, wants: Callable[[str], Interest], passed: Passed | None = None, quota: RequestQuota | None = None
+        self,
+        wants: Callable[[str], Interest],
+        passed: Passed | None = None,
+        quota: RequestQuota | None = None,
+        on_malformed: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        """Ask ``wants`` what to do with a method; count pass-through calls in ``passed``, held ones in ``quota``."""
+        """Ask ``wants`` what to do with a method; count pass-through calls in ``passed``, held ones in ``quota``.
+
+        ``on_malformed`` counts requests that were not understood, by the reasons of ``metrics/catalog.py``.
+        """
         self.to_client: Parts = []
         self.to_runtime: Parts = []
         self.events: list[Event] = []
         self._wants = wants
+        self._on_malformed = on_malformed
         self._held: dict[int, HeldCall] = {}
         self._quota = ConnectionQuota(quota or RequestQuota())
         self._client_preface = ClientPreface(self.to_runtime)
         self._own = OwnFrames(self.to_client)
-        self._answers = Answers(self._own, self.to_runtime)
+        self._own_to_runtime = OwnFrames(self.to_runtime, is_greeted=True)
+        self._answers = Answers(self._own, self._own_to_runtime)
         self._settings_seen = False
         self.goaway = Goaway(self._own)
-        self._request_headers = FieldReader(_REQUEST_FIELDS)
-        self._reply_headers = FieldReader(_REPLY_FIELDS, table_bytes=0)
-        self._upstream = Upstream(self._own, self.to_runtime)
-        self._passthrough = PassthroughCalls(
-            self._upstream, self.to_client, self.goaway, self._request_headers, self._new_call, passed
-        )
-        self._from_client = Direction(
+        self._upstream = Upstream(self._own, self._own_to_runtime)
+        reader = FieldReader(REQUEST_FIELDS)
+        self._passthrough = PassthroughCalls(self._upstream, self.goaway, reader, self._new_call, passed)
+        requests = RequestBlocks(reader, self._passthrough, self._new_call, self._client_trailers, self._refuse_unread)
+        replies = ReplyBlocks(self._held, self._answers.runtime_ignored, self._passthrough, self._end_by_runtime)
+        self._from_client = self._client_direction(requests)
+        self._from_runtime = self._runtime_direction(replies)
+
+    def _client_direction(self, requests: RequestBlocks) -> Direction:
+        return Direction(
             self.to_runtime,
             {
                 frames.DATA: self._client_data,
                 frames.RST_STREAM: self._client_reset,
                 frames.SETTINGS: self._client_settings,
+                frames.PUSH_PROMISE: self._client_push,
                 frames.PING: self._client_ping,
                 frames.WINDOW_UPDATE: self._client_window,
             },
-            self._client_block,
+            requests.on_block,
+            self._own_to_runtime.hold_back,
         )
-        self._from_runtime = Direction(
+
+    def _runtime_direction(self, replies: ReplyBlocks) -> Direction:
+        return Direction(
             self.to_client,
             {
-                frames.HEADERS: self._runtime_headers,
                 frames.DATA: self._runtime_data,
                 frames.RST_STREAM: self._runtime_reset,
                 frames.SETTINGS: self._runtime_settings,
                 frames.WINDOW_UPDATE: self._runtime_window,
                 frames.GOAWAY: self._runtime_goaway,
             },
-            self._runtime_block,
-            self._reads_block,
+            replies.on_block,
+            self._own.hold_back,
+            max_block_bytes=None,  # for the client to judge: it is passed on as it comes
         )
 
     def receive_from_client(self, data: bytes) -> None:
         """Receive bytes of the client. Raises ProtocolError; everything before the malformed frame still counts."""
+        try:
+            self._receive_from_client(data)
+        except ProtocolError as error:
+            self._on_malformed(_REASONS.get(error.code, "protocol"))
+            raise
+
+    def _receive_from_client(self, data: bytes) -> None:
         if len(self._passthrough.streams) > _MAX_PASSED:
             raise ProtocolError(f"more than {_MAX_PASSED} calls in flight", frames.ENHANCE_YOUR_CALM)
         if not self._client_preface.is_over:
@@ -148,14 +173,18 @@ class Splice:
         call = self._held.get(stream)
         if call is not None and call.phase is not Phase.SENDING:
             self._forget(call)
-            self._answers.status(stream, code, message, client_open=call.client_open, begun=call.reply_begun)
+            if self._from_runtime.sends_last_block(stream):
+                self._answers.none(stream, client_open=call.client_open)
+            else:
+                self._answers.status(stream, code, message, client_open=call.client_open, begun=call.reply_begun)
 
     def refuse_unseen(self, stream: int) -> None:
         """Refuse a held call as not processed; see ``Refuse.was_unseen``."""
         call = self._held.get(stream)
         if call is None or call.phase is Phase.SENDING:
             return
-        if call.reply_begun:  # the client has seen a part of an answer: too late for REFUSED_STREAM
+        # The client has seen a part of an answer: too late for REFUSED_STREAM.
+        if call.reply_begun or self._from_runtime.sends_last_block(stream):
             self.refuse(stream, Code.UNAVAILABLE, "try again")
             return
         self._forget(call)
@@ -172,17 +201,7 @@ class Splice:
 
     # Frames of the client
 
-    def _client_block(self, stream: int, flags: int, block: bytes) -> bool:
-        headers = self._request_headers.read(block)
-        if stream <= self._passthrough.last_stream:
-            self._client_trailers(stream)
-            return True
-        self._passthrough.last_stream = stream
-        if not self._passthrough.knows(stream, headers.get(b":path", b"")):
-            self._new_call(stream, headers, ends=bool(flags & frames.END_STREAM))
-        return True
-
-    def _new_call(self, stream: int, headers: Headers, *, ends: bool = False) -> None:
+    def _new_call(self, stream: int, headers: Headers, ends: bool) -> None:
         path = headers.get(b":path", b"")
         method = path.decode("utf-8", "replace")
         match self._wants(method):
@@ -196,6 +215,10 @@ class Splice:
                 self._held[stream] = HeldCall(stream, method, encoding, self._upstream.open(stream))
             case Interest.REFUSE:
                 self._answers.status(stream, Code.UNIMPLEMENTED, f"unknown method {method}", client_open=not ends)
+
+    def _refuse_unread(self, stream: int, reason: str, code: Code, problem: str, ends: bool) -> None:
+        self._on_malformed(reason)
+        self._answers.status(stream, code, problem, client_open=not ends)
 
     def _client_trailers(self, stream: int) -> None:
         """End the call of a second header block: gRPC requests have none, and headers cannot be held back."""
@@ -284,6 +307,9 @@ class Splice:
         self.to_runtime.append(frames.settings(list(pairs.items())))
         return False
 
+    def _client_push(self, buffer: bytes, cut: Cut) -> bool:
+        raise ProtocolError("a PUSH_PROMISE of a client")  # RFC 9113, 8.4; its block would change the table unread
+
     def _client_ping(self, buffer: bytes, cut: Cut) -> bool:
         return not self.goaway.is_answer(buffer, cut)
 
@@ -291,31 +317,6 @@ class Splice:
         return cut[2] not in self._answers.runtime_ignored
 
     # Frames of the runtime
-
-    def _runtime_headers(self, buffer: bytes, cut: Cut) -> bool:
-        _, flags, stream, _, _ = cut
-        if flags & frames.END_STREAM:
-            self._passthrough.streams.discard(stream)
-        if self._reads_block(stream) or not flags & frames.END_HEADERS or not stream:
-            return self._from_runtime.headers(buffer, cut)
-        return True
-
-    def _reads_block(self, stream: int) -> bool:
-        return stream in self._held or stream in self._answers.runtime_ignored
-
-    def _runtime_block(self, stream: int, flags: int, block: bytes) -> bool:
-        call = self._held.get(stream)
-        if call is None:  # refused: the client has its answer
-            return False
-        try:
-            headers = self._reply_headers.read(block)
-        except ProtocolError:  # the runtime ignores the table size we asked for; the client can still read the block
-            headers = None
-        if flags & frames.END_STREAM:
-            self._end_by_runtime(call, call.outcome(headers))
-        else:
-            call.see_reply_headers(headers)
-        return True
 
     def _runtime_data(self, buffer: bytes, cut: Cut) -> bool:
         _, flags, stream, start, end = cut
@@ -326,7 +327,7 @@ class Splice:
                 self._end_by_runtime(call, call.broken())
         elif stream in self._answers.runtime_ignored:
             if end - start > frames.HEADER_BYTES:
-                self.to_runtime.append(frames.window_update(0, end - start - frames.HEADER_BYTES))
+                self._own_to_runtime.send(frames.window_update(0, end - start - frames.HEADER_BYTES))
             return False
         elif flags & frames.END_STREAM:
             self._passthrough.streams.discard(stream)
@@ -382,7 +383,7 @@ class Splice:
     def _end_by_runtime(self, call: HeldCall, outcome: Outcome, *, was_reset: bool = False) -> None:
         """End a call that the runtime ended; the rest of its request is not sent."""
         if (not call.outgoing.ready or call.outgoing.body) and not was_reset:
-            self.to_runtime.append(frames.rst_stream(call.stream, frames.CANCEL))
+            self._own_to_runtime.send(frames.rst_stream(call.stream, frames.CANCEL))
         if call.client_open:
             self._answers.ignore_client(call.stream)
         self._end(call, outcome)

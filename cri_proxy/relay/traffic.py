@@ -72,6 +72,10 @@ class Traffic:
         """Count a call that is refused because its interface is older than CRI v1."""
         self._unserved += 1
 
+    def malformed(self, reason: str) -> None:
+        """Count a request that is refused, or whose connection is closed, because it was not understood."""
+        self._counters.add(catalog.MALFORMED, reason)
+
     def begun(self, call: Call) -> None:
         """Start the clock of an intercepted call: its request is complete."""
         self._begun[call.id] = self._seconds()

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut, ProtocolError
-from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.preface import OwnFrames
 
 
@@ -42,7 +41,7 @@ class Upstream:
     """The windows of one connection, and the DATA that waits for them."""
 
     to_client: OwnFrames
-    to_runtime: Parts
+    to_runtime: OwnFrames
     window_bytes: int = frames.DEFAULT_WINDOW_BYTES
     debt_bytes: int = 0
     initial_window_bytes: int = frames.DEFAULT_WINDOW_BYTES
@@ -147,7 +146,7 @@ class Upstream:
             last = not entry.body
             if last:
                 del self.waiting[stream]
-            self.to_runtime.extend(frames.data_frames(stream, part, end_stream=last and entry.end_stream))
+            self.to_runtime.send(*frames.data_frames(stream, part, end_stream=last and entry.end_stream))
         for outgoing in self._outgoing.values():
             if outgoing.ready and outgoing.body and outgoing.window_bytes > 0 and self.window_bytes > 0:
                 part = self._take(outgoing.body, min(self.window_bytes, outgoing.window_bytes))
@@ -155,7 +154,7 @@ class Upstream:
                 outgoing.window_bytes -= len(part)
                 outgoing.sent_bytes += len(part)
                 self.debt_bytes += len(part)
-                self.to_runtime.extend(frames.data_frames(outgoing.stream, part, end_stream=not outgoing.body))
+                self.to_runtime.send(*frames.data_frames(outgoing.stream, part, end_stream=not outgoing.body))
 
     def _check(self, length: int) -> None:
         left = self.window_bytes + self.debt_bytes - self.waiting_bytes

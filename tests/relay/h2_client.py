@@ -34,6 +34,7 @@ class Shape:
     frame_bytes: int = 16_384
     table_bytes: int = 4096
     streams: int = 1000
+    list_bytes: int = 1 << 20  # of a header block
 
 
 def greet(connection: h2.connection.H2Connection, shape: Shape, more: dict[int, int]) -> None:
@@ -42,7 +43,7 @@ def greet(connection: h2.connection.H2Connection, shape: Shape, more: dict[int, 
     preface = connection.data_to_send()[:24] if connection.config.client_side else b""
     connection.clear_outbound_data_buffer()
     values: dict[int, int] = {Codes.INITIAL_WINDOW_SIZE: shape.window_bytes, Codes.MAX_FRAME_SIZE: shape.frame_bytes}
-    values |= {Codes.HEADER_TABLE_SIZE: shape.table_bytes, Codes.MAX_HEADER_LIST_SIZE: 1 << 20}
+    values |= {Codes.HEADER_TABLE_SIZE: shape.table_bytes, Codes.MAX_HEADER_LIST_SIZE: shape.list_bytes}
     connection.update_settings(cast(Any, {**values, **more}))
     connection._data_to_send[:0] = preface
     if shape.window_bytes > 65_535:  # windows of streams that are larger than the connection's are worth nothing

@@ -12,6 +12,8 @@ import h2.events
 import h2.exceptions
 
 from cri_proxy.http2 import frames
+from cri_proxy.http2.headers import write_literals
+from tests.fakes.http2 import block_frames
 from tests.relay.h2_client import Codes, H2Line, Shape, greet
 
 
@@ -92,6 +94,13 @@ class RuntimeLine(H2Line):
         self.requests = {stream: request for stream, request in self.requests.items() if stream <= last_stream}
         body = last_stream.to_bytes(4, "big") + bytes(4)
         self.write(frames.frame(frames.GOAWAY, 0, 0, body))
+
+    def refuse(self, stream: int, message: bytes, frame_bytes: int) -> None:
+        """Refuse a call with this message, of any length, in frames of this size."""
+        fields = [(b":status", b"200"), (b"content-type", b"application/grpc"), (b"grpc-status", b"3")]
+        block = write_literals([*fields, (b"grpc-message", message), (b"last", b"x")])
+        del self.requests[stream]
+        self.write(block_frames(stream, block, flags=frames.END_STREAM, size=frame_bytes))
 
     def answer(self) -> None:
         """Send what the windows allow of the replies that are due."""

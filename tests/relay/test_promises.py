@@ -50,6 +50,8 @@ PROMISES = {
     "large replies mixed with rewritten calls on one connection": (
         "test_interception.py::test_rewritten_calls_and_large_replies_share_a_connection"
     ),
+    "long refusals": "test_long_refusals.py::test_a_long_refusal_ends_its_own_call_and_no_other",
+    "never pass unread": "test_fail_closed.py::test_a_call_that_cannot_be_read_never_passes_unread",
     "refused calls": ("test_interception.py::test_a_refused_call_gets_its_status_and_never_a_message_at_the_runtime"),
     "HPACK is followed through refused calls": (
         "test_interception.py::test_after_a_refusal_the_connection_still_serves"

@@ -107,13 +107,6 @@ def test_what_came_before_a_malformed_frame_is_sent_on() -> None:
     assert b"".join(made.to_runtime) == good
 
 
-def test_a_header_block_without_end_is_a_protocol_error() -> None:
-    made = splice(frames.frame(frames.HEADERS, 0, 1, b""))
-    with pytest.raises(ProtocolError, match="beyond"):
-        for _ in range(100):
-            made.receive_from_client(frames.frame(frames.CONTINUATION, 0, 1, bytes(16_000)))
-
-
 def test_asking_the_client_to_leave_gives_no_call_up() -> None:
     made = splice()
     made.goaway.ask()

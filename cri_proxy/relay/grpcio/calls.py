@@ -238,6 +238,9 @@ def _metadata(context: Context) -> _Metadata:
 # The details of a failed write in grpcio's asyncio calls, before the core knows why (grpc/aio/_call.py).
 LOST_WRITE: Final = "Internal error from Core"
 
+# In the details of the status that grpcio's core makes up for a reply whose trailers are longer than its bound.
+TOO_LONG: Final = "received metadata size exceeds"
+
 
 def true_status(code: grpc.StatusCode, details: str, runtime: Path) -> tuple[grpc.StatusCode, str]:
     """Return the status and message for the caller; ``runtime`` is the socket that was called."""
@@ -251,6 +254,8 @@ def true_status(code: grpc.StatusCode, details: str, runtime: Path) -> tuple[grp
 def failure_of(error: aio.AioRpcError) -> Outcome:
     """Return the outcome of a failed call; unknown where grpcio may have made the status up itself."""
     code = error.code().value[0]
+    if code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0] and TOO_LONG in (error.details() or ""):
+        return Aborted(sent=True)
     if code in UNKNOWN_OUTCOME:
         never_connected = "failed to connect" in (error.details() or "")
         return Aborted(sent=not never_connected)

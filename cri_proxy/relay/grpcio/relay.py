@@ -14,9 +14,10 @@ os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 import grpc
 from grpc import aio
 
+from cri_proxy.http2.frames import MAX_BLOCK_BYTES
 from cri_proxy.http2.message import MAX_MESSAGE_BYTES
 from cri_proxy.relay.boundary import Boundary, OnError
-from cri_proxy.relay.calls import Interceptor, Interest
+from cri_proxy.relay.calls import MAX_REQUEST_HEADER_BYTES, Interceptor, Interest
 from cri_proxy.relay.grpcio.calls import Channel, Context, HeldUnaryCall, Runtime, StreamCall, UnaryCall
 from cri_proxy.relay.grpcio.in_flight import InFlight
 from cri_proxy.relay.method_types import ENDLESS, SERVER_STREAMS, UNARY
@@ -28,12 +29,13 @@ from cri_proxy.unix_socket import Published, claim, named_errors, private_umask,
 _MESSAGE_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    # containerd repeats a request's names in its errors, which may be long; grpcio's own bound is 8 to 16 KiB
-    ("grpc.max_metadata_size", 1 << 20),
-    ("grpc.absolute_max_metadata_size", 1 << 20),
 )
 _CHANNEL_OPTIONS: Final = (
     *_MESSAGE_OPTIONS,
+    # containerd repeats a request's words in its errors, which may be long; grpcio's own bound is 8 to 16 KiB. Beyond
+    # what gRPC for Go reads, so beyond what the kubelet would, only this call ends, with a status of grpcio's own.
+    ("grpc.max_metadata_size", MAX_BLOCK_BYTES),
+    ("grpc.absolute_max_metadata_size", MAX_BLOCK_BYTES),
     ("grpc.initial_reconnect_backoff_ms", 100),
     # grpcio also bounds one attempt to connect by this; on a busy node that can take far more than 100 ms
     ("grpc.min_reconnect_backoff_ms", 10_000),
@@ -48,6 +50,8 @@ _SERVER_OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
     # Without a bound a client may begin calls until memory ends; clients wait when this many are open.
     ("grpc.max_concurrent_streams", MAX_CONNECTION_CALLS),
+    ("grpc.max_metadata_size", MAX_REQUEST_HEADER_BYTES),
+    ("grpc.absolute_max_metadata_size", MAX_REQUEST_HEADER_BYTES),
 )
 
 _LEAVING_SECONDS: Final = 3600.0  # after ``leave``, until ``stop`` gives a bound: grpcio takes the shortest

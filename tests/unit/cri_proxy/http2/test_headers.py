@@ -220,6 +220,16 @@ def test_of_a_long_string_little_is_kept(name: bytes) -> None:
         reader.finish()
 
 
+@pytest.mark.parametrize("field", [b"\x00\x01n\x01v", b"\x20", entry(b"x", b"v")])
+def test_a_block_has_a_bounded_number_of_fields_that_cost_much(field: bytes) -> None:
+    """Ten thousands in each chunk that is read would keep the loop for too long."""
+    reader = FieldReader(WANTED)
+    for _ in range(3):
+        reader.read(field * 4096)
+    with pytest.raises(ProtocolError, match="more than 4096 literals"):
+        in_parts(reader, field * 4097, *[1000] * 20)
+
+
 def test_a_name_that_no_header_has_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="a header name of 1048576 bytes"):
         FieldReader(WANTED).read(b"\x00\x7f\x81\xff\x3f" + bytes(100))

@@ -14,7 +14,7 @@ def ends() -> tuple[Answers, Parts, Parts]:
     to_runtime: Parts = []
     own = OwnFrames(to_client)
     own.open()
-    return Answers(own, to_runtime), to_client, to_runtime
+    return Answers(own, OwnFrames(to_runtime, is_greeted=True)), to_client, to_runtime
 
 
 @pytest.mark.parametrize(("begun", "pseudo"), [(False, b"200"), (True, None)])

@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.metrics.catalog import CALLS
+from cri_proxy.metrics.catalog import CALLS, MALFORMED
 from cri_proxy.relay.boundary import Boundary, new_call
 from cri_proxy.relay.calls import Call, Forward, Interest, Outcome, Refuse, Replied, Verdict
 
@@ -46,6 +46,16 @@ def test_it_is_asked_once_for_a_method(errors: list[BaseException]) -> None:
     for _ in range(3):
         boundary.wants("/m")
     assert broken.asked == 1
+
+
+@pytest.mark.parametrize("path", ["", "m", "runtime.v1.RuntimeService/CreateContainer", "/\ufffd", "/" + "m" * 4095])
+def test_what_is_no_method_is_refused_and_counted_and_nobody_is_asked(path: str, errors: list[BaseException]) -> None:
+    broken = Broken()
+    boundary = Boundary(broken, errors.append)
+    assert boundary.wants(path) is Interest.REFUSE
+    assert broken.asked == 0
+    counts = {s.labels: s.value for s in boundary.traffic.samples() if s.metric is MALFORMED and s.value}
+    assert counts == {("path",): 1}
 
 
 def test_calls_have_numbers_of_their_own() -> None:

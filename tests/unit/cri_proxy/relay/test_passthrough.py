@@ -24,14 +24,14 @@ class Lane:
         self.to_runtime: Parts = []
         self.new: list[tuple[int, bytes]] = []
         self.passed: dict[bytes, int] = {}
-        self.upstream = Upstream(OwnFrames(self.to_client), self.to_runtime)
+        self.upstream = Upstream(OwnFrames(self.to_client), OwnFrames(self.to_runtime, is_greeted=True))
         self.goaway = Goaway(OwnFrames(self.to_client))
         reader = FieldReader(frozenset({b":path"}))
-        self.passing = PassthroughCalls(self.upstream, self.to_client, self.goaway, reader, self.on_new, self.passed)
+        self.passing = PassthroughCalls(self.upstream, self.goaway, reader, self.on_new, self.passed)
         self.passing.learn(1, KNOWN.encode())
         self.passing.last_stream = 1
 
-    def on_new(self, stream: int, headers: Headers) -> None:
+    def on_new(self, stream: int, headers: Headers, ends: bool) -> None:
         self.new.append((stream, headers[b":path"]))
 
 
@@ -64,6 +64,8 @@ def test_an_unknown_method_is_shown_after_its_headers_went_on_and_its_message_is
         request_headers(3, KNOWN, end=True),
         request_headers(1, KNOWN),
         frames.frame(frames.HEADERS, 0, 3),
+        request_headers(1 << 31 | 3, KNOWN),
+        frames.frame(frames.DATA, 0, 1 << 31 | 1),
         frames.frame(frames.HEADERS, frames.END_HEADERS | frames.PADDED, 3, b"\0"),
         frames.frame(frames.DATA, 0, 9),
         frames.frame(frames.DATA, 0, 1, bytes(frames.DEFAULT_FRAME_BYTES + 1)),

@@ -32,6 +32,32 @@ def test_later_settings_send_nothing_twice() -> None:
     assert out == [PING]
 
 
+@pytest.mark.parametrize("is_greeted", [True, False])
+def test_own_frames_follow_a_header_block_that_goes_on(is_greeted: bool) -> None:
+    out: Parts = []
+    own = OwnFrames(out, is_greeted=is_greeted)
+    own.hold_back(True)
+    own.send(PING)
+    own.open()
+    assert (out, own.is_open) == ([], False)
+    own.hold_back(False)
+    own.send(RESET)
+    assert (out, own.is_open) == ([PING, RESET], True)
+
+
+def test_frames_that_wait_for_the_end_of_a_header_block_are_bounded() -> None:
+    own = OwnFrames([], is_greeted=True)
+    for _ in range(3):  # what has been sent does not count
+        own.hold_back(True)
+        own.send(*[PING] * 150_000)
+        own.check()
+        own.hold_back(False)
+    own.hold_back(True)
+    own.send(*[PING] * 300_000)
+    with pytest.raises(ProtocolError, match="within a header block of the runtime"):
+        own.check()
+
+
 def test_delayed_frames_are_bounded() -> None:
     own = OwnFrames([])
     with pytest.raises(ProtocolError, match="before the SETTINGS of the runtime"):

@@ -36,44 +36,47 @@ def pass_data(upstream: Upstream, stream: int, size: int, *, end: bool = False) 
 
 
 def test_what_fits_goes_on_as_it_is() -> None:
-    upstream = Upstream(opened([]), [])
+    upstream = Upstream(opened([]), opened([]))
     assert pass_data(upstream, 1, 65_535)
     upstream.debt_bytes = 1
     assert not pass_data(upstream, 1, 1)
 
 
 def test_a_frame_larger_than_what_is_left_is_split() -> None:
-    upstream = Upstream(opened([]), [], window_bytes=100, debt_bytes=50)
+    to_runtime: Parts = []
+    upstream = Upstream(opened([]), opened(to_runtime), window_bytes=100, debt_bytes=50)
     assert not pass_data(upstream, 1, 150, end=True)
-    assert [len(payload) for _, _, _, payload in parse(upstream.to_runtime)] == [100]
+    assert [len(payload) for _, _, _, payload in parse(to_runtime)] == [100]
     upstream.connection_credit(80)
-    assert [(flags, len(payload)) for _, flags, _, payload in parse(upstream.to_runtime)] == [(0, 100), (1, 50)]
+    assert [(flags, len(payload)) for _, flags, _, payload in parse(to_runtime)] == [(0, 100), (1, 50)]
 
 
 def test_an_empty_last_frame_needs_no_window() -> None:
-    assert pass_data(Upstream(opened([]), [], window_bytes=0), 1, 0, end=True)
+    assert pass_data(Upstream(opened([]), opened([]), window_bytes=0), 1, 0, end=True)
 
 
 def test_waiting_data_keeps_its_order_in_each_stream_and_the_first_to_wait_goes_first() -> None:
-    upstream = Upstream(opened([]), [], window_bytes=0, debt_bytes=100)
+    to_runtime: Parts = []
+    upstream = Upstream(opened([]), opened(to_runtime), window_bytes=0, debt_bytes=100)
     for stream, size in ((1, 10), (3, 5), (1, 1)):
         assert not pass_data(upstream, stream, size)
     upstream.connection_credit(100)
-    assert [(stream, len(payload)) for _, _, stream, payload in parse(upstream.to_runtime)] == [(1, 11), (3, 5)]
+    assert [(stream, len(payload)) for _, _, stream, payload in parse(to_runtime)] == [(1, 11), (3, 5)]
 
 
 def test_waiting_data_of_a_reset_stream_is_dropped_and_credited() -> None:
+    to_runtime: Parts = []
     to_client: Parts = []
-    upstream = Upstream(opened(to_client), [], window_bytes=0, debt_bytes=10)
+    upstream = Upstream(opened(to_client), opened(to_runtime), window_bytes=0, debt_bytes=10)
     pass_data(upstream, 1, 10)
     upstream.drop_waiting(1)
     assert (credit(to_client, 0), credit(to_client, 1), upstream.has_waiting(1)) == (10, 0, False)
     upstream.connection_credit(100)
-    assert upstream.to_runtime == []
+    assert to_runtime == []
 
 
 def test_what_waits_costs_its_bytes_and_a_little_for_each_stream_however_small_the_frames() -> None:
-    upstream = Upstream(opened([]), [], window_bytes=0, debt_bytes=10_000)
+    upstream = Upstream(opened([]), opened([]), window_bytes=0, debt_bytes=10_000)
     for number in range(10_000):
         pass_data(upstream, number % 2 * 2 + 1, 1)
         pass_data(upstream, number % 2 * 2 + 1, 0)
@@ -81,7 +84,7 @@ def test_what_waits_costs_its_bytes_and_a_little_for_each_stream_however_small_t
 
 
 def test_data_after_the_end_of_a_stream_that_waits_is_an_error() -> None:
-    upstream = Upstream(opened([]), [], window_bytes=0, debt_bytes=10)
+    upstream = Upstream(opened([]), opened([]), window_bytes=0, debt_bytes=10)
     pass_data(upstream, 1, 1, end=True)
     with pytest.raises(ProtocolError, match="after the end"):
         pass_data(upstream, 1, 1)
@@ -90,7 +93,7 @@ def test_data_after_the_end_of_a_stream_that_waits_is_an_error() -> None:
 @pytest.mark.parametrize("debt_bytes", [0, 50])
 def test_data_beyond_the_window_is_an_error_to_the_byte(debt_bytes: int) -> None:
     for size, is_held in product((100 + debt_bytes, 101 + debt_bytes), (True, False)):
-        upstream = Upstream(opened([]), [], window_bytes=100, debt_bytes=debt_bytes)
+        upstream = Upstream(opened([]), opened([]), window_bytes=100, debt_bytes=debt_bytes)
         expected = nullcontext() if size == 100 + debt_bytes else pytest.raises(ProtocolError, match="in a window of")
         with expected as error:
             if is_held:
@@ -101,12 +104,13 @@ def test_data_beyond_the_window_is_an_error_to_the_byte(debt_bytes: int) -> None
 
 
 def test_padding_that_is_not_sent_is_credited() -> None:
+    to_runtime: Parts = []
     to_client: Parts = []
-    upstream = Upstream(opened(to_client), [], window_bytes=5, debt_bytes=5)
+    upstream = Upstream(opened(to_client), opened(to_runtime), window_bytes=5, debt_bytes=5)
     buffer = frames.frame(frames.DATA, frames.PADDED, 1, b"\x04abcd....")
     assert not upstream.pass_data(buffer, (frames.DATA, frames.PADDED, 1, 0, len(buffer)))
     assert (credit(to_client, 0), credit(to_client, 1)) == (5, 5)
-    assert body(upstream.to_runtime, 1) == b"abcd"
+    assert body(to_runtime, 1) == b"abcd"
 
 
 @dataclass(slots=True)
@@ -125,7 +129,7 @@ class WindowMachine(RuleBasedStateMachine):
         super().__init__()
         self.to_client: Parts = []
         self.to_runtime: Parts = []
-        self.upstream = Upstream(opened(self.to_client), self.to_runtime)
+        self.upstream = Upstream(opened(self.to_client), opened(self.to_runtime))
         self.ends = Ends()
         self.next_stream = 1
 

@@ -21,6 +21,8 @@ from cri_proxy.tasks import Tasks
         (grpc.StatusCode.UNAVAILABLE, "Socket closed", Aborted(sent=True)),
         (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses", Aborted(sent=False)),
         (grpc.StatusCode.DEADLINE_EXCEEDED, "", Aborted(sent=True)),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "received metadata size exceeds hard limit (9 vs. 8)", Aborted(sent=True)),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "no memory", Failed(8, "no memory")),
     ],
 )
 def test_a_status_that_grpcio_may_have_made_up_is_no_answer(

@@ -1,0 +1,127 @@
+"""Read the header blocks that a splice passes on: the client's, all of them, and those of replies to held calls.
+
+The client's blocks change a compression table, so each is read to its end, also where its stream is refused. The
+runtime's stand alone, since it was asked for a table of size 0: those of calls that pass are not read at all.
+"""
+
+from collections.abc import Callable, Container, Mapping
+from typing import Final
+
+from cri_proxy.http2 import frames
+from cri_proxy.http2.frames import Cut, ProtocolError
+from cri_proxy.http2.headers import FieldReader, Headers
+from cri_proxy.http2.status import TRAILER_FIELDS, Code
+from cri_proxy.relay.calls import MAX_REQUEST_HEADER_BYTES, Outcome
+from cri_proxy.relay.direction import OnBlock, Treatment
+from cri_proxy.relay.held_call import HeldCall
+from cri_proxy.relay.passthrough import OnNew, PassthroughCalls
+
+REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})
+_REPLY_FIELDS: Final = TRAILER_FIELDS | {b"grpc-encoding"}
+
+OnUnread = Callable[[int, str, Code, str, bool], None]
+"""Refuse the request of this stream for this reason, with this status and these words; True = it is complete."""
+
+
+class RequestBlocks:
+    """The header blocks of the client."""
+
+    def __init__(
+        self,
+        reader: FieldReader,
+        passing: PassthroughCalls,
+        on_new: OnNew,
+        on_trailers: Callable[[int], None],
+        on_unread: OnUnread,
+    ) -> None:
+        """Read with ``reader``; calls of methods that are known to pass are left to ``passing``."""
+        self.on_block = OnBlock(self._begin, reader.feed, self._end)
+        self._reader = reader
+        self._passing = passing
+        self._on_new = on_new
+        self._on_trailers = on_trailers
+        self._on_unread = on_unread
+        self._has_reserved_bit = False
+
+    def _begin(self, buffer: bytes, cut: Cut) -> Treatment:
+        _, _, stream, start, _ = cut
+        self._reader.begin()
+        self._has_reserved_bit = frames.has_reserved_bit(buffer, start)
+        if stream <= self._passing.last_stream:
+            self._on_trailers(stream)
+        return Treatment.READ
+
+    def _end(self, stream: int, flags: int, treatment: Treatment) -> None:
+        headers = self._reader.finish()
+        ends = bool(flags & frames.END_STREAM)
+        if stream <= self._passing.last_stream:
+            if b":path" in headers:  # RFC 9113, 5.1.1 and 8.1: no new stream, and no trailers
+                raise ProtocolError(f"a request on stream {stream} after one on stream {self._passing.last_stream}")
+            return
+        self._passing.last_stream = stream
+        if self._has_reserved_bit:
+            self._on_unread(
+                stream, "stream_id", Code.INTERNAL, "the reserved bit of the stream identifier is set", ends
+            )
+        elif self._reader.block_bytes > MAX_REQUEST_HEADER_BYTES:
+            problem = f"request headers of {self._reader.block_bytes} bytes, which may have {MAX_REQUEST_HEADER_BYTES}"
+            self._on_unread(stream, "header_size", Code.RESOURCE_EXHAUSTED, problem, ends)
+        elif not self._passing.knows(stream, headers.get(b":path", b"")):
+            self._on_new(stream, headers, ends)
+
+
+class ReplyBlocks:
+    """The header blocks of the runtime."""
+
+    def __init__(
+        self,
+        held: Mapping[int, HeldCall],
+        ignored: Container[int],
+        passing: PassthroughCalls,
+        on_outcome: Callable[[HeldCall, Outcome], None],
+    ) -> None:
+        """Read those of the calls in ``held``, drop those of the streams in ``ignored``."""
+        self.on_block = OnBlock(self._begin, self._part, self._end)
+        self._held = held
+        self._ignored = ignored
+        self._passing = passing
+        self._on_outcome = on_outcome
+        self._reader = FieldReader(_REPLY_FIELDS, table_bytes=0)
+        self._is_readable = True
+
+    def _begin(self, buffer: bytes, cut: Cut) -> Treatment:
+        _, flags, stream, _, _ = cut
+        call = self._held.get(stream)
+        if call is None:
+            return Treatment.DROP if stream in self._ignored else Treatment.FORWARD
+        if not flags & frames.END_STREAM:
+            call.reply_begun = True
+        self._reader.begin()
+        self._is_readable = True
+        return Treatment.READ
+
+    def _part(self, part: bytes) -> None:
+        if self._is_readable:
+            try:
+                self._reader.feed(part)
+            except ProtocolError:  # the runtime ignores the table size we asked for; the client can still read it
+                self._is_readable = False
+
+    def _end(self, stream: int, flags: int, treatment: Treatment) -> None:
+        if flags & frames.END_STREAM:
+            self._passing.streams.discard(stream)
+        call = self._held.get(stream)
+        if call is None or treatment is not Treatment.READ:
+            return
+        headers = self._headers() if self._is_readable else None
+        if flags & frames.END_STREAM:
+            self._on_outcome(call, call.outcome(headers))
+        else:
+            call.see_reply_headers(headers)
+
+    def _headers(self) -> Headers | None:
+        try:
+            headers = self._reader.finish()
+        except ProtocolError:
+            return None
+        return None if headers.get(b"grpc-status") == b"" else headers  # '' for two: which one the client takes is open
