@@ -26,6 +26,11 @@ cri-proxy check-config /etc/cri-proxy/config.yaml
 cri-proxy check-config /etc/cri-proxy/configmap --node-group realtime
 cri-proxy check-config config.yaml --machine worker-7.tar.xz"""
 
+UNRESTRICTED = (
+    "restrictedAnnotations is not set: the author of any pod may write cpu.preserve and other annotations that take "
+    "something from other containers; configs/shared-node.yaml restricts them (docs/security.md, How to restrict)"
+)
+
 # A machine other than this host has no cgroups to read CPUs from.
 _NO_ROOT = Path("/dev/null")
 
@@ -54,7 +59,8 @@ class ConfigReport:
     = it would apply it, or was not asked), ``moves`` the containers it would update; ``is_planned``: it has answered.
     ``instead`` is the configuration that a start would use where this one is not valid ('' = it would fail).
     ``overridden`` are options whose value in the file has no effect, because the running daemon's command line sets
-    them to ``old``; None where no daemon has answered what its command line sets.
+    them to ``old``; None where no daemon has answered what its command line sets. ``hints`` are what an operator may
+    want to consider; nothing is wrong.
     """
 
     valid: bool
@@ -73,6 +79,7 @@ class ConfigReport:
     moves: tuple[PinningChange, ...] = ()
     instead: str = ""
     overridden: tuple[OptionChange, ...] | None = None
+    hints: tuple[str, ...] = ()
 
     @property
     def is_good(self) -> bool:
@@ -122,6 +129,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     changes = compare(old, config_json(loaded.config), loaded.given)
     warnings = (*loaded.warnings, *place.warnings())
     report = ConfigReport(True, str(loaded.path), warnings=warnings, against=against, changes=changes)
+    report = replace(report, hints=hints(loaded.config))
     if against == "daemon":
         report = without_overridden(report, admin)
     fixed = {change.key for change in report.overridden or ()}
@@ -133,6 +141,13 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     if against == "defaults" or machine or not report.valid:
         return report
     return planned(report, admin, text=source.text, group=place.node_group or source.group)
+
+
+def hints(config: Config) -> tuple[str, ...]:
+    """Return what an operator may want to consider in this configuration."""
+    if config.restricted_annotations or not config.annotation_domains or config.policy == "none":
+        return ()
+    return (UNRESTRICTED,)
 
 
 def without_overridden(report: ConfigReport, admin: Path) -> ConfigReport:
@@ -263,6 +278,7 @@ def render_report(report: ConfigReport) -> str:
         return "\n".join([f"not valid: {problem}{where}", *start, *warnings])
     reserved = f"reserved {report.reserved}" if report.reserved else "none reserved"
     lines = [f"{report.file}: valid", f"CPUs of {report.machine}: available {report.available}, {reserved}", *warnings]
+    lines += [f"hint: {hint}" for hint in report.hints]
     other = "the running daemon" if report.against == "daemon" else "the defaults (no daemon answers)"
     stays = [(change.key, f"{change.old} stays; the file says {change.new}") for change in report.overridden or ()]
     overridden = _lines("overridden by the command line of the running daemon:", stays)

@@ -194,7 +194,9 @@ class Applier:
         """Return what ``take_config`` would do now; nothing changes."""
         async with self.lock:
             built = await self._build(host, config)
-            return Planned(built, ()) if isinstance(built, str) else await plan(self.node, built.policy)
+            if isinstance(built, str):
+                return Planned(built, ())
+            return await plan(self.node, built.policy, NodeRules.of(built.config))
 
     async def _build(self, host: Host, config: Config) -> Built | str:
         """Resolve it for the machine as found last, or return why that fails."""

@@ -34,6 +34,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.node import Environment, Node, build_node
+from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
 from cri_proxy.node.status.model import ConfigurationView, HealthPart
 from cri_proxy.node.status.view import ConfigInForce, DaemonStatus, NodeView
@@ -92,7 +93,7 @@ class Engine:
         """
         settings, config = self.settings, self.settings.config
         store = self._open_store(closing)
-        channel = RuntimeClient(endpoint)
+        channel = RuntimeClient(endpoint, max_reply_bytes={EXEC: OUTPUT_BYTES})
         closing.push_async_callback(channel.close)
         environment = Environment(
             channel,

@@ -12,7 +12,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut, FrameCutter, OpenBlock, ProtocolError
 from cri_proxy.http2.headers import FieldReader, write_literals
 from cri_proxy.http2.message import PREFIX_BYTES, pack
-from cri_proxy.http2.status import TRAILER_FIELDS, Failed, from_trailers
+from cri_proxy.http2.status import TRAILER_FIELDS, Code, Failed, from_trailers
 
 STREAM_WINDOW_BYTES: Final = 32 * 1024 * 1024
 """Twice the largest message: a whole reply needs no round trip for credit."""
@@ -54,6 +54,7 @@ Event = Message | CallEnded | Broken
 class _ClientStream:
     unsent: bytes
     window_bytes: int
+    max_reply_bytes: int
     received: bytearray = field(default_factory=bytearray)
 
 
@@ -77,7 +78,7 @@ class ClientConnection:
             frames.window_update(0, _CONNECTION_WINDOW_BYTES - frames.DEFAULT_WINDOW_BYTES),
         ]
         self._streams: dict[int, _ClientStream] = {}
-        self._waiting: deque[tuple[int, bytes, bytes]] = deque()
+        self._waiting: deque[tuple[int, bytes, bytes, int]] = deque()
         self._next_stream = 1
         self._window_bytes = frames.DEFAULT_WINDOW_BYTES
         self._initial_window_bytes = frames.DEFAULT_WINDOW_BYTES
@@ -97,8 +98,13 @@ class ClientConnection:
         self._output.clear()
         return output
 
-    def request(self, method: str, message: bytes, *, timeout_seconds: float | None) -> int:
-        """Start a call with one request and return its stream; beyond the runtime's limit of streams it waits."""
+    def request(
+        self, method: str, message: bytes, *, timeout_seconds: float | None, max_reply_bytes: int = STREAM_WINDOW_BYTES
+    ) -> int:
+        """Start a call with one request and return its stream; beyond the runtime's limit of streams it waits.
+
+        A longer reply than ``max_reply_bytes`` ends the call with RESOURCE_EXHAUSTED; no byte of it is kept.
+        """
         stream = self._next_stream
         self._next_stream += 2
         fields = [
@@ -112,7 +118,7 @@ class ClientConnection:
         ]
         if timeout_seconds is not None:
             fields.append((b"grpc-timeout", b"%dm" % min(max(1, round(timeout_seconds * 1000)), 99_999_999)))
-        self._waiting.append((stream, write_literals(fields), pack(message)))
+        self._waiting.append((stream, write_literals(fields), pack(message), max_reply_bytes))
         self._start_waiting()
         return stream
 
@@ -201,6 +207,11 @@ class ClientConnection:
                 self.reset(stream)
                 events.append(Broken(stream, problem))
                 return
+            if after - PREFIX_BYTES > state.max_reply_bytes:
+                self.reset(stream)
+                said = f"a reply of {after - PREFIX_BYTES} bytes, more than {state.max_reply_bytes}"
+                events.append(CallEnded(stream, Failed(Code.RESOURCE_EXHAUSTED, said)))
+                return
             if len(received) < after:
                 break
             events.append(Message(stream, bytes(received[PREFIX_BYTES:after]), after))
@@ -249,9 +260,9 @@ class ClientConnection:
 
     def _start_waiting(self) -> None:
         while self._waiting and len(self._streams) < self._max_streams:
-            stream, block, body = self._waiting.popleft()
+            stream, block, body, max_reply_bytes = self._waiting.popleft()
             self._output.append(frames.frame(frames.HEADERS, frames.END_HEADERS, stream, block))
-            self._streams[stream] = _ClientStream(body, self._initial_window_bytes)
+            self._streams[stream] = _ClientStream(body, self._initial_window_bytes, max_reply_bytes)
             self._send_body(stream, self._streams[stream])
 
     def _send_bodies(self) -> None:

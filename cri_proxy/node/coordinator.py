@@ -9,6 +9,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from cri_proxy.cri.annotations.read import without_refused
 from cri_proxy.errors import CriProxyError
 from cri_proxy.node.context import Context, NodeRules
 from cri_proxy.node.decision_log.summary import Circumstances
@@ -107,7 +108,9 @@ class Coordinator:
 
     def decide_and_reserve(self, request: Request, sandbox_id: str) -> Reservation | Rejected:
         """Decide and take the place at once; the caller saves it (``save_reservation``)."""
-        # No await between the decision and the ledger's change: nothing else can be decided in between.
+        # No await between the decision and the ledger's change: nothing else can be decided in between. The request may
+        # have been read before a reload that restricts its wishes.
+        request, _ = without_refused(request, self.rules.annotations)
         earlier = self._ledger.get(request.container)
         if earlier is not None:
             request = replace(request, previous=earlier.grant.as_previous)

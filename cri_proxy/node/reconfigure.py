@@ -5,7 +5,7 @@ faults).
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,9 +13,9 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.deadlock import break_deadlocks
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
-from cri_proxy.node.replan import off_loop
+from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.state.rows import Row
-from policies.base import Allocations, Pinning, Reinstated
+from policies.base import Allocations, ContainerKey, Pinning, Reinstated
 from policies.policy import Policy
 
 # Changes that are reported before other tasks get the event loop.
@@ -33,14 +33,18 @@ class Planned:
     moves: tuple[tuple[Row, Pinning, Pinning], ...]
 
 
-async def plan(node: Node, policy: Policy) -> Planned:
-    """Return what ``reconfigure`` with ``must_fit`` would do now, without later improvements; nothing changes."""
+async def plan(node: Node, policy: Policy, rules: NodeRules | None = None) -> Planned:
+    """Return what ``reconfigure`` with ``must_fit`` would do now, without later improvements; nothing changes.
+
+    ``rules`` None: those in force.
+    """
     ledger = node.context.ledger
-    result, problem = await _try(ledger, policy, must_fit=True)
+    result, refused, problem = await _try(ledger, policy, rules or node.coordinator.rules, must_fit=True)
     before, after = ledger.desired(), policy.pinnings(result.allocations)
     nothing = Pinning()  # not ours to write, also afterwards
     pairs = ((row, before.get(row.key, nothing), after.get(row.key, nothing)) for row in ledger.active())
-    return Planned(problem, tuple((row, old, new) for row, old, new in pairs if nothing != old != new))
+    changed = ((row, old, new) for row, old, new in pairs if old != new)
+    return Planned(problem, tuple((row, old, new) for row, old, new in changed if old != nothing or row.key in refused))
 
 
 async def reconfigure(node: Node, policy: Policy, rules: NodeRules, *, must_fit: bool = True) -> str:
@@ -51,7 +55,7 @@ async def reconfigure(node: Node, policy: Policy, rules: NodeRules, *, must_fit:
     cannot be refused, as CPUs that went away.
     """
     ledger = node.context.ledger
-    result, problem = await _try(ledger, policy, must_fit=must_fit)
+    result, refused, problem = await _try(ledger, policy, rules, must_fit=must_fit)
     if problem:
         return f"{problem}; nothing was changed"
     before = ledger.allocations
@@ -59,7 +63,7 @@ async def reconfigure(node: Node, policy: Policy, rules: NodeRules, *, must_fit:
     node.coordinator.use_rules(rules)
     node.coordinator.update_fallback()
     await node.context.persistence.save(changed)
-    await _report(node, before, result)
+    await _report(node, before, result, refused)
     node.effects.schedule()
     node.rebalance.soon(thoroughly=True)
     if rules.adopt == "pin" and node.adoption.forget_left():
@@ -67,32 +71,42 @@ async def reconfigure(node: Node, policy: Policy, rules: NodeRules, *, must_fit:
     return ""
 
 
-async def _report(node: Node, before: Allocations, result: Reinstated) -> None:
-    """Report the changed grants, with pauses for other tasks: each is a log line and a record."""
-    for number, (key, reason) in enumerate((*result.replaced, *result.unplaced)):
+async def _report(node: Node, before: Allocations, result: Reinstated, refused: Mapping[ContainerKey, str]) -> None:
+    """Report the changed grants, with pauses for other tasks: each is a log line and a record.
+
+    ``refused`` says which wishes containers have lost.
+    """
+    said = {**{key: reason.text for key, reason in (*result.replaced, *result.unplaced)}, **refused}
+    for number, (key, why) in enumerate(said.items()):
         if number % AT_ONCE == AT_ONCE - 1:
             await asyncio.sleep(0)
         after = result.allocations.get(key)
         if after is not None and after == node.context.ledger.allocations.get(key):  # nothing newer since
-            node.context.journal.changed(before.get(key), after, reason.text)
+            node.context.journal.changed(before.get(key), after, why)
 
 
-async def _try(ledger: Ledger, policy: Policy, *, must_fit: bool) -> tuple[Reinstated, str]:
-    """Return what the policy does to the present containers, and why that is refused ('' = it is not).
+_Tried = tuple[Reinstated, Mapping[ContainerKey, str], str]
+
+
+async def _try(ledger: Ledger, policy: Policy, rules: NodeRules, *, must_fit: bool) -> _Tried:
+    """Return what policy and rules do to the present containers, the wishes that these lose, and the problem.
+
+    The problem is why it is refused ('' = it is not).
 
     No ``await`` lies between the last check of the ledger and the return, so the caller may apply the result.
     """
     # The version counts grants; where containers are, as far as the runtime has said, is in the rows.
     return await off_loop(
         lambda: (ledger.version, ledger.active()),
-        lambda: partial(_try_at_once, ledger.copy(), policy, must_fit=must_fit),
+        lambda: partial(_try_at_once, ledger.copy(), policy, rules, must_fit=must_fit),
     )
 
 
-def _try_at_once(trial: Ledger, policy: Policy, *, must_fit: bool) -> tuple[Reinstated, str]:
+def _try_at_once(trial: Ledger, policy: Policy, rules: NodeRules, *, must_fit: bool) -> _Tried:
     """Try the policy on this copy of the ledger, which changes."""
-    result = policy.reinstate(trial.allocations, ())
-    return result, _problem(trial, policy, result) if must_fit else ""
+    admitted = admit(trial.allocations, rules.annotations)
+    result = policy.reinstate(admitted.held, admitted.requests)
+    return result, admitted.why, _problem(trial, policy, result) if must_fit else ""
 
 
 def _problem(trial: Ledger, policy: Policy, result: Reinstated) -> str:

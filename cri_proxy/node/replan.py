@@ -1,8 +1,13 @@
-"""Run a computation on a thread, again if the ledger changed meanwhile; after a few tries run it on the event loop."""
+"""Run a re-plan on a thread, again if the ledger changed meanwhile; take wishes that are restricted now from grants."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from cri_proxy.cri.annotations.read import without_refused
+from cri_proxy.cri.annotations.rules import AnnotationRules
+from policies.base import Allocations, ContainerKey, Request
 
 T = TypeVar("T")
 
@@ -22,3 +27,42 @@ async def off_loop(version: Callable[[], object], prepare: Callable[[], Callable
         if version() == before:
             return result
     return prepare()()
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """Grants without the wishes that ``restrictedAnnotations`` does not admit.
+
+    ``requests`` are of containers that have to be placed again for that; ``held`` is without them. ``why`` says what
+    each lost.
+    """
+
+    held: Allocations
+    requests: tuple[Request, ...]
+    why: Mapping[ContainerKey, str]
+
+
+def admit(held: Allocations, rules: AnnotationRules) -> Admitted:
+    """Take wishes that are restricted from live containers: these were read before the restriction was there."""
+    requests: list[Request] = []
+    why: dict[ContainerKey, str] = {}
+    for grant in held.grants if rules.restricted else ():
+        request, reason = without_refused(grant.request, rules)
+        if not reason:
+            continue
+        why[grant.container] = reason
+        if _is_placed_alike(request, grant.request):
+            held = held.with_grants(replace(grant, request=request))
+        else:
+            held = held.without(grant.container)
+            requests.append(replace(request, previous=grant.as_previous))
+    return Admitted(held, tuple(requests), why)
+
+
+def _is_placed_alike(request: Request, other: Request) -> bool:
+    """Whether two requests differ in nothing that decides about a place."""
+    one, two = (
+        replace(each, origins=(), preferences=replace(each.preferences, notify=(), resource_files=None))
+        for each in (request, other)
+    )
+    return one == two

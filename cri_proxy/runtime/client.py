@@ -5,13 +5,15 @@ task sleeps until bytes arrive. The connection is opened by the first call, and 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, cast
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.http2.client import Broken, CallEnded, ClientConnection, Event, Message
+from cri_proxy.http2.client import STREAM_WINDOW_BYTES, Broken, CallEnded, ClientConnection, Event, Message
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.status import Code, Failed
 from cri_proxy.runtime.channel import RuntimeChannel
@@ -19,12 +21,14 @@ from cri_proxy.unix_socket import answers, socket_path
 
 # The runtime gets a later deadline than ours, so that the error is ours and says what happened.
 _DEADLINE_GRACE_SECONDS: Final = 1.0
+_NO_BOUNDS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class _RuntimeConnection(asyncio.Protocol):
     """One socket, its HTTP/2 state, and a queue per call."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_reply_bytes: Mapping[str, int]) -> None:
+        self._max_reply_bytes = max_reply_bytes
         self._http2 = ClientConnection()
         self._calls: dict[int, asyncio.Queue[Event]] = {}
         self._transport: asyncio.Transport | None = None
@@ -38,7 +42,8 @@ class _RuntimeConnection(asyncio.Protocol):
         return self.open and self._http2.usable
 
     def start(self, method: str, message: bytes, timeout_seconds: float | None) -> tuple[int, asyncio.Queue[Event]]:
-        stream = self._http2.request(method, message, timeout_seconds=timeout_seconds)
+        bound = self._max_reply_bytes.get(method, STREAM_WINDOW_BYTES)
+        stream = self._http2.request(method, message, timeout_seconds=timeout_seconds, max_reply_bytes=bound)
         queue = self._calls[stream] = asyncio.Queue()
         self._flush()
         return stream, queue
@@ -95,8 +100,12 @@ class _RuntimeConnection(asyncio.Protocol):
 class RuntimeClient(RuntimeChannel):
     """A runtime channel over a Unix socket."""
 
-    def __init__(self, endpoint: str) -> None:
-        """``endpoint``: 'unix:///path' or a path. Nothing is connected yet."""
+    def __init__(self, endpoint: str, *, max_reply_bytes: Mapping[str, int] = _NO_BOUNDS) -> None:
+        """``endpoint``: 'unix:///path' or a path. Nothing is connected yet.
+
+        ``max_reply_bytes`` bounds the replies of some methods: a longer one ends its call with RESOURCE_EXHAUSTED.
+        """
+        self._max_reply_bytes = max_reply_bytes
         self._path = str(socket_path(endpoint))
         self._connecting = asyncio.Lock()
         self._connections: tuple[_RuntimeConnection, ...] = ()  # the newest last; older ones only finish their calls
@@ -158,7 +167,7 @@ class RuntimeClient(RuntimeChannel):
             if not self._connections or not self._connections[-1].usable:
                 try:
                     _, connection = await asyncio.get_running_loop().create_unix_connection(
-                        _RuntimeConnection, self._path
+                        partial(_RuntimeConnection, self._max_reply_bytes), self._path
                     )
                 except OSError as error:
                     raise RuntimeUnavailable(method, f"{self._path}: {error.strerror or error}") from error

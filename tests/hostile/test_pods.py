@@ -1,11 +1,18 @@
 """Pods whose author wants to harm others: what a pod says is all that they can choose."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from cri_proxy.cri.annotations.read import DOMAINS
-from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.node.resource_files.notify import COMMAND_SECONDS
+from cri_proxy.testbed.wait import until
+from policies.base import CpuKind
 from tests.hostile.bounds import Bounds
-from tests.hostile.node import AttackedNode
+from tests.hostile.hostile_runtime import of
+from tests.hostile.node import CONFIGURATION, AttackedNode, Place
 from tests.hostile.stories import ON_CONTAINERD_TOO
 
 FLOW_LISTS = "[" + "a, " * 5_000 + "a]"  # of 16 KB, which a pod's annotations may have together
@@ -20,3 +27,48 @@ async def test_a_pod_with_yaml_lists_in_its_annotations(node: AttackedNode, text
     pod = PodSpec("long-winded", containers, annotations=((f"{DOMAINS[0]}/affinity", text),))
     async with node.under_attack(Bounds(turn_references=0.6)):  # ten times what reading the worst of them takes
         await node.kubelet.run_pod(pod)
+
+
+async def test_commands_of_one_namespace_that_hang(node: AttackedNode) -> None:
+    """Ten commands of a namespace hang, and one of another says 8 MB: those of a third namespace run at once."""
+
+    def pod(name: str, namespace: str, command: str) -> PodSpec:
+        asks = ((f"{DOMAINS[0]}/notify-exec", command),)
+        return PodSpec(name, (guaranteed("c", 100),), namespace, annotations=asks)
+
+    async with node.under_attack():
+        node.runtime.never_answer("ExecSync", of("sleep"))
+        node.runtime.answer("ExecSync", of("yes"), pb.ExecSyncResponse(stdout=b"y\n" * (4 << 20)).SerializeToString())
+        for number in range(10):
+            await node.kubelet.run_pod(pod(f"loud-{number}", "loud", "sleep 60"))
+        for other in (pod("chatty", "chatty", "yes y"), pod("quiet", "quiet", "reload")):
+            await node.kubelet.run_pod(other)
+        for number in range(2):  # who shares on either socket has less now
+            await node.kubelet.run_pod(PodSpec(f"taker-{number}", (guaranteed("c", 2000),)))
+        await until(
+            "the others' commands have run", said(node, "quiet", "reload: not found"), seconds=COMMAND_SECONDS / 2
+        )
+        await until("one was cut", said(node, "chatty", "more than 65536"), seconds=COMMAND_SECONDS / 2)
+
+
+def said(node: AttackedNode, *words: str) -> Callable[[], Awaitable[bool]]:
+    """Whether these words stand in one line of the daemon's log."""
+
+    async def look() -> bool:
+        return any(all(word in line for word in words) for line in node.daemon.log.read_text().splitlines())
+
+    return look
+
+
+@ON_CONTAINERD_TOO
+async def test_a_pod_that_wants_every_cpu(place: Place) -> None:
+    """A pod asks to be left unpinned on a node where that is restricted: it is pinned like others, and told why."""
+    restricted = f"{CONFIGURATION}restrictedAnnotations: [{{keys: [cpu.preserve], namespaces: [kube-system]}}]\n"
+    wish = ((f"cpu.preserve.{DOMAINS[2]}/container.c", "true"),)
+    async with place.node(configuration=restricted) as node:
+        async with node.under_attack():
+            pod = await node.kubelet.run_pod(PodSpec("greedy", (ContainerSpec("c"),), annotations=wish))
+            views = (await node.daemon.admin.status()).containers
+            kinds = [view.kind for view in views if view.container_id == pod.container_id("c")]
+            assert kinds == [CpuKind.SHARED]
+        assert "restrictedAnnotations lets it count in kube-system only, not in default" in node.daemon.log.read_text()

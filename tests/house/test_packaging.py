@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from cri_proxy.cli.main import command_parser, load_command
-from cri_proxy.config.load import parse_config
+from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.config.model import Config
+from cri_proxy.cri.annotations.table import TABLE as ANNOTATIONS
 from tests.house.tree import PACKAGES, ROOT, parsed, python_files, shown
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -196,3 +197,38 @@ def test_what_nodes_get_reads_no_docstring() -> None:
     """``packaging/deb/compile.py`` leaves docstrings out; the try-out is not in the wheel."""
     shipped = [path for path in python_files(*PACKAGES) if "tryout" not in path.parts]
     assert [shown(path) for path in shipped if "__doc__" in path.read_text()] == []
+
+
+def test_the_admission_policy_refuses_what_the_example_for_a_shared_node_restricts() -> None:
+    """In every spelling and domain, when a pod is made and when it is edited, and outside the same namespaces."""
+    text = (ROOT / "packaging" / "kubernetes" / "admission-policy.yaml").read_text()
+    policy, binding = yaml.safe_load_all(text)
+    spec = policy["spec"]
+    assert (policy["kind"], binding["kind"]) == ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"]) == (["pods"], ["CREATE", "UPDATE"])
+    said = {variable["name"]: variable["expression"] for variable in spec["variables"]}
+    example = load_config(ROOT / "configs" / "shared-node.yaml").config
+    keys = {key for entry in example.restricted_annotations for key in entry.keys}
+    spellings = {spelling for row in ANNOTATIONS if row.stands_for in keys for spelling in row.keys}
+    assert set(ast.literal_eval(said["keys"])) == spellings
+    assert tuple(ast.literal_eval(said["domains"])) == example.annotation_domains
+    (namespaces,) = {entry.namespaces for entry in example.restricted_annotations}
+    selector = spec["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+    assert {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*namespaces]} in selector
+    used = set(re.findall(r"variables\.(\w+)", text))
+    assert used == set(said)
+    for variable in (*said.values(), *(v["expression"] for v in spec["validations"])):
+        assert all(variable.count(left) == variable.count(right) for left, right in ("()", "[]", "{}"))
+
+
+@pytest.mark.parametrize("form", ["{d}/{k}", "{k}.{d}", "{k}.{d}/pod", "{k}.{d}/container.c"])
+def test_the_admission_policy_knows_every_form_of_a_key(form: str) -> None:
+    """The condition of its variable ``restricted``, played in Python: the operators are the same."""
+    text = (ROOT / "packaging" / "kubernetes" / "admission-policy.yaml").read_text()
+    condition = text.split("variables.keys.exists(key,")[1].split("))))")[0]
+    python = " ".join(condition.replace("||", "or").replace("startsWith", "startswith").split()) + ")"
+    found = {"annotation": form.format(d="d.io", k="cpu.preserve"), "domain": "d.io", "key": "cpu.preserve"}
+    assert eval(python, {}, found)
+    assert not eval(python, {}, {**found, "key": "preserve"})

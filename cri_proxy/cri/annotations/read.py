@@ -14,7 +14,7 @@ from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, FoundValu
 from cri_proxy.cri.annotations.pod import PodAnnotations, parse_pod, select
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.annotations.values import ReadText
-from policies.base import Affinity, Preferences
+from policies.base import Affinity, Preferences, Request
 
 T = TypeVar("T")
 
@@ -114,6 +114,41 @@ def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, st
             continue
         counting = found if field in _ADDED_UP else [min(found, key=lambda f: f.scope)]
         yield field, " and ".join(f.full_key for f in counting)
+
+
+def without_refused(request: Request, rules: AnnotationRules) -> tuple[Request, str]:
+    """Return a request without the wishes that these rules no longer admit, and why ('' = all stay).
+
+    For containers that were read by other rules. What devices count is not undone: that takes nothing from others.
+    """
+    refused = rules.refused_in(request.pod.namespace)
+    gone: dict[str, str] = {}
+    for field, origin in request.origins if refused else ():
+        for full_key in origin.split(" and "):
+            why = next((why for key, why in refused.items() if _is_wish_of(key, field, full_key)), "")
+            if why:
+                gone[field] = f"{full_key}: {why}"
+    if not gone:
+        return request, ""
+    preferences = replace(
+        request.preferences,
+        **{field: getattr(_NO_PREFERENCES, field) for field in gone if field in Preferences.__dataclass_fields__},
+    )
+    preferences = replace(preferences, strict_memory=preferences.strict_memory and bool(preferences.memory_kinds))
+    stripped = replace(
+        request,
+        preferences=preferences,
+        affinities=() if "affinities" in gone else request.affinities,
+        origins=tuple((field, origin) for field, origin in request.origins if field not in gone),
+    )
+    return stripped, "; ".join(sorted(set(gone.values())))
+
+
+def _is_wish_of(key: str, field: str, full_key: str) -> bool:
+    """Whether a field (not that of devices) came from an annotation of this key, in whatever domain it was read."""
+    prefix, _, name = full_key.partition("/")
+    spellings = (spelling for row in rows.TABLE if row.stands_for == key for spelling in row.keys)
+    return field != "hints" and any(name == s or prefix.startswith(f"{s}.") for s in spellings)
 
 
 def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:

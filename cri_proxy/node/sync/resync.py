@@ -5,7 +5,7 @@ unknown is read, what is unplaced is placed, and what differs is updated, shrink
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cri_proxy import events
@@ -15,13 +15,13 @@ from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import NOT_FOUND, Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
-from cri_proxy.node.replan import off_loop
+from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, Adoption
 from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row, Saved
-from policies.base import Allocations, Grant, Reinstated
+from policies.base import Allocations, ContainerKey, Grant, Reinstated
 
 RETRY_SECONDS = 0.2
 # Status calls after a start without an answer, RETRY_SECONDS apart.
@@ -296,20 +296,23 @@ class Resync:
         ``order`` is when ``found`` were listed: a container that was decided on since is newer.
         """
 
-        def prepare() -> Callable[[], tuple[list[Adopted], Reinstated]]:
-            held, policy = self._ledger.allocations, self._ledger.policy
+        def prepare() -> Callable[[], tuple[list[Adopted], Reinstated, Mapping[ContainerKey, str]]]:
+            # What was saved under other rules may hold wishes that are restricted now.
+            admitted = admit(self._ledger.allocations, self._coordinator.rules.annotations)
+            held, policy = admitted.held, self._ledger.policy
             adopted = [a for a in found if self._is_wanted(a, order)]
             rebuilt = {a.request.container: a.grant for a in adopted if a.grant and _is_free(held, a.grant)}
             new = sorted((a for a in adopted if a.request.container not in rebuilt), key=lambda a: a.rank)
-            held, requests = held.with_grants(*rebuilt.values()), [a.request for a in new]
-            return lambda: (adopted, policy.reinstate(held, requests))
+            held, requests = held.with_grants(*rebuilt.values()), [*admitted.requests, *(a.request for a in new)]
+            return lambda: (adopted, policy.reinstate(held, requests), admitted.why)
 
-        adopted, result = await off_loop(lambda: self._ledger.version, prepare)
+        adopted, result, refused = await off_loop(lambda: self._ledger.version, prepare)
         before = self._ledger.allocations
-        for key, reason in (*result.replaced, *result.unplaced):
+        said = {**{key: reason.text for key, reason in (*result.replaced, *result.unplaced)}, **refused}
+        for key, why in said.items():
             after = result.allocations.get(key)
             if after is not None:
-                self._context.journal.changed(before.get(key), after, reason.text)
+                self._context.journal.changed(before.get(key), after, why)
         sources = {a.request.container: a for a in adopted}
         changed: list[Row] = []
         for grant in result.allocations.grants:

@@ -264,3 +264,18 @@ def test_what_was_kept_and_cannot_be_used_is_a_warning(path: Path, tmp_path: Pat
         report = check(path, tmp_path / "a.sock")
     assert report.instead == ""
     assert "the last valid configuration cannot be used" in report.warnings[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_hinted"),
+    [
+        ("adopt: leave", True),
+        ("policy: none", False),
+        ("annotationDomains: []", False),
+        ("restrictedAnnotations: [{keys: [cpu.preserve]}]", False),
+    ],
+)
+def test_a_node_where_nothing_is_restricted_gets_a_hint(path: Path, tmp_path: Path, text: str, is_hinted: bool) -> None:
+    path.write_text(text)
+    printed = render_report(check(path, tmp_path / "a.sock", machine="{cores: 2}"))
+    assert ("\nhint: restrictedAnnotations is not set" in printed) is is_hinted

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cri_proxy.config.cpus import AllBut, CpuList, CpuQuantity
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.config.model import Config, CpuReserve
+from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.errors import ConfigError
 from sysfs.cpuset import CpuSet
 
@@ -18,6 +19,49 @@ RESERVED = CpuReserve(CpuQuantity(750))
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda p: p.name)
 def test_every_example_loads(path: Path) -> None:
     assert load_config(path).config != Config()
+
+
+def test_the_example_for_a_shared_node_restricts_each_key_that_takes_from_others() -> None:
+    """A new key says in its row what it takes: nothing, or it belongs into the example and the admission policy."""
+    entries = load_config(CONFIGS / "shared-node.yaml").config.restricted_annotations
+    assert {key for entry in entries for key in entry.keys} == {row.stands_for for row in TABLE if row.takes}
+
+
+SHOP = "restrictedAnnotations:\n- keys: [cpu.preserve]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SHOP, ("cpu.preserve",)),
+        (f"{SHOP}  namespaces: [a, 'b-*']", ("cpu.preserve", "a", "b-*")),
+        ("restrictedAnnotations: {Keys: cpu.preserve, namespaces: a}", ("cpu.preserve", "a")),
+        (f"{SHOP}  namespaces: null", ("cpu.preserve",)),
+        (f"{SHOP}  namespaces: []", ("cpu.preserve",)),
+    ],
+)
+def test_restricted_annotations_are_mappings_of_keys_and_namespaces(text: str, expected: tuple[str, ...]) -> None:
+    (entry,) = parse_config(text).restricted_annotations
+    assert (*entry.keys, *entry.namespaces) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        (f"{SHOP}  namespace: [a]", 3, "no key of an entry"),
+        ("restrictedAnnotations: [cpu.preserve]", 1, "list of mappings of keys and namespaces"),
+        ("restrictedAnnotations:\n- namespaces: [a]", 1, "at least one of keys"),
+        ("restrictedAnnotations:\n- keys: [cpu.preserv]", 1, "did you mean cpu.preserve"),
+        (f"{SHOP}  namespaces: ['a b']", 3, "a list of words"),
+        (f"{SHOP}  namespaces: ['a,b=c']", 3, "a list of words"),
+        (f"{SHOP}  namespaces: [[a]]", 3, "a list of words"),
+        (f"{SHOP}  namespaces: ['']", 3, "a list of words"),
+    ],
+)
+def test_an_entry_that_is_none_is_refused_with_its_line(text: str, line: int, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as refused:
+        parse_config(text)
+    assert (refused.value.line, "restrictedAnnotations" in str(refused.value)) == (line, True)
 
 
 def test_the_example_of_all_options_shows_the_defaults() -> None:

@@ -13,7 +13,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.client import STREAM_WINDOW_BYTES, Broken, CallEnded, ClientConnection, Event, Message
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.message import pack
-from cri_proxy.http2.status import Failed
+from cri_proxy.http2.status import Code, Failed
 from tests.fakes.http2 import block_frames, credit, parse, reply, reply_headers, trailers
 
 
@@ -207,3 +207,16 @@ def test_any_bytes_are_read_or_are_a_protocol_error(data: bytes) -> None:
 
 def test_a_stream_has_room_for_the_largest_reply() -> None:
     assert STREAM_WINDOW_BYTES >= 16 * 1024 * 1024 + 5
+
+
+def test_a_reply_beyond_its_calls_bound_ends_that_call_alone_before_it_is_read() -> None:
+    connection = ClientConnection()
+    bounded = connection.request("/s/Exec", b"", timeout_seconds=None, max_reply_bytes=10)
+    free = connection.request("/s/List", b"", timeout_seconds=None)
+    connection.take_output()
+    (ended,) = connection.receive(reply_headers(bounded) + frames.frame(frames.DATA, 0, bounded, pack(b"x" * 11)[:5]))
+    assert ended == CallEnded(bounded, Failed(Code.RESOURCE_EXHAUSTED, "a reply of 11 bytes, more than 10"))
+    assert parse(connection.take_output()) == [(frames.RST_STREAM, 0, bounded, frames.CANCEL.to_bytes(4, "big"))]
+    late = frames.frame(frames.DATA, 0, bounded, b"x" * 1000)
+    assert connection.receive(late) == []
+    assert [type(event) for event in connection.receive(reply(free, b"y" * 11))] == [Message, CallEnded]

@@ -6,6 +6,7 @@ from types import FrameType
 
 import pytest
 
+from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.ledger import Ledger
@@ -21,7 +22,8 @@ from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.grants import row, small_policy
-from tests.fakes.site import Site
+from tests.fakes.site import Site, opened
+from tests.fakes.store import MemoryStore
 from tests.unit.cri_proxy.node.stage import FragilePolicy, direct
 from tests.unit.cri_proxy.node.stage import owned as owner
 
@@ -230,3 +232,80 @@ async def test_a_plan_says_what_the_change_would_be_refused_for() -> None:
     refused = await change(node, "0-3")
     assert planned.problem
     assert refused.startswith(planned.problem)
+
+
+ESCAPES = {"cri-proxy.io/cpu.preserve": "true"}
+PRESERVE_IN_KUBE_SYSTEM = NodeRules(
+    annotations=AnnotationRules(restricted=(Restriction(("cpu.preserve", "hyperthreads", "notify-exec"), ("kube-*",)),))
+)
+
+
+async def test_a_live_container_whose_wish_is_restricted_now_is_placed_like_others_and_explain_says_why() -> None:
+    async with opened(Site()) as site:
+        pod = await site.run("a", guaranteed("c", 2000), **ESCAPES)
+        trusted = await site.run("b", guaranteed("c", 2000), namespace="kube-public", **ESCAPES)
+        container_id = pod.container_id("c")
+        assert site.row(container_id).grant.kind is CpuKind.PRESERVE
+        assert [str(r.pod.name) for r, *_ in await moves_of(site)] == ["a"]
+        assert await reconfigure(site.node, site.policy, PRESERVE_IN_KUBE_SYSTEM) == ""
+        await site.node.settle()
+        assert (len(owner(site, container_id)), site.cpus(container_id)) == (2, str(owner(site, container_id)))
+        assert site.row(trusted.container_id("c")).grant.kind is CpuKind.PRESERVE
+        record = site.journal.records.get(site.row(container_id).key)
+        assert record is not None
+        assert record.history[-1].text.endswith(
+            "cri-proxy.io/cpu.preserve: restrictedAnnotations lets it count in kube-* only, not in default"
+        )
+        await site.open()  # it is saved
+        assert len(owner(site, container_id)) == 2
+
+
+async def moves_of(site: Site) -> list[tuple[Request, Pinning, Pinning]]:
+    planned = await plan(site.node, site.policy, PRESERVE_IN_KUBE_SYSTEM)
+    return [(row.grant.request, before, after) for row, before, after in planned.moves]
+
+
+async def test_a_container_with_whole_cores_gives_the_siblings_back_and_keeps_cpus() -> None:
+    machine = describe({"packages": 1, "cores": 4, "threads": 2})
+    policy = build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet.parse("0")))
+    async with opened(Site(policy)) as site:
+        pod = await site.run("a", guaranteed("c", 3000), **{"cri-proxy.io/hide-hyperthreads": "own-core"})
+        wide = site.row(pod.container_id("c")).grant.owned
+        assert await reconfigure(site.node, policy, PRESERVE_IN_KUBE_SYSTEM) == ""
+        await site.node.settle()
+        narrow = site.row(pod.container_id("c")).grant.owned
+        assert (len(wide), len(narrow), narrow <= wide) == (4, 3, True)
+
+
+async def test_a_command_that_is_restricted_now_is_run_no_more_and_its_container_stays_where_it_is() -> None:
+    async with opened(Site()) as site:
+        pod = await site.run("a", guaranteed("c", 2000), **{"cri-proxy.io/notify-exec": "reload"})
+        before = site.row(pod.container_id("c")).grant
+        await reconfigure(site.node, site.policy, PRESERVE_IN_KUBE_SYSTEM)
+        after = site.row(pod.container_id("c")).grant
+        assert (after.request.preferences.notify, after.owned, before.owned) == ((), before.owned, before.owned)
+
+
+async def test_a_request_that_was_read_before_the_reload_is_decided_by_the_new_rules() -> None:
+    async with opened(Site()) as site:
+        await reconfigure(site.node, site.policy, PRESERVE_IN_KUBE_SYSTEM)  # the reader is the old one still
+        pod = await site.run("a", guaranteed("c", 2000), **ESCAPES)
+        assert len(owner(site, pod.container_id("c"))) == 2
+
+
+async def test_a_restriction_that_came_while_the_daemon_was_away_holds_for_saved_containers() -> None:
+    async with opened(Site()) as site:
+        pod = await site.run("a", guaranteed("c", 2000), **ESCAPES)
+        site.rules = PRESERVE_IN_KUBE_SYSTEM
+        await site.open()
+        await site.node.settle()
+        container_id = pod.container_id("c")
+        assert (len(owner(site, container_id)), site.cpus(container_id)) == (2, str(owner(site, container_id)))
+
+
+async def test_a_restriction_holds_for_containers_whose_state_was_lost() -> None:
+    async with opened(Site()) as site:
+        pod = await site.run("a", guaranteed("c", 2000), **ESCAPES)
+        site.rules, site.store = PRESERVE_IN_KUBE_SYSTEM, MemoryStore()
+        await site.open()
+        assert len(owner(site, pod.container_id("c"))) == 2

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.http2.status import Code
 from cri_proxy.runtime.client import RuntimeClient
 from tests.fakes.grpc_runtime import GrpcRuntime, Script
 
@@ -142,3 +143,19 @@ async def test_a_runtime_is_reached_while_its_socket_takes_connections(tmp_path:
     server.close()
     await server.wait_closed()
     assert not client.reaches_runtime()
+
+
+@pytest.mark.parametrize("size", [64 * 1024, 64 * 1024 + 1])
+async def test_a_longer_reply_than_its_method_may_have_fails_its_call_alone(
+    size: int, runtime: GrpcRuntime, tmp_path: Path
+) -> None:
+    client = RuntimeClient(f"unix://{tmp_path / 'runtime'}", max_reply_bytes={"/s/Exec": 64 * 1024})
+    other = asyncio.create_task(client.unary(ECHO, b"x" * size, timeout_seconds=15))  # noqa: TID251 - awaited below
+    if size > 64 * 1024:
+        with pytest.raises(CallFailed, match="more than 65536") as error:
+            await client.unary("/s/Exec", b"x" * size, timeout_seconds=15)
+        assert error.value.code == Code.RESOURCE_EXHAUSTED
+    else:
+        assert len(await client.unary("/s/Exec", b"x" * size, timeout_seconds=15)) == size
+    assert len(await other) == size
+    await client.close()

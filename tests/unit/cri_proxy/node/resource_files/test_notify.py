@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,16 @@ import pytest
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
-from cri_proxy.node.resource_files.notify import COMMAND_SECONDS, PAUSES_SECONDS, Notifier
+from cri_proxy.http2.status import Code
+from cri_proxy.node.resource_files.notify import (
+    COMMAND_SECONDS,
+    CONCURRENT,
+    CONCURRENT_OF_ONE,
+    PAUSES_SECONDS,
+    Notifier,
+    Turns,
+)
+from cri_proxy.tasks import Tasks
 from policies.base import Preferences
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.resource_sites import generation, site_with_files
@@ -131,3 +141,79 @@ async def test_a_container_that_has_ended_is_not_told(site: Site) -> None:
     notifier(site).changed(row)
     await notifier(site).tasks.join()
     assert notifier(site).run == 0
+
+
+async def test_a_command_that_says_too_much_is_not_run_again_until_the_next_change(site: Site) -> None:
+    await listener(site, ["yes"])
+    site.runtime.faults.fail_next("ExecSync", Code.RESOURCE_EXHAUSTED, "a reply of 16777216 bytes, more than 65536")
+    await site.run("a", OWNS_2)
+    assert (notifier(site).run, notifier(site).failed) == (1, 1)
+
+
+class Commands:
+    """Commands of namespaces that run until they are ended."""
+
+    def __init__(self) -> None:
+        self.turns = Turns(CONCURRENT, CONCURRENT_OF_ONE)
+        self.tasks = Tasks()
+        self.started: list[str] = []
+        self._ends: dict[str, asyncio.Event] = {}
+
+    async def come(self, *names: str) -> list[asyncio.Task[None]]:
+        """A command each, as NAMESPACE NUMBER; it may have started when this returns."""
+        tasks = [self.tasks.start(self._run(name), name=name) for name in names]
+        await self._settle()
+        return tasks
+
+    async def end(self, name: str) -> None:
+        self._ends[name].set()
+        await self._settle()
+
+    async def _run(self, name: str) -> None:
+        self._ends[name] = asyncio.Event()
+        async with self.turns.turn(name.split(maxsplit=1)[0]):
+            self.started.append(name)
+            await self._ends[name].wait()
+
+    async def _settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+async def test_commands_of_one_namespace_that_hang_leave_a_slot_to_the_others() -> None:
+    commands = Commands()
+    await commands.come(*(f"loud {i}" for i in range(10)))
+    assert commands.started == ["loud 0", "loud 1", "loud 2"]
+    await commands.come("quiet 0")
+    assert commands.started[-1] == "quiet 0"
+    await commands.end("quiet 0")
+    await commands.come("quiet 1")
+    assert commands.started[-1] == "quiet 1"
+    await commands.tasks.cancel()
+
+
+async def test_namespaces_take_turns_however_many_commands_one_has() -> None:
+    commands = Commands()
+    await commands.come("a 0", "a 1", "a 2", "a 3", "a 4", "b 0", "b 1", "b 2", "c 0", "c 1")
+    assert commands.started == ["a 0", "a 1", "a 2", "b 0"]
+    for name in ("a 0", "a 1", "a 2", "b 0"):
+        await commands.end(name)
+    assert commands.started[4:] == ["c 0", "a 3", "b 1", "c 1"]
+    await commands.tasks.cancel()
+
+
+async def test_a_command_that_is_given_up_before_or_in_its_turn_gives_its_slot_back() -> None:
+    commands = Commands()
+    running = await commands.come("a 0", "a 1", "a 2", "b 0")
+    waiting = await commands.come("a 3", "b 1")
+    for task in (*running, *waiting):
+        task.cancel()
+    await commands.come("c 0", "c 1", "c 2", "d 0")
+    assert commands.started[4:] == ["c 0", "c 1", "c 2", "d 0"]
+    granted = await commands.come("d 1")
+    commands._ends["d 0"].set()
+    await commands.end("c 0")
+    granted[0].cancel()
+    await commands.come("e 0", "e 1")
+    assert commands.started[-2:] == ["e 0", "e 1"]
+    await commands.tasks.cancel()
