@@ -1,0 +1,92 @@
+"""Clients that send without end, or take nothing back: what they cost is bounded, and in the end they are left."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
+
+from cri_proxy.http2 import frames
+from tests.fakes.http2 import GREETING, request, request_headers
+from tests.hostile.bounds import MIB, Bounds
+from tests.hostile.node import AttackedNode
+from tests.hostile.stories import ON_CONTAINERD_TOO
+
+CREATE = "/runtime.v1.RuntimeService/CreateContainer"
+OLD = "/runtime.v1alpha2.RuntimeService/Version"
+FIELDS = [(b":scheme", b"http"), (b":authority", b"x"), (b"te", b"trailers"), (b"content-type", b"application/grpc")]
+PATIENCE_SECONDS = 5.0  # a relay that takes no more for so long has bounded the client as well
+PREFIX = b"\0" + (15 * MIB).to_bytes(4, "big")  # of a message that never comes to its end
+
+
+class Flood:
+    """A client that writes and never reads."""
+
+    def __init__(self, node: AttackedNode) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.setblocking(False)
+        self._path = str(node.socket)
+        self.sent_bytes = 0
+
+    async def pour(self, parts: Iterator[bytes]) -> None:
+        """Send all this, or as much as the relay takes."""
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.sock_connect(self.socket, self._path)
+            await loop.sock_sendall(self.socket, GREETING + frames.settings_ack())
+            for part in parts:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await loop.sock_sendall(self.socket, part)
+                self.sent_bytes += len(part)
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
+            return
+
+
+def begun(stream: int, method: str) -> bytes:
+    return request_headers(stream, method, extra=FIELDS)
+
+
+def data(stream: int, size: int) -> bytes:
+    return b"".join(frames.data_frames(stream, bytes(size), end_stream=False))
+
+
+def unfinished(streams: int) -> Iterator[bytes]:
+    """Requests of 15 MiB that are to be decided on, all but their last bytes."""
+    for stream in range(1, 2 * streams, 2):
+        yield begun(stream, CREATE) + frames.frame(frames.DATA, 0, stream, PREFIX)
+        yield from repeat(data(stream, MIB), 14)
+
+
+async def all_pour(floods: Sequence[Flood], parts: Callable[[], Iterator[bytes]]) -> int:
+    """Each sends all this, and leaves; returns how many bytes were taken from them together."""
+    try:
+        await asyncio.gather(*(flood.pour(parts()) for flood in floods))
+    finally:
+        for flood in floods:
+            flood.socket.close()
+    return sum(flood.sent_bytes for flood in floods)
+
+
+def refused() -> Iterator[bytes]:
+    """Calls that the relay refuses itself, with an answer that repeats the long name of the method."""
+    return (request(stream, OLD + "x" * 8000, b"", extra=FIELDS) for stream in range(1, 8001, 2))
+
+
+@ON_CONTAINERD_TOO
+async def test_clients_that_begin_large_requests_and_end_none(node: AttackedNode, relay: str) -> None:
+    """Ten clients begin four requests of 15 MiB each, and end none: they are held up to a bound, others are served."""
+    # 64 MiB is what the splice may hold, and buffers grow by more than they need. grpcio's core keeps all that has come
+    # of a message, and cannot be told otherwise from Python (docs/security.md).
+    bounds = Bounds(peak_bytes=112 * MIB if relay == "splice" else 10 * 4 * 16 * MIB)
+    async with node.under_attack(bounds):
+        await all_pour([Flood(node) for _ in range(10)], lambda: unfinished(4))
+
+
+@ON_CONTAINERD_TOO
+async def test_a_client_that_reads_no_answers(node: AttackedNode, relay: str) -> None:
+    """A client makes 4000 calls whose refusal repeats their long names, and reads nothing: it is left."""
+    # 2000 of them are in the hands of grpcio's core at once, with all that it keeps of a call
+    grpc = Bounds(turn_references=4.0, peak_bytes=160 * MIB, kept_bytes=32 * MIB)
+    bounds = Bounds() if relay == "splice" else grpc
+    async with node.under_attack(bounds):
+        sent_bytes = await all_pour([Flood(node)], refused)
+    assert relay == "grpc" or sent_bytes < 16 * MIB
