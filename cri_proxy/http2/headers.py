@@ -33,7 +33,8 @@ _MAX_TABLE_BYTES: Final = 1 << 20  # the receiver announces and checks its limit
 _MAX_INTEGER_BYTES: Final = 5
 _MAX_UNUSUAL_FIELDS: Final = 4096  # in a block, of some microseconds each; a call of the kubelet has none or two
 _REMEMBERED_STRINGS: Final = 512
-_REMEMBERED_BYTES: Final = 128  # of one string: paths are shorter
+_REMEMBERED_BLOCKS: Final = 64  # a client calls few methods, each with the same timeout
+_REMEMBERED_BYTES: Final = 128  # of one string or block: those of gRPC are shorter
 
 
 _Entry = tuple[_Field | None, int]
@@ -71,7 +72,9 @@ class FieldReader:
         self._max_table_bytes = _MAX_TABLE_BYTES if table_bytes else 0
         self._dynamic: deque[_Entry] = deque()  # the newest first
         self._dynamic_bytes = 0
+        self._is_changed = False  # the table, by the block that is read
         self._huffman: dict[bytes, bytes] = {}  # decoded strings: paths repeat
+        self._blocks: dict[bytes, Headers] = {}  # what short blocks mean while the table stays as it is
         self.block_bytes = 0
         """The length of the parts so far."""
         self._unusual_fields = 0  # so far, that take more than a glance
@@ -81,10 +84,18 @@ class FieldReader:
 
     def read(self, block: bytes) -> Headers:
         """Return the wanted fields of a whole block. Raises ProtocolError."""
+        known = self._blocks.get(block)
+        if known is not None:
+            return known
         found: dict[bytes, bytes] = {}
         self._unusual_fields = 0
+        self._is_changed = False
         if self._fields(block, found) != len(block) or self._skipped_bytes:
             raise ProtocolError("a header block ends early", COMPRESSION_ERROR)
+        if self._is_changed:
+            self._blocks.clear()
+        elif len(block) <= _REMEMBERED_BYTES and len(self._blocks) < _REMEMBERED_BLOCKS:
+            self._blocks[block] = found
         return found
 
     def begin(self) -> None:
@@ -101,6 +112,7 @@ class FieldReader:
             part = part[skipped:]
         block = self._rest + part
         self._rest = block[self._fields(block, self._found) :]
+        self._blocks.clear()  # the block may change the table
 
     def finish(self) -> Headers:
         """Return the wanted fields of a block of which all parts were fed. Raises ProtocolError."""
@@ -139,6 +151,7 @@ class FieldReader:
                 ):
                     position += 2 + (block[position + 1] & 0x7F)
                     dynamic.appendleft(entry)
+                    self._is_changed = True
                     self._dynamic_bytes += entry[1]
                     if self._dynamic_bytes > self._table_bytes:
                         self._evict()
@@ -174,6 +187,7 @@ class FieldReader:
         if size > self._max_table_bytes:
             raise ProtocolError(f"a compression table of {size} bytes", COMPRESSION_ERROR)
         self._table_bytes = size
+        self._is_changed = True
         self._evict()
         return position
 
@@ -207,6 +221,7 @@ class FieldReader:
         self._skipped_bytes = max(0, after - len(block))
         if enters:
             self._dynamic.appendleft((field, size))
+            self._is_changed = True
             self._dynamic_bytes += size
             self._evict()
         return min(after, len(block))

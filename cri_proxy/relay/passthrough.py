@@ -48,7 +48,9 @@ class PassthroughCalls:
         self._upstream = upstream
         self._to_client = upstream.to_client.out
         self._to_runtime = upstream.to_runtime.out
+        self._own = upstream.to_client
         self._goaway = goaway
+        self._coming_bytes = 0  # of a DATA frame whose beginning went on to the client
         self._read = reader.read
         self._on_new = on_new
         self._passed: Passed = passed if passed is not None else {}
@@ -105,14 +107,20 @@ class PassthroughCalls:
         return _send_on(self._to_runtime, data, position)
 
     def replies(self, data: bytes) -> bytes:
-        """Send whole frames of replies to pass-through calls on to the client and return the rest of the chunk."""
+        """Send frames of replies to pass-through calls on to the client and return the rest of the chunk."""
         streams, unpack = self.streams, frames.HEADER.unpack_from
         position, end = 0, len(data)
+        if self._coming_bytes:
+            data, position = self._go_on(data)
+            end = len(data)
         while end - position >= _HEADER_BYTES:
             high, low, kind, flags, stream = unpack(data, position)
             length = high << 8 | low
             after = position + _HEADER_BYTES + length
             if after > end or length > _FRAME_BYTES:
+                if not kind | flags and length <= _FRAME_BYTES and stream in streams and self._own.is_open:
+                    self._own.hold_back(True)
+                    self._coming_bytes, position = after - end, end
                 break
             if stream in streams:
                 if kind == _DATA or (kind == _HEADERS and flags & _END_HEADERS):
@@ -124,6 +132,21 @@ class PassthroughCalls:
                 break
             position = after
         return _send_on(self._to_client, data, position)
+
+    # A chunk of a long reply ends in the middle of a DATA frame. Nothing is to be seen in its rest, which goes on as it
+    # comes; only frames of the relay itself have to wait for its end.
+    def _go_on(self, data: bytes) -> tuple[bytes, int]:
+        """Pass over the rest of a frame; return what is left of the chunk, and where in it the next frame begins."""
+        position = min(self._coming_bytes, len(data))
+        self._coming_bytes -= position
+        if self._coming_bytes:
+            return data, position
+        if not self._own.has_delayed:
+            self._own.hold_back(False)
+            return data, position
+        self._to_client.append(data[:position])
+        self._own.hold_back(False)
+        return data[position:], 0
 
     # gRPC for Go sends a PING and a credit with nearly every call, in both directions.
     def _is_control(self, kind: int, stream: int) -> bool:

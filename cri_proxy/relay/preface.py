@@ -22,7 +22,7 @@ class OwnFrames:
     """The relay's own frames for one side, delayed until they may stand where they would be read.
 
     For the client that is after the runtime's SETTINGS, and for both sides never within a header block of several
-    frames that is being passed on (RFC 9113, 4.3).
+    frames that is being passed on (RFC 9113, 4.3), nor within one frame that is passed on as it comes.
     """
 
     def __init__(self, out: Parts, *, is_greeted: bool = False) -> None:
@@ -47,8 +47,13 @@ class OwnFrames:
         self._is_greeted = True
         self._send_delayed()
 
+    @property
+    def has_delayed(self) -> bool:
+        """Whether frames are delayed."""
+        return bool(self._delayed)
+
     def hold_back(self, is_in_block: bool) -> None:
-        """Note that a header block of several frames begins, or that its last frame went on."""
+        """Note that a header block of several frames begins, or that its last frame went on; likewise one frame."""
         self._is_in_block = is_in_block
         self._send_delayed()
 
@@ -56,7 +61,7 @@ class OwnFrames:
         """Raise ProtocolError for a client that causes ever more frames while the runtime is silent."""
         if not self.is_open and self._delayed_bytes > _MAX_DELAYED_BYTES:
             problem = f"answers of {self._delayed_bytes} bytes "
-            problem += "within a header block" if self._is_greeted else "before the SETTINGS"
+            problem += "within a frame or header block" if self._is_greeted else "before the SETTINGS"
             raise ProtocolError(f"{problem} of the runtime")
 
     def _send_delayed(self) -> None:

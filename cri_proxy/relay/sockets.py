@@ -99,30 +99,28 @@ class RelaySocket:
 
     def _ready(self, events: int) -> None:
         with self._contained:
-            if events != WRITABLE and self._events & READABLE:
-                self._read_chunk()
             if events != READABLE and self._events & WRITABLE:
                 self._send_unsent()
-
-    def _read_chunk(self) -> None:
-        try:
-            data = self._socket.recv(_CHUNK_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            self.abort()
-            return
-        if data:
-            self.received_bytes += len(data)
-            self._receive(data)
-        else:
-            self.close()
+            if events == WRITABLE or not self._events & READABLE:
+                return
+            try:
+                data = self._socket.recv(_CHUNK_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.abort()
+                return
+            if data:
+                self.received_bytes += len(data)
+                self._receive(data)
+            else:
+                self.close()
 
     def _send(self, data: bytes | memoryview) -> int:
         """Send what the kernel takes now and return how much; a broken connection is aborted."""
         try:
             return self._socket.send(data)
-        except (BlockingIOError, InterruptedError):
+        except BlockingIOError:
             return 0
         except OSError:
             self.abort()

@@ -103,6 +103,17 @@ def test_the_entry_that_just_fits_is_known_and_one_byte_more_drives_it_out() -> 
         reader.read(bytes((oldest,)))
 
 
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), max_size=40))
+def test_a_block_that_comes_again_means_what_the_table_says_now(history: list[tuple[int, bool, bool]]) -> None:
+    encoder, decoder, reader = hpack.Encoder(), hpack.Decoder(), FieldReader(WANTED)
+    for number, enters, in_two in history:
+        fields = [(b":path", b"/s/M%d" % (number // 2)), (b"x", b"%d" % number)]
+        block = encoder.encode([(name, value, not enters) for name, value in fields])
+        half = len(block) // 2
+        found = in_parts(reader, block, half) if in_two else reader.read(block)
+        assert found == dict(decoder.decode(block, raw=True))
+
+
 @pytest.mark.parametrize("index", [b"\xbe", b"\xff\x00", b"\x7e\x01y", b"\x0f\x2f\x01y", b"\xff\xff\x03"])
 def test_an_entry_that_the_table_does_not_have_is_an_error(index: bytes) -> None:
     with pytest.raises(ProtocolError, match="compression table that has 61"):

@@ -1,4 +1,8 @@
+from itertools import count, cycle
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
@@ -8,8 +12,10 @@ from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.goaway import Goaway
 from cri_proxy.relay.passthrough import PassthroughCalls
 from cri_proxy.relay.preface import OwnFrames
+from cri_proxy.relay.splice import Splice
 from cri_proxy.relay.upstream import Upstream
-from tests.fakes.http2 import reply, reply_headers, request, request_headers, trailers
+from tests.fakes.http2 import GREETING, parse, reply, reply_headers, request, request_headers, trailers
+from tests.fakes.spliced import OLD, PASS, wants
 
 KNOWN, NEW = "/s/Known", "/s/New"
 EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
@@ -24,8 +30,9 @@ class Lane:
         self.to_runtime: Parts = []
         self.new: list[tuple[int, bytes]] = []
         self.passed: dict[bytes, int] = {}
-        self.upstream = Upstream(OwnFrames(self.to_client), OwnFrames(self.to_runtime, is_greeted=True))
-        self.goaway = Goaway(OwnFrames(self.to_client))
+        self.own = OwnFrames(self.to_client, is_greeted=True)
+        self.upstream = Upstream(self.own, OwnFrames(self.to_runtime, is_greeted=True))
+        self.goaway = Goaway(self.own)
         reader = FieldReader(frozenset({b":path"}))
         self.passing = PassthroughCalls(self.upstream, self.goaway, reader, self.on_new, self.passed)
         self.passing.learn(1, KNOWN.encode())
@@ -152,6 +159,47 @@ def test_a_credit_that_others_wait_for_is_left(owe: str) -> None:
     else:
         lane.upstream.open(5)
     assert lane.passing.replies(PING + WINDOW_UPDATE) == WINDOW_UPDATE
+
+
+LONG = frames.frame(frames.DATA, 0, 1, bytes(range(250)) * 4)
+
+
+def test_the_rest_of_a_long_frame_goes_on_as_it_comes() -> None:
+    lane, data = Lane(), reply_headers(1) + LONG + LONG
+    for start in range(0, len(data), 300):
+        assert lane.passing.replies(data[start : start + 300]) == b""
+    assert (len(lane.to_client), b"".join(lane.to_client)) == (7, data)
+
+
+@given(st.lists(st.tuples(st.integers(1, 1500), st.booleans()), min_size=1, max_size=9))
+def test_frames_of_the_relay_stand_between_those_of_the_runtime(chunks: list[tuple[int, bool]]) -> None:
+    made, streams = Splice(wants), count(101, 2)
+    made.receive_from_client(GREETING + request(1, PASS, b""))
+    replies = frames.settings([]) + reply_headers(1) + 3 * LONG + PING + LONG + trailers(1)
+    position, refused, turns = 0, list[int](), cycle(chunks)
+    while position < len(replies):
+        size, refuses = next(turns)
+        made.receive_from_runtime(replies[position : position + size])
+        position += size
+        if refuses and len(refused) < 400:
+            refused.append(next(streams))
+            made.receive_from_client(request(refused[-1], OLD, b""))
+    found = parse(made.to_client)
+    assert [frame for frame in found if frame[2] < 101 and frame[0] != frames.WINDOW_UPDATE] == parse(replies)
+    assert [stream for kind, _, stream, _ in found if stream >= 101 and kind == frames.HEADERS] == refused
+
+
+def test_a_last_frame_is_not_begun_before_it_is_whole() -> None:
+    lane, last = Lane(), frames.frame(frames.DATA, frames.END_STREAM, 1, bytes(100))
+    assert lane.passing.replies(last[:50]) == last[:50]
+    assert lane.passing.streams == {1}
+
+
+def test_before_the_settings_of_the_runtime_no_frame_is_begun_before_it_is_whole() -> None:
+    lane = Lane()
+    lane.own.hold_back(True)
+    assert lane.passing.replies(LONG[:50]) == LONG[:50]
+    assert not lane.own.is_open
 
 
 def test_nothing_follows_the_end_of_a_reply() -> None:
