@@ -4,8 +4,9 @@
 
 The variants take turns, each round begins with another, and medians over the rounds are compared, so that a busy
 machine blurs the figures but not the ratios. The ends of most loads are our own light ones, which make a direct call
-as cheap as it gets. Beside them stand the ends that a node has: a client on gRPC's C core, and a containerd where one
-is installed. The same ends without a relay are "direct" in each row.
+as cheap as it gets. Beside them stand the ends that a node has: a client on gRPC's C core; a containerd where one is
+installed; client and runtime in Go where that is, whose CPU for a direct call is the measure of a relay's. The same
+ends without a relay are "direct" in each row.
 """
 
 import argparse
@@ -28,12 +29,14 @@ from benchmarks.light_http2 import CREATE, EVENTS, EVENTS_IN_A_STREAM, LIST, VER
 from benchmarks.relay_stage import (
     C_CORE,
     CONTAINERD,
+    GO,
     LIGHT,
     VARIANTS,
     Caller,
     Figure,
     Scenario,
     Way,
+    build_go_ends,
     caller,
     cpu_us,
     measure,
@@ -49,6 +52,8 @@ _IDLE_SECONDS: Final = 2.0
 _AIM: Final = "(aim)"
 _ONE, _MANY = "Version, 1 in flight", "Version, 16 in flight"
 _LISTS, _EVENTS = "ListContainers (500)", "GetContainerEvents"
+# The CPU of the splice for a call, by that of a runtime in Go for a direct one, is at most this.
+_GO_LIMITS: Final = {"Version in Go": 0.7, "Version in Go, 16 in flight": 0.4, "ListContainers (500) in Go": 1.0}
 
 Results = Mapping[str, Mapping[str, list[Figure]]]
 """Figures by load and variant, one for each round."""
@@ -91,6 +96,12 @@ def scenarios(*, quick: bool, runtimes: set[str]) -> tuple[Scenario, ...]:
         Scenario(_LISTS, LIST, 20 * scale),
         Scenario(_EVENTS, EVENTS, 2 * scale, units=EVENTS_IN_A_STREAM),
         Scenario("Version by C core", VERSION, 200 * scale, client=C_CORE),
+        *(
+            Scenario(name, method, calls * scale, in_flight=in_flight, client=GO, runtime=GO)
+            for name, (method, calls, in_flight) in zip(
+                _GO_LIMITS, ((VERSION, 700, 1), (VERSION, 2000, 16), (LIST, 40, 1)), strict=True
+            )
+        ),
         Scenario("Version of containerd", VERSION, 200 * scale, runtime=CONTAINERD),
         Scenario("Version of containerd by C core", VERSION, 200 * scale, client=C_CORE, runtime=CONTAINERD),
     )
@@ -123,8 +134,12 @@ def bars(loads: tuple[Scenario, ...], results: Results, feet: Mapping[str, Footp
     direct, splice = (median(results[_ONE][variant], _p50) for variant in VARIANTS[:2])
     limits.append(Bar(f"{_ONE}: p50 that the splice adds, us", splice - direct, 150.0))
     limits.append(Bar(f"{_ONE}: p50 that the splice adds, us {_AIM}", splice - direct, 60.0))
+    for name, limit in _GO_LIMITS.items():
+        if name in results:
+            spent, runtimes = (median(results[name][variant], _cpu) for variant in ("splice", "direct"))
+            limits.append(Bar(f"{name}: CPU of splice / of the runtime for a direct call", spent / runtimes, limit))
     for load in loads:
-        if load.method == VERSION and load.in_flight == 1:
+        if load.method == VERSION and load.in_flight == 1 and load.runtime != GO:
             direct, splice = (median(results[load.name][variant], _p50) for variant in VARIANTS[:2])
             name, added = f"{load.name}: p50 that the splice adds / direct", (splice - direct) / direct
             limits += [Bar(name, added, 1.0), Bar(f"{name} {_AIM}", added, 0.4)]
@@ -133,13 +148,13 @@ def bars(loads: tuple[Scenario, ...], results: Results, feet: Mapping[str, Footp
 
 def footprint(way: Way, rss_idle: int) -> Footprint:
     """A relay at rest, after the load."""
-    if way.relay is None:
+    if way.counted is None:
         raise ValueError(f"{way.path} is no relay's")
-    before = cpu_us(way.relay)
+    before = cpu_us(way.counted)
     time.sleep(_IDLE_SECONDS)
-    spent = (cpu_us(way.relay) - before) / _IDLE_SECONDS
+    spent = (cpu_us(way.counted) - before) / _IDLE_SECONDS
     megabyte = 1024 * 1024
-    return Footprint(rss_idle / megabyte, way.relay.memory_info().rss / megabyte, spent, way.relay.num_threads())
+    return Footprint(rss_idle / megabyte, way.counted.memory_info().rss / megabyte, spent, way.counted.num_threads())
 
 
 async def rounds(loads: tuple[Scenario, ...], count: int, ways: Ways, other: Caller) -> Results:
@@ -156,12 +171,15 @@ async def rounds(loads: tuple[Scenario, ...], count: int, ways: Ways, other: Cal
 
 def show(results: Results, feet: Mapping[str, Footprint]) -> None:
     """The tables."""
-    print(f"{'load':34}{'relay':8}{'CPU us':>10}{'x grpc':>8}{'p50 us':>10}{'p99 us':>10}{'p50 x direct':>14}")
+    columns = (("CPU us", 10), ("x grpc", 8), ("x direct", 10), ("p50 us", 10), ("p99 us", 10), ("p50 x direct", 14))
+    print(f"{'load':34}{'relay':8}" + "".join(f"{name:>{width}}" for name, width in columns))
     for name, variants in results.items():
-        grpc_cpu, direct_p50 = median(variants["grpc"], _cpu), median(variants["direct"], _p50)
+        grpc_cpu, direct_cpu = median(variants["grpc"], _cpu), median(variants["direct"], _cpu)
+        direct_p50 = median(variants["direct"], _p50)
         for variant, figures in variants.items():
             cpu, p50, p99 = median(figures, _cpu), median(figures, _p50), median(figures, lambda f: f.p99_us)
-            used = f"{cpu:10.1f}{cpu / grpc_cpu:8.3f}" if variant != "direct" else f"{'-':>10}{'-':>8}"
+            used = f"{cpu:10.1f}{cpu / grpc_cpu:8.3f}" if cpu else f"{'-':>10}{'-':>8}"
+            used += f"{cpu / direct_cpu:10.2f}" if direct_cpu else f"{'-':>10}"
             print(f"{name:34}{variant:8}{used}{p50:10.0f}{p99:10.0f}{p50 / direct_p50:14.2f}")
     print(f"\n{'relay':8}{'RSS idle MB':>12}{'loaded MB':>11}{'idle CPU us/s':>15}{'threads':>9}")
     for variant, foot in feet.items():
@@ -201,13 +219,18 @@ async def compare(*, quick: bool, loop: str, output: str) -> int:
         light, ways = str(directory / "runtime.sock"), Ways()
         stack.enter_context(process("--role", "runtime", light, "--loop", loop))
         ways |= stack.enter_context(relays(directory, LIGHT, light, loop))
+        go_ends, no_go = build_go_ends(directory)
+        if not no_go:
+            path = str(directory / "go.sock")
+            runtime = stack.enter_context(process("serve", path, program=(str(go_ends),)))
+            ways |= stack.enter_context(relays(directory, GO, path, loop)) | {(GO, "direct"): Way(path, runtime)}
         lacking = why_no_containerd()
         if not lacking:
             containerd = await stack.enter_async_context(PrivateContainerd(directory / "c"))
             ways |= stack.enter_context(relays(directory, CONTAINERD, str(containerd.socket), loop))
-        rss = {way: way.relay.memory_info().rss for way in ways.values() if way.relay is not None}
+        rss = {way: way.counted.memory_info().rss for way in ways.values() if way.counted is not None}
         loads = scenarios(quick=quick, runtimes={runtime for runtime, _ in ways})
-        results = await rounds(loads, 3 if quick else 6, ways, stack.enter_context(caller()))
+        results = await rounds(loads, 3 if quick else 6, ways, stack.enter_context(caller(go_ends)))
         at_rest = {variant: ways[LIGHT, variant] for variant in VARIANTS[1:]}
         feet = {variant: footprint(way, rss[way]) for variant, way in at_rest.items()}
     limits = bars(loads, results, feet)
@@ -215,8 +238,9 @@ async def compare(*, quick: bool, loop: str, output: str) -> int:
         print(as_json(results, limits))
     else:
         show(results, feet)
-        if lacking:
-            print(f"not measured: containerd ({lacking})")
+        for what, why in (("containerd", lacking), ("ends in Go", no_go)):
+            if why:
+                print(f"not measured: {what} ({why})")
         for bar in limits:
             print(f"{'met ' if bar.is_met else 'MISS'} {bar.name}: {bar.measured:.3f} (limit {bar.limit:g})")
     return 0 if all(bar.is_met for bar in limits if _AIM not in bar.name) else 1

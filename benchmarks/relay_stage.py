@@ -1,11 +1,13 @@
 """The processes of the relay benchmark, and one round of calls through them.
 
-A runtime (our light one, or a containerd of our own), a relay of each kind in front of it, and the caller: our light
-client in this process, or one on gRPC's C core in its own. A relay's CPU is read from /proc, all threads.
+A runtime (our light one, a small one in Go, or a containerd of our own), a relay of each kind in front of it, and the
+caller: our light client in this process, one on gRPC's C core or one in Go in its own. The CPU of a relay, and that of
+the runtime in Go when it is called without one, is read from /proc, all threads.
 """
 
 import asyncio
 import json
+import shutil
 import socket
 import statistics
 import subprocess
@@ -26,7 +28,9 @@ from cri_proxy.relay.calls import Call, Forward, Interest, Outcome, Rewrite, Ver
 
 VARIANTS: Final = ("direct", "splice", "grpc")
 ROOT: Final = Path(__file__).resolve().parent.parent
-LIGHT, CONTAINERD, C_CORE = "light", "containerd", "C core"
+_SELF: Final = (sys.executable, "-m", "benchmarks.relay")
+LIGHT, CONTAINERD, C_CORE, GO = "light", "containerd", "C core", "Go"
+_GO_ENDS: Final = ROOT / "benchmarks" / "go_ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One round of one variant: CPU of the relay for each unit, and the call times. CPU 0 without a relay."""
+    """One round of one variant: CPU of the process that is counted for each unit (see ``Way``), and the call times."""
 
     cpu_us: float
     p50_us: float
@@ -53,10 +57,13 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the caller reaches a runtime: a socket, and the relay that listens there (None: the runtime itself)."""
+    """How the caller reaches a runtime: a socket, and the process whose CPU is counted.
+
+    That is the relay that listens there, or the runtime in Go; of other runtimes none.
+    """
 
     path: str
-    relay: psutil.Process | None = None
+    counted: psutil.Process | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,7 @@ class Caller:
 
     asks: IO[str]
     answers: IO[str]
+    go_ends: Path
 
 
 def create_request() -> bytes:
@@ -121,9 +129,9 @@ async def serve_relay(kind: str, listen: str, runtime: str) -> None:
 
 
 @contextmanager
-def _child(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+def _child(*arguments: str, program: tuple[str, ...] = _SELF) -> Iterator["subprocess.Popen[str]"]:
     """One of our processes, once it is ready."""
-    command = [sys.executable, "-m", "benchmarks.relay", *arguments]
+    command = [*program, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
         try:
             if child.stdout is None or child.stdout.readline().strip() != "ready":
@@ -134,19 +142,30 @@ def _child(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 @contextmanager
-def process(*arguments: str) -> Iterator[psutil.Process]:
+def process(*arguments: str, program: tuple[str, ...] = _SELF) -> Iterator[psutil.Process]:
     """One of our processes, to be looked at."""
-    with _child(*arguments) as child:
+    with _child(*arguments, program=program) as child:
         yield psutil.Process(child.pid)
 
 
 @contextmanager
-def caller() -> Iterator[Caller]:
-    """The client on gRPC's C core."""
+def caller(go_ends: Path) -> Iterator[Caller]:
+    """The client on gRPC's C core, and the program of the one in Go."""
     with _child("--role", "caller") as child:
         if child.stdin is None or child.stdout is None:
             raise RuntimeError("the caller has no pipes")
-        yield Caller(child.stdin, child.stdout)
+        yield Caller(child.stdin, child.stdout, go_ends)
+
+
+def build_go_ends(directory: Path) -> tuple[Path, str]:
+    """Build the ends in Go; return the program, and why it could not be built ('' when it was)."""
+    program = directory / "go_ends"
+    if shutil.which("go") is None:
+        return program, "Go 1.23 or later is not installed"
+    built = subprocess.run(
+        ["go", "build", "-o", str(program), "."], cwd=_GO_ENDS, capture_output=True, text=True, check=False
+    )
+    return program, built.stderr.strip()
 
 
 @contextmanager
@@ -176,6 +195,8 @@ async def measure(scenario: Scenario, way: Way, other: Caller) -> Figure:
     """One round of one variant, after a warm-up on the same connection. ``other`` calls where we do not."""
     if scenario.client == LIGHT:
         spent, seconds = await _call_lightly(scenario, way)
+    elif scenario.client == GO:
+        spent, seconds = _have_go_call(scenario, way, other)
     else:
         spent, seconds = _have_called(scenario, way, other)
     ordered = sorted(second * 1e6 for second in seconds)
@@ -190,9 +211,9 @@ async def _call_lightly(scenario: Scenario, way: Way) -> tuple[float, list[float
     warm = max(1, scenario.calls // 10)
     await client.run(Load(header_blocks(scenario.method, warm, encoder), body, scenario.in_flight))
     load = Load(header_blocks(scenario.method, scenario.calls, encoder), body, scenario.in_flight)
-    before = cpu_us(way.relay)
+    before = cpu_us(way.counted)
     seconds = await client.run(load)
-    spent = cpu_us(way.relay) - before
+    spent = cpu_us(way.counted) - before
     client.transport.close()
     return spent, seconds
 
@@ -201,7 +222,18 @@ def _have_called(scenario: Scenario, way: Way, other: Caller) -> tuple[float, li
     print(json.dumps({"path": way.path, "method": scenario.method, "calls": scenario.calls}), file=other.asks)
     other.asks.flush()
     other.answers.readline()  # it is warm
-    before = cpu_us(way.relay)
+    before = cpu_us(way.counted)
     print("go", file=other.asks, flush=True)
     seconds: list[float] = json.loads(other.answers.readline())
-    return cpu_us(way.relay) - before, seconds
+    return cpu_us(way.counted) - before, seconds
+
+
+def _have_go_call(scenario: Scenario, way: Way, other: Caller) -> tuple[float, list[float]]:
+    arguments = ("call", way.path, scenario.method, str(scenario.calls), str(scenario.in_flight))
+    with _child(*arguments, program=(str(other.go_ends),)) as child:  # ready: it is warm
+        if child.stdin is None or child.stdout is None:
+            raise RuntimeError("the caller has no pipes")
+        before = cpu_us(way.counted)
+        print("go", file=child.stdin, flush=True)
+        seconds: list[float] = json.loads(child.stdout.readline())
+        return cpu_us(way.counted) - before, seconds
