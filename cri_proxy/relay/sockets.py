@@ -11,7 +11,7 @@ from cri_proxy.relay.boundary import OnError, contained
 from cri_proxy.relay.direction import Parts
 from cri_proxy.relay.event_loop import READABLE, WRITABLE, socket_events
 
-_CHUNK_BYTES: Final = 120 << 10  # of one read: few for a long list, each below what malloc takes from the kernel (128 KiB)
+_CHUNK_BYTES: Final = 120 << 10  # of one read: few for a long list, below what malloc maps by itself (128 KiB)
 _FULL_BYTES: Final = 1 << 20
 """Above this much unsent data the other side is no longer read: room for a list of 500 containers."""
 _ROOM_BYTES: Final = _FULL_BYTES // 4  # at this much it is read again
