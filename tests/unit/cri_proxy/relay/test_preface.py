@@ -54,7 +54,7 @@ def test_frames_that_wait_for_the_end_of_a_header_block_are_bounded() -> None:
         own.hold_back(False)
     own.hold_back(True)
     own.send(*[PING] * 300_000)
-    with pytest.raises(ProtocolError, match="within a header block of the runtime"):
+    with pytest.raises(ProtocolError, match="within a frame or header block of the runtime"):
         own.check()
 
 
