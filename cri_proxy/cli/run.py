@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cri_proxy.config.settings import Settings
+from cri_proxy.helper_process import Launcher
 
 HELP = "run the daemon: relay CRI calls to the runtime and place containers"
 EXAMPLE = """\
@@ -52,8 +53,9 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         settings = replace(settings_from(args), takes_over=args.take_over)
+        launcher = Launcher.fork()  # before anything starts a thread
         from cri_proxy.daemon import app
 
-        return app.run(settings)
+        return app.run(settings, launcher)
     finally:
         gc.enable()

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cri_proxy.cri.cdi import CdiSpecs
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
@@ -51,6 +50,16 @@ def device_number(path: Path) -> DeviceNumber | None:
     return DeviceNumber("block", os.major(number), os.minor(number), not is_device) if os.major(number) else None
 
 
+def below_root(root: Path, path: str) -> Path:
+    """Return the place of a host path below this root."""
+    return root / path.lstrip("/")
+
+
+def needs_number(path: str) -> bool:
+    """Return whether the path must be asked for its device; one of sysfs or VFIO names the device itself."""
+    return "\0" not in path and not path.startswith("/sys/") and _VFIO_GROUP.match(path) is None
+
+
 class DeviceFinder:
     """Looks devices up below ``root``, the directory that holds ``sys/`` and ``dev/``. Reads files: not on the loop."""
 
@@ -61,24 +70,20 @@ class DeviceFinder:
         self._root = root
         self._sys = (root / "sys").resolve()
         self._number_of = number_of
-        self._cdi = CdiSpecs(root)
 
-    def of(
-        self, paths: Sequence[str], addresses: Sequence[str] = (), cdi_names: Sequence[str] = ()
-    ) -> tuple[DeviceLocality, ...]:
-        """Return the hints of these host paths, PCI addresses and CDI devices, in this order, none twice.
+    def of(self, paths: Sequence[str], addresses: Sequence[str] = ()) -> tuple[DeviceLocality, ...]:
+        """Return the hints of these host paths and PCI addresses, in this order, none twice.
 
         A device whose locality is unknown, or that does not exist, gives none.
         """
-        nodes = self._cdi.device_nodes(cdi_names)
-        found = [self._of_path(path) for path in dict.fromkeys((*paths, *nodes))]
+        found = [self._of_path(path) for path in dict.fromkeys(paths)]
         found += [self._of_address(address) for address in addresses]
         return tuple(hint for hint in found if hint is not None)
 
     def _of_path(self, path: str) -> DeviceLocality | None:
         if "\0" in path:
             return None
-        below = self._root / path.lstrip("/")
+        below = below_root(self._root, path)
         if path.startswith("/sys/"):
             return self._at(path, [below])
         group = _VFIO_GROUP.match(path)

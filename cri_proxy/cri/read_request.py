@@ -29,10 +29,11 @@ _pod_with = lru_cache(maxsize=128)(Pod)
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A request, and the annotations that were not understood."""
+    """A request, the annotations that were not understood, and why device hints are missing, a sentence each."""
 
     request: Request
     problems: tuple[AnnotationProblem, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 def labels_of(labels: Mapping[str, str]) -> Labels:

@@ -1,26 +1,29 @@
 """The daemon process of ``cri-proxy run``: order of start, stop and handover; signals, watchdog, choice of relay.
 
 Start: the lock; the relay, which serves calls that need no decision from here on; then the engine is loaded and built
-(machine, policy, store, node); recovery enables decisions. Stop: the relay (held calls end or fail), the node, the
-store, the lock. When it replaces another process, the relay comes after machine and policy and the lock after the
-relay; when it is replaced, the relay ends last (``handover``).
+(machine, policy, store, node); recovery enables decisions. Stop: decisions, the node with its last saves, the relay,
+the lock, within STOP_SECONDS whatever hangs. When it replaces another process, the relay comes after machine and
+policy and the lock after the relay; when it is replaced, the relay ends last (``handover``).
 """
 
 import asyncio
 import gc
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from cri_proxy import events
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Takeover, unless, wait_for_successor
 from cri_proxy.daemon.relay_probe import relay_works
 from cri_proxy.errors import ConfigError
+from cri_proxy.helper_process import Launcher
 from cri_proxy.intercept.gate import DecisionGate
 from cri_proxy.logs import Log, configure_logging
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
@@ -37,7 +40,14 @@ if TYPE_CHECKING:  # loaded late, by ``_engine``
     from sysfs.model import Machine
 
 EMBEDDED = "embedded"
-STOP_GRACE_SECONDS = 10.0
+STOP_SECONDS: Final = 4.8
+"""From the signal to the end of the process, whatever hangs; the next process is started after that."""
+STOP_GRACE_SECONDS: Final = 4.2
+"""From the signal until calls in flight are cut; what is left of STOP_SECONDS is for the last bytes to clients."""
+DECIDED_SECONDS: Final = 1.0
+"""For decisions under way and the runtime's answers to them; later answers pass, and the next process asks for them."""
+CLOSING_SECONDS: Final = 3.2
+"""For the node to close, the last saves among it."""
 
 
 class Relay(Protocol):
@@ -59,8 +69,11 @@ class Relay(Protocol):
 class Daemon:
     """The daemon in one object: ``start``, ``stop``, and what tests and benchmarks read in between."""
 
-    def __init__(self, settings: Settings, *, log: Log, machine: "Machine | None" = None) -> None:
-        """Nothing is opened yet; ``machine`` replaces discovery (demo)."""
+    def __init__(
+        self, settings: Settings, *, log: Log, machine: "Machine | None" = None, launcher: Launcher | None = None
+    ) -> None:
+        """Nothing is opened yet; ``machine`` replaces discovery (demo), ``launcher`` starts helpers for files."""
+        self._launcher = launcher
         self._settings = settings
         self._log = log
         self._machine = machine
@@ -68,6 +81,7 @@ class Daemon:
         self._takeover: Takeover | None = None
         self._gate = DecisionGate()
         self._grace_seconds = STOP_GRACE_SECONDS
+        self._is_closed = False
         self._reload_is_wanted = False
         self._served: tuple[str, tuple[tuple[str, str], ...]] = ("", ())
         self._relays: list[Relay] = []
@@ -89,12 +103,11 @@ class Daemon:
     async def start(self) -> None:
         """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
         takeover = self._takeover = Takeover.begin(self._settings.state_dir, takes_over=self._settings.takes_over)
-        self._closing.callback(takeover.release)
         is_alone = takeover.predecessor is None
         if is_alone and self._can_serve_now():
             # No other process serves the kubelet, and most of the start is still to come.
             await self._open_relays(self._settings.runtime_endpoint, take_over=False)
-        engine = await asyncio.to_thread(_engine, self._settings, self._log, self._machine)
+        engine = await asyncio.to_thread(_engine, self._settings, self._log, self._machine, self._launcher)
         self._use(engine)
         endpoint = await self._runtime_endpoint(engine.machine)
         if not is_alone:
@@ -133,12 +146,26 @@ class Daemon:
         self._early_failures.clear()
 
     async def stop(self) -> None:
-        """Close everything in the reverse order."""
+        """Close everything in order; what needs no decision is served until the last saves are done."""
         notify("STOPPING=1")
-        if self.node is None:
-            await self._gate.close(0.0)  # no decision will come for held calls
-        await self._close_relays(self._grace_seconds)
-        await self._closing.aclose()
+        loop = asyncio.get_running_loop()
+        cut_seconds = loop.time() + self._grace_seconds
+        if not self._is_closed:
+            await self._gate.close(DECIDED_SECONDS if self.node is not None else 0.0)
+            await self._close_engine()
+        await self._close_relays(max(0.0, cut_seconds - loop.time()))
+        self._release_lock()
+
+    async def _close_engine(self) -> None:
+        """Close the node, the store and all that stands on them."""
+        self._is_closed = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await self._closing.aclose()
+
+    def _release_lock(self) -> None:
+        if self._takeover is not None:
+            self._takeover.release()
 
     def offer_handover(self) -> None:
         """Let a new process take over, unless systemd supervises this one: it would lose track of its main process."""
@@ -157,7 +184,8 @@ class Daemon:
         for relay in self._relays:
             await relay.leave()
         await self._gate.close(HELD_SECONDS)
-        await self._closing.aclose()
+        await self._close_engine()
+        self._release_lock()
         self._log.info(events.HANDED_OVER)
         self._grace_seconds = 0.0  # a stop from here on: calls have had their time
         await self._close_relays(DRAIN_SECONDS, for_streams=True)
@@ -258,11 +286,11 @@ class PassAll:
         """Ignore; never called."""
 
 
-def _engine(settings: Settings, log: Log, machine: "Machine | None") -> "Engine":
+def _engine(settings: Settings, log: Log, machine: "Machine | None", launcher: Launcher | None) -> "Engine":
     """Load and build the engine. Blocks: loading is most of a start."""
     from cri_proxy.daemon.engine import Engine
 
-    return Engine(settings, log, machine)
+    return Engine(settings, log, machine, launcher)
 
 
 def relay_of(kind: str) -> Callable[..., Relay]:
@@ -276,10 +304,21 @@ def relay_of(kind: str) -> Callable[..., Relay]:
     return SpliceRelay
 
 
-def run(settings: Settings) -> int:
-    """Serve until SIGTERM, SIGINT or a successor. Raises CriProxyError or SysfsBaseError when the start fails."""
+def run(settings: Settings, launcher: Launcher) -> int:
+    """Serve until SIGTERM, SIGINT or a successor, and end the process.
+
+    ``launcher`` starts helpers for files. Raises CriProxyError or SysfsBaseError when the start fails.
+    """
     log = configure_logging(settings.config.log.level, settings.config.log.format)
-    return run_on_loop(_serve(settings, log))
+    return run_on_loop(_serve(settings, log, launcher))
+
+
+def leave_process(status: int) -> NoReturn:
+    """End the process without joining its threads: one may wait for a file that never answers."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed, or nobody reads
+            stream.flush()
+    os._exit(status)
 
 
 def run_on_loop(work: Coroutine[object, object, int]) -> int:
@@ -288,12 +327,21 @@ def run_on_loop(work: Coroutine[object, object, int]) -> int:
         return runner.run(work)
 
 
-async def _serve(settings: Settings, log: Log) -> int:
+async def _serve(settings: Settings, log: Log, launcher: Launcher) -> NoReturn:
     stopping, succeeded = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
+    # On a thread: whatever the loop waits for at the end, the process ends in time.
+    bound = threading.Timer(STOP_SECONDS, leave_process, (1,))
+    bound.daemon = True
+
+    def stop() -> None:
+        if not stopping.is_set():
+            bound.start()
+        stopping.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    daemon = Daemon(settings, log=log)
+        loop.add_signal_handler(number, stop)
+    daemon = Daemon(settings, log=log, launcher=launcher)
     loop.add_signal_handler(signal.SIGHUP, daemon.reload)
     loop.add_signal_handler(ASK, succeeded.set)
     try:
@@ -308,4 +356,4 @@ async def _serve(settings: Settings, log: Log) -> int:
         log.info(events.STOPPING)
     finally:
         await daemon.stop()
-    return 0
+    leave_process(0)

@@ -5,7 +5,7 @@ this process may decide.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -15,14 +15,14 @@ from cri_proxy import events
 from cri_proxy.clock import SystemClock
 from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.cri.annotations.cache import AnnotationCache
-from cri_proxy.cri.device_locality import DeviceFinder
-from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.daemon.apply import Applier, Built, Host, build_start
 from cri_proxy.daemon.loop_lag import LoopLag
 from cri_proxy.daemon.watchers import Watchers
+from cri_proxy.file_workers import FileWorkers
+from cri_proxy.helper_process import Launcher
 from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer
+from cri_proxy.intercept.device_hints import POD_WORKERS, DeviceHints
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.kubelet.pod_resources import SOCKET, PodResources
@@ -43,11 +43,11 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
 from cri_proxy.state.store import Store
 from cri_proxy.version import version
-from policies.base import DeviceLocality
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
 _STORE = "state.db"
+HOST_WORKERS = 4  # the state directory, the kubelet's, and room for two that take their time
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,16 @@ class OpenEngine:
 class Engine:
     """Built at once; ``open`` starts it."""
 
-    def __init__(self, settings: Settings, log: Log, machine: Machine | None = None) -> None:
+    def __init__(
+        self, settings: Settings, log: Log, machine: Machine | None = None, launcher: Launcher | None = None
+    ) -> None:
         """Resolve the configuration for this machine, and log the warnings.
 
-        ``machine`` replaces discovery. Blocks. Raises ConfigError, PolicyBaseError and SysfsBaseError.
+        ``machine`` replaces discovery; without ``launcher`` files are read and written in this process. Blocks.
+        Raises ConfigError, PolicyBaseError and SysfsBaseError.
         """
         self._log = log
+        self._launcher = launcher
         self._host = Host(settings, log, machine)
         self.settings, self._seen, self._built = build_start(settings, self._host)
         """The settings in force: the last known good ones where the file does not work."""
@@ -92,7 +96,9 @@ class Engine:
         ``traffic`` and ``socket_problem`` are the relays'. Raises CriProxyError.
         """
         settings, config = self.settings, self.settings.config
-        store = self._open_store(closing)
+        files = HostFiles(FileWorkers(self._launcher, most=HOST_WORKERS), FileWorkers(self._launcher, most=POD_WORKERS))
+        closing.callback(files.close)
+        store = await self._open_store(closing)
         channel = RuntimeClient(endpoint, max_reply_bytes={EXEC: OUTPUT_BYTES})
         closing.push_async_callback(channel.close)
         environment = Environment(
@@ -104,28 +110,31 @@ class Engine:
             files_root=settings.state_dir / DIRECTORY,
             kubelet_root=Path(config.kubelet_root),
             cpusets=Cgroups(self._host.cgroup_root),
+            files=files.of_host,
         )
         node = build_node(self._built.policy, NodeRules.of(config), environment)
         closing.push_async_callback(node.close)
         if store.problem:
             node.context.persistence.mark_incomplete(store.problem)
         pod_resources = self._pod_resources(node, closing)
-        interceptor = CriInterceptor(node, self._reader(self._built, pod_resources, node.context.annotations))
+        hints = DeviceHints(settings.sysfs_root, files.of_pods)
+        reader_of = partial(_reader, hints, pod_resources, node.context.annotations)
+        interceptor = CriInterceptor(node, reader_of(self._built))
         in_force = ConfigInForce(config, self._warnings)
-        read_by = partial(self._reader, pod_resources=pod_resources, cache=node.context.annotations)
-        applier = Applier(node, interceptor, in_force, read_by)
-        watchers = Watchers(settings, applier, self._host, clock=self._clock, journal=self.journal, seen=self._seen)
+        applier = Applier(node, interceptor, in_force, reader_of)
+        watchers = Watchers(settings, applier, self._host, clock=self._clock, seen=self._seen, files=files.of_host)
         http = HttpAddress(self._log)
         lag = LoopLag(asyncio.get_running_loop())
         lag.start()
         closing.callback(lag.stop)
-        around = LiveDaemonStatus(node, channel, watchers, http, lag, traffic, socket_problem, settings.relay)
+        around = LiveDaemonStatus(node, channel, watchers, http, files, lag, traffic, socket_problem, settings.relay)
         view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)
         await self._open_admin(view, watchers, http, closing)
         return OpenEngine(node, watchers, interceptor)
 
-    def _open_store(self, closing: AsyncExitStack) -> Store:
-        store = Store.open_or_wait(self.settings.state_dir / _STORE)
+    async def _open_store(self, closing: AsyncExitStack) -> Store:
+        path = self.settings.state_dir / _STORE
+        store = await asyncio.to_thread(partial(Store.open_or_wait, path, launcher=self._launcher))
         closing.push_async_callback(store.close)  # after a complete start the node closes it first
         if store.recovered:
             self._log.error(events.STORE_DAMAGED, reason=store.recovered)
@@ -145,20 +154,6 @@ class Engine:
             sha256=kept.digest[:12],
             remedy=f"correct {problem.path}: it is applied at once, without a restart",
         )
-
-    def _reader(self, built: Built, pod_resources: PodResources, cache: AnnotationCache) -> Reader:
-        """Return the reader of CRI messages for this machine, with the locality of its devices."""
-        devices = DeviceFinder(self.settings.sysfs_root)
-
-        async def hints_of(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
-            paths, addresses, names = hint_paths(config), pci_addresses(config), cdi_names(config)
-            # Files of a device that is being reset are slow: never on the loop.
-            return await asyncio.to_thread(devices.of, paths, addresses, names) if paths or names else ()
-
-        memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
-        asked = pod_resources if built.config.pod_resources else None
-        config = built.config
-        return Reader(memory_bytes, config.annotation_domains, hints_of, asked, config.restricted_annotations, cache)
 
     def _pod_resources(self, node: Node, closing: AsyncExitStack) -> PodResources:
         """Return the client of the kubelet's device list; the configuration in force says whether it is asked."""
@@ -182,6 +177,41 @@ class Engine:
         problem = await admin.listen_tcp(self.settings.http)
         if problem:
             http.failed(self.settings.http, problem)
+
+
+def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCache, built: Built) -> Reader:
+    """Return the reader of CRI messages for this machine, with the locality of its devices."""
+    memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
+    asked = pod_resources if built.config.pod_resources else None
+    config = built.config
+    return Reader(memory_bytes, config.annotation_domains, hints.of, asked, config.restricted_annotations, cache)
+
+
+@dataclass(frozen=True, slots=True)
+class HostFiles:
+    """Workers for the host's own files, and others for pods' files: volumes that hang never hold the former."""
+
+    of_host: FileWorkers
+    of_pods: FileWorkers
+
+    def warnings(self) -> Iterator[str]:
+        """Yield a sentence for each mount or directory that hangs."""
+        for whose, workers, effect in (
+            ("the host", self.of_host, "what is kept there is not written or read until it does"),
+            ("pods", self.of_pods, "containers are placed without its locality until it does"),
+        ):
+            for subject, seconds in workers.hanging():
+                yield f"files of {whose}: {subject} has not answered for {seconds:.0f} s; {effect}"
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield how many mounts and directories hang."""
+        yield Sample(catalog.FILES_HANGING, len(self.of_pods.hanging()), ("pod",))
+        yield Sample(catalog.FILES_HANGING, len(self.of_host.hanging()), ("host",))
+
+    def close(self) -> None:
+        """End the workers that do nothing."""
+        self.of_host.close()
+        self.of_pods.close()
 
 
 class HttpAddress:
@@ -214,6 +244,7 @@ class LiveDaemonStatus(DaemonStatus):
     channel: RuntimeClient
     watchers: Watchers
     http: HttpAddress
+    files: HostFiles
     lag: LoopLag
     traffic: Traffic
     socket_problem: Callable[[], str]
@@ -231,6 +262,7 @@ class LiveDaemonStatus(DaemonStatus):
         """Yield the samples of the relays, the event loop, the process, its tasks and the build."""
         yield from self.traffic.samples()
         yield from self.lag.samples()
+        yield from self.files.samples()
         yield from process_samples()
         yield from task_samples()
         yield Sample(catalog.BUILD, 1, (version(), self.node.context.ledger.policy.name, self.relay))
@@ -240,5 +272,5 @@ class LiveDaemonStatus(DaemonStatus):
         return self.watchers.reloader.view()
 
     def warnings(self) -> tuple[str, ...]:
-        """Return the warnings of the event loop, the HTTP server, the machine and the configuration."""
-        return (*self.lag.warnings(), *self.http.warnings(), *self.watchers.warnings())
+        """Return the warnings of the event loop, the HTTP server, of files, the machine and the configuration."""
+        return (*self.lag.warnings(), *self.http.warnings(), *self.files.warnings(), *self.watchers.warnings())

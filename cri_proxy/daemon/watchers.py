@@ -15,6 +15,7 @@ from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.apply import Applier, Host
 from cri_proxy.daemon.reload import Reloader
 from cri_proxy.errors import ConfigError, StoreError
+from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
 from cri_proxy.logs import change_logging
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.model import PlanView
@@ -27,6 +28,7 @@ POLL_SECONDS = 5.0
 # A machine is applied once two reads so far apart agree: CPUs are taken offline one by one.
 SETTLE_SECONDS = 0.5
 SETTLE_ROUNDS = 20
+SAVE_SECONDS = 10.0  # for a file of some kilobytes and an fsync(2)
 
 
 class HotplugWatcher:
@@ -92,8 +94,9 @@ class HotplugWatcher:
 class LastKnownGood:
     """Writes the configuration in force for the next start: one write at a time; keep only the newest pending one."""
 
-    def __init__(self, directory: Path, tasks: Tasks, journal: Journal) -> None:
+    def __init__(self, directory: Path, tasks: Tasks, journal: Journal, files: FileCalls = PLAIN_THREADS) -> None:
         self._directory = directory
+        self._files = files
         self._tasks = tasks
         self._journal = journal
         self._next: KnownGood | None = None
@@ -117,9 +120,11 @@ class LastKnownGood:
             while (kept := self._next) is not None:
                 self._next = None
                 try:
-                    await asyncio.to_thread(save_known_good, self._directory, kept)
+                    await self._files.run(
+                        str(self._directory), save_known_good, self._directory, kept, within_seconds=SAVE_SECONDS
+                    )
                     self.problem = ""
-                except StoreError as error:
+                except (StoreError, FilesFailed) as error:
                     self.problem = str(error)
                     self._journal.noted(events.CONFIG_NOT_KEPT, reason=self.problem)
         finally:
@@ -130,13 +135,14 @@ class Watchers:
     """Watches from ``follow`` on; a reload that is requested earlier is made then."""
 
     def __init__(
-        self, settings: Settings, applier: Applier, host: Host, *, clock: Clock, journal: Journal, seen: Fingerprint
+        self, settings: Settings, applier: Applier, host: Host, *, clock: Clock, seen: Fingerprint, files: FileCalls
     ) -> None:
-        """``seen`` is the fingerprint of the machine in force, taken before it was discovered."""
+        """``seen`` is the fingerprint of the machine in force, taken before its discovery; ``files`` writes files."""
+        journal = applier.node.context.journal
         self._settings = settings
         self._applier = applier
         self._host = host
-        self._last_known_good = LastKnownGood(settings.state_dir, applier.node.background, journal)
+        self._last_known_good = LastKnownGood(settings.state_dir, applier.node.background, journal, files)
         self.reloader = Reloader(settings, self._apply, self._last_known_good.keep, clock=clock, journal=journal)
         place = settings.location or FixedSource(settings.source)
         self.watch: Watch[Source] = Watch(place, settings.source, self.reloader.take, clock=clock)

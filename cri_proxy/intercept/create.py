@@ -35,6 +35,8 @@ class CreateCalls:
         reservation = await self._node.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
         if isinstance(reservation, Refusal):
             return refused(reservation)
+        for problem in found.missing:
+            self._context.journal.hint_missing(reservation.row, problem)
         try:
             rewritten = await self._rewritten(message, request, reservation)
         except BaseException as error:

@@ -1,7 +1,7 @@
 """Parse CRI request bytes; turn creates (with device localities, awaited) and updates into placement requests."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -12,10 +12,11 @@ from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_list import is_usable_id
 from cri_proxy.errors import UnreadableRequest
+from cri_proxy.intercept.device_hints import Found, MissingHints
 from cri_proxy.kubelet.pod_resources import PodResources
-from policies.base import DeviceLocality, Pod, Request
+from policies.base import Pod, Request
 
-HintsOf = Callable[[pb.ContainerConfig], Awaitable[Sequence[DeviceLocality]]]
+HintsOf = Callable[[pb.ContainerConfig], Awaitable[Sequence[Found]]]
 M = TypeVar("M", bound=Message)
 
 
@@ -71,14 +72,16 @@ class Reader:
         self, message: pb.CreateContainerRequest, sandbox: pb.PodSandboxConfig
     ) -> read_request.ReadRequest:
         """Return the request of a container that is about to be created in this pod."""
-        hints = [*await self.hints_of(message.config)]
+        found = await self.hints_of(message.config)
+        hints = [each for each in found if not isinstance(each, MissingHints)]
         if self.pod_resources is not None:
             pod = read_request.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
             hints += await self.pod_resources.hints(pod, message.config.metadata.name)
         annotations = AnnotationReader(AnnotationRules(tuple(self.domains), self.restricted), self.cache)
-        return read_request.read_create(
+        read = read_request.read_create(
             message, sandbox, annotations=annotations, hints=hints, node_memory_bytes=self.memory_bytes
         )
+        return replace(read, missing=tuple(each.problem for each in found if isinstance(each, MissingHints)))
 
     def merge_update(self, request: Request, resources: pb.LinuxContainerResources) -> Request:
         """Return the recorded request as this update changes it."""

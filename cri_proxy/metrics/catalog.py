@@ -90,6 +90,8 @@ LIVE_STATES: Final[Values] = ("reserved", "pending", "created", "running")
 _STATE = Label("state", LIVE_STATES)
 _GRANT = Label("kind", tuple(kind.value for kind in CpuKind))
 _LEFT = Label("why", ("adopt", "other_manager"))
+FILE_OWNERS: Final[Values] = ("pod", "host")
+_FILE_OWNER = Label("owner", FILE_OWNERS)
 _COMMAND = Label("outcome", ("ran", "failed"))
 
 DECISION_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 1.0)
@@ -124,6 +126,10 @@ GRANT_CHANGES: Final = _counter(
     _CHANGE,
 )
 ANNOTATIONS_IGNORED: Final = _counter("cri_proxy_annotations_ignored_total", "Annotations that could not be parsed.")
+HINTS_MISSING: Final = _counter(
+    "cri_proxy_device_hints_missing_total",
+    "Looks at files of a container's devices and mounts that had no answer in time: it was placed without their hints.",
+)
 UPDATES: Final = _counter(
     "cri_proxy_updates_total",
     "Updates of containers that the daemon sent by UpdateContainerResources: confirmed by the runtime, or refused "
@@ -198,7 +204,7 @@ CALLS_IN_FLIGHT: Final = _gauge(
 # The rows whose counts are kept by the journal and by the relay.
 JOURNAL_ROWS: Final = (
     *(DECISIONS, DECISION_SECONDS, RELEASED, GRANT_CHANGES, ANNOTATIONS_IGNORED, UPDATES, MEMORY_MOVES, DRIFTS),
-    *(VIOLATIONS, FAULTS, SAVE_SECONDS, CHECKS_FAILED),
+    *(VIOLATIONS, FAULTS, SAVE_SECONDS, CHECKS_FAILED, HINTS_MISSING),
 )
 RELAY_ROWS: Final = (HELD_SECONDS, CALL_SECONDS, MALFORMED)
 
@@ -294,6 +300,12 @@ LEFT_ALONE: Final = _gauge(
     "cri_proxy_left_alone_containers",
     "Containers that are not pinned: by the option adopt, or because another manager keeps rewriting their cpusets.",
     _LEFT,
+)
+FILES_HANGING: Final = _gauge(
+    "cri_proxy_files_hanging",
+    "Mounts and directories that have not answered in time and are not asked again until they do: volumes and devices "
+    "of pods, or files of the host (state, kubelet).",
+    _FILE_OWNER,
 )
 LATE: Final = _gauge(
     "cri_proxy_update_waiting_containers",

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.errors import StoreError
+from cri_proxy.file_workers import PLAIN_THREADS, FileCalls
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit
 from cri_proxy.node.barrier import Barrier
 from cri_proxy.node.context import Context, NodeRules, Signals
@@ -30,7 +30,8 @@ from cri_proxy.tasks import Tasks
 from policies.base import Reason, Rejected, Request
 from policies.policy import Policy
 
-# At the end: saves under way are nearly done; other work under way is found again at the next start.
+# At the end, for saves under way and closing the store: more than COMMIT_BOUND_SECONDS, and well below the bound of a
+# stop. Other work under way is found again at the next start.
 LAST_SAVES_SECONDS = 3.0
 AFTER_FAULT_SECONDS = 1.0
 POLL_SECONDS = 30.0  # between two slow checks
@@ -50,6 +51,7 @@ class Environment:
     files_root: Path | None = None  # holds the directories behind /.cri-proxy; None = no container gets one
     kubelet_root: Path = NO_DIRECTORY  # the kubelet's own directory, with its managers' state files
     cpusets: Cpusets = Cgroups(NO_DIRECTORY)  # noqa: RUF009 - holds a path and nothing that changes
+    files: FileCalls = PLAIN_THREADS
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +190,18 @@ class Node:
         await self.resource_files.settle()
 
     async def close(self) -> None:
-        """Stop all work, then close the store."""
+        """Stop all work, then save and close the store: what is not on the disk in time is left."""
         await self.background.cancel()
         await self.resource_files.close()
         await self.effects.close()
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(LAST_SAVES_SECONDS):
                 await self.context.tasks.join()
+                await self.store.close()
+        except TimeoutError:
+            reason = f"the last saves take more than {LAST_SAVES_SECONDS:g} s; the next start asks the runtime instead"
+            self.context.journal.noted(events.STORE_DEGRADED, reason=reason)
         await self.context.tasks.cancel()
-        await self.store.close()
 
 
 def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> Node:
@@ -225,7 +230,9 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
     barrier = Barrier(context, effects, coordinator)
     adoption = Adoption(context, lambda: coordinator.rules)
     managers = ManagerWatch(
-        environment.kubelet_root, lambda warning: environment.journal.noted(events.KUBELET_MANAGER, reason=warning)
+        environment.kubelet_root,
+        lambda warning: environment.journal.noted(events.KUBELET_MANAGER, reason=warning),
+        environment.files,
     )
     probes = DriftProbes(environment.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds)
     resync = Resync(context, effects, coordinator, adoption)
@@ -236,7 +243,7 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
         barrier=barrier,
         resync=resync,
         adoption=adoption,
-        resource_files=ResourceFiles(context, environment.files_root),
+        resource_files=ResourceFiles(context, environment.files_root, environment.files),
         rebalance=Rebalance(context, effects, coordinator),
         cold_starts=ColdStarts(context, effects, coordinator),
         drift=Drift(context, effects, adoption, probes),

@@ -57,8 +57,10 @@ class DeciderLock:
     def release(self) -> None:
         """Release the lock; a second call does nothing."""
         # The file stays: if it were removed, two processes could lock two different files of that name.
+        # The holder's name stays in it too: to write it off could take as long as the disk hangs. Explicitly, because a
+        # thread of this process that the disk holds would keep the descriptor open.
         if self._descriptor >= 0:
-            _write(self._descriptor, "")
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1
 

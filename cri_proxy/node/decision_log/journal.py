@@ -35,6 +35,7 @@ _ROUTINE: Final = frozenset(
 # Events that are counted: the metric and its label values.
 _COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
     events.CHECK_FAILED: (catalog.CHECKS_FAILED,),
+    events.HINT_MISSING: (catalog.HINTS_MISSING,),
     events.DRIFTED: (catalog.DRIFTS, "put_back"),
     events.LEFT_TO_ANOTHER: (catalog.DRIFTS, "left_alone"),
     events.UNPLACED: (catalog.DECISIONS, "passthrough", "fault"),
@@ -158,6 +159,11 @@ class Journal:
         self.counters.add(catalog.UPDATES, "refused")
         self._log.error(events.UPDATE_FAILED, **_names(row.grant.request), reason=problem)
         self.records.happened(row, "update-refused", problem)
+
+    def hint_missing(self, row: Row, problem: str) -> None:
+        """Log, count and keep that a container was placed without the hints of some of its devices and mounts."""
+        self.noted_of(row, events.HINT_MISSING, reason=problem)
+        self.records.happened(row, "hint-missing", problem)
 
     def released(self, row: Row, why: str) -> None:
         """Log and count a released grant."""

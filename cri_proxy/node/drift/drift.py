@@ -7,7 +7,7 @@ differently, or that was put back three times within an hour, is left to the man
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from cri_proxy import events
@@ -35,7 +35,7 @@ class DriftProbes:
     """How to read the kernel's cpusets and the kubelet's state files, and how often (seconds; 0 = never)."""
 
     cpusets: Cpusets
-    managers: Callable[[], KubeletManagers]
+    managers: Callable[[], Awaitable[KubeletManagers]]
     period_seconds: Callable[[], float]
 
 
@@ -114,7 +114,7 @@ class Drift:
         async with self._effects.lock(row.key):
             pid = self._pids.get(row.container_id, 0)
             (enforced,) = await asyncio.to_thread(self._read, [(row, pid)])
-            found, managers = await self._inspect(row), await asyncio.to_thread(self._probes.managers)
+            found, managers = await self._inspect(row), await self._probes.managers()
             current = self._ledger.holder(row.container_id)
             if current is None or enforced is None or found is None or not self._is_to_be_checked(current, alone=True):
                 return

@@ -4,12 +4,12 @@ They must be off: a static CPU manager writes its own cpusets into creates and, 
 updates. Sources: pkg/kubelet/cm/cpumanager/state (``cpu_manager_state``) and memorymanager/state of Kubernetes.
 """
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
 from sysfs.cpuset import CpuSet, CpuSetError
 
 CPU_STATE, MEMORY_STATE = "cpu_manager_state", "memory_manager_state"
@@ -17,6 +17,7 @@ _REMEDY = "in the kubelet's configuration, delete {file} in its directory and re
 # Policies that leave cpusets alone. The kubelet writes "None" for the memory manager's.
 _IDLE = ("", "none")
 MAX_STATE_BYTES = 1 << 22
+READ_SECONDS = 2.0  # two small files; a repair of a cpuset waits for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +44,25 @@ class KubeletManagers:
 class ManagerWatch:
     """Watches the kubelet's managers and warns of each once."""
 
-    def __init__(self, kubelet_root: Path, warn: Callable[[str], None]) -> None:
-        """``warn`` gets each new warning."""
+    def __init__(self, kubelet_root: Path, warn: Callable[[str], None], files: FileCalls = PLAIN_THREADS) -> None:
+        """``warn`` gets each new warning; ``files`` reads the kubelet's directory, which may hang."""
         self._root = kubelet_root
         self._warn = warn
+        self._files = files
         self._caller = ""
         self.found = KubeletManagers()
 
-    def read(self) -> KubeletManagers:
-        """Return the state files as they are now. Blocks."""
-        return read_managers(self._root)
+    async def read(self) -> KubeletManagers:
+        """Return the state files as they are now, or as they were when they do not answer."""
+        try:
+            return await self._files.run(str(self._root), read_managers, self._root, within_seconds=READ_SECONDS)
+        except FilesFailed:
+            return self.found
 
     async def look(self) -> None:
         """Read the state files again."""
         before = self.found.warnings()
-        self.found = await asyncio.to_thread(self.read)
+        self.found = await self.read()
         for warning in self.found.warnings():
             if warning not in before:
                 self._warn(warning)

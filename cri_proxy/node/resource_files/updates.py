@@ -5,13 +5,14 @@ removed with the container's row. A failure to write stops no container.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
 from cri_proxy import events
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.node.context import Context
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.resource_files.contents import ContainerResources, MachineSets, machine_sets, resources_of
@@ -30,11 +31,16 @@ from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey, Grant, Pinning
 from sysfs.model import Machine
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 DIRECTORY: Final = "containers"  # below the state directory
 # A placement changes several containers, and each of them in steps: one write for all of it. Counted from the first
 # change, so that a busy node does not put it off without end.
 DEBOUNCE_SECONDS = 0.1
 RETRY_SECONDS = 10.0
+# Writes of all containers wait for each other: a placement on a full node refreshes hundreds, a millisecond each.
+DISK_SECONDS = 10.0
 # A create waits this long for its files: a disk that hangs must not stop containers.
 WRITE_BOUND_SECONDS = 2.0
 
@@ -56,8 +62,9 @@ def gets_files(grant: Grant, pinning: Pinning, mode: str) -> bool:
 class ResourceFiles:
     """Owns the directories. ``written`` and ``failed`` count writes since the start."""
 
-    def __init__(self, context: Context, root: Path | None) -> None:
-        """``root`` holds the directories; None: no container gets files (simulation)."""
+    def __init__(self, context: Context, root: Path | None, files: FileCalls) -> None:
+        """``root`` holds the directories; None: no container gets files (simulation). ``files`` writes them."""
+        self._files = files
         self._context = context
         self._ledger = context.ledger
         self._root = root
@@ -95,7 +102,7 @@ class ResourceFiles:
         if self._root is None:
             return
         try:
-            found = await asyncio.to_thread(list_directories, self._root)
+            found = await self._call(list_directories, self._root)
         except ResourceFilesError as error:
             self._context.journal.noted(events.RESOURCE_FILES_FAILED, reason=str(error))
             return
@@ -122,6 +129,13 @@ class ResourceFiles:
         """Cancel what is under way; the next start finds what was not written."""
         await self.notifier.tasks.cancel()
         await self._tasks.cancel()
+
+    async def _call(self, function: Callable[[Path, *Ts], T], root: Path, *args: *Ts) -> T:
+        """Run this with the state directory's other writes, one after the other. Raises ResourceFilesError."""
+        try:
+            return await self._files.run(str(root), function, root, *args, within_seconds=DISK_SECONDS)
+        except FilesFailed as error:
+            raise ResourceFilesError(error.subject, error.problem) from error
 
     def _changed(self) -> None:
         """Refresh the files soon: a grant or a confirmed pinning has changed."""
@@ -165,7 +179,7 @@ class ResourceFiles:
                 return
             resources = self._resources_of(row)
             try:
-                is_new = await asyncio.to_thread(write_files, self._root, directory, resources)
+                is_new = await self._call(write_files, self._root, directory, resources)
             except ResourceFilesError as error:
                 self._latest.pop(key, None)
                 self._failed_to_write(key, str(error))
@@ -191,7 +205,7 @@ class ResourceFiles:
             if self._root is None or any(directory_of(row.key) == directory for row in self._ledger.rows()):
                 return
             try:
-                await asyncio.to_thread(remove_directory, self._root, directory)
+                await self._call(remove_directory, self._root, directory)
             except ResourceFilesError as error:
                 self._context.journal.noted(events.RESOURCE_FILES_FAILED, reason=str(error))
 

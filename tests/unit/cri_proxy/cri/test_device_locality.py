@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,17 +81,6 @@ def test_the_disk_of_the_root_file_system_attracts_nobody_but_who_asks_for_the_d
     hints = DeviceFinder(tmp_path, lambda path: NVME if path.name == "nvme0n1p1" else stored)
     assert hints.of(["/var/lib/kubelet/pods/1/volumes/kubernetes.io~empty-dir/x"]) == ()
     assert hints.of(["/dev/nvme0n1p1"]) == (hint("/dev/nvme0n1p1"),)
-
-
-def test_a_cdi_device_is_where_its_device_nodes_are(tmp_path: Path) -> None:
-    hints = tree(tmp_path)
-    (tmp_path / "etc/cdi").mkdir(parents=True)
-    spec = {
-        "kind": "example.com/disk",
-        "devices": [{"name": "d", "containerEdits": {"deviceNodes": [{"path": "/dev/nvme0n1p1"}]}}],
-    }
-    (tmp_path / "etc/cdi/disk.json").write_text(json.dumps(spec))
-    assert hints.of([], [], ["example.com/disk=d"]) == (hint("/dev/nvme0n1p1"),)
 
 
 def test_a_path_that_no_file_can_have_gives_no_hint(tmp_path: Path) -> None:

@@ -17,11 +17,15 @@ from tests.fakes.site import Site
 UPDATE = "UpdateContainerResources"
 
 
+async def no_managers() -> KubeletManagers:
+    return KubeletManagers()
+
+
 class Scene:
     def __init__(self, site: Site, root: Path, *, v1: bool = False) -> None:
         self.site = site
         self.tree = CgroupTree(root, v1=v1)
-        probes = DriftProbes(Cgroups(root), KubeletManagers, lambda: 60.0)
+        probes = DriftProbes(Cgroups(root), no_managers, lambda: 60.0)
         self.drift = Drift(site.node.context, site.node.effects, site.node.adoption, probes)
 
     async def run(self, name: str, spec: ContainerSpec) -> str:

@@ -9,7 +9,6 @@ from cri_proxy.metrics.catalog import Metric, Values
 from cri_proxy.metrics.exposition import Distribution, Sample
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.drift import Drift, DriftProbes
-from cri_proxy.node.drift.kubelet_managers import KubeletManagers
 from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.status.model import ConfigurationView, Health, HealthPart, ReloadView
@@ -126,7 +125,7 @@ async def test_whoever_the_kernel_moved_onto_cpus_of_another_is_counted(tmp_path
     tree, pid = CgroupTree(tmp_path, v1=True), site.runtime.node.containers[ids[0]].pid
     tree.write(pid, ids[0], "", "")
     tree.flee(pid, ids[0], "0-7")
-    context, probes = site.node.context, DriftProbes(Cgroups(tmp_path), KubeletManagers, lambda: 60.0)
+    context, probes = site.node.context, DriftProbes(Cgroups(tmp_path), site.node.managers.read, lambda: 60.0)
     drift = Drift(context, site.node.effects, site.node.adoption, probes)
     await drift.check()
     samples = {s.metric: s.value for s in node_samples(replace(site.node, drift=drift)) if not s.labels}

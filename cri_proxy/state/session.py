@@ -1,0 +1,211 @@
+"""The open database as the store uses it: reopen a lost file, write a group of changes; in this process or in a helper.
+
+A disk that hangs can hold whoever writes to it in an uninterruptible sleep: the daemon's sessions are in a helper.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from cri_proxy.errors import StoreError, StoreUnavailable
+from cri_proxy.helper_process import HelperFailed, HelperProcess, Launcher
+from cri_proxy.state import tables
+from cri_proxy.state.database import open_database, require_known_version
+from cri_proxy.state.rows import Saved
+from cri_proxy.state.tables import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What the database held when it was opened, and what was done about a damaged file (None = intact)."""
+
+    saved: Saved
+    recovered: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The outcome of a transaction: ``problem`` is '' when it is on disk.
+
+    ``is_value``: one of its values is at fault; the same statements without it may succeed.
+    """
+
+    problem: str = ""
+    is_value: bool = False
+
+
+class Session(Protocol):
+    """An open database, or one that is opened by the first write. All calls block, one at a time."""
+
+    def open(self, busy_seconds: float) -> Opened:
+        """Open it, creating it if absent; wait this long for another process. Raises StoreError."""
+
+    def require_known_version(self) -> None:
+        """Raise StoreError when a newer program wrote the file; change nothing."""
+
+    def write(self, statements: Sequence[Statement]) -> Written:
+        """Run these statements as one durable transaction."""
+
+    def read(self) -> Saved:
+        """Read all tables. Raises StoreError."""
+
+    def close(self) -> None:
+        """Close the file, if it is open."""
+
+
+class LocalSession:
+    """A session in this process."""
+
+    def __init__(self, path: Path) -> None:
+        """Open nothing yet."""
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+
+    def open(self, busy_seconds: float) -> Opened:
+        """See ``Session``."""
+        self.close()
+        opened = open_database(self._path, busy_seconds=busy_seconds)
+        self._connection, self._identity = opened.connection, _identity(self._path)
+        return Opened(opened.saved, opened.recovered)
+
+    def require_known_version(self) -> None:
+        """See ``Session``."""
+        require_known_version(self._path)
+
+    def write(self, statements: Sequence[Statement]) -> Written:
+        """See ``Session``."""
+        if self._connection is None or _identity(self._path) != self._identity:
+            problem = self._reopen()
+            if problem or self._connection is None:
+                return Written(problem)
+        try:
+            tables.apply(self._connection, statements)
+        except sqlite3.OperationalError as error:
+            return Written(f"cannot save: {error}; check the disk that holds it")
+        except (sqlite3.Error, ValueError, OverflowError) as error:
+            return Written(f"cannot save this value: {error}", is_value=True)
+        return Written()
+
+    def _reopen(self) -> str:
+        """Open a file that could not be opened before, or was removed: writes to a removed file would be lost.
+
+        Return the problem with what was done about it; '' when all is well.
+        """
+        old = self._connection
+        try:
+            opened = open_database(self._path)
+        except StoreError as error:
+            return error.problem if old is None else f"the file was removed and cannot be recreated: {error.problem}"
+        self._connection, self._identity = opened.connection, _identity(self._path)
+        if old is None:
+            return ""
+        old.close()
+        return "the file was removed or replaced while in use; a new one was opened, and is filled again"
+
+    def read(self) -> Saved:
+        """See ``Session``."""
+        if self._connection is None:
+            raise StoreUnavailable(str(self._path), "the file is not open")
+        try:
+            return tables.read(self._connection)
+        except (sqlite3.Error, ValueError) as error:
+            raise StoreError(str(self._path), f"cannot read: {error}") from error
+
+    def close(self) -> None:
+        """See ``Session``."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return the device and inode of this file; None when there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+# In the helper: its only session. The daemon's process has none.
+_session = cache(LocalSession)
+
+
+def _open(path: Path, busy_seconds: float) -> Opened:
+    return _session(path).open(busy_seconds)
+
+
+def _write(path: Path, statements: Sequence[Statement]) -> Written:
+    return _session(path).write(statements)
+
+
+def _read(path: Path) -> Saved:
+    return _session(path).read()
+
+
+def _close(path: Path) -> None:
+    _session(path).close()
+
+
+class RemoteSession:
+    """A session in a helper process; one that ends is replaced by the next call."""
+
+    def __init__(self, path: Path, launcher: Launcher) -> None:
+        """Start nothing yet."""
+        self._path = path
+        self._launcher = launcher
+        self._helper: HelperProcess | None = None
+
+    def open(self, busy_seconds: float) -> Opened:
+        """See ``Session``."""
+        try:
+            return self._running().call(_open, self._path, busy_seconds)
+        except HelperFailed as error:
+            raise self._lost(error) from error
+
+    def require_known_version(self) -> None:
+        """See ``Session``."""
+        try:
+            self._running().call(require_known_version, self._path)
+        except HelperFailed as error:
+            raise self._lost(error) from error
+
+    def write(self, statements: Sequence[Statement]) -> Written:
+        """See ``Session``."""
+        try:
+            return self._running().call(_write, self._path, statements)
+        except HelperFailed as error:
+            return Written(self._lost(error).problem)
+
+    def read(self) -> Saved:
+        """See ``Session``."""
+        try:
+            return self._running().call(_read, self._path)
+        except HelperFailed as error:
+            raise self._lost(error) from error
+
+    def close(self) -> None:
+        """See ``Session``."""
+        if self._helper is not None:
+            helper, self._helper = self._helper, None
+            try:
+                helper.call(_close, self._path)
+            except HelperFailed:
+                return  # it ended: the kernel has closed the file
+            finally:
+                helper.close()
+
+    def _running(self) -> HelperProcess:
+        if self._helper is None:
+            self._helper = self._launcher.start()
+        return self._helper
+
+    def _lost(self, error: HelperFailed) -> StoreUnavailable:
+        if self._helper is not None:
+            self._helper.close()
+            self._helper = None
+        return StoreUnavailable(str(self._path), str(error))
