@@ -56,7 +56,7 @@ class _Worker:
     """A thread, and the helper process that it waits for where there is a launcher."""
 
     def __init__(self, launcher: Launcher | None) -> None:
-        # Joined by no one while it hangs: the daemon ends without joining threads (``daemon.app.leave_process``).
+        # Joined by no one while it hangs: the daemon ends without joining threads (``cli.run.leave``).
         self.thread = ThreadPoolExecutor(1, "files")
         self._launcher = launcher
         self._helper: HelperProcess | None = None
@@ -148,11 +148,13 @@ class FileWorkers:
 
     async def _worker(self, subject: str) -> _Worker:
         """Return an idle worker, else a new one after a moment. Raises FilesFailed where all of them hang."""
+        is_patient = True
         while not self._idle:
+            if self._count < self._most and (self._count == 0 or not is_patient):
+                self._count += 1
+                return _Worker(self._launcher)
             if self._count < self._most:
-                if self._count == 0 or not await self._is_freed_soon():
-                    self._count += 1
-                    return _Worker(self._launcher)
+                is_patient = await self._is_freed_soon()
             elif sum(call.hangs for call in self._calls.values()) >= self._most:
                 raise FilesFailed(subject, f"not asked: all {self._most} workers wait for files that do not answer")
             else:

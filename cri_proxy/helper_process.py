@@ -48,7 +48,7 @@ class HelperProcess:
     def call(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         """Return what the function returns there. Blocks.
 
-        Raises what it raises, if that is an OSError, a ValueError or one of ours; else HelperFailed, as when the
+        Raises what it raises, if that is an OSError, a ValueError or a CriProxyError; else HelperFailed, as when the
         helper has ended.
         """
         try:

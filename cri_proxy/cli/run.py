@@ -2,9 +2,13 @@
 
 import argparse
 import gc
+import os
 import signal
+import sys
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from cri_proxy.config.settings import Settings
 from cri_proxy.helper_process import Launcher
@@ -53,9 +57,17 @@ def run(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         settings = replace(settings_from(args), takes_over=args.take_over)
-        launcher = Launcher.fork()  # before anything starts a thread
-        from cri_proxy.daemon import app
+        with closing(Launcher.fork()) as launcher:  # before anything starts a thread
+            from cri_proxy.daemon import app
 
-        return app.run(settings, launcher)
+            return app.run(settings, launcher, leave)
     finally:
         gc.enable()
+
+
+def leave(status: int) -> NoReturn:
+    """End the process without joining its threads: one may wait for a file that never answers."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # it is closed, or its reader is gone
+            stream.flush()
+    os._exit(status)

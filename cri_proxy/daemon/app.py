@@ -10,7 +10,6 @@ import asyncio
 import gc
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, suppress
@@ -304,21 +303,14 @@ def relay_of(kind: str) -> Callable[..., Relay]:
     return SpliceRelay
 
 
-def run(settings: Settings, launcher: Launcher) -> int:
+def run(settings: Settings, launcher: Launcher, leave: Callable[[int], NoReturn]) -> int:
     """Serve until SIGTERM, SIGINT or a successor, and end the process.
 
-    ``launcher`` starts helpers for files. Raises CriProxyError or SysfsBaseError when the start fails.
+    ``launcher`` starts helpers for files; ``leave`` ends the process with a status and joins no thread. Raises
+    CriProxyError or SysfsBaseError when the start fails.
     """
     log = configure_logging(settings.config.log.level, settings.config.log.format)
-    return run_on_loop(_serve(settings, log, launcher))
-
-
-def leave_process(status: int) -> NoReturn:
-    """End the process without joining its threads: one may wait for a file that never answers."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # closed, or nobody reads
-            stream.flush()
-    os._exit(status)
+    return run_on_loop(_serve(settings, log, launcher, leave))
 
 
 def run_on_loop(work: Coroutine[object, object, int]) -> int:
@@ -327,11 +319,11 @@ def run_on_loop(work: Coroutine[object, object, int]) -> int:
         return runner.run(work)
 
 
-async def _serve(settings: Settings, log: Log, launcher: Launcher) -> NoReturn:
+async def _serve(settings: Settings, log: Log, launcher: Launcher, leave: Callable[[int], NoReturn]) -> NoReturn:
     stopping, succeeded = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     # On a thread: whatever the loop waits for at the end, the process ends in time.
-    bound = threading.Timer(STOP_SECONDS, leave_process, (1,))
+    bound = threading.Timer(STOP_SECONDS, leave, (1,))
     bound.daemon = True
 
     def stop() -> None:
@@ -356,4 +348,4 @@ async def _serve(settings: Settings, log: Log, launcher: Launcher) -> NoReturn:
         log.info(events.STOPPING)
     finally:
         await daemon.stop()
-    leave_process(0)
+    leave(0)

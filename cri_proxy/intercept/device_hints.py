@@ -18,6 +18,8 @@ from policies.base import DeviceLocality
 
 LOOK_SECONDS: Final = 1.0
 """For all files of one container: as long as the kubelet is waited for when it is asked for devices."""
+_REST_SECONDS: Final = 0.25
+"""What is left of LOOK_SECONDS for sysfs when a path hangs: the hints of those that answered are not lost with it."""
 POD_WORKERS: Final = 4
 """Workers for pods' files: so many volumes may hang before no pod's files are looked at."""
 
@@ -112,7 +114,8 @@ class _Look:
 
     async def _numbers_of(self, subject: str, paths: Sequence[str]) -> Numbers:
         try:
-            return await self._files.run(subject, _numbers, self._root, paths, within_seconds=self._left_seconds)
+            within_seconds = self._left_seconds - _REST_SECONDS
+            return await self._files.run(subject, _numbers, self._root, paths, within_seconds=within_seconds)
         except FilesFailed as error:
             self._note(error, paths)
             return {}
@@ -121,6 +124,8 @@ class _Look:
         self, paths: Sequence[str], addresses: Sequence[str], numbers: Numbers
     ) -> tuple[DeviceLocality, ...]:
         """Return the hints of these paths and PCI addresses."""
+        if not (paths or addresses):
+            return ()
         try:
             return await self._files.run(
                 "sysfs", _localities, self._root, paths, addresses, numbers, within_seconds=self._left_seconds

@@ -1,6 +1,7 @@
 """The open database as the store uses it: reopen a lost file, write a group of changes; in this process or in a helper.
 
-A disk that hangs can hold whoever writes to it in an uninterruptible sleep: the daemon's sessions are in a helper.
+A disk that hangs can hold a process that writes to it in an uninterruptible sleep: the daemon's session is in a
+helper.
 """
 
 import sqlite3
@@ -13,7 +14,7 @@ from typing import Protocol
 from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.helper_process import HelperFailed, HelperProcess, Launcher
 from cri_proxy.state import tables
-from cri_proxy.state.database import open_database, require_known_version
+from cri_proxy.state.database import open_database
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import Statement
 
@@ -43,9 +44,6 @@ class Session(Protocol):
     def open(self, busy_seconds: float) -> Opened:
         """Open it, creating it if absent; wait this long for another process. Raises StoreError."""
 
-    def require_known_version(self) -> None:
-        """Raise StoreError when a newer program wrote the file; change nothing."""
-
     def write(self, statements: Sequence[Statement]) -> Written:
         """Run these statements as one durable transaction."""
 
@@ -71,10 +69,6 @@ class LocalSession:
         opened = open_database(self._path, busy_seconds=busy_seconds)
         self._connection, self._identity = opened.connection, _identity(self._path)
         return Opened(opened.saved, opened.recovered)
-
-    def require_known_version(self) -> None:
-        """See ``Session``."""
-        require_known_version(self._path)
 
     def write(self, statements: Sequence[Statement]) -> Written:
         """See ``Session``."""
@@ -164,13 +158,6 @@ class RemoteSession:
         """See ``Session``."""
         try:
             return self._running().call(_open, self._path, busy_seconds)
-        except HelperFailed as error:
-            raise self._lost(error) from error
-
-    def require_known_version(self) -> None:
-        """See ``Session``."""
-        try:
-            self._running().call(require_known_version, self._path)
         except HelperFailed as error:
             raise self._lost(error) from error
 

@@ -40,17 +40,17 @@ ENGINEERING = """
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
     demo describe description diff directory discover discovery docs driver edit effect emulator engine error
     evaluate event executor expect explain exposition expression extent external fact factor failure fallback fault file
-    filter form format function gate gauge generate glob good hardware hash hint history identity index inline input
-    intercept interest interval invariant key kind known lag language last layout level lexer line link load locality
-    location lock log loop main match measure merge metrics migrate migration model narrow none notice number object
-    observer offer open operation option order ordered outcome outline output override packing parse parser part patch
-    path permission persistence pick picker picture place placement plan preference private probe progress queue
+    filter form format function gate gauge generate glob good hardware hash helper hint history identity index inline
+    input intercept interest interval invariant key kind known lag language last layout level lexer line link load
+    locality location lock log loop main match measure merge metrics migrate migration model narrow none notice number
+    object observer offer open operation option order ordered outcome outline output override packing parse parser part
+    patch path permission persistence pick picker picture place placement plan preference private probe progress queue
     range read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render
     replan report request reset resolve response restart restore result resync retained retry return row rule run
     runner safe scale scenario schema scope script second section selector sequence session setting setup show
     sibling simulate simulation snapshot spread start startup state step stop store summary supply swap switch sync
     syntax table target task template testbed text time timer tokens tool traffic transaction transport tryout type
-    unit unmet validate value verify version view vocabulary wait warning widen write writer yaml
+    unit unmet validate value verify version view vocabulary wait warning widen workers write writer yaml
 """
 WORDS = set(f"{LINUX} {KUBERNETES} {RPC_AND_HTTP} {ENGINEERING}".split())
 # Nouns of the field that end in "ing".
