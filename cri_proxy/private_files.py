@@ -99,13 +99,16 @@ def private_directory(path: Path) -> None:
     Raises StoreError for a symlink, something that is no directory, and one that others may write to.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+        if not os.path.lexists(path):  # on a frozen disk mkdir(2) waits also where there is nothing to make
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
         status = path.lstat()
     except OSError as error:
         raise StoreError(str(path), f"cannot make the state directory: {error.strerror}") from error
     if stat.S_ISLNK(status.st_mode):
         raise StoreError(str(path), "state directory is a symbolic link: name the directory it leads to")
+    if not stat.S_ISDIR(status.st_mode):
+        raise StoreError(str(path), f"cannot make the state directory: {os.strerror(errno.EEXIST)}")
     _refuse_shared(path, status, "state directory")
 
 
@@ -115,8 +118,12 @@ def open_private(path: Path, flags: int) -> int:
     Raises StoreError for a symlink, anything but a regular file, and one that others may write to; StoreUnavailable
     where the disk is full, read-only or broken.
     """
+    flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, _FILE_MODE)
+        try:
+            descriptor = os.open(path, flags)  # on a frozen disk O_CREAT waits also for a file that is there
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT, _FILE_MODE)
     except OSError as error:
         if path.is_symlink():
             raise StoreError(str(path), "is a symbolic link: remove it, or name its target") from error

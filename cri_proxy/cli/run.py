@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 def leave(status: int) -> NoReturn:
     """End the process without joining its threads: one may wait for a file that never answers."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.stderr) if status == 0 else ():  # else perhaps the log's reader is what hangs
         with suppress(OSError, ValueError):  # it is closed, or its reader is gone
             stream.flush()
     os._exit(status)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from cri_proxy import events
 from cri_proxy.config.settings import Settings
-from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Takeover, unless, wait_for_successor
+from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Takeover, noted_by, unless, wait_for_successor
 from cri_proxy.daemon.relay_probe import relay_works
 from cri_proxy.errors import ConfigError
 from cri_proxy.helper_process import Launcher
@@ -28,6 +28,7 @@ from cri_proxy.logs import Log, configure_logging
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.event_loop import RelayLoop
 from cri_proxy.relay.traffic import Traffic
+from cri_proxy.state.process_lock import note_holder
 from cri_proxy.systemd import Watchdog, notify, passed_sockets, watchdog_seconds
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import answers, socket_path
@@ -101,7 +102,11 @@ class Daemon:
 
     async def start(self) -> None:
         """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
-        takeover = self._takeover = Takeover.begin(self._settings.state_dir, takes_over=self._settings.takes_over)
+        takeover = self._takeover = Takeover.begin(
+            self._settings.state_dir,
+            takes_over=self._settings.takes_over,
+            note=note_holder if self._launcher is None else noted_by(self._launcher),
+        )
         is_alone = takeover.predecessor is None
         if is_alone and self._can_serve_now():
             # No other process serves the kubelet, and most of the start is still to come.

@@ -5,6 +5,7 @@ this process may decide.
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from cri_proxy.http.server import AdminServer
 from cri_proxy.intercept.device_hints import POD_WORKERS, DeviceHints
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.kubelet.pod_resources import SOCKET, PodResources
+from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
 from cri_proxy.logs import Log, change_logging
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
@@ -116,7 +117,7 @@ class Engine:
         closing.push_async_callback(node.close)
         if store.problem:
             node.context.persistence.mark_incomplete(store.problem)
-        pod_resources = self._pod_resources(node, closing)
+        pod_resources = self._pod_resources(node, files.of_host, closing)
         hints = DeviceHints(settings.sysfs_root, files.of_pods)
         reader_of = partial(_reader, hints, pod_resources, node.context.annotations)
         interceptor = CriInterceptor(node, reader_of(self._built))
@@ -155,14 +156,17 @@ class Engine:
             remedy=f"correct {problem.path}: it is applied at once, without a restart",
         )
 
-    def _pod_resources(self, node: Node, closing: AsyncExitStack) -> PodResources:
+    def _pod_resources(self, node: Node, files: FileWorkers, closing: AsyncExitStack) -> PodResources:
         """Return the client of the kubelet's device list; the configuration in force says whether it is asked."""
-        channel = RuntimeClient(f"unix://{Path(self.settings.config.kubelet_root) / SOCKET}")
+        root = self.settings.config.kubelet_root
+        socket = Path(root) / SOCKET
+        channel = RuntimeClient(f"unix://{socket}")
         resources = PodResources(
             channel,
             self._clock,
             self.journal,
             known=lambda: NodeSet.of(n.id for n in node.context.ledger.policy.machine.nodes),
+            look=lambda: files.run(root, os.path.lexists, socket, within_seconds=BUDGET_SECONDS),
         )
         closing.push_async_callback(resources.close)
         return resources

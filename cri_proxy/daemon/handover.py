@@ -9,12 +9,15 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Self
 
 from cri_proxy import events
+from cri_proxy.helper_process import HelperFailed, Launcher
 from cri_proxy.logs import Log
-from cri_proxy.state.process_lock import SUCCESSOR, DeciderLock, LockHeld, started_ticks
+from cri_proxy.state.process_lock import SUCCESSOR, DeciderLock, LockHeld, Note, note_holder, started_ticks
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import answers
 
@@ -73,23 +76,33 @@ class Predecessor:
 class Takeover:
     """Acquire the decider's lock: at once if it is free, else after the predecessor has handed over."""
 
-    def __init__(self, state_dir: Path, lock: DeciderLock | None, predecessor: Predecessor | None = None) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        lock: DeciderLock | None,
+        predecessor: Predecessor | None = None,
+        note: Note = note_holder,
+    ) -> None:
+        self._note = note
         self._state_dir = state_dir
         self._lock = lock
         self._queue: DeciderLock | None = None
         self.predecessor = predecessor
 
     @classmethod
-    def begin(cls, state_dir: Path, *, takes_over: bool) -> Self:
-        """Take the lock, or with ``takes_over`` queue behind its holder. Raises LockHeld, StoreError."""
+    def begin(cls, state_dir: Path, *, takes_over: bool, note: Note = note_holder) -> Self:
+        """Take the lock, or with ``takes_over`` queue behind its holder; ``note`` writes who holds it.
+
+        Raises LockHeld, StoreError.
+        """
         try:
-            return cls(state_dir, DeciderLock.acquire(state_dir))
+            return cls(state_dir, DeciderLock.acquire(state_dir, note=note))
         except LockHeld as held:
             if not takes_over:
                 raise
-            takeover = cls(state_dir, None, Predecessor.find(held))
+            takeover = cls(state_dir, None, Predecessor.find(held), note)
         try:
-            takeover._queue = DeciderLock.acquire(state_dir, SUCCESSOR)
+            takeover._queue = DeciderLock.acquire(state_dir, SUCCESSOR, note=note)
         except LockHeld as held:
             raise LockHeld(held.path, f"process {held.pid} is already taking over", held.pid) from None
         return takeover
@@ -108,7 +121,7 @@ class Takeover:
         begun_at, is_reported = loop.time(), False
         while self._lock is None:
             try:
-                self._lock = DeciderLock.acquire(self._state_dir)
+                self._lock = DeciderLock.acquire(self._state_dir, note=self._note)
             except LockHeld:
                 if not is_reported and loop.time() - begun_at > _REPORT_SECONDS:
                     is_reported = True
@@ -139,6 +152,20 @@ class Takeover:
         if self._queue is not None:
             self._queue.release()
             self._queue = None
+
+
+def noted_by(launcher: Launcher) -> Note:
+    """Return a function that lets a helper process write who holds a lock, one text after the other."""
+    thread = ThreadPoolExecutor(1, "lock")
+
+    def write(path: Path, text: str) -> None:
+        with suppress(HelperFailed), closing(launcher.start()) as helper:
+            helper.call(note_holder, path, text)
+
+    def note(path: Path, text: str) -> None:
+        thread.submit(write, path, text)
+
+    return note
 
 
 async def wait_for_successor(

@@ -6,7 +6,7 @@ parse, counts as none: it must not keep a container from starting.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from google.protobuf.message import DecodeError, Message
 
@@ -14,6 +14,7 @@ from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.file_workers import FilesFailed
 from cri_proxy.http2.status import Code
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.node.decision_log.journal import Journal
@@ -42,9 +43,15 @@ class PodResources:
         journal: Journal,
         *,
         known: Callable[[], NodeSet],
+        look: Callable[[], Awaitable[object]] | None = None,
         budget_seconds: float = BUDGET_SECONDS,
     ) -> None:
-        """``channel`` leads to the kubelet; ``known`` gives the machine's NUMA nodes as they are."""
+        """``channel`` leads to the kubelet; ``known`` gives the machine's NUMA nodes as they are.
+
+        ``look`` is awaited before each query: it raises FilesFailed where the socket's directory hangs, since
+        connect(2) would then hold the event loop.
+        """
+        self._look = look
         self._budget_seconds = budget_seconds
         self._channel = channel
         self._clock = clock
@@ -86,7 +93,7 @@ class PodResources:
         try:
             async with asyncio.timeout(self._budget_seconds):
                 answer = await self._resources_of(pod)
-        except (CallFailed, RuntimeUnavailable, TimeoutError, DecodeError) as error:
+        except (CallFailed, RuntimeUnavailable, FilesFailed, TimeoutError, DecodeError) as error:
             self._asked.pop(pod.uid, None)  # a later container of the pod asks again
             self._silent_until_seconds = self._clock.monotonic_seconds() + SILENCE_SECONDS
             if not self._is_reported:
@@ -117,6 +124,8 @@ class PodResources:
         return next(found, NOTHING)
 
     async def _call(self, method: str, message: Message) -> bytes:
+        if self._look is not None:
+            await self._look()
         return await self._channel.unary(
             SERVICE + method, message.SerializeToString(), timeout_seconds=self._budget_seconds
         )

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Self
 
 from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.private_files import open_private, private_directory
+
+Note = Callable[[Path, str], None]
 
 _NAME = "decider.lock"
 SUCCESSOR = "successor.lock"
@@ -26,16 +29,32 @@ class LockHeld(StoreError):
     started_ticks: int = 0
 
 
+def note_holder(path: Path, text: str) -> None:
+    """Write the holder into the file if the disk allows it; the lock also works on a full or read-only disk."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, text.encode(), 0)
+        finally:
+            os.close(descriptor)
+
+
 class DeciderLock:
     """An flock(2) on a file of the state directory: the kernel releases it with the process."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: Path, descriptor: int, note: Note) -> None:
         """Hold the lock of this descriptor; use ``acquire``."""
+        self._path = path
         self._descriptor = descriptor
+        self._note = note
 
     @classmethod
-    def acquire(cls, state_dir: Path, name: str = _NAME) -> Self:
-        """Take the lock without waiting. Raises LockHeld, or StoreError when the directory cannot be used."""
+    def acquire(cls, state_dir: Path, name: str = _NAME, *, note: Note = note_holder) -> Self:
+        """Take the lock without waiting. Raises LockHeld, or StoreError when the directory cannot be used.
+
+        ``note`` writes the holder into the file, at once or soon: on a frozen disk locking works and writing waits.
+        """
         private_directory(state_dir)
         path = state_dir / name
         descriptor = _open(path)
@@ -47,12 +66,12 @@ class DeciderLock:
             holder = f"process {pid}" if pid else "another process"
             problem = f"{holder} already uses this state directory: stop it, or use another --state-dir"
             raise LockHeld(str(path), problem, pid, ticks) from None
-        _write(descriptor, f"{os.getpid()}\n")
-        return cls(descriptor)
+        note(path, f"{os.getpid()}\n")
+        return cls(path, descriptor, note)
 
     def offer_handover(self) -> None:
         """Note in the file that this process hands over on request: see ``cri_proxy.daemon.handover``."""
-        _write(self._descriptor, f"{os.getpid()}\n{started_ticks(os.getpid())}\n")
+        self._note(self._path, f"{os.getpid()}\n{started_ticks(os.getpid())}\n")
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""
@@ -75,13 +94,6 @@ def _open(path: Path) -> int:
         except OSError:
             pass
         raise
-
-
-def _write(descriptor: int, text: str) -> None:
-    """Write the holder into the file if the disk allows it; the lock also works on a full or read-only disk."""
-    with suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, text.encode(), 0)
 
 
 def started_ticks(pid: int) -> int:
