@@ -4,6 +4,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 from cri_proxy.errors import StoreError
 from cri_proxy.state.rows import GrantStore, Saveable, Saved
+from cri_proxy.state.session import LocalSession, Written
 from cri_proxy.state.store import Store
+from cri_proxy.state.tables import Statement
 from policies.base import ContainerKey
 from tests.fakes.rows import keys, make_row, make_sandbox, packed, rows, sandboxes
 from tests.fakes.store import MemoryStore
@@ -180,3 +183,26 @@ async def test_a_kill_in_the_middle_loses_nothing_that_was_acknowledged(tmp_path
     await store.close()
     assert store.recovered is None
     assert set(acknowledged) <= saved
+
+
+class Faulty(LocalSession):
+    """Raises at the first write what no disk would."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._faults = [KeyError("a bug")]
+
+    def write(self, statements: Sequence[Statement]) -> Written:
+        if self._faults:
+            raise self._faults.pop()
+        return super().write(statements)
+
+
+async def test_an_unexpected_error_fails_its_save_and_no_later_one(tmp_path: Path) -> None:
+    session = Faulty(tmp_path / "state.db")
+    store = Store(tmp_path / "state.db", session, session.open(1.0))
+    with pytest.raises(StoreError, match=r"internal error: KeyError\('a bug'\)"):
+        await store.save([make_row("a")])
+    await store.save([make_row("b")])
+    assert [row.key.pod_uid for row in store.load().rows] == ["b"]
+    await store.close()
