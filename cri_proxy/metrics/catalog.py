@@ -302,9 +302,9 @@ LEFT_ALONE: Final = _gauge(
     _LEFT,
 )
 FILES_HANGING: Final = _gauge(
-    "cri_proxy_files_hanging",
-    "Mounts and directories that have not answered in time and are not asked again until they do: volumes and devices "
-    "of pods, or files of the host (state, kubelet).",
+    "cri_proxy_hung_file_calls",
+    "Calls about files that have not ended in time; their mount or directory is not asked again until they do. Files of "
+    "pods (volumes, devices) or of the host (state, kubelet).",
     _FILE_OWNER,
 )
 LATE: Final = _gauge(
