@@ -14,6 +14,7 @@ from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.mounts import subjects_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.file_workers import FileCalls, FilesFailed
+from cri_proxy.foreign_text import admit
 from policies.base import DeviceLocality
 
 LOOK_SECONDS: Final = 1.0
@@ -136,4 +137,4 @@ class _Look:
 
     def _note(self, error: FilesFailed, sources: Sequence[str]) -> None:
         more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-        self.missing.append(MissingHints(f"no hint of {sources[0]}{more}: {error}"))
+        self.missing.append(MissingHints(admit(f"no hint of {sources[0]}{more}: {error}")))

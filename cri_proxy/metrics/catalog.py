@@ -303,8 +303,8 @@ LEFT_ALONE: Final = _gauge(
 )
 FILES_HANGING: Final = _gauge(
     "cri_proxy_hung_file_calls",
-    "Calls about files that have not ended in time; their mount or directory is not asked again until they do. Files of "
-    "pods (volumes, devices) or of the host (state, kubelet).",
+    "Calls about files that have not ended in time; their mount or directory is not asked again until they do. Files "
+    "of pods (volumes, devices) or of the host (state, kubelet).",
     _FILE_OWNER,
 )
 LATE: Final = _gauge(
