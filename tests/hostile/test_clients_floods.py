@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 
 from cri_proxy.http2 import frames
 from tests.fakes.http2 import GREETING, request, request_headers
@@ -12,6 +12,7 @@ from tests.hostile.node import AttackedNode
 from tests.hostile.stories import ON_CONTAINERD_TOO
 
 CREATE = "/runtime.v1.RuntimeService/CreateContainer"
+VERSION = "/runtime.v1.RuntimeService/Version"
 OLD = "/runtime.v1alpha2.RuntimeService/Version"
 FIELDS = [(b":scheme", b"http"), (b":authority", b"x"), (b"te", b"trailers"), (b"content-type", b"application/grpc")]
 PATIENCE_SECONDS = 5.0  # a relay that takes no more for so long has bounded the client as well
@@ -90,3 +91,35 @@ async def test_a_client_that_reads_no_answers(node: AttackedNode, relay: str) ->
     async with node.under_attack(bounds):
         sent_bytes = await all_pour([Flood(node)], refused)
     assert relay == "grpc" or sent_bytes < 16 * MIB
+
+
+@ON_CONTAINERD_TOO
+async def test_a_client_that_never_ends_a_header_block(node: AttackedNode) -> None:
+    """A client begins a header block and goes on with half a million empty CONTINUATION frames."""
+    flood = frames.frame(frames.CONTINUATION, 0, 1, b"") * 5_000
+    async with node.under_attack():
+        await all_pour([Flood(node)], lambda: chain([frames.frame(frames.HEADERS, 0, 1, b"")], repeat(flood, 100)))
+
+
+@ON_CONTAINERD_TOO
+async def test_a_client_that_sends_beyond_its_window(node: AttackedNode) -> None:
+    """A client begins a call and sends 64 MiB where 64 KiB are allowed: nothing of the rest is kept."""
+    async with node.under_attack(Bounds(peak_bytes=24 * MIB)):
+        await all_pour([Flood(node)], lambda: chain([begun(1, VERSION)], repeat(data(1, MIB), 64)))
+
+
+@ON_CONTAINERD_TOO
+async def test_a_client_that_begins_calls_and_sends_no_request(node: AttackedNode, relay: str) -> None:
+    """A client sends the headers of 5,000 creations, and nothing more."""
+    calls = [begun(stream, CREATE) for stream in range(1, 10_001, 2)]
+    # As above: the core's calls come in one turn, and their room stays with it.
+    async with node.under_attack(Bounds(turn_references=4.0, kept_bytes=32 * MIB) if relay == "grpc" else None):
+        await all_pour([Flood(node)], lambda: iter([b"".join(calls)]))
+
+
+@ON_CONTAINERD_TOO
+async def test_a_client_that_asks_for_signs_of_life(node: AttackedNode) -> None:
+    """A client sends 200,000 PINGs and as many SETTINGS, each of which wants an answer, and reads none."""
+    flood = (frames.frame(frames.PING, 0, 0, bytes(8)) + frames.settings([])) * 2_000
+    async with node.under_attack():
+        await all_pour([Flood(node)], lambda: repeat(flood, 100))
