@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from cri_proxy.cri.annotations.pod import select
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_request import labels_of
 
 
 def stored_config(config: pb.PodSandboxConfig, domains: Sequence[str]) -> pb.PodSandboxConfig:
     """Return its names, labels, cgroup and figures, and the annotations of these domains unless they are too long."""
-    kept = pb.PodSandboxConfig(metadata=config.metadata, labels=config.labels, linux=figures_of(config.linux))
+    labels = dict(labels_of(config.labels))
+    kept = pb.PodSandboxConfig(metadata=config.metadata, labels=labels, linux=figures_of(config.linux))
     # Others may hold secrets: kubectl keeps the whole pod in one, with the environment of its containers.
     chosen = select(config.annotations, domains)
     if isinstance(chosen, dict):

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.kubelet_numbers import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of_cgroup
-from cri_proxy.cri.read_request import merge_update, pod_of, read_create
+from cri_proxy.cri.read_request import MAX_LABELS, merge_update, pod_of, read_create
+from cri_proxy.cri.sandbox_config import stored_config
 from cri_proxy.cri_client.pods import systemd_slice
 from policies.base import ContainerKey, DeviceLocality, QosClass, Request
 from sysfs.cpuset import CpuSet, NodeSet
@@ -241,3 +243,16 @@ def test_a_guaranteed_container_whose_kubelet_enforces_no_quota_is_read_from_its
 def test_a_container_of_a_pod_with_resources_of_its_own_may_have_none() -> None:
     request = read(GUARANTEED, cpu_shares=SHARES_OF_NOTHING, oom_score_adj=ADJ_OF_GUARANTEED)
     assert (request.pod.qos, request.cpu_request_mcpu) == (QosClass.GUARANTEED, 0)
+
+
+@pytest.mark.parametrize("count", [MAX_LABELS, MAX_LABELS + 1, 30_000])
+def test_of_too_many_labels_none_is_read_and_that_is_a_problem(count: int) -> None:
+    sandbox = pod()
+    sandbox.labels.clear()
+    sandbox.labels.update({f"l{i}": "" for i in range(count)})
+    read = read_create(message(), sandbox)
+    assert len(read.request.pod.labels) == (count if count <= MAX_LABELS else 0)
+    assert len(stored_config(sandbox, DOMAINS).labels) == len(read.request.pod.labels)
+    assert [p.problem for p in read.problems] == [
+        f"the pod has {count}, more than 512: affinities see none of them" for _ in range(count > MAX_LABELS)
+    ]
