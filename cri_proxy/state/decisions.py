@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from itertools import chain
 from typing import Final
 
 from cri_proxy.codec import decode, encode_fields
@@ -280,7 +281,9 @@ def bounded_problems(problems: Sequence[str]) -> tuple[str, ...]:
 
 def pack(record: DecisionRecord) -> PackedDecision:
     """Return the record as it is kept and saved, without what makes it too large."""
-    text = _packed_text(record)
+    labels = chain.from_iterable((*record.request.pod.labels, *record.request.labels))
+    is_large = sum(map(len, labels)) > RECORD_BYTES  # not worth writing first: a megabyte holds up the event loop
+    text = _packed_text(_without_details(record) if is_large else record)
     if len(text) > RECORD_BYTES:
         text = _packed_text(_without_details(record))
     return PackedDecision(record.key, name_of(record.request), record.outlives_row, record.at_seconds, text)

@@ -9,11 +9,13 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.http2.status import Code
+from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.resource_files.notify import (
     COMMAND_SECONDS,
     CONCURRENT,
     CONCURRENT_OF_ONE,
     PAUSES_SECONDS,
+    SHOWN_BYTES,
     Notifier,
     Turns,
 )
@@ -217,3 +219,37 @@ async def test_a_command_that_is_given_up_before_or_in_its_turn_gives_its_slot_b
     await commands.come("e 0", "e 1")
     assert commands.started[-2:] == ["e 0", "e 1"]
     await commands.tasks.cancel()
+
+
+class Blames:
+    """A runtime whose every command fails and says this; and the log of what became of it."""
+
+    def __init__(self, stderr: bytes) -> None:
+        self._reply = pb.ExecSyncResponse(exit_code=1, stderr=stderr).SerializeToString()
+        self.reasons: list[str] = []
+
+    async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
+        return self._reply
+
+    def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
+        raise NotImplementedError
+
+    async def close(self) -> None: ...
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.reasons.append(str(fields["reason"]))
+
+    debug = info = error = warning
+
+
+@pytest.mark.parametrize("length", [1, 10_000])
+async def test_what_a_command_says_is_cut_and_cleaned(length: int, site: Site) -> None:
+    pod = await listener(site, ["false"])
+    runtime = Blames(b"\x1b[2J\xff" * length)
+    journal = Journal(runtime, site.clock)
+    told = Notifier(replace(site.node.context, channel=runtime, journal=journal))
+    told.changed(site.row(pod.container_id("c")))
+    await told.tasks.join()
+    assert len(runtime.reasons) == TRIES
+    assert all(reason.startswith("exit status 1: \\x1b[2J\ufffd") for reason in runtime.reasons)
+    assert all(len(reason.encode()) <= SHOWN_BYTES + 20 for reason in runtime.reasons)
