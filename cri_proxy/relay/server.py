@@ -23,7 +23,7 @@ of the relay itself, of which a correct client causes no more than its windows a
 """
 
 _GOAWAY_SECONDS: Final = 1.0  # for a client to answer the GOAWAY
-_FLUSH_SECONDS: Final = 1.0  # for the last bytes to be written, once no call is waited for
+_FLUSH_SECONDS: Final = 1.0  # for the last bytes to be written, once no call is waited for or a client broke HTTP/2
 
 
 @dataclass(slots=True)
@@ -78,8 +78,9 @@ class _Pair:
             self._splice.receive_from_client(data)
         except ProtocolError as error:
             self._relay.on_error(error)
-            self._splice.finish(error.code)  # the client learns why (RFC 9113, 5.4.1)
+            self._splice.finish(error.code)  # the client learns why (RFC 9113, 5.4.1), if it reads at all
             self.close()
+            asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.abort)
         else:
             self.flush()
 

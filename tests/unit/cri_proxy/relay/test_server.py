@@ -189,6 +189,21 @@ async def test_a_client_that_reads_no_answers_is_left_when_they_have_piled_up(ho
     assert [str(error) for error in house.errors if "has not read" in str(error)]
 
 
+async def test_a_client_that_breaks_http2_and_does_not_read_why_is_gone_all_the_same(house: House) -> None:
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.setblocking(False)
+        await loop.sock_connect(client, house.path)
+        _, writer = await asyncio.wait_for(house.accepted.get(), 20)
+        house.writers.append(writer)
+        await loop.sock_sendall(client, GREETING)
+        writer.write(frames.settings([]) + frames.frame(frames.PING, 0, 0, bytes(8)) * 50_000)
+        await writer.drain()
+        await loop.sock_sendall(client, frames.frame(frames.CONTINUATION, 0, 1, b""))
+        while house.relay.boundary.traffic._relays[0]().connections:  # noqa: ASYNC110 - bounded by the fixture
+            await asyncio.sleep(0.002)
+
+
 async def test_a_client_that_breaks_http2_learns_why(house: House) -> None:
     (reader, client), (_, runtime) = await house.pair()
     client.write(GREETING)
