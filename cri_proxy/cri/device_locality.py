@@ -8,11 +8,12 @@ Sources: Documentation/ABI/testing/sysfs-dev (``/sys/dev/{block,char}/MAJOR:MINO
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
+from cri_proxy.cri.cdi import CdiSpecs
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
@@ -142,6 +143,29 @@ class DeviceFinder:
             node, cpus = node or _read(directory / "numa_node"), cpus or _read(directory / "local_cpulist")
             directory = directory.parent
         return _hint(source, node, cpus)
+
+
+# What helper processes run: this module loads little, and so a helper starts soon and stays small.
+Numbers = Mapping[str, DeviceNumber | None]
+_cdi_specs = cache(CdiSpecs)  # per process: specification files are parsed again only when they change
+
+
+def device_nodes(root: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Return host paths of the device nodes behind these CDI names."""
+    return _cdi_specs(root).device_nodes(names)
+
+
+def device_numbers(root: Path, paths: Sequence[str]) -> Numbers:
+    """Return the device behind each of these host paths."""
+    return {path: device_number(below_root(root, path)) for path in paths}
+
+
+def localities(
+    root: Path, paths: Sequence[str], addresses: Sequence[str], numbers: Numbers
+) -> tuple[DeviceLocality, ...]:
+    """Return the hints of these host paths and PCI addresses, by reading sysfs: the numbers of the paths are known."""
+    known = {below_root(root, path): number for path, number in numbers.items()}
+    return DeviceFinder(root, known.get).of(paths, addresses)
 
 
 def _entries(directory: Path) -> list[Path]:

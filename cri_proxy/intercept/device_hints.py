@@ -1,15 +1,14 @@
 """Find the hints of a container's devices and mounts in time: pods name the files, so any of them may hang."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.cri.cdi import CdiSpecs
-from cri_proxy.cri.device_locality import DeviceFinder, DeviceNumber, below_root, device_number, needs_number
+from cri_proxy.cri.device_locality import Numbers, device_nodes, device_numbers, localities, needs_number
 from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.mounts import subjects_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -24,8 +23,8 @@ _REST_SECONDS: Final = 0.25
 POD_WORKERS: Final = 4
 """Workers for pods' files: so many volumes may hang before no pod's files are looked at."""
 
-Numbers = Mapping[str, DeviceNumber | None]
-_cdi_specs = cache(CdiSpecs)  # per process: specification files are parsed again only when they change
+WARM_SECONDS: Final = 10.0
+"""For a helper to start and to load what it needs, before the first container: seconds on a machine under load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +37,6 @@ class MissingHints:
 Found = DeviceLocality | MissingHints
 
 
-def _device_nodes(root: Path, names: Sequence[str]) -> tuple[str, ...]:
-    return _cdi_specs(root).device_nodes(names)
-
-
-def _numbers(root: Path, paths: Sequence[str]) -> Numbers:
-    """Return the device behind each of these paths."""
-    return {path: device_number(below_root(root, path)) for path in paths}
-
-
-def _localities(
-    root: Path, paths: Sequence[str], addresses: Sequence[str], numbers: Numbers
-) -> tuple[DeviceLocality, ...]:
-    """Return the hints, by reading sysfs: the devices behind the paths are known."""
-    known = {below_root(root, path): number for path, number in numbers.items()}
-    return DeviceFinder(root, known.get).of(paths, addresses)
-
-
 class DeviceHints:
     """Looks devices up below ``root``, the directory that holds ``sys/`` and ``dev/``."""
 
@@ -62,6 +44,11 @@ class DeviceHints:
         """``files`` runs what may hang."""
         self._root = root
         self._files = files
+
+    async def warm(self) -> None:
+        """Start a helper, so that the first container does not wait for that."""
+        with suppress(FilesFailed):
+            await self._files.run("sysfs", localities, self._root, (), (), {}, within_seconds=WARM_SECONDS)
 
     async def of(self, config: pb.ContainerConfig) -> tuple[Found, ...]:
         """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing."""
@@ -94,7 +81,7 @@ class _Look:
         """Return the device nodes behind these CDI names."""
         try:
             return await self._files.run(
-                "CDI specifications", _device_nodes, self._root, names, within_seconds=self._left_seconds
+                "CDI specifications", device_nodes, self._root, names, within_seconds=self._left_seconds
             )
         except FilesFailed as error:
             self._note(error, names)
@@ -116,7 +103,7 @@ class _Look:
     async def _numbers_of(self, subject: str, paths: Sequence[str]) -> Numbers:
         try:
             within_seconds = self._left_seconds - _REST_SECONDS
-            return await self._files.run(subject, _numbers, self._root, paths, within_seconds=within_seconds)
+            return await self._files.run(subject, device_numbers, self._root, paths, within_seconds=within_seconds)
         except FilesFailed as error:
             self._note(error, paths)
             return {}
@@ -129,7 +116,7 @@ class _Look:
             return ()
         try:
             return await self._files.run(
-                "sysfs", _localities, self._root, paths, addresses, numbers, within_seconds=self._left_seconds
+                "sysfs", localities, self._root, paths, addresses, numbers, within_seconds=self._left_seconds
             )
         except FilesFailed as error:
             self._note(error, (*paths, *addresses))
