@@ -25,7 +25,7 @@ from tests.fakes.sysfs_tree import write_tree
 from tests.hostile.bounds import Bounds, Cost
 from tests.hostile.bystander import ANSWER_SECONDS, Bystander
 from tests.hostile.hostile_runtime import HostileRuntime
-from tests.hostile.watched_daemon import HUNG_PATH, REPORT, REPORT_FILE, SWITCH, Report
+from tests.hostile.watched_daemon import REPORT, REPORT_FILE, Report
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MACHINE = small_machine(cores=4)
@@ -43,7 +43,6 @@ class AttackedNode:
         self.daemon = daemon
         self.config = directory / "cri-proxy.yaml"
         self.socket = directory / "cri-proxy.sock"
-        self.hung_path = directory / "hung"  # files at and below it hang while ``hang`` has been called
         self._runtime = runtime
         self._client = RuntimeClient(daemon.endpoint)
         self.kubelet = Kubelet(self._client, node)
@@ -56,17 +55,6 @@ class AttackedNode:
         """The runtime of stories that script it."""
         assert self._runtime is not None, "a story that scripts the runtime does not run on containerd"
         return self._runtime
-
-    def hang(self) -> None:
-        """From here on who looks at ``hung_path`` or below it waits."""
-        os.mkfifo(f"{self.hung_path}{SWITCH}")
-
-    def recover(self) -> None:
-        switch = Path(f"{self.hung_path}{SWITCH}")
-        if switch.exists():
-            writer = os.open(switch, os.O_RDWR | os.O_NONBLOCK)  # who waits for one has it now
-            switch.unlink()
-            os.close(writer)
 
     @asynccontextmanager
     async def under_attack(self, bounds: Bounds | None = None, *, makes_containers: bool = True) -> AsyncIterator[None]:
@@ -82,7 +70,6 @@ class AttackedNode:
             yield
             await self.bystander.goes_on()
             during = await self._report()
-        self.recover()
         if self._runtime is not None:
             self._runtime.behave()
         await self.remove_pods()
@@ -135,7 +122,6 @@ class AttackedNode:
         await self.bystander.start()
 
     async def close(self) -> None:
-        self.recover()
         await self.daemon.stop()
         await self.bystander.close()
         await self._client.close()
@@ -178,7 +164,6 @@ class Place:
             environment={
                 "PYTHONPATH": str(ROOT),
                 REPORT_FILE: str(directory / "report"),
-                HUNG_PATH: str(directory / "hung"),
             },
             command=(sys.executable, "-m", "tests.hostile.watched_daemon"),
         )

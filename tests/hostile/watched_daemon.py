@@ -11,7 +11,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,9 +22,7 @@ from tests.fakes.reference import reference_seconds
 
 REPORT: Final = signal.SIGRTMIN + 1
 REPORT_FILE: Final = "HOSTILE_REPORT"
-HUNG_PATH: Final = "HOSTILE_HUNG_PATH"
 BEAT_SECONDS: Final = 0.002
-SWITCH: Final = ".hangs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,30 +102,8 @@ def memory_bytes(field: str) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
 
 
-def hang_below(path: str) -> None:
-    """Let whoever looks at a file at or below this path wait while its switch is there, as on a dead NFS mount.
-
-    The switch is a FIFO without a writer, and the wait is for one. A signal does not end it.
-    """
-    real_open = os.open
-
-    def hung(real: Callable[..., object]) -> Callable[..., object]:
-        def call(name: object, *args: object, **options: object) -> object:
-            if isinstance(name, str | os.PathLike) and f"{os.fspath(name)}/".startswith(f"{path}/"):
-                with suppress(FileNotFoundError):
-                    os.close(real_open(path + SWITCH, os.O_RDONLY))
-            return real(name, *args, **options)
-
-        return call
-
-    for name in ("stat", "lstat", "open", "scandir", "listdir", "readlink", "statvfs"):
-        setattr(os, name, hung(getattr(os, name)))
-
-
 def main() -> None:
     assert threading.current_thread() is threading.main_thread()
-    if path := os.environ.get(HUNG_PATH):
-        hang_below(path)
     app.Daemon = WatchedDaemon  # type: ignore[misc]  # the one that ``run`` makes
     cri_proxy()
 
