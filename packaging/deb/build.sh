@@ -34,6 +34,8 @@ $pip install --no-deps --no-compile --target "$lib" "$tree"/wheel/*.whl
 # What builds packages, and what only other tools read, stays behind.
 rm -rf "$lib/bin" "$lib"/setuptools* "$lib/pkg_resources" "$lib/_distutils_hack" "$lib/distutils-precedence.pth"
 find "$lib" \( -name '*.pyi' -o -name '*.pyx' -o -name '*.c' -o -name __pycache__ \) -prune -exec rm -rf {} +
+install -d "$root/usr/share/doc/cri-proxy"
+"$python" $here/sbom.py "$lib" cri-proxy >"$root/usr/share/doc/cri-proxy/sbom.cdx.json"
 # What pip notes for itself, this machine's paths among it.
 rm -f "$lib"/*.dist-info/RECORD "$lib"/*.dist-info/INSTALLER "$lib"/*.dist-info/REQUESTED "$lib"/*.dist-info/direct_url.json
 PYTHONNODEBUGRANGES=1 "$python" $here/compile.py "$lib" "$root"
@@ -62,4 +64,5 @@ sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@MINOR
     -e "s/@NEXT@/$((minor + 1))/" -e "s/@SIZE@/$(du -sk "$root" | cut -f1)/" $here/control >"$control/control"
 
 find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+cp "$doc/sbom.cdx.json" "$output/cri-proxy_${version}_${architecture}.sbom.cdx.json"
 dpkg-deb --root-owner-group -Zxz --build "$root" "$output/cri-proxy_${version}_${architecture}.deb"

@@ -19,6 +19,13 @@ if [ ! -e "$package" ]; then
     exit 1
 fi
 
+# A digest, as a tag may stand for another image tomorrow. The compiled parts of the package fit one Python version.
+base=$(sed -n "s/^3\.$minor \(.*\) \(sha256:[0-9a-f]*\)$/\1@\2/p" packaging/image/bases)
+if [ -z "$base" ]; then
+    echo "image: packaging/image/bases has no image for Python 3.$minor: write its name and digest there" >&2
+    exit 1
+fi
+
 umask 022
 rm -rf "$context"
 mkdir -p "$context/root/usr/lib" "$context/root/usr/bin"
@@ -29,8 +36,9 @@ mv "$unpacked/usr/lib/cri-proxy" "$context/root/usr/lib/cri-proxy"
 # The base image's Python is not where Debian's is.
 sed '1s,^#!/usr/bin/python3,#!/usr/local/bin/python3,' "$unpacked/usr/bin/cri-proxy" >"$context/root/usr/bin/cri-proxy"
 chmod 755 "$context/root/usr/bin/cri-proxy"
-# The compiled parts fit one Python version.
-sed "s,^ARG PYTHON=.*,ARG PYTHON=3.$minor," packaging/image/Dockerfile >"$context/Dockerfile"
+# What is in the image beside its base.
+install -D -m 644 "$unpacked/usr/share/doc/cri-proxy/sbom.cdx.json" "$context/root/usr/share/doc/cri-proxy/sbom.cdx.json"
+sed "s,^ARG BASE\$,ARG BASE=$base," packaging/image/Dockerfile >"$context/Dockerfile"
 
 # Prints the first that can build: a docker whose daemon does not run cannot.
 find_builder() {

@@ -50,6 +50,16 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(output.glob("*.deb"))
 
 
+def test_the_package_lists_what_it_contains_as_it_was_pinned(package: Path, tmp_path: Path) -> None:
+    subprocess.run(["dpkg-deb", "--extract", package, tmp_path], check=True)
+    inside = (tmp_path / "usr/share/doc/cri-proxy/sbom.cdx.json").read_text()
+    (beside,) = package.parent.glob("*.sbom.cdx.json")
+    assert beside.read_text() == inside
+    listed = {f"{c['name'].lower().replace('_', '-')}=={c['version']}" for c in json.loads(inside)["components"]}
+    pins = re.findall(r"^\S+==\S+", (ROOT / "packaging/requirements/run.txt").read_text(), re.MULTILINE)
+    assert listed == {pin for pin in pins if not pin.startswith("setuptools==")}
+
+
 @pytest.fixture(scope="module")
 def machine(package: Path) -> Iterator[Booted]:
     """A machine with the package installed, on the embedded runtime."""

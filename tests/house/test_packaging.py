@@ -1,12 +1,14 @@
 """What gets installed: every import is declared, every declared package is pinned, the service can start."""
 
 import ast
+import json
 import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +121,19 @@ IMAGE = ROOT / "packaging" / "image"
 def test_the_image_stands_on_a_bare_name_and_runs_nothing_while_it_is_built() -> None:
     lines = (IMAGE / "Dockerfile").read_text().splitlines()
     words = [line.split() for line in lines if line and not line.startswith("#")]
-    assert [word[0] for word in words] == ["ARG", "FROM", "COPY", "ENTRYPOINT"]
-    assert re.fullmatch(r"python:\$\{PYTHON\}-slim-[a-z]+", words[1][1])
+    assert words[:2] == [["ARG", "BASE"], ["FROM", "${BASE}"]]
+    assert [word[0] for word in words[2:]] == ["COPY", "ENTRYPOINT"]
+    bases = [line.split() for line in (IMAGE / "bases").read_text().splitlines() if not line.startswith("#")]
+    for version, name, digest in bases:
+        assert re.fullmatch(rf"python:{re.escape(version)}\.\d+-slim-[a-z]+", name)
+        assert re.fullmatch(r"sha256:[0-9a-f]{64}", digest)
+
+
+IN_THE_IMAGE = (
+    "usr/bin/cri-proxy",
+    "usr/lib/cri-proxy/cri_proxy/module.py",
+    "usr/share/doc/cri-proxy/sbom.cdx.json",
+)
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +144,9 @@ def packaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     control.parent.mkdir(parents=True)
     version = PROJECT["version"]
     control.write_text(f"Package: cri-proxy\nVersion: {version}\nArchitecture: all\nMaintainer: x\nDescription: x\n")
-    for name in ("usr/lib/cri-proxy/cri_proxy/module.py", "usr/bin/cri-proxy", "usr/share/doc/page.md"):
+    for name in (*IN_THE_IMAGE, "usr/share/doc/page.md"):
         file = directory / "root" / name
-        file.parent.mkdir(parents=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text((ROOT / "packaging" / "deb" / "cri-proxy").read_text())
     architecture = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout
     package = directory / f"cri-proxy_{version}_{architecture.strip()}.deb"
@@ -156,8 +169,10 @@ def test_the_image_is_built_of_the_package_and_of_nothing_else(packaged: Path) -
     assert (packaged / "asked").read_text() == f"info\nbuild --tag {name} {context}\n"
     assert f"save {name} | ctr" in done.stdout
     laid_out = sorted(str(path.relative_to(context)) for path in context.rglob("*") if path.is_file())
-    assert laid_out == ["Dockerfile", "root/usr/bin/cri-proxy", "root/usr/lib/cri-proxy/cri_proxy/module.py"]
-    assert f"\nARG PYTHON=3.{sys.version_info.minor}\n" in (context / "Dockerfile").read_text()
+    assert laid_out == ["Dockerfile", *(f"root/{name}" for name in IN_THE_IMAGE)]
+    version = f"3.{sys.version_info.minor}"
+    base = rf"\nARG BASE=python:{re.escape(version)}\.\d+-slim-[a-z]+@sha256:[0-9a-f]{{64}}\n"
+    assert re.search(base, (context / "Dockerfile").read_text())
     started = context / "root" / "usr" / "bin" / "cri-proxy"
     assert started.read_text().startswith("#!/usr/local/bin/python3 -IS\n")
     assert started.stat().st_mode & 0o777 == 0o755
@@ -173,6 +188,29 @@ def test_where_nothing_can_build_the_image_that_is_said_and_what_is_left_to_do(p
 def test_without_a_package_it_is_said_how_to_build_one(tmp_path: Path) -> None:
     done = build_image(tmp_path, "true")
     assert (done.returncode, "build it with `make deb`" in done.stderr) == (1, True)
+
+
+def listed_contents(directory: Path) -> str:
+    command = [sys.executable, ROOT / "packaging" / "deb" / "sbom.py", directory, "cri-proxy"]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "86400"}
+    return subprocess.run(command, check=True, env=environment, capture_output=True, text=True).stdout
+
+
+def test_the_list_of_contents_names_every_package_its_version_and_what_needs_it() -> None:
+    site = Path(sysconfig.get_path("purelib"))
+    text = listed_contents(site)
+    found = json.loads(text)
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
+    assert found["metadata"]["timestamp"] == "1970-01-02T00:00:00Z"
+    main = found["metadata"]["component"]
+    assert (main["name"], main["version"]) == ("cri-proxy", PROJECT["version"])
+    versions = {normal(d.name): d.version for d in distributions(path=[str(site)]) if d.name != "cri-proxy"}
+    assert {normal(c["name"]): c["version"] for c in found["components"]} == versions
+    needs = {entry["ref"]: entry["dependsOn"] for entry in found["dependencies"]}
+    direct = {ref.partition("@")[0].removeprefix("pkg:pypi/") for ref in needs[main["bom-ref"]]}
+    assert direct == declared()
+    assert {ref for refs in needs.values() for ref in refs} <= needs.keys()
+    assert listed_contents(site) == text
 
 
 @pytest.mark.parametrize("script", ["build.sh", "postinst", "prerm", "postrm"])
