@@ -51,14 +51,14 @@ class MutationRun:
     """A pytest plugin that runs mutants in the place of the collected tests."""
 
     def __init__(
-        self, mutants: Sequence[Mutant], note: Callable[[Fate], None], *, jobs: int, patience: float, ends: float
+        self, mutants: Sequence[Mutant], note: Callable[[Fate], None], *, jobs: int, patience: float, seconds: float
     ) -> None:
-        """``patience``: seconds of tests before a mutant counts as one that survives. ``ends``: of the whole run."""
+        """``patience``: seconds of tests before a mutant counts as one that survives. ``seconds``: of all mutants."""
         self._mutants = mutants
         self._note = note
         self._jobs = jobs
         self._patience = patience
-        self._ends = ends
+        self._seconds = seconds
         self._verdicts = Verdicts()
         self._known = Known()
         self._kills: dict[str, Counter[str]] = defaultdict(Counter)  # tests by what they killed: function, module
@@ -115,10 +115,11 @@ class MutationRun:
         return {"seconds": seconds, "blocks": blocks, "failed": failed}
 
     def _run_all(self) -> None:
+        ends = time.monotonic() + self._seconds
         waiting = list(reversed(self._mutants))
         running: dict[int, tuple[int, Mutant, float]] = {}
         while waiting or running:
-            while waiting and len(running) < self._jobs and time.monotonic() < self._ends:
+            while waiting and len(running) < self._jobs and time.monotonic() < ends:
                 mutant = waiting.pop()
                 items = self._order(mutant)
                 if not items:

@@ -61,3 +61,36 @@ def test_a_copy_goes_its_own_way() -> None:
     other = made.copy()
     other.forget(row("a").key)
     assert (str(made.of(row("a").key)), str(other.of(row("a").key))) == ("1-2", "")
+
+
+def test_what_was_its_alone_before_is_not_contested_by_others_on_it() -> None:
+    """A sharer that is late on CPU 2, which the runtime had confirmed for this container alone, takes nothing back."""
+    one, late = row("a", owned="1-2", acknowledged="1-2"), row("b", acknowledged="2-7")
+    made = claims(one)
+    made.note_confirmed(one, Pinning(CpuSet.parse("1-2"), None), (one, late))
+    assert str(made.of(one.key)) == "1-2"
+
+
+def test_only_cpus_that_it_was_on_before_can_be_contested() -> None:
+    one, other = row("a", owned="2-4", acknowledged="2-4"), row("b", acknowledged="4-7")
+    made = claims(one, other, known=ON_2_3)
+    assert str(made.of(one.key)) == "2-4"
+
+
+def test_contested_cpus_that_it_has_left_do_not_become_its_alone() -> None:
+    one, other = row("a", owned="2-3", acknowledged="2"), row("b", acknowledged="2-7")
+    made = claims(one, other, known=ON_2_3)
+    made.settle((one, row("b", acknowledged="4-7")))
+    assert str(made.of(one.key)) == "2"
+
+
+def test_while_one_of_several_is_still_there_the_rest_is_contested() -> None:
+    one = row("a", owned="2-3", acknowledged="2-3")
+    made = claims(one, row("b", acknowledged="2-7"), row("c"), known=ON_2_3)
+    assert str(made.of_others(row("b").key)) == ""
+    made.settle((one, row("b", acknowledged="3-7"), row("c")))
+    assert (str(made.of(one.key)), str(made.of_others(row("b").key))) == ("2", "2")
+    made.settle((one, row("b", acknowledged="4-7")))
+    assert (str(made.of(one.key)), str(made.of_others(row("b").key))) == ("2-3", "2-3")
+    made.settle((one, row("b", acknowledged="2-7")))  # it is settled for good
+    assert str(made.of(one.key)) == "2-3"

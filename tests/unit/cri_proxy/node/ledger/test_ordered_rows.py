@@ -47,3 +47,10 @@ def test_a_copy_goes_its_own_way() -> None:
     other.put(row("c"))
     assert [[r.key.name for r in rows.ordered()] for rows in (made, other)] == [["a", "b"], ["b", "c"]]
     assert (row("a").key in made, row("a").key in other) == (True, False)
+
+
+def test_what_is_dropped_is_not_among_the_active_ones_any_more() -> None:
+    made = put(row("a"), row("b"))
+    assert len(made.active()) == 2
+    made.drop(row("a").key)
+    assert [r.key.name for r in made.active()] == ["b"]

@@ -1,0 +1,187 @@
+"""What the ledger makes of a container's states: one that is gone, exited, not created yet, or without a pinning."""
+
+from dataclasses import replace
+
+import pytest
+
+from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.signals import Signal
+from cri_proxy.state.rows import Row, SandboxRow
+from policies.base import ContainerKey, CpuKind, Grant, Pinning, Pod, Preferences, QosClass
+from sysfs.cpuset import CpuSet
+from tests.fakes.grants import NODES, ledger_with, row
+
+GONE = ContainerKey("pod-1", "gone")
+
+
+def pinned(cpus: str) -> Pinning:
+    return Pinning(CpuSet.parse(cpus), None)
+
+
+def keys(rows: tuple[Row, ...] | list[Row]) -> list[str]:
+    return [each.key.name for each in rows]
+
+
+def preserved(name: str, cpus: str) -> Row:
+    """A container that keeps the cpuset it brought along."""
+    plain = row(name, acknowledged=cpus)
+    wish = replace(plain.grant.request, preferences=Preferences(preserve_cpu=True))
+    return replace(plain, grant=Grant(wish, "", CpuKind.PRESERVE))
+
+
+def exited(name: str, cpus: str) -> Row:
+    return replace(row(name, owned=cpus, acknowledged=cpus), state="exited")
+
+
+def test_what_is_heard_of_a_container_that_is_gone_or_has_exited_is_not_recorded() -> None:
+    ledger = ledger_with(row("b", acknowledged="2-7"))
+    ledger.put(exited("a", "1"))
+    before = ledger.version, tuple(ledger.rows())
+    for key in (GONE, row("a").key):
+        assert ledger.confirm(key, pinned("3")) is None
+        ledger.mark_unconfirmed(key, pinned("3"))
+        assert ledger.unconfirmed(key) == Pinning(None, None)
+    assert (ledger.version, tuple(ledger.rows())) == before
+
+
+def test_nothing_is_wanted_of_a_container_that_is_gone_or_has_exited() -> None:
+    ledger = ledger_with(row("b", acknowledged="2-7"))
+    ledger.put(exited("a", "1"))
+    for key in (GONE, row("a").key):
+        assert ledger.sendable(key) is None
+    assert ledger.can_step_aside(GONE) is False
+    assert ledger.waits_for(exited("a", "1")) == frozenset()
+
+
+def test_a_container_that_exits_gives_its_cpus_back_at_once() -> None:
+    ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"), row("b", acknowledged="3-7"))
+    ledger.put(exited("a", "1-2"))
+    assert not ledger.confirmed_cpus_of(row("a").key)
+    sendable = ledger.sendable(row("b").key)
+    assert sendable is not None
+    assert str(sendable.cpus) == "1-7"
+
+
+def test_a_container_whose_pinning_is_unknown_again_has_nothing_alone() -> None:
+    ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"))
+    ledger.put(row("a", owned="1-2"))
+    assert not ledger.confirmed_cpus_of(row("a").key)
+
+
+def test_a_container_that_was_dropped_is_not_found_by_any_name() -> None:
+    ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", acknowledged="2-7"))
+    ledger.drop(GONE, row("a").key)
+    assert (keys(list(ledger.rows())), keys(ledger.active())) == (["b"], ["b"])
+    assert (ledger.holder("id-a"), ledger.full_id("id-a"[:4])) == (None, "id-a")
+    assert [grant.container.name for grant in ledger.allocations.grants] == ["b"]
+    assert ledger.grants_with([row("a").grant, row("b").grant])[0].key.name == "b"
+    assert not ledger.confirmed_cpus_of(row("a").key)
+
+
+def test_a_row_that_is_put_again_is_found_by_its_id() -> None:
+    ledger = ledger_with(row("a", acknowledged="1-7"))
+    ledger.put(row("a", acknowledged="1-7"))
+    found = ledger.holder("id-a")
+    assert found is not None
+    assert (found.key.name, ledger.full_id("id-a")) == ("a", "id-a")
+
+
+def test_a_whole_id_stands_for_itself_though_others_begin_with_it() -> None:
+    ledger = ledger_with(replace(row("a"), container_id="1"), replace(row("b"), container_id="12"))
+    assert [ledger.full_id(text) for text in ("1", "12", "2")] == ["1", "12", "2"]
+
+
+def test_the_next_row_comes_after_all_that_were_loaded() -> None:
+    ledger = ledger_with(replace(row("a"), created_order=7))
+    assert (ledger.next_order(), ledger.next_order()) == (8, 9)
+
+
+def test_a_pinning_that_changes_the_cpus_withheld_is_a_change_of_the_grants() -> None:
+    ledger = ledger_with(preserved("a", "1-2"), row("b", acknowledged="3-7"))
+    version = ledger.version
+    ledger.confirm(row("a").key, pinned("1"))
+    assert (str(ledger.allocations.withheld), ledger.version > version) == ("1", True)
+    version = ledger.version
+    ledger.confirm(row("b").key, pinned("3-6"))
+    assert ledger.version == version  # the grants are what they were, so decisions that are being made stay valid
+
+
+def test_a_confirmed_pinning_is_heard_of() -> None:
+    changed, heard = Signal[[]](), list[str]()
+    ledger = ledger_with(row("b", acknowledged="2-7"), changed=changed)
+    changed.connect(lambda: heard.append("a change"))
+    ledger.confirm(row("b").key, pinned("1-7"))
+    assert heard == ["a change"]
+
+
+def test_fields_that_were_not_sent_are_not_in_doubt() -> None:
+    ledger = ledger_with(row("b", acknowledged="1-7"))
+    ledger.mark_unconfirmed(row("b").key, Pinning(None, NODES))
+    found = ledger.get(row("b").key)
+    assert found is not None
+    assert (found.acknowledged, found.unconfirmed) == (pinned("1-7"), Pinning(None, NODES))
+
+
+def test_an_update_in_doubt_to_a_container_without_a_known_pinning_leaves_it_unknown() -> None:
+    ledger = ledger_with(row("b"))
+    ledger.mark_unconfirmed(row("b").key, pinned("1-3"))
+    found = ledger.get(row("b").key)
+    assert found is not None
+    assert (found.acknowledged, found.unconfirmed) == (None, pinned("1-3"))
+
+
+def test_a_container_that_others_left_has_its_contested_cpus_alone() -> None:
+    """It grew by CPU 2 while a sharer ran there; when the sharer is confirmed elsewhere, the CPU is its own."""
+    ledger = ledger_with(row("a", acknowledged="1-7"), row("b", acknowledged="1-7"))
+    ledger.put(replace(row("a", owned="1-2"), acknowledged=pinned("1-7")))
+    ledger.confirm(row("a").key, pinned("1-2"))
+    assert not ledger.confirmed_cpus_of(row("a").key)
+    ledger.confirm(row("b").key, pinned("3-7"))
+    assert str(ledger.confirmed_cpus_of(row("a").key)) == "1-2"
+
+
+def test_a_container_without_an_id_sits_on_nobodys_cpus_and_needs_no_call() -> None:
+    ledger = ledger_with(row("a", owned="1", acknowledged="1"), replace(row("b", state="reserved"), container_id=""))
+    assert ledger.occupants(row("a", owned="1")) == ()
+    assert (ledger.unmet(), ledger.unsettled()) == ((), ())
+
+
+def test_a_container_does_not_wait_for_itself() -> None:
+    ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"))
+    created = row("a", owned="1-2", acknowledged="1-2", state="created")
+    assert ledger.waits_for(created) == frozenset()
+    ledger.put(row("b", owned="3", acknowledged="2"))
+    assert ledger.waits_for(row("a", owned="1-2", acknowledged="1")) == {row("b").key}
+
+
+@pytest.mark.parametrize(("state", "waits"), [("running", False), ("created", True)])
+def test_a_container_that_runs_waits_only_for_cpus_that_it_is_not_on(state: str, waits: bool) -> None:
+    ledger = ledger_with(row("a", acknowledged="1-7"), row("b", acknowledged="2-7"))
+    wanted = replace(row("a", owned="2-3", acknowledged="1-7"), state=state)  # type: ignore[arg-type]
+    ledger.put(wanted)
+    assert (row("b").key in ledger.waits_for(wanted)) is waits
+
+
+def test_cpus_that_are_blocked_are_among_those_asked_about() -> None:
+    ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"), row("b", acknowledged="3-7"))
+    assert str(ledger.blocked_cpus(row("b"), CpuSet.parse("2-3"))) == "2"
+
+
+def test_a_container_that_exited_does_not_step_aside_when_it_is_back() -> None:
+    ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", owned="2", acknowledged="2"))
+    ledger.put(row("a", owned="2", acknowledged="1"), row("b", owned="1", acknowledged="2"))
+    ledger.step_aside(row("a").key)
+    assert not ledger.can_step_aside(row("a").key)
+    ledger.put(exited("a", "2"))
+    ledger.put(row("a", owned="2", acknowledged="1"))
+    assert ledger.can_step_aside(row("a").key)
+
+
+def test_a_copy_has_sandboxes_of_its_own() -> None:
+    ledger = Ledger(ledger_with().policy)
+    pod = Pod("pod-1", "pod-1", "default", QosClass.GUARANTEED)
+    ledger.sandboxes["s1"] = SandboxRow("s1", pod, (), "", b"")
+    trial = ledger.copy()
+    assert trial.full_sandbox_id("s") == "s1"
+    trial.sandboxes.clear()
+    assert list(ledger.sandboxes) == ["s1"]
