@@ -20,10 +20,10 @@ run: ## try the proxy on this machine: real containers on chosen CPUs (RUNTIME=u
 	@[ -n "$(RUNTIME)" ] || packaging/setup/system.sh run
 	@$(PYTHON) -m cri_proxy.tryout $(if $(RUNTIME),--runtime '$(RUNTIME)')
 
-test: ## every test: the checks, the kill test, the soak, then real containerd, then emulated machines
+test: ## every test: the checks, a sample of mutants, the kill test, the soak, then real containerd, then emulated machines
 	@packaging/setup/venv.sh dev
 	@packaging/setup/system.sh test
-	@$(STAGES) check kill soak e2e vm
+	@$(STAGES) check mutants kill soak e2e vm
 
 dev: ## make everything that work on the project needs, in .venv
 	@packaging/setup/venv.sh dev

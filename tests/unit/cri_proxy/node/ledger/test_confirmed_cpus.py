@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 from cri_proxy.node.ledger.confirmed_cpus import ConfirmedCpus
 from cri_proxy.node.ledger.ordered_rows import OrderedRows
 from cri_proxy.state.rows import Row
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
-from tests.fakes.grants import row
+from tests.fakes.grants import NODES, row
 
 ON_2_3 = Pinning(CpuSet.parse("2-3"), None)
 
@@ -94,3 +96,9 @@ def test_while_one_of_several_is_still_there_the_rest_is_contested() -> None:
     assert (str(made.of(one.key)), str(made.of_others(row("b").key))) == ("2-3", "2-3")
     made.settle((one, row("b", acknowledged="2-7")))  # it is settled for good
     assert str(made.of(one.key)) == "2-3"
+
+
+def test_who_is_not_pinned_to_cpus_contests_none() -> None:
+    one, memory_only = row("a", owned="2-3", acknowledged="2-3"), row("b")
+    others = (replace(memory_only, acknowledged=Pinning(None, NODES)), row("c"))
+    assert str(claims(one, *others, known=ON_2_3).of(one.key)) == "2-3"

@@ -190,3 +190,36 @@ def test_after_any_forced_change_everybody_comes_where_he_should_and_no_promise_
     bring_all(ledger, data.draw(st.randoms(use_true_random=False)))
     wanted = {key.name: str(pinning.cpus) for key, pinning in ledger.desired().items()}
     assert on(ledger) == wanted
+
+
+def test_who_waits_for_a_cycle_without_being_in_it_does_not_step_aside() -> None:
+    ledger = ledger_with(
+        row("a", owned="3", acknowledged="3"),
+        row("b", owned="1,4", acknowledged="1,4"),
+        row("c", owned="2", acknowledged="2"),
+    )
+    changed(
+        ledger,
+        row("a", owned="4", acknowledged="3"),
+        row("b", owned="2", acknowledged="1,4"),
+        row("c", owned="1", acknowledged="2"),
+    )
+    assert [key.name for key in break_deadlocks(ledger)] == ["b"]
+    bring_all(ledger, Random(1))
+
+
+def test_who_is_in_a_cycle_steps_aside_though_it_waits_for_others_as_well() -> None:
+    ledger = ledger_with(
+        row("b", owned="1", acknowledged="1"),
+        row("c", owned="2", acknowledged="2"),
+        row("d", owned="5", acknowledged="5"),
+        row("s", acknowledged="3-4,6-7"),
+    )
+    changed(
+        ledger,
+        row("b", owned="2,5", acknowledged="1"),
+        row("c", owned="1", acknowledged="2"),
+        row("d", owned="6", acknowledged="5"),
+    )
+    assert [key.name for key in break_deadlocks(ledger)] == ["b"]
+    bring_all(ledger, Random(1))
