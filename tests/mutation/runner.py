@@ -3,6 +3,7 @@
 The process that collects runs no test itself, so it has no threads and no state, and every fork starts from the same.
 """
 
+import faulthandler
 import gc
 import json
 import os
@@ -167,7 +168,7 @@ class MutationRun:
             usual = self._known.seconds[item.nodeid]
             limit = _SLOWER * usual + _SLOWER_SECONDS
             signal.setitimer(signal.ITIMER_PROF, limit)  # CPU time: a loop without end. Its signal ends the process.
-            item.add_marker(pytest.mark.timeout(2 * limit), append=False)  # a wait without end
+            faulthandler.dump_traceback_later(2 * limit, exit=True)  # a wait without end, in a fixture too
             item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
             if self._verdicts.is_failed:
                 return {"status": "killed", "by": item.nodeid}

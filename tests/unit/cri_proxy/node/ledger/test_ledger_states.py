@@ -185,3 +185,9 @@ def test_a_copy_has_sandboxes_of_its_own() -> None:
     assert trial.full_sandbox_id("s") == "s1"
     trial.sandboxes.clear()
     assert list(ledger.sandboxes) == ["s1"]
+
+
+def test_a_container_occupies_what_it_may_be_on_of_anothers_cpus() -> None:
+    ledger, owner = ledger_with(), row("a", owned="1-2")
+    others = (row("b", acknowledged="2-7"), row("c"), replace(row("d"), acknowledged=Pinning(None, NODES)))
+    assert [str(ledger.occupied_by(owner, other)) for other in others] == ["2", "1-2", ""]
