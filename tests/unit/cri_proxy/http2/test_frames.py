@@ -79,6 +79,7 @@ def cut_of(buffer: bytes) -> Cut:
         (frames.DATA, 0, b"content"),
         (frames.DATA, frames.PADDED, b"\3content..."),
         (frames.DATA, frames.PADDED, b"\0content"),
+        (frames.DATA, frames.HAS_PRIORITY, b"content"),  # a flag of HEADERS only (RFC 9113, 6.1)
         (frames.HEADERS, frames.HAS_PRIORITY, b"PRIORcontent"),
         (frames.HEADERS, frames.HAS_PRIORITY | frames.PADDED, b"\2PRIORcontent.."),
     ],

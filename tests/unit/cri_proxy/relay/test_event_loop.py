@@ -148,3 +148,18 @@ async def test_descriptors_of_asyncio_and_signals_are_served_beside(ends: Ends) 
 async def test_only_its_own_loop_serves_sockets_in_its_selector() -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(socket_events(), RelaySelector if isinstance(loop, RelayLoop) else LoopSockets)
+
+
+def test_a_loop_that_waits_for_a_timer_sleeps() -> None:
+    loop, turns = RelayLoop(), [0]
+    select = loop.sockets.select
+
+    def counted(timeout: float | None = None) -> list[tuple[object, int]]:
+        turns[0] += 1
+        return list(select(timeout))
+
+    loop.sockets.select = counted  # type: ignore[method-assign,assignment]
+    loop.call_later(0.05, loop.stop)
+    loop.run_forever()
+    loop.close()
+    assert turns[0] < 10

@@ -211,3 +211,12 @@ def test_a_stream_without_end_is_counted_and_not_followed() -> None:
     lane.passing.learn(3, EVENTS.encode())
     assert lane.passing.knows(5, EVENTS.encode())
     assert (lane.passed[EVENTS.encode()], lane.passing.streams) == (2, {1})
+
+
+@pytest.mark.parametrize("size", [250, 256, 300, 600])
+def test_messages_and_replies_of_more_than_a_byte_of_length_go_on_with_what_follows(size: int) -> None:
+    lane = Lane()
+    calls = request(3, KNOWN, bytes(size)) + request(5, KNOWN, b"y") + request(7, KNOWN, bytes(size))
+    assert (lane.passing.requests(calls), lane.passing.streams) == (b"", {1, 3, 5, 7})
+    replies = reply(3, bytes(size)) + reply(5, b"y") + reply(7, bytes(size))
+    assert (lane.passing.replies(replies), lane.passing.streams) == (b"", {1})

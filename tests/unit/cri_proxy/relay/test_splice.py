@@ -390,3 +390,9 @@ def test_trailers_that_use_a_table_against_the_rules_still_go_on() -> None:
     indexed = frames.frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, 1, b"\xbe")
     made.receive_from_runtime(indexed)
     assert (b"".join(made.to_client), made.events) == (indexed, [HeldCallEnded(1, Replied(b"id"))])
+
+
+def test_a_call_that_was_sent_whole_is_not_reset_when_its_reply_ends() -> None:
+    made = sent()
+    made.receive_from_runtime(reply(1, b"answer"))
+    assert not any(kinds(made.to_runtime, 1))
