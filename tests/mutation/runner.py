@@ -84,10 +84,11 @@ class MutationRun:
         return True
 
     def _run_unchanged(self, items: Sequence[pytest.Item]) -> Known:
-        """Run all tests in ``jobs`` forks, without a fault."""
+        """Run all tests in ``jobs`` forks, without a fault; the tests of a file stay together."""
+        files = {file: number for number, file in enumerate(dict.fromkeys(item.path for item in items))}
         running = {}
         for job in range(self._jobs):
-            mine = items[job * len(items) // self._jobs : (job + 1) * len(items) // self._jobs]
+            mine = [item for item in items if files[item.path] % self._jobs == job]
             running[_fork(lambda mine=mine: self._watch(mine))] = b""  # type: ignore[misc]
         known = Known()
         for pipe, _ in list(running):

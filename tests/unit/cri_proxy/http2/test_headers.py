@@ -252,3 +252,14 @@ def test_our_literals_are_read_by_any_decoder_and_leave_its_table_alone(fields: 
     decoder = hpack.Decoder()
     assert [tuple(field) for field in decoder.decode(write_literals(fields), raw=True)] == fields
     assert len(decoder.header_table.dynamic_entries) == 0
+
+
+@pytest.mark.parametrize("value", [b"\x02ab", b"\x7f\x00" + b"a" * 127], ids=["short", "long"])
+def test_entries_that_are_not_wanted_drive_others_out_as_well(value: bytes) -> None:
+    reader = FieldReader(WANTED)
+    reader.read(b"\x44\x02/a")
+    assert reader.read(b"\xbe") == {b":path": b"/a"}
+    for _ in range(100):
+        reader.read(b"\x51" + value)  # accept-language, of 49 bytes at least: the table has room for 83
+    with pytest.raises(ProtocolError):
+        reader.read(b"\xff" + bytes((62 + 100 - 0x7F,)))
