@@ -36,7 +36,7 @@ class Stage:
         return REPORTS / f"{self.name}.xml" if self.command[0] == "pytest" else None
 
 
-MUTANTS = ("--afresh", "--sample=200", "--seed=HEAD", "--jobs=2", "--patience=5", "--seconds=150", "--allowed=15")
+MUTANTS = ("--afresh", "--sample=200", "--seed=HEAD", "--jobs=2", "--patience=15", "--seconds=180", "--allowed=15")
 
 STAGES = (
     Stage("check", "format", ("ruff", "format", "--check", "--quiet", ".")),
