@@ -38,6 +38,7 @@ def planted(body: str) -> list[str]:
         ("while True:\n    break", ["True -> not True", "True -> False", "break -> continue"]),
         ("return a", ["return a -> return None"]),
         ("return None", []),
+        ("return False", ["return False -> return True"]),
         ("raise ValueError(1 + 2)", ["raise ValueError(1 + 2) -> pass"]),
         ("a.b = c", ["a.b = c -> pass"]),
         ("a += 1", ["a += 1 -> pass", "a += 1 -> a -= 1", "a += 1 -> a += 2"]),

@@ -169,9 +169,10 @@ def _filter(node: ast.comprehension) -> _Replaced:
 
 
 def _result(node: ast.Return) -> _Replaced:
+    """None, but for what is false already: hardly any caller can tell the two apart."""
     if node.value is None:
         yield ast.Pass()
-    elif not (isinstance(node.value, ast.Constant) and node.value.value is None):
+    elif not (isinstance(node.value, ast.Constant) and (node.value.value is None or node.value.value is False)):
         yield ast.Return(ast.Constant(None))
 
 

@@ -26,6 +26,7 @@ def answers(leaving: Goaway, flags: int, body: bytes) -> bool:
 def test_the_first_word_gives_up_no_stream_and_asks_for_an_answer() -> None:
     _, out = asked()
     assert [frame[0] for frame in parse(out)] == [frames.GOAWAY, frames.PING]
+    assert [frame[1:3] for frame in parse(out)] == [(0, 0), (0, 0)]  # no flags: a PING with one would be an answer
     assert parse(out)[0][3] == NOT_YET
 
 

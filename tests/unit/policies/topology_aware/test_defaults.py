@@ -2,7 +2,17 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import ContainerKey, CpuPriority, Default, Pod, Preferences, QosClass, Request
+from policies.base import (
+    Affinity,
+    ContainerKey,
+    CpuPriority,
+    Default,
+    Expression,
+    Pod,
+    Preferences,
+    QosClass,
+    Request,
+)
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -63,3 +73,12 @@ def test_options_that_apply_to_everybody_are_named() -> None:
         "affinities": "near the containers of its pod",
         "preserve_memory": "those of no container are written",
     }
+
+
+def test_colocation_is_a_default_of_containers_without_affinities_only() -> None:
+    options = replace(OPTIONS, colocate_pods=True, colocate_namespaces=True)
+    plain = request(500)
+    wished = replace(plain, affinities=(Affinity(Expression("name", "Exists")),))
+    told = [d.value for d in defaults_of(plain, options) if d.field == "affinities"]
+    assert told == ["near the containers of its pod", "near the containers of its namespace"]
+    assert "affinities" not in said(wished, options)

@@ -66,3 +66,9 @@ def test_a_wish_for_priority_is_told_where_cpus_differ(owned: str, expected: str
     tree = tree_of(small_machine(packages=1, cores=8, threads=1, efficiency="4-7"))
     text = how_picked(tree, tree.root, PickedCpus(mask(owned), 0, 0, (), CpuPriority.LOW))
     assert text == f"2 whole cores of root, {expected} of those that priority low prefers"
+
+
+def test_three_parts_are_told_as_a_list() -> None:
+    assert told("0-2,4,8-9", kept="2", others="5") == (
+        "1 kept, 2 whole cores and 1 thread of a core that was broken already in root"
+    )
