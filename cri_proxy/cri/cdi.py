@@ -8,6 +8,7 @@ the device nodes are read here; files of /var/run/cdi go before those of /etc/cd
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
@@ -17,9 +18,19 @@ DIRECTORIES = ("var/run/cdi", "etc/cdi")
 MAX_FILES = 256
 MAX_FILE_BYTES = 4 << 20
 
-_Nodes = Mapping[str, tuple[str, ...]]  # device name -> host paths
 _Stamp = tuple[int, int]  # modification time in ns, size
 _YAML = Dialect(MAX_FILE_BYTES, max_depth=32, max_nodes=500_000, has_aliases=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    """Host paths in one file: of each device by its name, and those that every device has as well."""
+
+    devices: Mapping[str, tuple[str, ...]]
+    common: tuple[str, ...] = ()
+
+
+_NO_DEVICES = _Spec({})
 
 
 class CdiSpecs:
@@ -28,16 +39,18 @@ class CdiSpecs:
     def __init__(self, root: Path) -> None:
         """``root`` is the directory that holds ``etc/`` and ``var/``."""
         self._root = root
-        self._read: dict[Path, tuple[_Stamp, _Nodes]] = {}
+        self._read: dict[Path, tuple[_Stamp, _Spec]] = {}
 
     def device_nodes(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return host paths of the device nodes behind these names, in their order; unknown names give none."""
         if not names:
             return ()
-        specs = [nodes for path in self._files() if (nodes := self._nodes_in(path))]
+        specs = [spec for path in self._files() if (spec := self._spec_in(path)).devices]
         found: list[str] = []
         for name in names:
-            found.extend(next((nodes[name] for nodes in specs if name in nodes), ()))
+            # Joined here: the paths of all devices together may be the square of the file's length.
+            spec = next((spec for spec in specs if name in spec.devices), _NO_DEVICES)
+            found.extend((*spec.devices.get(name, ()), *spec.common))
         return tuple(dict.fromkeys(found))
 
     def _files(self) -> Iterator[Path]:
@@ -48,7 +61,7 @@ class CdiSpecs:
                 continue
             yield from files[:MAX_FILES]
 
-    def _nodes_in(self, path: Path) -> _Nodes:
+    def _spec_in(self, path: Path) -> _Spec:
         """Return the devices of one file; none when it cannot be read or understood."""
         try:
             found = path.stat()
@@ -56,26 +69,22 @@ class CdiSpecs:
             known = self._read.get(path)
             if known is not None and known[0] == stamp:
                 return known[1]
-            nodes = _devices(path.read_bytes()) if found.st_size <= MAX_FILE_BYTES else {}
+            spec = _spec(path.read_bytes()) if found.st_size <= MAX_FILE_BYTES else _NO_DEVICES
         except OSError:
-            return {}
-        self._read[path] = (stamp, nodes)
-        return nodes
+            return _NO_DEVICES
+        self._read[path] = (stamp, spec)
+        return spec
 
 
-def _devices(content: bytes) -> _Nodes:
+def _spec(content: bytes) -> _Spec:
     spec = _parsed(content)
     if not isinstance(spec, dict):
-        return {}
+        return _NO_DEVICES
     kind, devices = spec.get("kind"), spec.get("devices")
     if not isinstance(kind, str) or not isinstance(devices, list):
-        return {}
-    common = _paths(spec)
-    return {
-        f"{kind}={device['name']}": tuple(dict.fromkeys((*_paths(device), *common)))
-        for device in devices
-        if isinstance(device, dict) and isinstance(device.get("name"), str | int)
-    }
+        return _NO_DEVICES
+    named = (d for d in devices if isinstance(d, dict) and isinstance(d.get("name"), str | int))
+    return _Spec({f"{kind}={device['name']}": _paths(device) for device in named}, _paths(spec))
 
 
 def _parsed(content: bytes) -> object:

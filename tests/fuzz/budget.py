@@ -46,7 +46,7 @@ def rounds_of(run: Callable[[bytes], None], data: bytes, *, enough: float = 0.0)
     return least
 
 
-def memory_of(run: Callable[[bytes], None], data: bytes) -> int:
+def memory_of(run: Callable[[bytes], object], data: bytes) -> int:
     """The most bytes that Python allocates for this input."""
     tracemalloc.start()
     try:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri.cdi import MAX_FILE_BYTES, CdiSpecs
+from tests.fuzz.budget import memory_of
 
 GPUS = {
     "cdiVersion": "0.6.0",
@@ -67,3 +68,13 @@ def test_no_content_makes_it_fail(tmp_path_factory: pytest.TempPathFactory, cont
     (root / "etc/cdi").mkdir(parents=True)
     (root / "etc/cdi/a.yaml").write_bytes(content)
     assert CdiSpecs(root).device_nodes(["a/b=c"]) == ()
+
+
+def test_many_devices_with_many_common_nodes_take_no_more_than_the_file_is_long(tmp_path: Path) -> None:
+    """Each device has all of them: as a list of their own for each, 2000 times 2000 took 32 MB."""
+    common = {"deviceNodes": [{"path": f"/dev/common{number}"} for number in range(2000)]}
+    devices = [{"name": str(number)} for number in range(2000)]
+    text = json.dumps({"kind": "example.com/gpu", "devices": devices, "containerEdits": common})
+    found = specs(tmp_path, text)
+    assert memory_of(lambda _: bool(found.device_nodes(["example.com/gpu=7"])), b"") < 50 * len(text)
+    assert len(found.device_nodes(["example.com/gpu=7", "example.com/gpu=8"])) == 2000
